@@ -1,0 +1,231 @@
+// Times one head's training step by stage, on made-up samples that drift to their labels.
+//
+//   head_step_benchmark --rows 670091 --threads 2
+//
+// Samples come from clusters: a cluster has a random non-negative hidden vector (half zeros, like a
+// ReLU output) and three labels of a skewed distribution. Times are medians over the steps, wall
+// clock and CPU of all threads; on a busy machine only the latter means something.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "core/base/counter_rng.h"
+#include "core/lsh/hash_index.h"
+#include "core/model/batch_selector.h"
+#include "core/model/head_scores.h"
+#include "core/model/head_update.h"
+#include "core/model/row_store.h"
+
+namespace dslide {
+namespace {
+
+struct Options {
+  int64_t rows = 41000;
+  int64_t dim = 128;
+  int64_t batch = 256;
+  int64_t max_active = 300;
+  int64_t tail_rows = 512;
+  int64_t num_tables = 12;
+  int64_t codes = 0;
+  int64_t steps = 60;
+  int64_t rebuild = 20;
+  int threads = 1;
+};
+
+double Now() {
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double CpuNow() { return static_cast<double>(std::clock()) * (1e3 / CLOCKS_PER_SEC); }
+
+// What was seen of one stage or count. `cpu` is empty for counts.
+struct Series {
+  std::vector<double> wall;
+  std::vector<double> cpu;
+};
+using Times = std::map<std::string, Series>;
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+template <typename Body>
+void Timed(Times& times, const char* stage, const Body& body) {
+  const double begin = Now();
+  const double cpu_begin = CpuNow();
+  body();
+  times[stage].wall.push_back(Now() - begin);
+  times[stage].cpu.push_back(CpuNow() - cpu_begin);
+}
+
+HeadBatch MakeBatch(const Options& options, int64_t step) {
+  constexpr int64_t kClusters = 5000;
+  CounterRng rng(DeriveKey(1, step));
+  HeadBatch batch;
+  batch.label_offsets = {0};
+  for (int64_t s = 0; s < options.batch; ++s) {
+    CounterRng cluster(DeriveKey(2, rng.NextBelow(kClusters)));
+    for (int64_t i = 0; i < options.dim; ++i) {
+      const float value = cluster.NextGaussian() + 0.3f * rng.NextGaussian();
+      batch.hidden.push_back(std::max(0.0f, value));
+    }
+    std::vector<LocalRow> labels;
+    for (int64_t i = 0; i < 3; ++i) {
+      const double skewed = std::pow(cluster.NextUniform(), 3.0);
+      labels.push_back(LocalRow(static_cast<uint32_t>(skewed * (options.rows - 1))));
+    }
+    std::sort(labels.begin(), labels.end());
+    labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+    batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
+    batch.label_offsets.push_back(static_cast<uint32_t>(batch.labels.size()));
+    batch.label_targets.push_back(1.0f / static_cast<float>(labels.size()));
+  }
+  return batch;
+}
+
+std::vector<float> LogPartitions(const HeadForwardOutput& output) {
+  std::vector<float> result;
+  for (size_t s = 0; s < output.max_logits.size(); ++s) {
+    result.push_back(output.max_logits[s] + std::log(output.exp_sums[s]));
+  }
+  return result;
+}
+
+double MeanLoss(const HeadBatch& batch, const HeadForwardOutput& output,
+                const std::vector<float>& log_partitions) {
+  double loss = 0.0;
+  for (int64_t s = 0; s < batch.batch(); ++s) {
+    for (uint32_t i = batch.label_offsets[s]; i < batch.label_offsets[s + 1]; ++i) {
+      loss += batch.label_targets[s] * (log_partitions[s] - output.label_logits[i]);
+    }
+  }
+  return loss / static_cast<double>(batch.batch());
+}
+
+int Run(const Options& options) {
+  const Parallelism parallelism{options.threads};
+  TableSpec spec;
+  spec.name = "head";
+  spec.role = TableRole::kHead;
+  spec.rows = options.rows;
+  spec.dim = options.dim;
+  spec.head.hash.num_tables = options.num_tables;
+  spec.head.hash.codes_per_table = options.codes;
+  const double weight = 1.0;
+  const auto map = SlotMap::Deal(kDefaultNumSlots, {&weight, 1});
+
+  double begin = Now();
+  auto store = RowStore::Create(spec, 1, ShardRows(*map, ShardId(0), spec.rows), parallelism);
+  if (!store.ok()) return std::fprintf(stderr, "%s\n", store.status().ToString().c_str()), 1;
+  std::printf("create rows          %9.2f ms\n", Now() - begin);
+  auto index = HashIndex::Create(ResolvedHashSpec(spec), spec.dim);
+  if (!index.ok()) return std::fprintf(stderr, "%s\n", index.status().ToString().c_str()), 1;
+  begin = Now();
+  (*index)->Build(**store, {}, true, parallelism);
+  std::printf("first build          %9.2f ms\n", Now() - begin);
+
+  Times times;
+  BatchSelector selector;
+  HeadScorer scorer;
+  HeadUpdater updater;
+  HeadContext context;
+  HeadForwardOutput output;
+  std::vector<uint8_t> dirty(spec.rows, 0);
+  std::vector<float> hidden_gradient(options.batch * options.dim);
+  std::vector<SelectScratch> scratch(options.threads);
+  std::vector<Selection> selections(options.batch);
+  double loss = 0.0;
+  for (int64_t step = 0; step < options.steps; ++step) {
+    HeadBatch batch = MakeBatch(options, step);
+    batch.fingerprints.resize(options.batch * options.num_tables);
+    Timed(times, "1 hash queries", [&] {
+      (*index)->family().HashQueries(batch.hidden, options.batch, parallelism,
+                                     absl::MakeSpan(batch.fingerprints));
+    });
+    Timed(times, "2 select alone", [&] {
+      ParallelFor(parallelism, options.batch, 4, [&](int64_t s, int thread) {
+        (*index)->Select(absl::MakeConstSpan(batch.fingerprints)
+                             .subspan(s * options.num_tables, options.num_tables),
+                         batch.LabelsOf(s), options.max_active, scratch[thread], selections[s]);
+      });
+    });
+    context.batch = std::move(batch);
+    const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : index->get(),
+                             .num_rows = spec.rows,
+                             .max_active = options.max_active,
+                             .tail_rows = options.tail_rows,
+                             .tail_key = static_cast<uint64_t>(step)};
+    Timed(times, "3 select+invert",
+          [&] { output.active_pairs = selector.Select(plan, parallelism, context); });
+    Timed(times, "4 logits+softmax",
+          [&] { scorer.Score(**store, HeadLoss::kSoftmax, parallelism, context, output); });
+    const std::vector<float> log_partitions = LogPartitions(output);
+    loss = MeanLoss(context.batch, output, log_partitions);
+    const HeadUpdate update{.loss = HeadLoss::kSoftmax,
+                            .log_partitions = log_partitions,
+                            .scale = 1.0f / static_cast<float>(options.batch),
+                            .magnitude_bound = 1e4f,
+                            .step = Step(step + 1)};
+    Timed(times, "5 gradients+update", [&] {
+      updater.Run(update, context, parallelism, **store, absl::MakeSpan(dirty),
+                  absl::MakeSpan(hidden_gradient));
+    });
+    times["distinct rows"].wall.push_back(static_cast<double>(context.rows.size()));
+    times["active per sample"].wall.push_back(static_cast<double>(output.active_pairs) /
+                                              static_cast<double>(options.batch));
+    times["scores"].wall.push_back(static_cast<double>(context.scores.size()));
+    if ((step + 1) % options.rebuild != 0) continue;
+    std::vector<LocalRow> rows;
+    for (int64_t row = 0; row < spec.rows; ++row) {
+      if (dirty[row] != 0) rows.push_back(LocalRow(static_cast<uint32_t>(row)));
+    }
+    std::fill(dirty.begin(), dirty.end(), 0);
+    times["dirty rows"].wall.push_back(static_cast<double>(rows.size()));
+    Timed(times, "6 build, dirty rows",
+          [&] { (*index)->Build(**store, rows, false, parallelism); });
+    Timed(times, "7 build, refreshed", [&] { (*index)->Build(**store, {}, true, parallelism); });
+  }
+  std::printf("%-20s %9s %9s\n", "median", "wall ms", "CPU ms");
+  for (const auto& [stage, series] : times) {
+    if (series.cpu.empty()) {
+      std::printf("%-20s %9.0f\n", stage.c_str(), Median(series.wall));
+    } else {
+      std::printf("%-20s %9.2f %9.2f\n", stage.c_str(), Median(series.wall), Median(series.cpu));
+    }
+  }
+  std::printf("loss                 %9.4f\n", loss);
+  return 0;
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main(int argc, char** argv) {
+  dslide::Options options;
+  CLI::App app("Times one head's training step by stage (milliseconds, medians)");
+  app.add_option("--rows", options.rows, "labels");
+  app.add_option("--dim", options.dim, "hidden width");
+  app.add_option("--batch", options.batch, "samples of a step");
+  app.add_option("--max-active", options.max_active, "active rows of a sample; 0: all");
+  app.add_option("--tail-rows", options.tail_rows, "rows shared by a batch");
+  app.add_option("--tables", options.num_tables, "hash tables");
+  app.add_option("--codes", options.codes, "codes per table; 0: from the rows");
+  app.add_option("--steps", options.steps, "steps to run");
+  app.add_option("--rebuild", options.rebuild, "steps between builds");
+  app.add_option("--threads", options.threads, "threads");
+  CLI11_PARSE(app, argc, argv);
+  return dslide::Run(options);
+}

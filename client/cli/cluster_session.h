@@ -1,0 +1,52 @@
+// The cluster a command works with: one that runs somewhere, or one inside this process.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/cluster_client.h"
+#include "core/base/parallel.h"
+
+namespace dslide::cli {
+
+struct EmbeddedOptions {
+  int64_t shards = 2;
+  Parallelism parallelism;
+  // Where the shards and the coordinator keep their data; "": a temporary directory that vanishes.
+  std::string data_dir;
+};
+
+// Not thread-safe; its client is.
+class ClusterSession {
+ public:
+  // Errors: those of ClusterClient::Connect().
+  static absl::StatusOr<std::unique_ptr<ClusterSession>> Connect(const std::string& address,
+                                                                 bool insecure,
+                                                                 ClientOptions options);
+  // Starts a coordinator and shards in this process, joined by in-process channels.
+  // Errors: DataLoss for damaged data; those of ClusterClient::Connect().
+  static absl::StatusOr<std::unique_ptr<ClusterSession>> StartEmbedded(
+      const EmbeddedOptions& embedded, ClientOptions options);
+  // Stops an embedded cluster, in good order.
+  ~ClusterSession();
+
+  ClusterClient& client() { return *client_; }
+  bool embedded() const { return embedded_ != nullptr; }
+
+  // Ends the client and stops an embedded cluster, whose shards then write their rows to data_dir.
+  // Errors: what kept a shard from doing so.
+  absl::Status Close();
+
+ private:
+  struct Embedded;
+  ClusterSession();
+
+  std::unique_ptr<Embedded> embedded_;
+  std::unique_ptr<ClusterClient> client_;  // uses embedded_
+};
+
+}  // namespace dslide::cli

@@ -1,0 +1,205 @@
+// dslide data gen | debian-packages | info
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/command_line.h"
+#include "client/cli/data_source.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/terminal.h"
+#include "core/base/status_macros.h"
+#include "core/data/dataset_info.h"
+#include "core/data/debian_packages.h"
+#include "core/data/synthetic.h"
+
+namespace dslide::cli {
+namespace {
+
+// --- gen
+// ------------------------------------------------------------------------------------------
+
+struct GenOptions {
+  std::string output;
+  SyntheticOptions synthetic;
+  int64_t threads = 0;
+};
+
+absl::StatusOr<int> RunGen(const GlobalOptions& global, GenOptions options) {
+  options.synthetic.parallelism = ThreadsOrAll(options.threads);
+  RETURN_IF_ERROR(GenerateSynthetic(options.synthetic, options.output));
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["path"] = options.output;
+    json["points"] = options.synthetic.points;
+    json["features"] = options.synthetic.features;
+    json["labels"] = options.synthetic.labels;
+    json["seed"] = options.synthetic.seed;
+    PrintLine(json.dump());
+  } else {
+    PrintLine(absl::StrCat("Wrote ", WithThousands(options.synthetic.points), " points to ",
+                           options.output, ". Train on it with:\n  dslide train --data ",
+                           options.output));
+  }
+  return kExitOk;
+}
+
+void AddGen(CLI::App& data, Context& context) {
+  CLI::App& command = AddSubcommand(
+      data, "gen", "Generate data of any width that can be learnt",
+      "Examples:\n"
+      "  dslide data gen --output train.txt --points 50000 --features 135909 --labels 670091\n"
+      "  dslide data gen --output test.txt --points 5000 --first-point 50000 \\\n"
+      "      --features 135909 --labels 670091\n"
+      "      A test part of the same task: the same shape and seed, later points.");
+  auto options = std::make_shared<GenOptions>();  // shared with the callback
+  SyntheticOptions& synthetic = options->synthetic;
+  AddOption(command, "--output", options->output, "File to write")->required();
+  AddOption(command, "--points", synthetic.points, "Points");
+  AddOption(command, "--features", synthetic.features, "Features");
+  AddOption(command, "--labels", synthetic.labels, "Labels");
+  AddOption(command, "--features-per-point", synthetic.features_per_point, "Mean, distinct");
+  AddOption(command, "--labels-per-point", synthetic.labels_per_point, "Mean, distinct");
+  AddOption(command, "--seed", synthetic.seed, "Seed of the task and of the points");
+  AddOption(command, "--first-point", synthetic.first_point, "First point of the endless sequence");
+  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  command.callback([&context, options] {
+    context.run = [&context, options] { return RunGen(context.global, *options); };
+  });
+}
+
+// --- debian-packages
+// ------------------------------------------------------------------------------
+
+struct DebianOptions {
+  DebianPackagesOptions builder;
+  int64_t threads = 0;
+};
+
+absl::StatusOr<int> RunDebian(const GlobalOptions& global, DebianOptions options) {
+  options.builder.parallelism = ThreadsOrAll(options.threads);
+  ASSIGN_OR_RETURN(const DebianPackagesReport report, BuildDebianPackages(options.builder));
+  const std::string& directory = options.builder.output_dir;
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["directory"] = directory;
+    json["index_files"] = report.index_files;
+    json["packages"] = report.packages;
+    json["train_points"] = report.train_points;
+    json["test_points"] = report.test_points;
+    json["features"] = report.features;
+    json["labels"] = report.labels;
+    json["labels_left_out"] = report.labels_left_out;
+    json["features_per_point"] = report.features_per_point;
+    json["labels_per_point"] = report.labels_per_point;
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrFormat(
+      "Read %s packages from %d index files: %s training and %s test points, %s features, %s "
+      "labels (%s too frequent, left out).",
+      WithThousands(report.packages), report.index_files, WithThousands(report.train_points),
+      WithThousands(report.test_points), WithThousands(report.features),
+      WithThousands(report.labels), WithThousands(report.labels_left_out)));
+  PrintLine(absl::StrCat("Train on it with:\n  dslide train --data ", directory,
+                         "/train.txt --eval ", directory, "/test.txt --model-dir my-model"));
+  return kExitOk;
+}
+
+void AddDebian(CLI::App& data, Context& context) {
+  CLI::App& command = AddSubcommand(
+      data, "debian-packages",
+      "Make a data set from this machine's package index: words of a description -> dependencies",
+      "Examples:\n  dslide data debian-packages --output data/debian");
+  auto options = std::make_shared<DebianOptions>();  // shared with the callback
+  DebianPackagesOptions& builder = options->builder;
+  AddOption(command, "--output", builder.output_dir, "Directory to write to")->required();
+  AddOption(command, "--lists", builder.lists_dir, "Directory of the package index");
+  AddOption(command, "--max-features", builder.max_features, "Words kept at most");
+  AddOption(command, "--max-label-fraction", builder.max_label_fraction,
+            "Labels on more than this part of the packages are left out");
+  AddOption(command, "--test-one-in", builder.test_one_in, "One package in so many is for testing");
+  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  command.callback([&context, options] {
+    context.run = [&context, options] { return RunDebian(context.global, *options); };
+  });
+}
+
+// --- info
+// -----------------------------------------------------------------------------------------
+
+struct InfoOptions {
+  std::string file;
+  DataOptions data;
+  int64_t threads = 0;
+};
+
+absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& options) {
+  const Parallelism parallelism = ThreadsOrAll(options.threads);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
+                   OpenData(options.file, options.data, nullptr, parallelism));
+  ASSIGN_OR_RETURN(const DatasetInfo info, DescribeDataset(*data, parallelism));
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["path"] = options.file;
+    json["points"] = info.points;
+    json["features"] = info.features;
+    json["labels"] = info.labels;
+    json["features_used"] = info.features_used;
+    json["labels_used"] = info.labels_used;
+    json["features_per_point"] = info.features_per_point;
+    json["labels_per_point"] = info.labels_per_point;
+    json["max_features_per_point"] = info.max_features_per_point;
+    json["max_labels_per_point"] = info.max_labels_per_point;
+    json["points_without_labels"] = info.points_without_labels;
+    json["points_without_features"] = info.points_without_features;
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  const auto mean = [](double value) { return absl::StrFormat("%.1f", value); };
+  PrintLine(
+      FormatTable({options.file, "", ""},
+                  {{"points", WithThousands(info.points), ""},
+                   {"features", WithThousands(info.features),
+                    absl::StrCat(WithThousands(info.features_used), " occur")},
+                   {"labels", WithThousands(info.labels),
+                    absl::StrCat(WithThousands(info.labels_used), " occur")},
+                   {"features per point", mean(info.features_per_point),
+                    absl::StrCat("at most ", WithThousands(info.max_features_per_point))},
+                   {"labels per point", mean(info.labels_per_point),
+                    absl::StrCat("at most ", WithThousands(info.max_labels_per_point))},
+                   {"points without labels", WithThousands(info.points_without_labels), ""},
+                   {"points without features", WithThousands(info.points_without_features), ""}}));
+  return kExitOk;
+}
+
+void AddInfo(CLI::App& data, Context& context) {
+  CLI::App& command = AddSubcommand(data, "info", "Check a file and describe it",
+                                    "Examples:\n"
+                                    "  dslide data info train.txt.xz\n"
+                                    "  dslide data info --text book.txt -o json");
+  auto options = std::make_shared<InfoOptions>();  // shared with the callback
+  command.add_option("FILE", options->file, "Sparse text, or plain text with --text")->required();
+  AddDataOptions(command, options->data);
+  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  command.callback([&context, options] {
+    context.run = [&context, options] { return RunInfo(context.global, *options); };
+  });
+}
+
+}  // namespace
+
+void AddDataCommand(CLI::App& app, Context& context) {
+  CLI::App& command =
+      AddSubcommand(app, "data", "Make and describe data sets",
+                    "Examples:\n"
+                    "  dslide data debian-packages --output data/debian\n"
+                    "  dslide data info data/debian/train.txt\n"
+                    "  dslide data gen --output wide.txt --labels 670091 --features 135909");
+  AddGen(command, context);
+  AddDebian(command, context);
+  AddInfo(command, context);
+}
+
+}  // namespace dslide::cli

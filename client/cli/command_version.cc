@@ -1,0 +1,33 @@
+// dslide version
+
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command_line.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/terminal.h"
+#include "core/base/version.h"
+#include "core/math/kernels.h"
+
+namespace dslide::cli {
+
+void AddVersionCommand(CLI::App& app, Context& context) {
+  CLI::App& command = AddSubcommand(app, "version", "Print version, revision and compiler",
+                                    "Examples:\n  dslide version -o json");
+  command.callback([&context] {
+    context.run = [&context]() -> absl::StatusOr<int> {
+      if (!context.global.json()) {
+        PrintLine(VersionLine("dslide"));
+        return kExitOk;
+      }
+      nlohmann::ordered_json json;
+      json["version"] = Version();
+      json["revision"] = Revision();
+      json["compiler"] = Compiler();
+      json["instruction_set"] = std::string(KernelTarget());
+      PrintLine(json.dump());
+      return kExitOk;
+    };
+  });
+}
+
+}  // namespace dslide::cli

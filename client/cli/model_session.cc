@@ -1,0 +1,116 @@
+#include "client/cli/model_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/data_source.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kEvaluationBatch = 256;
+
+}  // namespace
+
+void AddModelOptions(CLI::App& app, ModelOptions& options) {
+  AddOption(app, "--model-dir", options.model_dir, "Directory that train --model-dir wrote");
+  AddOption(app, "--cluster", options.cluster,
+            "Coordinator HOST:PORT of the cluster that holds the rows");
+  AddOption(app, "--name", options.name, "Name of the model in the cluster");
+  AddOption(app, "--threads", options.threads, "Threads; 0: all of the machine");
+}
+
+absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOptions& global,
+                                                                 const ModelOptions& options) {
+  if (options.model_dir.empty() && options.cluster.empty()) {
+    return absl::InvalidArgumentError("name the model: --model-dir DIR, or --cluster HOST:PORT");
+  }
+  std::unique_ptr<ModelSession> session(new ModelSession());
+  session->parallelism_ = ThreadsOrAll(options.threads);
+  if (!options.model_dir.empty()) {
+    ASSIGN_OR_RETURN(session->model_, LoadModel(options.model_dir));
+  }
+  ClientOptions client;
+  ASSIGN_OR_RETURN(client.timeout, global.Timeout());
+  client.job = "query";
+  if (!options.cluster.empty()) {
+    ASSIGN_OR_RETURN(session->session_,
+                     ClusterSession::Connect(options.cluster, global.insecure, std::move(client)));
+  } else {
+    if (session->model_.origin.shards < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options.model_dir, " was trained on a cluster, which holds its rows: add ",
+                       "--cluster HOST:PORT"));
+    }
+    EmbeddedOptions embedded;
+    embedded.shards = session->model_.origin.shards;
+    embedded.parallelism = session->parallelism_;
+    embedded.data_dir = options.model_dir;
+    ASSIGN_OR_RETURN(session->session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
+  }
+  RETURN_IF_ERROR(session->FindModel(options));
+  RETURN_IF_ERROR(session->OpenStreams());
+  return session;
+}
+
+absl::Status ModelSession::FindModel(const ModelOptions& options) {
+  ClusterClient& cluster = session_->client();
+  std::string name = options.name.empty() ? model_.spec.name : options.name;
+  if (name.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ModelSpec> known, cluster.coordinator().ListModels());
+    std::vector<std::string> names;
+    for (const ModelSpec& spec : known) names.push_back(spec.name);
+    if (names.size() != 1) {
+      return absl::InvalidArgumentError(
+          names.empty() ? "the cluster has no model: train one first"
+                        : absl::StrCat("the cluster has several models, choose one with --name: ",
+                                       absl::StrJoin(names, ", ")));
+    }
+    name = names.front();
+  }
+  ASSIGN_OR_RETURN(ModelSpec spec, cluster.FindModel(name));
+  if (!options.model_dir.empty() && !(spec.tables == model_.spec.tables)) {
+    return absl::InvalidArgumentError(absl::StrCat("model \"", name,
+                                                   "\" of the cluster is not the one of ",
+                                                   options.model_dir, ": its tables differ"));
+  }
+  model_.spec = std::move(spec);
+  return absl::OkStatus();
+}
+
+absl::Status ModelSession::OpenStreams() {
+  ClusterClient& cluster = session_->client();
+  ASSIGN_OR_RETURN(Network network, Network::Create(model_.spec));
+  network_ = std::make_unique<Network>(std::move(network));
+  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
+  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network_->head().num_slots));
+  BatchPreparerOptions preparer;
+  preparer.idf = model_.features.idf;
+  absl::StatusOr<std::unique_ptr<BatchPreparer>> made = BatchPreparer::Create(
+      *network_, std::move(embedding_slots), std::move(head_slots), std::move(preparer));
+  if (!made.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        made.status().message(), "; they are in the --model-dir of the training: name it"));
+  }
+  preparer_ = *std::move(made);
+  ASSIGN_OR_RETURN(streams_, cluster.OpenStreams(model_.spec, NewClientId()));
+  std::vector<StepChannel*> channels;
+  for (const auto& stream : streams_) channels.push_back(stream.get());
+  EvaluatorOptions evaluator;
+  evaluator.batch_size = kEvaluationBatch;
+  evaluator.parallelism = parallelism_;
+  evaluator_ = std::make_unique<Evaluator>(
+      *network_, *preparer_, std::move(channels),
+      [&cluster](const TopKCommand& query) { return cluster.TopK(query); }, evaluator);
+  return absl::OkStatus();
+}
+
+ModelSession::~ModelSession() {
+  // That a shard cannot be told good-bye is no matter: it forgets silent clients by itself.
+  for (const auto& stream : streams_) (void)stream->Close();
+}
+
+}  // namespace dslide::cli

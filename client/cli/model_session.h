@@ -1,0 +1,64 @@
+// A trained model ready to be asked: what `eval` and `predict` work with.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/cluster_session.h"
+#include "client/cli/command_line.h"
+#include "client/cli/model_dir.h"
+#include "client/trainer/batch_preparer.h"
+#include "client/trainer/evaluator.h"
+#include "client/trainer/network.h"
+
+namespace dslide::cli {
+
+struct ModelOptions {
+  std::string model_dir;
+  std::string cluster;
+  std::string name;  // of the model in the cluster; "": that of model_dir, or the only one
+  int64_t threads = 0;
+};
+
+void AddModelOptions(CLI::App& app, ModelOptions& options);
+
+// Not thread-safe.
+class ModelSession {
+ public:
+  // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
+  // named, and opens streams to the shards.
+  // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
+  // model; those of ClusterSession.
+  static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
+                                                            const ModelOptions& options);
+  ~ModelSession();
+
+  const StoredModel& model() const { return model_; }
+  const Network& network() const { return *network_; }
+  const BatchPreparer& preparer() const { return *preparer_; }
+  Evaluator& evaluator() { return *evaluator_; }
+  int64_t* next_step() { return &next_step_; }
+  Parallelism parallelism() const { return parallelism_; }
+
+ private:
+  ModelSession() = default;
+  absl::Status FindModel(const ModelOptions& options);
+  absl::Status OpenStreams();
+
+  Parallelism parallelism_;
+  StoredModel model_;
+  std::unique_ptr<ClusterSession> session_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<BatchPreparer> preparer_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::unique_ptr<Evaluator> evaluator_;
+  int64_t next_step_ = 1;
+};
+
+}  // namespace dslide::cli

@@ -1,0 +1,161 @@
+#include "client/cli/spec_options.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/command_line.h"
+#include "core/base/status_macros.h"
+#include "core/model/model_spec_json.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kDefaultDim = 128;
+
+template <typename T>
+void Override(const std::optional<T>& flag, T& field) {
+  if (flag.has_value()) field = *flag;
+}
+
+absl::StatusOr<ModelSpec> ReadSpec(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return absl::NotFoundError(absl::StrCat("--model ", path, ": cannot be read"));
+  }
+  return ModelSpecFromJson(text.str(), path);
+}
+
+void SetOptimizer(const SpecOptions& options, OptimizerSpec& optimizer) {
+  Override(options.learning_rate, optimizer.learning_rate);
+  Override(options.weight_decay, optimizer.weight_decay);
+  if (!options.optimizer.has_value()) return;
+  optimizer.kind = *options.optimizer == "sgd"                ? OptimizerKind::kSgd
+                   : *options.optimizer == "adagrad"          ? OptimizerKind::kAdagrad
+                   : *options.optimizer == "row-wise-adagrad" ? OptimizerKind::kRowWiseAdagrad
+                                                              : OptimizerKind::kAdam;
+}
+
+void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
+  Override(options.seed, spec.seed);
+  Override(options.name, spec.name);
+  if (options.activations.has_value()) {
+    spec.activations =
+        *options.activations == "bf16" ? ActivationType::kBf16 : ActivationType::kF32;
+  }
+  TrainingSpec& training = spec.training;
+  Override(options.epochs, training.max_epochs);
+  Override(options.batch_size, training.batch_size);
+  Override(options.in_flight, training.in_flight_steps);
+  Override(options.patience, training.patience_epochs);
+  Override(options.validation_fraction, training.validation_fraction);
+  Override(options.input_dropout, training.input_dropout);
+  Override(options.hidden_dropout, training.hidden_dropout);
+  if (options.transform.has_value()) {
+    training.transform = *options.transform == "raw"  ? InputTransform::kRaw
+                         : *options.transform == "l2" ? InputTransform::kL2
+                                                      : InputTransform::kTfIdf;
+  }
+  for (TableSpec& table : spec.tables) {
+    SetOptimizer(options, table.optimizer);
+    if (table.role == TableRole::kEmbedding || table.role == TableRole::kHead) {
+      // With dense layers between them the two widths are different things: the flag sets the
+      // embedding's, and Validate() says so when a layer does not fit.
+      if (spec.tables.size() == 2 || table.role == TableRole::kEmbedding) {
+        Override(options.dim, table.dim);
+      }
+    }
+    if (table.role != TableRole::kHead) continue;
+    Override(options.max_active, table.head.max_active);
+    Override(options.tail_rows, table.head.tail_rows);
+    Override(options.tables, table.head.hash.num_tables);
+    Override(options.codes, table.head.hash.codes_per_table);
+    Override(options.rebuild_every, table.head.hash.rebuild_every_steps);
+  }
+}
+
+absl::Status FillSize(const char* what, int64_t from_data, const std::string& path,
+                      TableSpec& table) {
+  if (table.rows == 0) table.rows = from_data;
+  if (table.rows == from_data) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table \"", table.name, "\" of the model has ", table.rows, " rows, but ", path, " has ",
+      what, ", which makes ", from_data, "; set \"rows\" to 0 to take it from the data"));
+}
+
+}  // namespace
+
+void AddSpecOptions(CLI::App& app, SpecOptions& options) {
+  AddOption(app, "--model", options.model_file,
+            "Model spec (JSON, see docs/models); without it one is derived from the data");
+  AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");
+  AddOption(app, "--name", options.name, "Name of the model in the cluster");
+  AddOption(app, "--epochs", options.epochs, "Epochs at most");
+  AddOption(app, "--batch-size", options.batch_size, "Points of one step");
+  AddOption(app, "--in-flight", options.in_flight, "Steps that a trainer keeps moving at once");
+  AddOption(app, "--dim", options.dim, "Width of the hidden layer");
+  AddOption(app, "--learning-rate", options.learning_rate, "Learning rate of all tables");
+  AddOption(app, "--weight-decay", options.weight_decay, "Decoupled weight decay of all tables");
+  AddOption(app, "--optimizer", options.optimizer, "Optimizer of all tables")
+      ->check(CLI::IsMember({"adam", "adagrad", "row-wise-adagrad", "sgd"}));
+  AddOption(app, "--max-active", options.max_active,
+            "Active rows of a point at most; 0: all rows, no hashing");
+  AddOption(app, "--tail-rows", options.tail_rows,
+            "Random rows that a step shares to estimate the rest of the softmax; 0: plain SLIDE");
+  AddOption(app, "--tables", options.tables, "Hash tables (L)");
+  AddOption(app, "--codes", options.codes, "Codes of a table address (K); 0: from the rows");
+  AddOption(app, "--rebuild-every", options.rebuild_every, "Steps between builds of the tables");
+  AddOption(app, "--patience", options.patience,
+            "Epochs without a better held-out P@1 before training ends; 0: never");
+  AddOption(app, "--validation-fraction", options.validation_fraction,
+            "Part of the training points held out to choose the best epoch; 0: none");
+  AddOption(app, "--input-dropout", options.input_dropout,
+            "Probability that a feature is left out");
+  AddOption(app, "--hidden-dropout", options.hidden_dropout,
+            "Probability that a hidden unit is left out");
+  AddOption(app, "--transform", options.transform, "What happens to the values of a point")
+      ->check(CLI::IsMember({"raw", "l2", "tf-idf"}));
+  AddOption(app, "--activations", options.activations, "Floats between trainer and shards")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+}
+
+ModelSpec DefaultSpec(const Dataset& data) {
+  ModelSpec spec;
+  spec.name = "model";
+  TableSpec input;
+  input.name = "input";
+  input.role = TableRole::kEmbedding;
+  input.dim = kDefaultDim;
+  input.bias_row = true;
+  TableSpec labels;
+  labels.name = "labels";
+  labels.role = TableRole::kHead;
+  labels.dim = kDefaultDim;
+  if (data.num_labels() <= kExactHeadRows) labels.head.max_active = 0;
+  spec.tables = {input, labels};
+  return spec;
+}
+
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data) {
+  ModelSpec spec = DefaultSpec(data);
+  if (!options.model_file.empty()) {
+    ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  }
+  ApplyFlags(options, spec);
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kEmbedding) {
+      const std::string what =
+          absl::StrCat(data.num_features(), " features", table.bias_row ? " and a bias row" : "");
+      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_features() + (table.bias_row ? 1 : 0),
+                               data.path(), table));
+    } else if (table.role == TableRole::kHead) {
+      const std::string what = absl::StrCat(data.num_labels(), " labels");
+      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_labels(), data.path(), table));
+    }
+  }
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  return spec;
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,53 @@
+// From flags, a spec file and the data's sizes to a complete model spec.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/data/dataset.h"
+#include "core/model/model_spec.h"
+
+namespace dslide::cli {
+
+// Flags that overrule fields of the spec; unset ones leave them.
+struct SpecOptions {
+  std::string model_file;  // "": derived from the data
+  std::optional<uint64_t> seed;
+  std::optional<std::string> name;
+  std::optional<int64_t> epochs;
+  std::optional<int64_t> batch_size;
+  std::optional<int64_t> in_flight;
+  std::optional<int64_t> dim;
+  std::optional<double> learning_rate;
+  std::optional<double> weight_decay;
+  std::optional<int64_t> max_active;
+  std::optional<int64_t> tail_rows;
+  std::optional<int64_t> tables;
+  std::optional<int64_t> codes;
+  std::optional<int64_t> rebuild_every;
+  std::optional<int64_t> patience;
+  std::optional<double> validation_fraction;
+  std::optional<double> input_dropout;
+  std::optional<double> hidden_dropout;
+  std::optional<std::string> transform;    // raw, l2, tf-idf
+  std::optional<std::string> activations;  // f32, bf16
+  std::optional<std::string> optimizer;    // of all tables: adam, adagrad, row-wise-adagrad, sgd
+};
+
+void AddSpecOptions(CLI::App& app, SpecOptions& options);
+
+// The model without a spec file: an embedding of 128 with a bias row, Adam at 0.001, and a head
+// that hashes when it has more rows than kExactHeadRows.
+inline constexpr int64_t kExactHeadRows = 4096;
+ModelSpec DefaultSpec(const Dataset& data);
+
+// Reads the file or derives the spec, applies the flags, and fills in what the data says.
+// Errors: NotFound for the file; InvalidArgument naming field or flag, value and range, or both
+// sizes where the spec and the data disagree.
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data);
+
+}  // namespace dslide::cli

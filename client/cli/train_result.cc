@@ -1,0 +1,101 @@
+#include "client/cli/train_result.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/terminal.h"
+
+namespace dslide::cli {
+namespace {
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+
+// Without hashing every row is a candidate: nothing is missed.
+double Recall(int64_t found, int64_t asked) {
+  return asked > 0 ? static_cast<double>(found) / static_cast<double>(asked) : 1.0;
+}
+
+nlohmann::ordered_json Number(const std::optional<PrecisionAtK>& precision,
+                              double PrecisionAtK::*field) {
+  if (!precision.has_value()) return nullptr;
+  return (*precision).*field;
+}
+
+}  // namespace
+
+std::string TrainResultToJson(const TrainResult& result) {
+  const TrainingReport& report = result.report;
+  const auto samples = static_cast<double>(report.samples);
+  const auto steps = static_cast<double>(report.steps);
+  nlohmann::ordered_json json;
+  json["samples_per_second"] = Ratio(samples, report.seconds);
+  json["steps"] = report.steps;
+  json["epochs"] = report.epochs;
+  json["seconds"] = report.seconds;
+  json["loss"] = report.last_loss;
+  json["p_at_1"] = Number(result.precision, &PrecisionAtK::at_1);
+  json["p_at_3"] = Number(result.precision, &PrecisionAtK::at_3);
+  json["p_at_5"] = Number(result.precision, &PrecisionAtK::at_5);
+  json["active_rows_per_sample"] = Ratio(static_cast<double>(report.active_pairs), samples);
+  json["distinct_rows_per_batch"] = Ratio(static_cast<double>(report.distinct_rows), steps);
+  json["hash_recall_top1"] = Recall(result.recall.top_1_found, result.recall.samples);
+  json["hash_recall_top10"] = Recall(result.recall.top_10_found, result.recall.top_10);
+  json["bytes_sent"] = result.traffic.bytes_sent;
+  json["bytes_received"] = result.traffic.bytes_received;
+  json["dense_equivalent_bytes"] = result.dense_bytes_per_step * report.steps;
+  json["peak_rss_bytes"] = static_cast<int64_t>(result.peak_rss_bytes);
+  json["seed"] = result.seed;
+  json["commit"] = result.commit;
+  return json.dump();
+}
+
+std::string TrainResultToText(const TrainResult& result) {
+  const TrainingReport& report = result.report;
+  const auto samples = static_cast<double>(report.samples);
+  std::string text = absl::StrFormat(
+      "Trained %s samples in %s steps, %d epochs, %s (%.0f samples/s, evaluations not counted).",
+      WithThousands(report.samples), WithThousands(report.steps), report.epochs,
+      FormatElapsed(absl::Seconds(report.seconds)), Ratio(samples, report.seconds));
+  if (report.best_epoch >= 0) {
+    absl::StrAppendFormat(&text, "\nBest epoch: %d, P@1 %.4f on the held-out points%s.",
+                          report.best_epoch + 1, report.best_metric,
+                          report.best_restored ? "; its state is the result" : "");
+  }
+  if (result.precision.has_value()) {
+    std::vector<std::vector<std::string>> rows;
+    const auto row = [&](const char* name, const PrecisionAtK& p) {
+      rows.push_back({name, absl::StrFormat("%.4f", p.at_1), absl::StrFormat("%.4f", p.at_3),
+                      absl::StrFormat("%.4f", p.at_5)});
+    };
+    row("this model", *result.precision);
+    if (result.baseline.has_value()) row("most frequent labels", *result.baseline);
+    absl::StrAppend(&text, "\n\n",
+                    FormatTable({"precision on the test points", "P@1", "P@3", "P@5"}, rows));
+  }
+  const double active = Ratio(static_cast<double>(report.active_pairs), samples);
+  absl::StrAppendFormat(
+      &text, "\n\nActive rows per sample   %s (distinct rows per step: %s)",
+      WithThousands(static_cast<int64_t>(active)),
+      WithThousands(static_cast<int64_t>(
+          Ratio(static_cast<double>(report.distinct_rows), static_cast<double>(report.steps)))));
+  if (result.recall.samples > 0) {
+    absl::StrAppendFormat(&text,
+                          "\nHash recall              top-1 %.3f, top-10 %.3f of the exact best",
+                          Recall(result.recall.top_1_found, result.recall.samples),
+                          Recall(result.recall.top_10_found, result.recall.top_10));
+  }
+  const double moved = static_cast<double>(result.training_traffic.bytes_sent +
+                                           result.training_traffic.bytes_received);
+  const double dense =
+      static_cast<double>(result.dense_bytes_per_step) * static_cast<double>(report.steps);
+  absl::StrAppendFormat(&text,
+                        "\nBytes moved in training  %s (dense all-reduce: %s, %.3g times as much)",
+                        ReadableBytes(moved), ReadableBytes(dense), Ratio(dense, moved));
+  absl::StrAppendFormat(&text, "\nPeak memory              %s",
+                        ReadableBytes(result.peak_rss_bytes));
+  return text;
+}
+
+}  // namespace dslide::cli

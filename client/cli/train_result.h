@@ -1,0 +1,34 @@
+// What `dslide train` reports: one JSON object with fixed names, and a summary for people.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/cpp/wire_counters.h"
+#include "client/trainer/trainer.h"
+#include "core/data/dataset_info.h"
+
+namespace dslide::cli {
+
+struct TrainResult {
+  TrainingReport report;
+  WireTraffic traffic;                    // of the whole run, evaluations included
+  WireTraffic training_traffic;           // while training
+  int64_t dense_bytes_per_step = 0;       // what dense all-reduce would move
+  std::optional<PrecisionAtK> precision;  // on the evaluation data; none when there is none
+  std::optional<PrecisionAtK> baseline;   // of always naming the most frequent labels
+  RecallCount recall;                     // of the final model, on the evaluation data
+  double peak_rss_bytes = 0;
+  uint64_t seed = 0;
+  std::string commit;
+};
+
+// One line. Fields without a value (no evaluation data) are null. Documented in docs/cli.md.
+std::string TrainResultToJson(const TrainResult& result);
+
+// Several lines without the last newline.
+std::string TrainResultToText(const TrainResult& result);
+
+}  // namespace dslide::cli

@@ -1,0 +1,50 @@
+#include "client/cpp/channel_factory.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/listen_address.h"
+
+namespace dslide {
+
+bool StaysOnThisMachine(absl::string_view address) {
+  if (absl::StartsWith(address, "unix-abstract:")) return true;
+  const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
+  return parsed.ok() && !parsed->host.empty() ? IsLocalOnly(*parsed)
+                                              : parsed.ok() && parsed->is_unix;
+}
+
+void SetTransportArguments(grpc::ChannelArguments& arguments) {
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+}
+
+ChannelFactory NetworkChannels(const ChannelOptions& options) {
+  return [options](const std::string& address) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+    absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
+    if (!parsed.ok() || (!parsed->is_unix && (parsed->host.empty() || parsed->port == 0))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "address \"", address, "\" is not host:port (for example 127.0.0.1:7000) or unix:PATH"));
+    }
+    if (!options.insecure && !StaysOnThisMachine(address)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "\"", address, "\" is another machine and the connection would not be encrypted: pass ",
+          "--insecure to accept that on a network you trust"));
+    }
+    grpc::ChannelArguments arguments;
+    SetTransportArguments(arguments);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  };
+}
+
+}  // namespace dslide

@@ -1,0 +1,45 @@
+// Where channels come from: TCP and unix addresses, or servers inside this process.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace grpc {
+class Channel;
+class ChannelArguments;
+}  // namespace grpc
+
+namespace dslide {
+
+// Messages are at most 4 MiB by the protocol; the margin is for the envelope around bulk fields.
+inline constexpr int kMaxMessageBytes = (4 << 20) + (64 << 10);
+
+// Makes a channel to an address. The default for every client; tests and the embedded cluster pass
+// their own. Must be safe to call from any thread.
+using ChannelFactory =
+    std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& address)>;
+
+// Whether plaintext to `address` stays on this machine: loopback addresses, names that stand for
+// nothing else, and unix sockets. May ask the resolver.
+bool StaysOnThisMachine(absl::string_view address);
+
+struct ChannelOptions {
+  // Plaintext to other machines is refused unless the user said so.
+  bool insecure = false;
+};
+
+// Channels over TCP or unix sockets with the transport settings that both sides use. Connections
+// are made on first use and made again after a break. The factory's errors: InvalidArgument for an
+// empty or malformed address; FailedPrecondition when plaintext would leave the machine.
+ChannelFactory NetworkChannels(const ChannelOptions& options);
+
+// The transport settings of the hot path: a large flow-control window that does not wait for gRPC's
+// bandwidth probe, one connection per channel, frequent reconnects, keepalive.
+void SetTransportArguments(grpc::ChannelArguments& arguments);
+
+}  // namespace dslide

@@ -1,0 +1,356 @@
+#include "client/cpp/cluster_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "client/cpp/row_slices.h"
+#include "client/cpp/scatter_lane.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+// Ids of one request: 1 MiB, well inside a message.
+constexpr size_t kIdsPerGather = size_t{1} << 18;
+
+// Collects the parts of a fan-out and calls `done` with all of them, or with the first error by
+// position, when the last has arrived.
+template <typename T>
+class FanIn {
+ public:
+  FanIn(size_t parts, std::function<void(absl::StatusOr<std::vector<T>>)> done)
+      : missing_(parts), parts_(parts), errors_(parts), done_(std::move(done)) {}
+
+  void Set(size_t part, absl::StatusOr<T> value) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (value.ok()) {
+        parts_[part] = *std::move(value);
+      } else {
+        errors_[part] = value.status();
+      }
+      if (--missing_ > 0) return;
+    }
+    // The last part: nobody else touches the members any more.
+    for (const absl::Status& error : errors_) {
+      if (!error.ok()) {
+        done_(error);
+        return;
+      }
+    }
+    done_(std::move(parts_));
+  }
+
+ private:
+  absl::Mutex mu_;
+  size_t missing_ ABSL_GUARDED_BY(mu_);
+  std::vector<T> parts_;
+  std::vector<absl::Status> errors_;
+  const std::function<void(absl::StatusOr<std::vector<T>>)> done_;
+};
+
+// Runs an asynchronous call and waits for its answer.
+template <typename T, typename Start>
+T Await(Start&& start) {
+  absl::Notification ready;
+  std::unique_ptr<T> result;
+  start([&](T value) {
+    result = std::make_unique<T>(std::move(value));
+    ready.Notify();
+  });
+  ready.WaitForNotification();
+  return std::move(*result);
+}
+
+// Appends `part`, of the same table, to `whole`.
+void Append(GatherReply part, GatherReply& whole) {
+  RowBlock& to = whole.rows;
+  RowBlock& from = part.rows;
+  to.dim = std::max(to.dim, from.dim);
+  to.rows.insert(to.rows.end(), from.rows.begin(), from.rows.end());
+  to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+  to.biases.insert(to.biases.end(), from.biases.begin(), from.biases.end());
+}
+
+}  // namespace
+
+uint64_t ModelDescription::digest() const {
+  uint64_t sum = 0;
+  for (const auto& tables : tables_by_shard) {
+    for (const TableStateReply& table : tables) sum += table.digest;
+  }
+  return sum;
+}
+
+struct ClusterClient::Impl {
+  ClientOptions options;
+  WireCounters counters;
+  std::unique_ptr<CoordinatorClient> coordinator;
+  ClusterMap map;
+  std::vector<std::unique_ptr<ShardClient>> shards;
+  std::vector<std::unique_ptr<ScatterLane>> lanes;  // destroyed before the shards they use
+  absl::Mutex mu;
+  absl::flat_hash_map<std::string, ModelSpec> models ABSL_GUARDED_BY(mu);
+
+  absl::StatusOr<ModelSpec> Model(const std::string& name);
+  absl::StatusOr<SlotMap> TableSlots(const std::string& model, const std::string& table);
+};
+
+absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
+    const std::string& coordinator, ChannelFactory channels, ClientOptions options) {
+  auto impl = std::make_unique<Impl>();
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, channels(coordinator));
+  impl->coordinator = std::make_unique<CoordinatorClient>(std::move(channel), coordinator, options,
+                                                          &impl->counters);
+  ASSIGN_OR_RETURN(impl->map, impl->coordinator->GetClusterMap());
+  const ClientId client = NewClientId();
+  for (const ShardEntry& entry : impl->map.shards) {
+    ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> to_shard, channels(entry.address));
+    impl->shards.push_back(std::make_unique<ShardClient>(std::move(to_shard), entry.shard,
+                                                         entry.address, options, &impl->counters));
+    impl->lanes.push_back(std::make_unique<ScatterLane>(*impl->shards.back(), options, client,
+                                                        impl->map.topology_version));
+  }
+  impl->options = std::move(options);
+  return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(impl)));
+}
+
+ClusterClient::ClusterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ClusterClient::~ClusterClient() { impl_->lanes.clear(); }
+
+const ClientOptions& ClusterClient::options() const { return impl_->options; }
+const ClusterMap& ClusterClient::map() const { return impl_->map; }
+int64_t ClusterClient::num_shards() const { return static_cast<int64_t>(impl_->shards.size()); }
+CoordinatorClient& ClusterClient::coordinator() { return *impl_->coordinator; }
+ShardClient& ClusterClient::shard(ShardId shard) {
+  return *impl_->shards[static_cast<size_t>(shard.value())];
+}
+const WireCounters& ClusterClient::counters() const { return impl_->counters; }
+
+absl::StatusOr<SlotMap> ClusterClient::Slots(int64_t num_slots) const {
+  return SlotMap::Deal(num_slots, impl_->map.Weights());
+}
+
+// --- Models -------------------------------------------------------------------------------------
+
+absl::StatusOr<ModelSpec> ClusterClient::Impl::Model(const std::string& name) {
+  {
+    absl::MutexLock lock(&mu);
+    const auto it = models.find(name);
+    if (it != models.end()) return it->second;
+  }
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> known, coordinator->ListModels());
+  std::vector<std::string> names;
+  for (const ModelSpec& spec : known) {
+    if (spec.name == name) {
+      absl::MutexLock lock(&mu);
+      models[name] = spec;
+      return spec;
+    }
+    names.push_back(spec.name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the cluster has no model \"", name, "\"; ",
+                   names.empty() ? "it has none: train one first"
+                                 : absl::StrCat("it has: ", absl::StrJoin(names, ", "))));
+}
+
+absl::StatusOr<SlotMap> ClusterClient::Impl::TableSlots(const std::string& model,
+                                                        const std::string& table) {
+  ASSIGN_OR_RETURN(const ModelSpec spec, Model(model));
+  const TableSpec* found = spec.FindTable(table);
+  if (found == nullptr) {
+    std::vector<std::string> names;
+    for (const TableSpec& known : spec.tables) names.push_back(known.name);
+    return absl::InvalidArgumentError(absl::StrCat("model \"", model, "\" has no table \"", table,
+                                                   "\"; it has: ", absl::StrJoin(names, ", ")));
+  }
+  return SlotMap::Deal(found->num_slots, map.Weights());
+}
+
+absl::StatusOr<bool> ClusterClient::CreateModel(const ModelSpec& spec) {
+  ASSIGN_OR_RETURN(const bool created, impl_->coordinator->RegisterModel(spec));
+  absl::MutexLock lock(&impl_->mu);
+  impl_->models[spec.name] = spec;
+  return created;
+}
+
+absl::StatusOr<ModelSpec> ClusterClient::FindModel(const std::string& model) {
+  return impl_->Model(model);
+}
+
+absl::StatusOr<ModelDescription> ClusterClient::DescribeModel(const std::string& model,
+                                                              bool with_digests) {
+  ModelDescription description;
+  for (const auto& shard : impl_->shards) {
+    ASSIGN_OR_RETURN(DescribeModelReply reply, shard->DescribeModel(model, with_digests));
+    description.spec = std::move(reply.spec);
+    description.tables_by_shard.push_back(std::move(reply.tables));
+  }
+  return description;
+}
+
+absl::Status ClusterClient::DropModel(const std::string& model) {
+  {
+    absl::MutexLock lock(&impl_->mu);
+    impl_->models.erase(model);
+  }
+  return impl_->coordinator->UnregisterModel(model);
+}
+
+// --- Rows ---------------------------------------------------------------------------------------
+
+absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const std::string& table,
+                                               absl::Span<const RowId> wanted) {
+  return Await<absl::StatusOr<RowBlock>>(
+      [&](Done<RowBlock> done) { GatherAsync(model, table, wanted, std::move(done)); });
+}
+
+void ClusterClient::GatherAsync(const std::string& model, const std::string& table,
+                                absl::Span<const RowId> wanted, Done<RowBlock> done) {
+  const absl::StatusOr<SlotMap> slots = impl_->TableSlots(model, table);
+  if (!slots.ok()) {
+    done(slots.status());
+    return;
+  }
+  RowSlices slices = SliceRows(*slots, wanted);
+  std::vector<std::pair<size_t, GatherCommand>> parts;  // shard, request; a shard's in order
+  for (size_t s = 0; s < slices.rows.size(); ++s) {
+    const absl::Span<const RowId> rows = slices.rows[s];
+    for (size_t first = 0; first < rows.size(); first += kIdsPerGather) {
+      const absl::Span<const RowId> some = rows.subspan(first, kIdsPerGather);
+      GatherCommand command;
+      command.model = model;
+      command.table = table;
+      command.topology_version = impl_->map.topology_version;
+      command.rows.assign(some.begin(), some.end());
+      parts.emplace_back(s, std::move(command));
+    }
+  }
+  if (parts.empty()) {
+    done(RowBlock());
+    return;
+  }
+  std::vector<size_t> shard_of;
+  for (const auto& part : parts) shard_of.push_back(part.first);
+  auto fan_in = std::make_shared<FanIn<GatherReply>>(  // shared by the callbacks of the parts
+      parts.size(), [done = std::move(done), shard_of, slices = std::move(slices),
+                     wanted = std::vector<RowId>(wanted.begin(), wanted.end())](
+                        absl::StatusOr<std::vector<GatherReply>> replies) {
+        if (!replies.ok()) {
+          done(replies.status());
+          return;
+        }
+        std::vector<GatherReply> by_shard(slices.rows.size());
+        for (size_t p = 0; p < replies->size(); ++p) {
+          Append(std::move((*replies)[p]), by_shard[shard_of[p]]);
+        }
+        done(JoinRows(slices, wanted, by_shard));
+      });
+  for (size_t p = 0; p < parts.size(); ++p) {
+    impl_->shards[parts[p].first]->GatherAsync(
+        parts[p].second,
+        [fan_in, p](absl::StatusOr<GatherReply> reply) { fan_in->Set(p, std::move(reply)); });
+  }
+}
+
+absl::StatusOr<TopKReply> ClusterClient::TopK(const TopKCommand& query) {
+  return Await<absl::StatusOr<TopKReply>>(
+      [&](Done<TopKReply> done) { TopKAsync(query, std::move(done)); });
+}
+
+void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {
+  auto fan_in = std::make_shared<FanIn<TopKReply>>(  // shared by the callbacks of the shards
+      impl_->shards.size(), [done = std::move(done), batch = query.batch,
+                             k = query.k](absl::StatusOr<std::vector<TopKReply>> parts) {
+        if (!parts.ok()) {
+          done(parts.status());
+          return;
+        }
+        done(MergeTopK(*parts, batch, k));
+      });
+  for (size_t s = 0; s < impl_->shards.size(); ++s) {
+    impl_->shards[s]->TopKAsync(
+        query, [fan_in, s](absl::StatusOr<TopKReply> reply) { fan_in->Set(s, std::move(reply)); });
+  }
+}
+
+ClusterScatterResult ClusterClient::Scatter(const std::string& model, const std::string& table,
+                                            ScatterMode mode, const RowBlock& rows) {
+  return Await<ClusterScatterResult>([&](std::function<void(ClusterScatterResult)> done) {
+    ScatterAsync(model, table, mode, rows, std::move(done));
+  });
+}
+
+void ClusterClient::ScatterAsync(const std::string& model, const std::string& table,
+                                 ScatterMode mode, const RowBlock& rows,
+                                 std::function<void(ClusterScatterResult)> done) {
+  absl::StatusOr<std::vector<RowBlock>> parts = [&]() -> absl::StatusOr<std::vector<RowBlock>> {
+    ASSIGN_OR_RETURN(const SlotMap slots, impl_->TableSlots(model, table));
+    return SliceBlock(slots, rows, mode != ScatterMode::kAssign);
+  }();
+  if (!parts.ok()) {
+    done({parts.status(), Outcome::kNotApplied, {}});
+    return;
+  }
+  std::vector<bool> takes_part;
+  for (const RowBlock& part : *parts) takes_part.push_back(!part.rows.empty());
+  auto fan_in = std::make_shared<FanIn<ScatterResult>>(  // shared by the callbacks of the shards
+      parts->size(),
+      [done = std::move(done), takes_part](absl::StatusOr<std::vector<ScatterResult>> results) {
+        ClusterScatterResult all;
+        all.by_shard = *std::move(results);
+        bool everywhere = true;
+        bool nowhere = true;
+        for (size_t s = 0; s < all.by_shard.size(); ++s) {
+          const ScatterResult& part = all.by_shard[s];
+          if (!takes_part[s]) continue;
+          everywhere = everywhere && part.outcome == Outcome::kApplied;
+          nowhere = nowhere && part.outcome == Outcome::kNotApplied;
+          if (all.status.ok()) all.status = part.status;
+        }
+        all.outcome = everywhere ? Outcome::kApplied
+                      : nowhere  ? Outcome::kNotApplied
+                                 : Outcome::kUnknown;
+        done(std::move(all));
+      });
+  for (size_t s = 0; s < parts->size(); ++s) {
+    if ((*parts)[s].rows.empty()) {
+      fan_in->Set(s, ScatterResult{absl::OkStatus(), Outcome::kApplied, 0});
+      continue;
+    }
+    ScatterCommand command;
+    command.envelope.model = model;
+    command.table = table;
+    command.mode = mode;
+    command.rows = std::move((*parts)[s]);
+    impl_->lanes[s]->Submit(std::move(command), [fan_in, s](ScatterResult result) {
+      fan_in->Set(s, std::move(result));
+    });
+  }
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<ShardStream>>> ClusterClient::OpenStreams(
+    const ModelSpec& spec, const ClientId& client) {
+  std::vector<std::unique_ptr<ShardStream>> streams;
+  for (const auto& shard : impl_->shards) {
+    ShardStreamOptions options;
+    options.job = impl_->options.job;
+    options.client = client;
+    options.model = spec.name;
+    options.topology_version = impl_->map.topology_version;
+    options.activations = spec.activations;
+    options.timeout = impl_->options.timeout;
+    options.retry = impl_->options.retry;
+    ASSIGN_OR_RETURN(std::unique_ptr<ShardStream> stream,
+                     ShardStream::Open(*shard, std::move(options), impl_->counters));
+    streams.push_back(std::move(stream));
+  }
+  return streams;
+}
+
+}  // namespace dslide

@@ -1,0 +1,263 @@
+#include "client/cpp/coordinator_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/grpc_status.h"
+#include "client/cpp/unary_call.h"
+#include "core/base/status_macros.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/model_spec_codec.h"
+#include "dslide/v1/coordinator.grpc.pb.h"
+
+namespace dslide {
+namespace {
+
+ShardEntry DecodeShard(const v1::ShardInfo& info) {
+  ShardEntry entry;
+  entry.shard = ShardId(info.shard_id());
+  entry.address = info.address();
+  entry.capacity_weight = info.capacity_weight();
+  entry.generation = info.generation();
+  entry.life = info.health() == v1::SHARD_HEALTH_LOST   ? ShardLife::kLost
+               : info.health() == v1::SHARD_HEALTH_LEFT ? ShardLife::kLeft
+                                                        : ShardLife::kAlive;
+  entry.memory_bytes = info.memory_bytes();
+  entry.applied_commands = info.applied_commands();
+  return entry;
+}
+
+JobProgress DecodeJob(const v1::JobStatus& status) {
+  JobProgress job;
+  job.job = status.job();
+  job.model = status.model();
+  job.epoch = status.epoch();
+  job.max_epochs = status.max_epochs();
+  job.samples_done = status.samples_done();
+  job.samples_per_epoch = status.samples_per_epoch();
+  job.trainers = status.trainers();
+  job.finished = status.finished();
+  job.best_epoch = status.best_epoch();
+  job.best_metric = status.best_metric();
+  return job;
+}
+
+absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
+  switch (response.work_case()) {
+    case v1::AcquireWorkResponse::kChunk:
+      return ChunkWork{response.chunk().lease_id(), response.chunk().epoch(),
+                       response.chunk().first(), response.chunk().count()};
+    case v1::AcquireWorkResponse::kEvaluation:
+      return EvaluationWork{response.evaluation().lease_id(), response.evaluation().epoch(),
+                            response.evaluation().metric_to_beat()};
+    case v1::AcquireWorkResponse::kWait:
+      return WaitForWork{absl::Milliseconds(response.wait().retry_after_ms())};
+    case v1::AcquireWorkResponse::kFinished:
+      return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric()};
+    case v1::AcquireWorkResponse::WORK_NOT_SET:
+      break;
+  }
+  // The answer to a call that only reports and renews.
+  return WaitForWork{absl::ZeroDuration()};
+}
+
+}  // namespace
+
+const char* ShardLifeName(ShardLife life) {
+  switch (life) {
+    case ShardLife::kAlive:
+      return "alive";
+    case ShardLife::kLost:
+      return "lost";
+    case ShardLife::kLeft:
+      return "left";
+  }
+  return "unknown";
+}
+
+std::vector<double> ClusterMap::Weights() const {
+  std::vector<double> weights;
+  for (const ShardEntry& shard : shards) weights.push_back(shard.capacity_weight);
+  return weights;
+}
+
+struct CoordinatorClient::Impl {
+  std::string address;
+  ClientOptions options;
+  std::unique_ptr<v1::CoordinatorService::Stub> stub;
+  std::string peer;
+  WireCounters* counters;
+
+  // Sends `request` by the stub's method until it is answered or the deadline passes.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(const char* name,
+                                grpc::Status (v1::CoordinatorService::Stub::*method)(
+                                    grpc::ClientContext*, const Request&, Response*),
+                                const Request& request, absl::Duration timeout, bool retry) const {
+    UnaryCall call = {peer,          name, WireMethod::kCoordinator, counters, timeout,
+                      options.retry, retry};
+    return RunUnaryCall<Request, Response>(call, request,
+                                           [&](grpc::ClientContext* context, Response* response) {
+                                             return ((*stub).*method)(context, request, response);
+                                           });
+  }
+};
+
+CoordinatorClient::CoordinatorClient(std::shared_ptr<grpc::Channel> channel, std::string address,
+                                     ClientOptions options, WireCounters* counters)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->peer = absl::StrCat("coordinator at ", address);
+  impl_->address = std::move(address);
+  impl_->options = std::move(options);
+  impl_->stub = v1::CoordinatorService::NewStub(channel);
+  impl_->counters = counters;
+}
+
+CoordinatorClient::~CoordinatorClient() = default;
+
+const std::string& CoordinatorClient::address() const { return impl_->address; }
+
+absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap() {
+  ASSIGN_OR_RETURN(const v1::GetClusterMapResponse response,
+                   impl_->Call("GetClusterMap", &v1::CoordinatorService::Stub::GetClusterMap,
+                               v1::GetClusterMapRequest(), impl_->options.timeout, true));
+  ClusterMap map;
+  map.topology_version = response.topology_version();
+  for (const v1::ShardInfo& info : response.shards()) map.shards.push_back(DecodeShard(info));
+  for (size_t i = 0; i < map.shards.size(); ++i) {
+    if (map.shards[i].shard.value() != static_cast<int32_t>(i)) {
+      return absl::InternalError(
+          absl::StrCat(impl_->peer, " answered a map without shard ", i, " at its place"));
+    }
+  }
+  if (map.shards.empty()) {
+    return absl::InternalError(absl::StrCat(impl_->peer, " answered a map without shards"));
+  }
+  return map;
+}
+
+absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
+  ASSIGN_OR_RETURN(const v1::GetClusterStatusResponse response,
+                   impl_->Call("GetClusterStatus", &v1::CoordinatorService::Stub::GetClusterStatus,
+                               v1::GetClusterStatusRequest(), impl_->options.timeout, true));
+  ClusterStatus status;
+  status.version = response.version();
+  status.revision = response.revision();
+  status.topology_version = response.topology_version();
+  status.expected_shards = response.expected_shards();
+  for (const v1::ShardInfo& info : response.shards()) status.shards.push_back(DecodeShard(info));
+  status.models.assign(response.models().begin(), response.models().end());
+  for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
+  return status;
+}
+
+absl::StatusOr<bool> CoordinatorClient::RegisterModel(const ModelSpec& spec) {
+  v1::RegisterModelRequest request;
+  wire::EncodeModelSpec(spec, request.mutable_spec());
+  ASSIGN_OR_RETURN(const v1::RegisterModelResponse response,
+                   impl_->Call("RegisterModel", &v1::CoordinatorService::Stub::RegisterModel,
+                               request, impl_->options.timeout, true));
+  return response.created();
+}
+
+absl::StatusOr<std::vector<ModelSpec>> CoordinatorClient::ListModels() {
+  ASSIGN_OR_RETURN(const v1::ListModelsResponse response,
+                   impl_->Call("ListModels", &v1::CoordinatorService::Stub::ListModels,
+                               v1::ListModelsRequest(), impl_->options.timeout, true));
+  std::vector<ModelSpec> models;
+  for (const v1::ModelSpec& model : response.models()) {
+    ASSIGN_OR_RETURN(ModelSpec spec, wire::DecodeModelSpec(model, /*sizes_known=*/true));
+    models.push_back(std::move(spec));
+  }
+  return models;
+}
+
+absl::Status CoordinatorClient::UnregisterModel(const std::string& model) {
+  v1::UnregisterModelRequest request;
+  request.set_model(model);
+  return impl_
+      ->Call("UnregisterModel", &v1::CoordinatorService::Stub::UnregisterModel, request,
+             impl_->options.timeout, true)
+      .status();
+}
+
+absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSettings& job,
+                                                    const ClientId& client) {
+  v1::RegisterJobRequest request;
+  v1::JobSpec& spec = *request.mutable_spec();
+  spec.set_job(job.job);
+  spec.set_model(job.model);
+  spec.set_samples_per_epoch(job.samples_per_epoch);
+  spec.set_chunk_samples(job.chunk_samples);
+  spec.set_max_epochs(job.max_epochs);
+  spec.set_patience_epochs(job.patience_epochs);
+  spec.set_evaluate(job.evaluate);
+  spec.set_seed(job.seed);
+  spec.set_data_fingerprint(job.data_fingerprint);
+  request.set_client_id(wire::EncodeClientId(client));
+  ASSIGN_OR_RETURN(const v1::RegisterJobResponse response,
+                   impl_->Call("RegisterJob", &v1::CoordinatorService::Stub::RegisterJob, request,
+                               impl_->options.timeout, true));
+  return response.created();
+}
+
+absl::StatusOr<Work> CoordinatorClient::AcquireWork(const WorkRequest& work,
+                                                    const ClientId& client) {
+  v1::AcquireWorkRequest request;
+  request.set_job(work.job);
+  request.set_client_id(wire::EncodeClientId(client));
+  for (const FinishedLease& lease : work.finished) {
+    v1::WorkReport& report = *request.add_finished();
+    report.set_lease_id(lease.lease);
+    report.set_loss_sum(lease.loss_sum);
+    report.set_samples(lease.samples);
+    report.set_metric(lease.metric);
+  }
+  for (const uint64_t lease : work.held) request.add_held(lease);
+  request.set_want_work(work.want_work);
+  ASSIGN_OR_RETURN(const v1::AcquireWorkResponse response,
+                   impl_->Call("AcquireWork", &v1::CoordinatorService::Stub::AcquireWork, request,
+                               std::min(impl_->options.timeout, absl::Seconds(10)), false));
+  return DecodeWork(response);
+}
+
+absl::Status CoordinatorClient::LeaveJob(const std::string& job, const ClientId& client) {
+  v1::LeaveJobRequest request;
+  request.set_job(job);
+  request.set_client_id(wire::EncodeClientId(client));
+  return impl_
+      ->Call("LeaveJob", &v1::CoordinatorService::Stub::LeaveJob, request,
+             std::min(impl_->options.timeout, absl::Seconds(5)), true)
+      .status();
+}
+
+absl::StatusOr<CheckpointSize> CoordinatorClient::CreateCheckpoint(const std::string& model,
+                                                                   const std::string& checkpoint,
+                                                                   absl::Duration timeout) {
+  v1::CreateCheckpointRequest request;
+  request.set_model(model);
+  request.set_checkpoint(checkpoint);
+  ASSIGN_OR_RETURN(const v1::CreateCheckpointResponse response,
+                   impl_->Call("CreateCheckpoint", &v1::CoordinatorService::Stub::CreateCheckpoint,
+                               request, timeout, true));
+  return CheckpointSize{response.rows(), response.bytes()};
+}
+
+absl::StatusOr<int64_t> CoordinatorClient::RestoreCheckpoint(const std::string& model,
+                                                             const std::string& checkpoint,
+                                                             absl::Duration timeout) {
+  v1::RestoreCheckpointRequest request;
+  request.set_model(model);
+  request.set_checkpoint(checkpoint);
+  ASSIGN_OR_RETURN(
+      const v1::RestoreCheckpointResponse response,
+      impl_->Call("RestoreCheckpoint", &v1::CoordinatorService::Stub::RestoreCheckpoint, request,
+                  timeout, true));
+  return response.rows();
+}
+
+}  // namespace dslide

@@ -1,0 +1,72 @@
+// The control plane as C++ calls. One method per RPC of dslide.v1.CoordinatorService that clients
+// use.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/channel_factory.h"
+#include "client/cpp/client_options.h"
+#include "client/cpp/coordinator_types.h"
+#include "client/cpp/wire_counters.h"
+#include "core/model/model_spec.h"
+
+namespace dslide {
+
+struct CheckpointSize {
+  int64_t rows = 0;
+  int64_t bytes = 0;
+};
+
+// Every call has a deadline (ClientOptions::timeout) and is safe to repeat: UNAVAILABLE is retried
+// until then. Errors carry code, message and reason word (core/base/reason.h); the message names
+// the coordinator's address.
+//
+// Thread safety: safe from any thread; calls block the caller only.
+class CoordinatorClient {
+ public:
+  // `counters` (may be null) must outlive the client. Does not connect yet.
+  CoordinatorClient(std::shared_ptr<grpc::Channel> channel, std::string address,
+                    ClientOptions options, WireCounters* counters);
+  ~CoordinatorClient();
+  CoordinatorClient(const CoordinatorClient&) = delete;
+  CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+  const std::string& address() const;
+
+  // Waits, within the deadline, until all expected shards have registered.
+  absl::StatusOr<ClusterMap> GetClusterMap();
+  absl::StatusOr<ClusterStatus> GetClusterStatus();
+
+  // True when it was created, false when an equal model was there.
+  absl::StatusOr<bool> RegisterModel(const ModelSpec& spec);
+  absl::StatusOr<std::vector<ModelSpec>> ListModels();
+  absl::Status UnregisterModel(const std::string& model);
+
+  // True when the job is new.
+  absl::StatusOr<bool> RegisterJob(const JobSettings& job, const ClientId& client);
+  // One attempt: the caller (WorkFeed) decides what to do while the coordinator is away.
+  absl::StatusOr<Work> AcquireWork(const WorkRequest& request, const ClientId& client);
+  absl::Status LeaveJob(const std::string& job, const ClientId& client);
+
+  // These take as long as the disks do; their deadline is `timeout`, 10 minutes by default.
+  absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
+                                                  const std::string& checkpoint,
+                                                  absl::Duration timeout = absl::Minutes(10));
+  // Returns the rows restored.
+  absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
+                                            absl::Duration timeout = absl::Minutes(10));
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,107 @@
+// What clients learn from the coordinator, without its wire form.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/ids.h"
+
+namespace dslide {
+
+enum class ShardLife { kAlive, kLost, kLeft };
+const char* ShardLifeName(ShardLife life);
+
+struct ShardEntry {
+  ShardId shard;
+  std::string address;
+  double capacity_weight = 1.0;
+  uint64_t generation = 0;
+  ShardLife life = ShardLife::kAlive;
+  int64_t memory_bytes = 0;
+  int64_t applied_commands = 0;
+};
+
+struct ClusterMap {
+  uint64_t topology_version = 0;
+  std::vector<ShardEntry> shards;  // by ordinal: shards[i].shard == i
+
+  std::vector<double> Weights() const;
+};
+
+struct JobProgress {
+  std::string job;
+  std::string model;
+  int64_t epoch = 0;  // being trained, from 0
+  int64_t max_epochs = 0;
+  int64_t samples_done = 0;  // of this epoch
+  int64_t samples_per_epoch = 0;
+  int64_t trainers = 0;
+  bool finished = false;
+  int64_t best_epoch = -1;  // -1 before the first evaluation
+  double best_metric = 0;
+};
+
+struct ClusterStatus {
+  std::string version;
+  std::string revision;
+  uint64_t topology_version = 0;
+  int64_t expected_shards = 0;
+  std::vector<ShardEntry> shards;
+  std::vector<std::string> models;
+  std::vector<JobProgress> jobs;
+};
+
+// What all trainers of a job must agree on; see JobSpec in protos/dslide/v1/coordinator.proto.
+struct JobSettings {
+  std::string job;
+  std::string model;
+  int64_t samples_per_epoch = 0;
+  int64_t chunk_samples = 0;
+  int64_t max_epochs = 0;
+  int64_t patience_epochs = 0;
+  bool evaluate = false;
+  uint64_t seed = 0;
+  uint64_t data_fingerprint = 0;
+};
+
+// A lease that is done. Chunks fill loss_sum and samples, evaluations metric.
+struct FinishedLease {
+  uint64_t lease = 0;
+  double loss_sum = 0;
+  int64_t samples = 0;
+  double metric = 0;
+};
+
+// Positions [first, first + count) of the epoch's order.
+struct ChunkWork {
+  uint64_t lease = 0;
+  int64_t epoch = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+struct EvaluationWork {
+  uint64_t lease = 0;
+  int64_t epoch = 0;
+  double metric_to_beat = 0;  // -inf at first
+};
+struct WaitForWork {
+  absl::Duration pause;
+};
+struct NoMoreWork {
+  int64_t best_epoch = -1;  // -1: nothing was evaluated, the last state is the result
+  double best_metric = 0;
+};
+using Work = std::variant<ChunkWork, EvaluationWork, WaitForWork, NoMoreWork>;
+
+struct WorkRequest {
+  std::string job;
+  std::vector<FinishedLease> finished;  // since the last call
+  std::vector<uint64_t> held;           // still being worked on
+  bool want_work = true;
+};
+
+}  // namespace dslide

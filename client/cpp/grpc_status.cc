@@ -1,0 +1,26 @@
+#include "client/cpp/grpc_status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/base/version.h"
+#include "core/wire/status_details.h"
+
+namespace dslide {
+
+absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
+                      absl::StrCat(peer, ", ", call, ": ", status.error_message()));
+  wire::DecodeStatusDetails(status.error_details(), result);
+  return result;
+}
+
+void PrepareContext(grpc::ClientContext& context, absl::Time deadline) {
+  context.set_deadline(absl::ToChronoTime(deadline));
+  context.AddMetadata("dslide-client", Version());
+}
+
+}  // namespace dslide

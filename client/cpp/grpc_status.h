@@ -1,0 +1,19 @@
+// grpc::Status -> absl::Status, with the reason word and the pause of our servers.
+
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace dslide {
+
+// `peer` ("shard 2 at 10.0.0.7:7010") and `call` begin the message of an error.
+absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call);
+
+// Sets the deadline, the client's version and whether to wait for a connection.
+void PrepareContext(grpc::ClientContext& context, absl::Time deadline);
+
+}  // namespace dslide

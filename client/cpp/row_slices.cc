@@ -1,0 +1,165 @@
+#include "client/cpp/row_slices.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/model/top_k.h"
+
+namespace dslide {
+namespace {
+
+size_t ShardIndex(const SlotMap& slots, RowId row) {
+  return static_cast<size_t>(slots.OwnerOf(row).value());
+}
+
+}  // namespace
+
+RowSlices SliceRows(const SlotMap& slots, absl::Span<const RowId> wanted) {
+  RowSlices out;
+  out.rows.resize(static_cast<size_t>(slots.num_shards()));
+  out.shard_of.resize(wanted.size());
+  out.index_of.resize(wanted.size());
+  std::vector<uint32_t> order(wanted.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return wanted[a] < wanted[b]; });
+  for (const uint32_t i : order) {
+    const size_t shard = ShardIndex(slots, wanted[i]);
+    std::vector<RowId>& rows = out.rows[shard];
+    if (rows.empty() || rows.back() != wanted[i]) rows.push_back(wanted[i]);
+    out.shard_of[i] = static_cast<uint32_t>(shard);
+    out.index_of[i] = static_cast<uint32_t>(rows.size() - 1);
+  }
+  return out;
+}
+
+std::vector<RaggedSlice> SliceRagged(const SlotMap& slots, absl::Span<const int64_t> offsets,
+                                     absl::Span<const RowId> rows, absl::Span<const float> values) {
+  std::vector<RaggedSlice> slices(static_cast<size_t>(slots.num_shards()));
+  const size_t batch = offsets.size() - 1;
+  const size_t expected = rows.size() / slices.size() + rows.size() / 8 + 16;
+  for (RaggedSlice& slice : slices) {
+    slice.offsets.reserve(batch + 1);
+    slice.rows.reserve(expected);
+    if (!values.empty()) slice.values.reserve(expected);
+  }
+  for (size_t sample = 0; sample < batch; ++sample) {
+    for (int64_t i = offsets[sample]; i < offsets[sample + 1]; ++i) {
+      const auto at = static_cast<size_t>(i);
+      RaggedSlice& slice = slices[ShardIndex(slots, rows[at])];
+      slice.rows.push_back(rows[at]);
+      if (!values.empty()) slice.values.push_back(values[at]);
+    }
+    for (RaggedSlice& slice : slices) {
+      slice.offsets.push_back(static_cast<uint32_t>(slice.rows.size()));
+    }
+  }
+  return slices;
+}
+
+absl::StatusOr<std::vector<RowBlock>> SliceBlock(const SlotMap& slots, const RowBlock& block,
+                                                 bool sum_duplicates) {
+  const size_t n = block.rows.size();
+  const auto dim = static_cast<size_t>(block.dim);
+  if (block.dim < 1 || block.values.size() != n * dim ||
+      (!block.biases.empty() && block.biases.size() != n)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a block of ", n, " rows of ", block.dim, " floats has ", block.values.size(),
+        " values and ", block.biases.size(), " biases; expected ", n * dim, " and 0 or ", n));
+  }
+  std::vector<RowBlock> parts(static_cast<size_t>(slots.num_shards()));
+  for (RowBlock& part : parts) part.dim = block.dim;
+  std::vector<uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  // Stable: duplicates are added in the caller's order.
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return block.rows[a] < block.rows[b]; });
+  for (const uint32_t i : order) {
+    const RowId row = block.rows[i];
+    RowBlock& part = parts[ShardIndex(slots, row)];
+    const float* values = block.values.data() + i * dim;
+    if (part.rows.empty() || part.rows.back() != row) {
+      part.rows.push_back(row);
+      part.values.insert(part.values.end(), values, values + dim);
+      if (!block.biases.empty()) part.biases.push_back(block.biases[i]);
+      continue;
+    }
+    if (!sum_duplicates) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "row ", row.value(), " is assigned twice in one request: keep one of its values"));
+    }
+    float* sum = part.values.data() + (part.rows.size() - 1) * dim;
+    for (size_t c = 0; c < dim; ++c) sum[c] += values[c];
+    if (!block.biases.empty()) part.biases.back() += block.biases[i];
+  }
+  return parts;
+}
+
+absl::StatusOr<RowBlock> JoinRows(const RowSlices& slices, absl::Span<const RowId> wanted,
+                                  absl::Span<const GatherReply> parts) {
+  RowBlock joined;
+  bool with_bias = false;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    if (parts[s].rows.rows != slices.rows[s]) {
+      return absl::InternalError(absl::StrCat("shard ", s, " answered ", parts[s].rows.rows.size(),
+                                              " rows that are not the ", slices.rows[s].size(),
+                                              " that were asked for"));
+    }
+    if (slices.rows[s].empty()) continue;
+    joined.dim = parts[s].rows.dim;
+    with_bias = with_bias || !parts[s].rows.biases.empty();
+  }
+  const auto dim = static_cast<size_t>(joined.dim);
+  joined.rows.assign(wanted.begin(), wanted.end());
+  joined.values.resize(wanted.size() * dim);
+  if (with_bias) joined.biases.resize(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const RowBlock& part = parts[slices.shard_of[i]].rows;
+    const size_t at = slices.index_of[i];
+    std::copy_n(part.values.data() + at * dim, dim, joined.values.data() + i * dim);
+    if (with_bias && at < part.biases.size()) joined.biases[i] = part.biases[at];
+  }
+  return joined;
+}
+
+absl::StatusOr<TopKReply> MergeTopK(absl::Span<const TopKReply> parts, int64_t batch, int64_t k) {
+  TopKReply merged;
+  merged.k = k;
+  merged.scored.rows.assign(static_cast<size_t>(batch * k), kNoRow);
+  merged.scored.logits.assign(static_cast<size_t>(batch * k),
+                              -std::numeric_limits<float>::infinity());
+  for (const TopKReply& part : parts) {
+    const auto size = static_cast<size_t>(batch * part.k);
+    if (part.scored.rows.size() != size || part.scored.logits.size() != size) {
+      return absl::InternalError(absl::StrCat("a top-k answer has ", part.scored.rows.size(),
+                                              " rows instead of ", batch, " x ", part.k));
+    }
+    merged.scored.scored_rows += part.scored.scored_rows;
+    merged.scored.exact = merged.scored.exact && part.scored.exact;
+  }
+  std::vector<std::pair<float, RowId>> best;
+  for (int64_t q = 0; q < batch; ++q) {
+    best.clear();
+    for (const TopKReply& part : parts) {
+      for (int64_t i = q * part.k; i < (q + 1) * part.k; ++i) {
+        const auto at = static_cast<size_t>(i);
+        if (part.scored.rows[at] == kNoRow) continue;
+        best.emplace_back(part.scored.logits[at], part.scored.rows[at]);
+      }
+    }
+    const size_t keep = std::min(best.size(), static_cast<size_t>(k));
+    std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(keep), best.end(),
+                      [](const auto& a, const auto& b) {
+                        return a.first != b.first ? a.first > b.first : a.second < b.second;
+                      });
+    for (size_t i = 0; i < keep; ++i) {
+      merged.scored.logits[static_cast<size_t>(q * k) + i] = best[i].first;
+      merged.scored.rows[static_cast<size_t>(q * k) + i] = best[i].second;
+    }
+  }
+  return merged;
+}
+
+}  // namespace dslide

@@ -1,0 +1,85 @@
+// One shard's unary and bulk calls as C++ calls. The hot path is shard_stream.h.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/channel_factory.h"
+#include "client/cpp/client_options.h"
+#include "client/cpp/wire_counters.h"
+#include "core/model/commands.h"
+
+namespace dslide {
+
+struct ShardServerInfo {
+  std::string version;
+  std::string revision;
+  ShardId shard = ShardId(-1);
+  uint64_t generation = 0;
+  uint64_t topology_version = 0;
+  int64_t max_message_bytes = 0;
+  std::vector<std::string> capabilities;
+};
+
+// What became of a mutation.
+struct ScatterResult {
+  absl::Status status;  // OK exactly when outcome is kApplied
+  Outcome outcome = Outcome::kUnknown;
+  int64_t applied_steps = 0;  // of the table on the shard, when applied
+};
+
+// Every call has a deadline: ClientOptions::timeout unless `timeout` is given. Calls that are safe
+// to repeat are repeated after UNAVAILABLE until then; asynchronous ones are tried once. Errors
+// carry code, message (naming the shard) and reason word.
+//
+// Thread safety: safe from any thread. Callbacks run on gRPC's threads and must not block.
+class ShardClient {
+ public:
+  // `counters` must outlive the client. Does not connect yet.
+  ShardClient(std::shared_ptr<grpc::Channel> channel, ShardId shard, std::string address,
+              ClientOptions options, WireCounters* counters);
+  ~ShardClient();
+  ShardClient(const ShardClient&) = delete;
+  ShardClient& operator=(const ShardClient&) = delete;
+
+  ShardId shard() const;
+  const std::string& address() const;
+  const std::shared_ptr<grpc::Channel>& channel() const;
+  // "shard 2 at 10.0.0.7:7010", as errors name it.
+  const std::string& peer() const;
+
+  absl::StatusOr<ShardServerInfo> GetServerInfo();
+  absl::StatusOr<HelloReply> Hello(const HelloCommand& command, absl::Duration timeout);
+  absl::Status Bye(const ByeCommand& command);
+
+  absl::StatusOr<GatherReply> Gather(const GatherCommand& command);
+  absl::StatusOr<TopKReply> TopK(const TopKCommand& command);
+  // One attempt, at most once: see ClusterClient::Scatter for the one that finds out what happened.
+  ScatterResult Scatter(const ScatterCommand& command, absl::Duration timeout);
+
+  absl::StatusOr<bool> CreateModel(const CreateModelCommand& command);
+  absl::StatusOr<DescribeModelReply> DescribeModel(const std::string& model, bool with_digests);
+  absl::Status DropModel(const std::string& model);
+  absl::StatusOr<int64_t> WriteCheckpoint(const std::string& model, const std::string& checkpoint,
+                                          absl::Duration timeout = absl::Minutes(10));
+  absl::StatusOr<int64_t> LoadCheckpoint(const std::string& model, const std::string& checkpoint,
+                                         absl::Duration timeout = absl::Minutes(10));
+
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+  void GatherAsync(const GatherCommand& command, Done<GatherReply> done);
+  void TopKAsync(const TopKCommand& command, Done<TopKReply> done);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,414 @@
+#include "client/cpp/shard_stream.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/grpc_status.h"
+#include "core/base/counter_rng.h"
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/base/status_macros.h"
+#include "core/wire/reason_words.h"
+#include "core/wire/step_codec.h"
+#include "dslide/v1/shard.grpc.pb.h"
+
+namespace dslide {
+namespace {
+
+// The stream itself lives as long as the client: only its operations have deadlines.
+constexpr absl::Duration kStreamLifetime = absl::Hours(24 * 365);
+
+struct Unanswered {
+  uint64_t sequence = 0;
+  std::shared_ptr<v1::StepRequest> request;
+  std::shared_ptr<PendingStep> pending;
+  bool held_before = false;  // refused for the moment, and sent again
+};
+
+// Refusals of the moment, which leave the sequence unused.
+bool IsTransient(const absl::Status& refusal) {
+  return absl::IsResourceExhausted(refusal) || absl::IsUnavailable(refusal) ||
+         absl::IsAborted(refusal);
+}
+
+}  // namespace
+
+// Everything is guarded by `mu`. One Reactor at a time carries the stream; the mender thread makes
+// the next one after a break.
+struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
+  class Reactor;
+
+  Impl(ShardClient& shard_client, ShardStreamOptions stream_options, WireCounters& wire_counters)
+      : shard(shard_client),
+        options(std::move(stream_options)),
+        counters(wire_counters),
+        stub(v1::ShardService::NewStub(shard.channel())) {}
+
+  absl::Status Hello(absl::Time deadline);
+  std::shared_ptr<PendingStep> Send(int64_t step, int64_t first_open_step, StepOp op);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void OnResponse(const v1::StepResponse& response);
+  bool Hold(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void Resume() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  bool CanResume() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return reactor != nullptr && held > 0 && held == written;
+  }
+  void OnBroken(const absl::Status& status);
+  void Mend();
+  void RunMender();
+  void FailAll(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void StartReactor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void Stop();
+
+  ShardClient& shard;
+  const ShardStreamOptions options;
+  WireCounters& counters;
+  const std::unique_ptr<v1::ShardService::Stub> stub;
+  std::thread mender;
+
+  absl::Mutex mu;
+  bool stopping ABSL_GUARDED_BY(mu) = false;
+  absl::Status failure ABSL_GUARDED_BY(mu);  // not OK: every operation ends with it
+  absl::Status last_break ABSL_GUARDED_BY(mu);
+  uint64_t generation ABSL_GUARDED_BY(mu) = 0;
+  uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
+  std::deque<Unanswered> unanswered ABSL_GUARDED_BY(mu);  // by sequence, without gaps
+  size_t written ABSL_GUARDED_BY(mu) = 0;                 // of them, handed to the present stream
+  size_t held ABSL_GUARDED_BY(mu) = 0;                    // of those, refused and to be sent again
+  absl::Time resume_at ABSL_GUARDED_BY(mu);
+  Reactor* reactor ABSL_GUARDED_BY(mu) = nullptr;  // owns itself until OnDone
+  int64_t live_reactors ABSL_GUARDED_BY(mu) = 0;
+  bool writable ABSL_GUARDED_BY(mu) = false;
+  bool writing ABSL_GUARDED_BY(mu) = false;
+  int64_t reconnects ABSL_GUARDED_BY(mu) = 0;
+};
+
+// One gRPC stream. Its hold keeps OnDone away while other threads may start writes; it is given
+// back when the first read fails.
+class ShardStream::Impl::Reactor final
+    : public grpc::ClientBidiReactor<v1::StepRequest, v1::StepResponse> {
+ public:
+  explicit Reactor(std::shared_ptr<Impl> owner) : owner_(std::move(owner)) {
+    PrepareContext(context_, absl::Now() + kStreamLifetime);
+  }
+
+  void Start() {
+    owner_->stub->async()->Step(&context_, this);
+    AddHold();
+    StartRead(&response_);
+    StartCall();
+  }
+
+  void Write(std::shared_ptr<v1::StepRequest> request) {
+    request_ = std::move(request);
+    owner_->counters.AddSent(WireMethod::kStep, request_->ByteSizeLong());
+    StartWrite(request_.get());
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&owner_->mu);
+    owner_->writing = false;
+    if (ok) owner_->WriteNext();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      {
+        absl::MutexLock lock(&owner_->mu);
+        if (owner_->reactor == this) owner_->writable = false;
+      }
+      RemoveHold();
+      return;
+    }
+    owner_->counters.AddReceived(WireMethod::kStep, response_.ByteSizeLong());
+    owner_->OnResponse(response_);
+    StartRead(&response_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<Impl> owner = owner_;
+    const absl::Status why = status.ok()
+                                 ? absl::UnavailableError(absl::StrCat(
+                                       owner->shard.peer(), ", Step: the shard ended the stream"))
+                                 : FromGrpc(status, owner->shard.peer(), "Step");
+    delete this;
+    owner->OnBroken(why);
+  }
+
+ private:
+  const std::shared_ptr<Impl> owner_;  // shared: outlives the ShardStream while it is cancelled
+  grpc::ClientContext context_;
+  v1::StepResponse response_;
+  std::shared_ptr<v1::StepRequest> request_;  // being written; shared with `unanswered`
+};
+
+absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
+  HelloCommand hello;
+  hello.job = options.job;
+  hello.client = options.client;
+  {
+    absl::MutexLock lock(&mu);
+    hello.acknowledged_sequence =
+        (unanswered.empty() ? next_sequence : unanswered.front().sequence) - 1;
+  }
+  ASSIGN_OR_RETURN(const HelloReply reply, shard.Hello(hello, deadline - absl::Now()));
+  absl::MutexLock lock(&mu);
+  const uint64_t first = unanswered.empty() ? next_sequence : unanswered.front().sequence;
+  if (reply.next_sequence < first || reply.next_sequence > next_sequence) {
+    return StatusWithReason(
+        absl::StatusCode::kDataLoss, "LOST_UPDATES",
+        absl::StrCat(shard.peer(), " expects update ", reply.next_sequence, " of this client, but ",
+                     first - 1, " were confirmed: it was restarted and has lost updates; restore ",
+                     "a checkpoint and start the training again"));
+  }
+  if (reply.generation != generation) {
+    generation = reply.generation;
+    for (Unanswered& entry : unanswered) {
+      // A message that is being written may not change: make a new one.
+      auto request = std::make_shared<v1::StepRequest>(*entry.request);
+      request->mutable_envelope()->set_generation(generation);
+      entry.request = std::move(request);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
+                                                     StepOp op) {
+  auto request = std::make_shared<v1::StepRequest>();
+  StepCommand command;
+  command.envelope.job = options.job;
+  command.envelope.client = options.client;
+  command.envelope.topology_version = options.topology_version;
+  command.envelope.model = options.model;
+  command.step = step;
+  command.first_open_step = first_open_step;
+  command.op = std::move(op);
+  wire::EncodeStepRequest(command, options.activations, request.get());
+
+  auto pending = std::make_shared<PendingStep>(
+      absl::Now() + options.timeout,
+      absl::DeadlineExceededError(absl::StrCat("no answer from ", shard.peer(), " within ",
+                                               absl::FormatDuration(options.timeout))));
+  absl::MutexLock lock(&mu);
+  if (!failure.ok()) {
+    pending->Complete(failure, Outcome::kNotApplied);
+    return pending;
+  }
+  Unanswered entry;
+  entry.sequence = next_sequence++;
+  v1::RequestEnvelope& envelope = *request->mutable_envelope();
+  envelope.set_sequence(entry.sequence);
+  envelope.set_first_incomplete(unanswered.empty() ? entry.sequence : unanswered.front().sequence);
+  envelope.set_generation(generation);
+  entry.request = std::move(request);
+  entry.pending = pending;
+  unanswered.push_back(std::move(entry));
+  WriteNext();
+  return pending;
+}
+
+void ShardStream::Impl::WriteNext() {
+  if (!writable || writing || held > 0 || written >= unanswered.size()) return;
+  writing = true;
+  reactor->Write(unanswered[written++].request);
+}
+
+void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
+  absl::StatusOr<wire::StepAnswer> answer = wire::DecodeStepResponse(response);
+  const absl::Status refusal = answer.ok() ? answer->reply.status : absl::OkStatus();
+  std::shared_ptr<PendingStep> pending;
+  {
+    absl::MutexLock lock(&mu);
+    if (held >= unanswered.size() || response.sequence() != unanswered[held].sequence) {
+      FailAll(absl::InternalError(
+          absl::StrCat(shard.peer(), " answered request ", response.sequence(), " instead of ",
+                       held < unanswered.size() ? unanswered[held].sequence : 0,
+                       ": it does not keep the order")));
+      return;
+    }
+    if (Hold(refusal)) return;
+    pending = std::move(unanswered.front().pending);
+    unanswered.pop_front();
+    if (written > 0) --written;
+  }
+  if (!answer.ok()) {
+    pending->Complete(answer.status(), Outcome::kUnknown);
+  } else if (!refusal.ok()) {
+    pending->Complete(refusal, Outcome::kNotApplied);
+  } else {
+    pending->Complete(std::move(answer->reply.body), Outcome::kApplied);
+  }
+}
+
+// Whether the request that was just refused stays in `unanswered`, to be sent again. The shard then
+// refuses those behind it for the gap that it leaves; they are kept, too, and all are sent again
+// when the last of them was answered.
+bool ShardStream::Impl::Hold(const absl::Status& refusal) {
+  const bool gap = ReasonOf(refusal) == reason::kSequenceGap;
+  if (held == 0) {
+    Unanswered& entry = unanswered.front();
+    // A gap in front: an earlier request was refused for good and its number is not used. Sent
+    // again, this request gives that number up. A second gap means something else.
+    const bool again = IsTransient(refusal) || (gap && !entry.held_before);
+    if (!again || absl::Now() >= entry.pending->deadline()) return false;
+    entry.held_before = true;
+    resume_at = absl::Now() + (gap ? absl::ZeroDuration()
+                                   : std::max(options.retry.first_delay,
+                                              absl::Milliseconds(RetryAfterMs(refusal))));
+    last_break = refusal;
+  }
+  ++held;
+  return true;
+}
+
+// Sends again what was held. The numbers given up meanwhile are named by a higher first_incomplete.
+void ShardStream::Impl::Resume() {
+  held = 0;
+  written = 0;
+  const uint64_t first = unanswered.front().sequence;
+  for (Unanswered& entry : unanswered) {
+    // The old message may still be in gRPC's hands: change a copy.
+    auto request = std::make_shared<v1::StepRequest>(*entry.request);
+    request->mutable_envelope()->set_first_incomplete(first);
+    request->mutable_envelope()->set_generation(generation);
+    entry.request = std::move(request);
+  }
+  WriteNext();
+}
+
+void ShardStream::Impl::OnBroken(const absl::Status& status) {
+  absl::MutexLock lock(&mu);
+  reactor = nullptr;
+  writable = false;
+  writing = false;
+  written = 0;
+  held = 0;
+  last_break = status;
+  --live_reactors;
+}
+
+void ShardStream::Impl::FailAll(const absl::Status& status) {
+  failure = status;
+  for (const Unanswered& entry : unanswered) entry.pending->Complete(status, Outcome::kUnknown);
+  unanswered.clear();
+  written = 0;
+  held = 0;
+}
+
+void ShardStream::Impl::StartReactor() {
+  reactor = new Reactor(shared_from_this());
+  ++live_reactors;
+  written = 0;
+  writing = false;
+  writable = true;
+  reactor->Start();
+  WriteNext();
+}
+
+// Opens the stream again, within the deadline of the oldest operation.
+void ShardStream::Impl::Mend() {
+  absl::Time deadline;
+  {
+    absl::MutexLock lock(&mu);
+    deadline = unanswered.front().pending->deadline();
+  }
+  CounterRng salt(DeriveKey(options.client[0], static_cast<uint64_t>(shard.shard().value())));
+  const uint64_t key = salt.NextBits();
+  absl::Status status;
+  for (int attempt = 1;; ++attempt) {
+    status = Hello(deadline);
+    absl::MutexLock lock(&mu);
+    if (stopping) return;
+    if (status.ok()) {
+      ++reconnects;
+      StartReactor();
+      return;
+    }
+    const bool transient = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (!transient || absl::Now() >= deadline) break;
+    const auto stop_now = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return stopping; };
+    if (mu.AwaitWithTimeout(absl::Condition(&stop_now), options.retry.Delay(attempt, key))) return;
+  }
+  absl::MutexLock lock(&mu);
+  // What broke the stream says more than the last attempt to mend it.
+  FailAll(absl::IsDeadlineExceeded(status) && !last_break.ok() ? last_break : status);
+}
+
+void ShardStream::Impl::RunMender() {
+  for (;;) {
+    {
+      absl::MutexLock lock(&mu);
+      const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+        return stopping || (reactor == nullptr && failure.ok() && !unanswered.empty()) ||
+               CanResume();
+      };
+      mu.Await(absl::Condition(&has_work));
+      if (stopping) return;
+      if (CanResume()) {
+        const auto changed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+          return stopping || !CanResume();
+        };
+        if (!mu.AwaitWithDeadline(absl::Condition(&changed), resume_at)) Resume();
+        continue;
+      }
+    }
+    Mend();
+  }
+}
+
+void ShardStream::Impl::Stop() {
+  {
+    absl::MutexLock lock(&mu);
+    if (stopping) return;
+    stopping = true;
+    FailAll(absl::CancelledError(absl::StrCat("the stream to ", shard.peer(), " was closed")));
+    if (reactor != nullptr) reactor->Cancel();
+  }
+  mender.join();
+  absl::MutexLock lock(&mu);
+  const auto quiet = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return live_reactors == 0; };
+  mu.Await(absl::Condition(&quiet));
+}
+
+absl::StatusOr<std::unique_ptr<ShardStream>> ShardStream::Open(ShardClient& shard,
+                                                               ShardStreamOptions options,
+                                                               WireCounters& counters) {
+  auto impl = std::make_shared<Impl>(shard, std::move(options), counters);
+  RETURN_IF_ERROR(impl->Hello(absl::Now() + impl->options.timeout));
+  {
+    absl::MutexLock lock(&impl->mu);
+    impl->StartReactor();
+  }
+  impl->mender = std::thread([raw = impl.get()] { raw->RunMender(); });
+  return std::unique_ptr<ShardStream>(new ShardStream(std::move(impl)));
+}
+
+ShardStream::ShardStream(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ShardStream::~ShardStream() { impl_->Stop(); }
+
+std::shared_ptr<PendingStep> ShardStream::Send(int64_t step, int64_t first_open_step, StepOp op) {
+  return impl_->Send(step, first_open_step, std::move(op));
+}
+
+absl::Status ShardStream::Close() {
+  impl_->Stop();
+  return impl_->shard.Bye(ByeCommand{impl_->options.job, impl_->options.client});
+}
+
+int64_t ShardStream::reconnects() const {
+  absl::MutexLock lock(&impl_->mu);
+  return impl_->reconnects;
+}
+
+}  // namespace dslide

@@ -1,0 +1,68 @@
+// One unary call with everything around it: deadline, byte counts, error text, bounded repetition.
+
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/cpp/client_options.h"
+#include "client/cpp/grpc_status.h"
+#include "client/cpp/wire_counters.h"
+#include "core/base/retry_after.h"
+
+namespace dslide {
+
+struct UnaryCall {
+  const std::string& peer;  // for errors
+  const char* name;
+  WireMethod method;
+  WireCounters* counters;  // may be null
+  absl::Duration timeout;
+  RetryOptions retry;
+  bool repeat;  // the call is safe to repeat
+};
+
+// Pause before a repetition: what the server asked for, or the client's own schedule.
+inline absl::Duration PauseBefore(const absl::Status& status, const RetryOptions& retry,
+                                  int attempt, uint64_t salt) {
+  const int64_t asked_ms = RetryAfterMs(status);
+  return asked_ms > 0 ? absl::Milliseconds(asked_ms) : retry.Delay(attempt, salt);
+}
+
+// `invoke(context, response)` makes one attempt. Repeats after UNAVAILABLE while the deadline
+// allows. What is returned at the deadline is the last error that says why, not DEADLINE_EXCEEDED.
+template <typename Request, typename Response, typename Invoke>
+absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& request,
+                                      Invoke&& invoke) {
+  const absl::Time deadline = absl::Now() + call.timeout;
+  const uint64_t salt = reinterpret_cast<uintptr_t>(&request);
+  absl::Status why;
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    PrepareContext(context, deadline);
+    Response response;
+    if (call.counters != nullptr) call.counters->AddSent(call.method, request.ByteSizeLong());
+    const grpc::Status status = invoke(&context, &response);
+    if (status.ok()) {
+      if (call.counters != nullptr) {
+        call.counters->AddReceived(call.method, response.ByteSizeLong());
+      }
+      return response;
+    }
+    absl::Status error = FromGrpc(status, call.peer, call.name);
+    if (absl::IsDeadlineExceeded(error) && !why.ok()) return why;
+    if (!call.repeat || !absl::IsUnavailable(error)) return error;
+    why = std::move(error);
+    const absl::Duration pause = PauseBefore(why, call.retry, attempt, salt);
+    if (absl::Now() + pause >= deadline) return why;
+    absl::SleepFor(pause);
+  }
+}
+
+}  // namespace dslide

@@ -1,0 +1,140 @@
+#include "client/trainer/batch_preparer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint64_t kInputDropoutStream = 0x696e64;
+
+ValueTransform ToValueTransform(InputTransform transform) {
+  switch (transform) {
+    case InputTransform::kRaw:
+      return ValueTransform::kRaw;
+    case InputTransform::kL2:
+      return ValueTransform::kL2;
+    case InputTransform::kTfIdf:
+      return ValueTransform::kTfIdf;
+  }
+  return ValueTransform::kRaw;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Network& network,
+                                                                     SlotMap embedding_slots,
+                                                                     SlotMap head_slots,
+                                                                     BatchPreparerOptions options) {
+  if (network.spec().training.transform == InputTransform::kTfIdf &&
+      static_cast<int64_t>(options.idf.size()) != network.num_features()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model \"", network.spec().name, "\" weighs its ", network.num_features(),
+                     " features by tf-idf, but ", options.idf.size(), " weights are known"));
+  }
+  return std::unique_ptr<BatchPreparer>(new BatchPreparer(
+      network, std::move(embedding_slots), std::move(head_slots), std::move(options)));
+}
+
+BatchPreparer::BatchPreparer(const Network& network, SlotMap embedding_slots, SlotMap head_slots,
+                             BatchPreparerOptions options)
+    : network_(network),
+      embedding_slots_(std::move(embedding_slots)),
+      head_slots_(std::move(head_slots)),
+      options_(std::move(options)) {}
+
+absl::StatusOr<PreparedBatch> BatchPreparer::Prepare(const Dataset& data, BatchUse use,
+                                                     int64_t epoch,
+                                                     absl::Span<const int64_t> points) const {
+  SparseBatch samples;
+  RETURN_IF_ERROR(data.ReadSamples(points, &samples));
+  return PrepareSamples(std::move(samples), use, epoch, points);
+}
+
+absl::Status BatchPreparer::CheckIds(const SparseBatch& samples,
+                                     absl::Span<const int64_t> points) const {
+  for (int64_t s = 0; s < samples.samples(); ++s) {
+    const absl::Span<const RowId> features = samples.FeaturesOf(s);
+    const absl::Span<const RowId> labels = samples.LabelsOf(s);
+    // Ids ascend within a sample: the last is the largest.
+    if (!features.empty() && int64_t{features.back().value()} >= network_.num_features()) {
+      return absl::InvalidArgumentError(absl::StrCat("point ", points[static_cast<size_t>(s)],
+                                                     " has feature ", features.back().value(),
+                                                     ", the model has ", network_.num_features()));
+    }
+    if (!labels.empty() && int64_t{labels.back().value()} >= network_.num_labels()) {
+      return absl::InvalidArgumentError(absl::StrCat("point ", points[static_cast<size_t>(s)],
+                                                     " has label ", labels.back().value(),
+                                                     ", the model has ", network_.num_labels()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BatchPreparer::AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use,
+                                 int64_t epoch, int64_t point, std::vector<RowId>& rows,
+                                 std::vector<float>& values) const {
+  const absl::Span<const RowId> features = samples.FeaturesOf(static_cast<int64_t>(sample));
+  const absl::Span<const float> weights = samples.ValuesOf(static_cast<int64_t>(sample));
+  const auto p = static_cast<float>(network_.spec().training.input_dropout);
+  if (use == BatchUse::kTraining && p > 0) {
+    const float scale = 1.0f / (1.0f - p);
+    CounterRng rng(DeriveKey(
+        DeriveKey(DeriveKey(options_.seed, kInputDropoutStream), static_cast<uint64_t>(epoch)),
+        static_cast<uint64_t>(point)));
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (rng.NextUniform() < p) continue;
+      rows.push_back(features[i]);
+      values.push_back(weights[i] * scale);
+    }
+  } else {
+    rows.insert(rows.end(), features.begin(), features.end());
+    values.insert(values.end(), weights.begin(), weights.end());
+  }
+  if (network_.embedding().bias_row) {
+    rows.emplace_back(static_cast<uint32_t>(network_.num_features()));
+    values.push_back(1.0f);
+  }
+}
+
+absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
+    SparseBatch samples, BatchUse use, int64_t epoch, absl::Span<const int64_t> points) const {
+  RETURN_IF_ERROR(CheckIds(samples, points));
+  RETURN_IF_ERROR(
+      ApplyTransform(ToValueTransform(network_.spec().training.transform), options_.idf, &samples));
+  PreparedBatch batch;
+  batch.epoch = epoch;
+  std::vector<int64_t> input_offsets = {0};
+  std::vector<RowId> rows;
+  std::vector<float> values;
+  std::vector<int64_t> label_offsets = {0};
+  std::vector<RowId> labels;
+  const bool softmax = network_.head().head.loss == HeadLoss::kSoftmax;
+  for (size_t s = 0; s < points.size(); ++s) {
+    const absl::Span<const RowId> mine = samples.LabelsOf(static_cast<int64_t>(s));
+    if (use == BatchUse::kTraining && mine.empty()) continue;
+    AppendInputs(samples, s, use, epoch, points[s], rows, values);
+    input_offsets.push_back(static_cast<int64_t>(rows.size()));
+    labels.insert(labels.end(), mine.begin(), mine.end());
+    label_offsets.push_back(static_cast<int64_t>(labels.size()));
+    batch.label_targets.push_back(mine.empty() ? 0.0f
+                                  : softmax    ? 1.0f / static_cast<float>(mine.size())
+                                               : 1.0f);
+    batch.points.push_back(points[s]);
+  }
+  for (RaggedSlice& slice : SliceRagged(embedding_slots_, input_offsets, rows, values)) {
+    EmbedForwardOp op;
+    op.table = network_.embedding().name;
+    op.offsets = std::move(slice.offsets);
+    op.rows = std::move(slice.rows);
+    op.values = std::move(slice.values);
+    batch.inputs.push_back(std::move(op));
+  }
+  batch.labels = SliceRagged(head_slots_, label_offsets, labels, {});
+  return batch;
+}
+
+}  // namespace dslide

@@ -1,0 +1,76 @@
+// From points of a dataset to the parts of a step that do not depend on the model's state.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cpp/row_slices.h"
+#include "client/trainer/network.h"
+#include "core/data/dataset.h"
+#include "core/data/transform.h"
+#include "core/partition/slot_map.h"
+
+namespace dslide {
+
+// A batch, cut by shard.
+struct PreparedBatch {
+  uint64_t lease = 0;  // of the chunk it belongs to; 0 for none
+  int64_t epoch = 0;
+  std::vector<int64_t> points;         // [B] indices in the dataset
+  std::vector<EmbedForwardOp> inputs;  // by shard
+  std::vector<RaggedSlice> labels;     // by shard
+  std::vector<float> label_targets;    // [B]
+
+  int64_t samples() const { return static_cast<int64_t>(points.size()); }
+};
+
+enum class BatchUse {
+  kTraining,    // with input dropout; points without labels are left out
+  kEvaluation,  // as they are
+};
+
+struct BatchPreparerOptions {
+  uint64_t seed = 1;  // of the dropout
+  // [num_features], for tf-idf only.
+  std::vector<float> idf;
+};
+
+// Reads, transforms, drops out and slices. The result is a pure function of (options, dataset,
+// epoch, points). Immutable and thread-safe; the network must outlive it.
+class BatchPreparer {
+ public:
+  // `embedding_slots` and `head_slots` own the rows of the two wide tables.
+  // Errors: InvalidArgument when tf-idf is wanted and idf has another size than the features.
+  static absl::StatusOr<std::unique_ptr<BatchPreparer>> Create(const Network& network,
+                                                               SlotMap embedding_slots,
+                                                               SlotMap head_slots,
+                                                               BatchPreparerOptions options);
+
+  // Errors: those of Dataset::ReadSamples(); InvalidArgument naming the point when a feature or
+  // label is beyond the model's tables.
+  absl::StatusOr<PreparedBatch> Prepare(const Dataset& data, BatchUse use, int64_t epoch,
+                                        absl::Span<const int64_t> points) const;
+
+  // The same on samples that are in memory already. `points` ([samples]) only feed the dropout.
+  absl::StatusOr<PreparedBatch> PrepareSamples(SparseBatch samples, BatchUse use, int64_t epoch,
+                                               absl::Span<const int64_t> points) const;
+
+ private:
+  BatchPreparer(const Network& network, SlotMap embedding_slots, SlotMap head_slots,
+                BatchPreparerOptions options);
+
+  absl::Status CheckIds(const SparseBatch& samples, absl::Span<const int64_t> points) const;
+  void AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use, int64_t epoch,
+                    int64_t point, std::vector<RowId>& rows, std::vector<float>& values) const;
+
+  const Network& network_;
+  const SlotMap embedding_slots_;
+  const SlotMap head_slots_;
+  const BatchPreparerOptions options_;
+};
+
+}  // namespace dslide

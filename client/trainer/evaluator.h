@@ -1,0 +1,81 @@
+// Accuracy of the model as it is: precision at 1, 3 and 5 over a dataset, by exact top-k.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cpp/step_channel.h"
+#include "client/trainer/batch_preparer.h"
+#include "client/trainer/network.h"
+#include "client/trainer/softmax_combine.h"
+#include "core/data/dataset_info.h"
+
+namespace dslide {
+
+// Scores queries over all shards and merges: ClusterClient::TopK(), or a test's own.
+using TopKScorer = std::function<absl::StatusOr<TopKReply>(const TopKCommand& query)>;
+
+// The labels predicted for one sample, best first. Fewer than k when the head is smaller.
+struct Prediction {
+  std::vector<RowId> labels;
+  std::vector<float> logits;
+};
+
+struct EvaluatorOptions {
+  int64_t batch_size = 256;  // [1, 65536]
+  Parallelism parallelism;
+};
+
+// Forward passes without dropout and without updates.
+//
+// Thread safety: one thread at a time. The channels may belong to a drained StepPipeline; their
+// step numbers continue at `next_step`.
+class Evaluator {
+ public:
+  Evaluator(const Network& network, const BatchPreparer& preparer, std::vector<StepChannel*> shards,
+            TopKScorer top_k, EvaluatorOptions options);
+
+  // The hidden vectors of prepared samples: [B, head dim].
+  absl::StatusOr<std::vector<float>> Hidden(PreparedBatch batch, int64_t step);
+
+  // The k best labels of each sample: exactly, or among the candidates that hashing finds.
+  // `step` numbers the forward pass at the shards; pass ever larger ones.
+  absl::StatusOr<std::vector<Prediction>> Predict(PreparedBatch batch, int64_t k, bool hashed,
+                                                  int64_t step);
+  // The same for hidden vectors: [samples, head dim].
+  absl::StatusOr<std::vector<Prediction>> Score(std::vector<float> hidden, int64_t k, bool hashed);
+
+  // How much of the exact top 1 and top 10 of each point the hash tables find, by comparing hashed
+  // with exact top-k. Zero samples when nothing is hashed.
+  absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data, absl::Span<const int64_t> points,
+                                            int64_t* next_step);
+
+  // Precision over `points` of the dataset; points without labels do not count. Uses step numbers
+  // from *next_step on and advances it. `progress` (may be null) hears of points done.
+  // Errors: InvalidArgument when no point has a label; those of the dataset and of the shards.
+  absl::StatusOr<PrecisionAtK> Evaluate(const Dataset& data, absl::Span<const int64_t> points,
+                                        int64_t* next_step,
+                                        const std::function<void(int64_t)>& progress);
+
+ private:
+  const Network& network_;
+  const BatchPreparer& preparer_;
+  const std::vector<StepChannel*> shards_;
+  const TopKScorer top_k_;
+  const EvaluatorOptions options_;
+};
+
+// Hits among the first 1, 3 and 5 predictions.
+struct Hits {
+  int64_t at_1 = 0;
+  int64_t at_3 = 0;
+  int64_t at_5 = 0;
+};
+// `labels` sorted ascending.
+Hits CountHits(const Prediction& prediction, absl::Span<const RowId> labels);
+
+}  // namespace dslide

@@ -1,0 +1,278 @@
+#include "client/trainer/trainer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kDefaultChunkBatches = 16;
+
+int64_t ChunkSamples(const TrainingSpec& training) {
+  return training.chunk_samples > 0 ? training.chunk_samples
+                                    : kDefaultChunkBatches * training.batch_size;
+}
+
+}  // namespace
+
+std::vector<int64_t> AllPoints(int64_t count) {
+  std::vector<int64_t> points(static_cast<size_t>(count));
+  std::iota(points.begin(), points.end(), int64_t{0});
+  return points;
+}
+
+Trainer::Trainer(TrainerParts parts, TrainerOptions options)
+    : parts_(parts), options_(std::move(options)), client_(NewClientId()) {}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerParts parts,
+                                                         TrainerOptions options) {
+  std::unique_ptr<Trainer> trainer(new Trainer(parts, std::move(options)));
+  RETURN_IF_ERROR(trainer->Open());
+  return trainer;
+}
+
+absl::Status Trainer::Open() {
+  const ModelSpec& spec = parts_.network.spec();
+  ASSIGN_OR_RETURN(streams_, parts_.cluster.OpenStreams(spec, client_));
+  std::vector<StepChannel*> channels;
+  for (const auto& stream : streams_) channels.push_back(stream.get());
+  EvaluatorOptions evaluator;
+  evaluator.batch_size = std::min<int64_t>(spec.training.batch_size, 256);
+  evaluator.parallelism = options_.parallelism;
+  evaluator_ = std::make_unique<Evaluator>(
+      parts_.network, parts_.preparer, channels,
+      [this](const TopKCommand& query) { return parts_.cluster.TopK(query); }, evaluator);
+  PipelineOptions pipeline;
+  pipeline.in_flight_steps = spec.training.in_flight_steps;
+  pipeline.seed = options_.seed;
+  pipeline.parallelism = options_.parallelism;
+  pipeline_ =
+      std::make_unique<StepPipeline>(parts_.network, channels, pipeline, &next_step_, parts_.clock,
+                                     [this](const FinishedStep& step) { OnFinishedStep(step); });
+  return absl::OkStatus();
+}
+
+Trainer::~Trainer() {
+  feed_.reset();
+  // Whoever cannot be told will find out by itself: leases run out, clients are forgotten.
+  if (joined_) (void)parts_.cluster.coordinator().LeaveJob(parts_.cluster.options().job, client_);
+  for (const auto& stream : streams_) (void)stream->Close();
+}
+
+absl::StatusOr<TrainingReport> Trainer::Run() {
+  const TrainingSpec& training = parts_.network.spec().training;
+  JobSettings job;
+  job.job = parts_.cluster.options().job;
+  job.model = parts_.network.spec().name;
+  job.samples_per_epoch = parts_.split.num_training();
+  job.chunk_samples = ChunkSamples(training);
+  job.max_epochs = training.max_epochs;
+  job.patience_epochs = training.patience_epochs;
+  job.evaluate = parts_.split.num_validation() > 0;
+  job.seed = options_.seed;
+  job.data_fingerprint = parts_.data.Fingerprint();
+  RETURN_IF_ERROR(parts_.cluster.coordinator().RegisterJob(job, client_).status());
+  joined_ = true;
+
+  WorkFeedOptions feed;
+  feed.job = job.job;
+  feed.batch_size = training.batch_size;
+  feed.seed = options_.seed;
+  feed.max_steps = options_.max_steps;
+  feed.queued_items = static_cast<size_t>(training.in_flight_steps) + 4;
+  feed.patience = options_.coordinator_patience;
+  feed_ = std::make_unique<WorkFeed>(
+      feed, parts_.data, parts_.split, parts_.preparer,
+      [this](const WorkRequest& request) {
+        return parts_.cluster.coordinator().AcquireWork(request, client_);
+      },
+      [this](const std::string& message) { parts_.progress.Say(message); },
+      [this, job] { return parts_.cluster.coordinator().RegisterJob(job, client_).status(); });
+
+  const absl::Duration start = parts_.clock.Now();
+  window_.start = start;
+  for (bool more = true; more;) {
+    if (options_.stop_requested && options_.stop_requested()) {
+      RETURN_IF_ERROR(pipeline_->Drain());
+      report_.interrupted = true;
+      break;
+    }
+    ASSIGN_OR_RETURN(more, Handle(feed_->Next()));
+  }
+  report_.seconds = absl::ToDoubleSeconds(parts_.clock.Now() - start) - evaluation_seconds_;
+  if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);
+  report_.stages = pipeline_->seconds();
+  return report_;
+}
+
+absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
+  if (auto* batch = std::get_if<PreparedBatch>(&item)) {
+    RETURN_IF_ERROR(TrainBatch(std::move(*batch)));
+    return true;
+  }
+  if (const auto* end = std::get_if<ChunkEnd>(&item)) {
+    chunks_[end->lease].complete = true;
+    ReportIfDone(end->lease);
+    return true;
+  }
+  if (std::holds_alternative<DrainSteps>(item)) {
+    RETURN_IF_ERROR(pipeline_->Drain());
+    return true;
+  }
+  if (const auto* evaluation = std::get_if<EvaluationWork>(&item)) {
+    RETURN_IF_ERROR(pipeline_->Drain());
+    RETURN_IF_ERROR(RunEvaluation(*evaluation));
+    return true;
+  }
+  if (const auto* finished = std::get_if<NoMoreWork>(&item)) {
+    RETURN_IF_ERROR(pipeline_->Drain());
+    RETURN_IF_ERROR(RestoreBest(*finished));
+    return false;
+  }
+  if (std::holds_alternative<StepLimitReached>(item)) {
+    RETURN_IF_ERROR(pipeline_->Drain());
+    report_.stopped_at_step_limit = true;
+    return false;
+  }
+  return std::get<absl::Status>(item);
+}
+
+absl::Status Trainer::TrainBatch(PreparedBatch batch) {
+  ChunkState& chunk = chunks_[batch.lease];
+  chunk.report.lease = batch.lease;
+  ++chunk.submitted;
+  return pipeline_->Submit(std::move(batch));
+}
+
+void Trainer::OnFinishedStep(const FinishedStep& step) {
+  ChunkState& chunk = chunks_[step.lease];
+  ++chunk.finished;
+  chunk.report.loss_sum += step.loss_sum;
+  chunk.report.samples += step.samples;
+  ++report_.steps;
+  report_.samples += step.samples;
+  report_.active_pairs += step.active_pairs;
+  report_.distinct_rows += step.distinct_rows;
+  if (step.epoch != loss_epoch_) {
+    loss_epoch_ = step.epoch;
+    ++report_.epochs;
+    epoch_samples_ = 0;
+    epoch_loss_ = 0;
+    report_.recall = RecallCount();
+  }
+  epoch_samples_ += step.samples;
+  epoch_loss_ += step.loss_sum;
+  report_.recall.Add(step.recall);
+  if (parts_.metrics != nullptr) {
+    parts_.metrics->OnStep(step, parts_.network.dense_bytes_per_step());
+    parts_.metrics->OnStages(pipeline_->seconds());
+  }
+  if (options_.on_step) options_.on_step(step);
+  ShowProgress(step);
+  ReportIfDone(step.lease);
+}
+
+void Trainer::ReportIfDone(uint64_t lease) {
+  const auto it = chunks_.find(lease);
+  if (it == chunks_.end() || !it->second.complete) return;
+  if (it->second.finished < it->second.submitted) return;
+  it->second.report.lease = lease;
+  feed_->Finish(it->second.report);
+  chunks_.erase(it);
+}
+
+void Trainer::ShowProgress(const FinishedStep& step) {
+  window_.samples += step.samples;
+  ++window_.steps;
+  window_.loss += step.loss_sum;
+  window_.active_pairs += step.active_pairs;
+  window_.distinct_rows += step.distinct_rows;
+  window_.recall.Add(step.recall);
+  const absl::Duration now = parts_.clock.Now();
+  if (now - window_.start < parts_.progress.interval() || window_.samples == 0) return;
+  TrainingProgress progress;
+  progress.epoch = step.epoch;
+  progress.max_epochs = parts_.network.spec().training.max_epochs;
+  progress.epoch_samples_done = epoch_samples_;
+  progress.samples_per_epoch = parts_.split.num_training();
+  progress.steps = report_.steps;
+  const auto samples = static_cast<double>(window_.samples);
+  progress.recent_loss = window_.loss / samples;
+  progress.samples_per_second = samples / absl::ToDoubleSeconds(now - window_.start);
+  progress.active_rows_per_sample = static_cast<double>(window_.active_pairs) / samples;
+  progress.distinct_rows_per_batch =
+      static_cast<double>(window_.distinct_rows) / static_cast<double>(window_.steps);
+  progress.recall = window_.recall;
+  parts_.progress.OnStep(progress);
+  window_ = Window();
+  window_.start = now;
+}
+
+absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
+  const absl::Duration start = parts_.clock.Now();
+  std::vector<int64_t> points;
+  for (int64_t i = 0; i < parts_.split.num_validation(); ++i) {
+    points.push_back(parts_.split.ValidationPoint(i));
+  }
+  ASSIGN_OR_RETURN(const PrecisionAtK precision,
+                   evaluator_->Evaluate(parts_.data, points, &next_step_, nullptr));
+  const bool best = precision.at_1 > work.metric_to_beat;
+  parts_.progress.OnEvaluation(work.epoch, precision.at_1, best);
+  if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(precision.at_1);
+  if (best && can_checkpoint_) {
+    const absl::Status kept = parts_.cluster.coordinator()
+                                  .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
+                                  .status();
+    if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {
+      can_checkpoint_ = false;
+      parts_.progress.Say(absl::StrCat(
+          "NOTE: the best epoch cannot be kept, the result will be the last one: ", kept.message(),
+          ". Start the shards with a data directory to keep the best."));
+    } else if (!kept.ok()) {
+      return kept;
+    }
+  }
+  FinishedLease report;
+  report.lease = work.lease;
+  report.metric = precision.at_1;
+  feed_->Finish(report);
+  const absl::Duration now = parts_.clock.Now();
+  evaluation_seconds_ += absl::ToDoubleSeconds(now - start);
+  window_ = Window();
+  window_.start = now;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RestoreBest(const NoMoreWork& work) {
+  const absl::Duration start = parts_.clock.Now();
+  report_.best_epoch = work.best_epoch;
+  report_.best_metric = work.best_metric;
+  if (work.best_epoch < 0 || !can_checkpoint_) return absl::OkStatus();
+  // Every trainer of the job does this: each restore ends in the same rows, and whoever comes back
+  // from his own knows that the shards hold them.
+  const absl::Status restored = parts_.cluster.coordinator()
+                                    .RestoreCheckpoint(parts_.network.spec().name, kBestCheckpoint)
+                                    .status();
+  if (absl::IsNotFound(restored) || absl::IsFailedPrecondition(restored)) {
+    parts_.progress.Say(
+        absl::StrCat("NOTE: the best epoch (", work.best_epoch + 1,
+                     ") was not kept, the result is the last one: ", restored.message()));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(restored);
+  report_.best_restored = true;
+  evaluation_seconds_ += absl::ToDoubleSeconds(parts_.clock.Now() - start);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PrecisionAtK> Trainer::Evaluate(const Dataset& data,
+                                               const std::function<void(int64_t)>& progress) {
+  return evaluator_->Evaluate(data, AllPoints(data.num_points()), &next_step_, progress);
+}
+
+}  // namespace dslide

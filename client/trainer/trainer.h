@@ -1,0 +1,146 @@
+// A stateless trainer: takes leases of a job, trains their points, evaluates, keeps the best epoch.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/cluster_client.h"
+#include "client/trainer/batch_preparer.h"
+#include "client/trainer/evaluator.h"
+#include "client/trainer/network.h"
+#include "client/trainer/progress.h"
+#include "client/trainer/step_pipeline.h"
+#include "client/trainer/trainer_metrics.h"
+#include "client/trainer/work_feed.h"
+#include "core/base/clock.h"
+#include "core/data/dataset.h"
+#include "core/data/epoch_order.h"
+
+namespace dslide {
+
+// The checkpoint that holds the best epoch of a model.
+inline constexpr char kBestCheckpoint[] = "best";
+
+struct TrainerOptions {
+  uint64_t seed = 1;      // of the order of the points, of dropout and of recall samples
+  int64_t max_steps = 0;  // of this trainer; 0: until the job is finished
+  Parallelism parallelism;
+  // How long the coordinator may be away before training fails.
+  absl::Duration coordinator_patience = absl::Minutes(2);
+  // Asked between batches; true ends the training as the step limit does. May be null.
+  std::function<bool()> stop_requested;
+  // Hears of every finished step; for tests. May be null.
+  std::function<void(const FinishedStep&)> on_step;
+};
+
+// What the trainer works with. Everything must outlive it.
+struct TrainerParts {
+  ClusterClient& cluster;
+  const Network& network;
+  const Dataset& data;
+  const TrainingSplit& split;
+  const BatchPreparer& preparer;
+  ProgressSink& progress;
+  const Clock& clock;
+  TrainerMetrics* metrics = nullptr;  // may be null
+};
+
+struct TrainingReport {
+  int64_t steps = 0;
+  int64_t samples = 0;
+  int64_t epochs = 0;    // begun by this trainer
+  double seconds = 0;    // of training; evaluations are not counted
+  double last_loss = 0;  // mean over the samples of the last epoch this trainer saw
+  int64_t active_pairs = 0;
+  int64_t distinct_rows = 0;
+  RecallCount recall;       // sampled in the last epoch
+  int64_t best_epoch = -1;  // -1: nothing was evaluated
+  double best_metric = 0;
+  bool best_restored = false;  // the shards hold the best epoch's rows now
+  bool stopped_at_step_limit = false;
+  bool interrupted = false;  // stop_requested said so
+  StageSeconds stages;
+};
+
+// Thread safety: one thread. Its WorkFeed and streams have threads of their own.
+class Trainer {
+ public:
+  // Opens the step streams and joins the job `cluster.options().job`.
+  // Errors: those of the coordinator and the shards.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(TrainerParts parts,
+                                                         TrainerOptions options);
+  // Leaves the job and retires the client at the shards.
+  ~Trainer();
+
+  // Trains until the job is finished or the step limit is reached. Call once.
+  // Errors: those of the data, the shards and (after its patience) the coordinator. What was
+  // trained until then stays in the shards.
+  absl::StatusOr<TrainingReport> Run();
+
+  // Accuracy on any dataset of the same shape; before or after Run(). `progress` may be null.
+  absl::StatusOr<PrecisionAtK> Evaluate(const Dataset& data,
+                                        const std::function<void(int64_t)>& progress);
+  // Predictions for single points, and what hashing would have found.
+  Evaluator& evaluator() { return *evaluator_; }
+  int64_t* next_step() { return &next_step_; }
+
+ private:
+  // Steps of a chunk that are handed to the pipeline, and finished.
+  struct ChunkState {
+    int64_t submitted = 0;
+    int64_t finished = 0;
+    bool complete = false;  // no further step will be submitted
+    FinishedLease report;
+  };
+
+  Trainer(TrainerParts parts, TrainerOptions options);
+  absl::Status Open();
+  absl::StatusOr<bool> Handle(FeedItem item);  // false: the end
+  absl::Status TrainBatch(PreparedBatch batch);
+  void OnFinishedStep(const FinishedStep& step);
+  void ReportIfDone(uint64_t lease);
+  absl::Status RunEvaluation(const EvaluationWork& work);
+  absl::Status RestoreBest(const NoMoreWork& work);
+  void ShowProgress(const FinishedStep& step);
+
+  const TrainerParts parts_;
+  const TrainerOptions options_;
+  const ClientId client_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<StepPipeline> pipeline_;
+  std::unique_ptr<WorkFeed> feed_;
+  bool joined_ = false;
+  bool can_checkpoint_ = true;
+  int64_t next_step_ = 1;
+  absl::flat_hash_map<uint64_t, ChunkState> chunks_;  // by lease
+  TrainingReport report_;
+  double evaluation_seconds_ = 0;
+
+  // Of the last epoch seen.
+  int64_t loss_epoch_ = -1;
+  int64_t epoch_samples_ = 0;
+  double epoch_loss_ = 0;
+  // Since the last progress report.
+  struct Window {
+    absl::Duration start;
+    int64_t samples = 0;
+    int64_t steps = 0;
+    double loss = 0;
+    int64_t active_pairs = 0;
+    int64_t distinct_rows = 0;
+    RecallCount recall;
+  } window_;
+};
+
+// The points of a dataset: 0 .. count - 1.
+std::vector<int64_t> AllPoints(int64_t count);
+
+}  // namespace dslide

@@ -1,0 +1,55 @@
+# Functions that declare this project's targets. Sources are globbed: a file on disk is a file in
+# the build, so that a forgotten registration cannot hide a test.
+
+# dslide_library(NAME DEPS ...) makes library NAME of every .cc in the current folder.
+# EXCLUDE lists file names that belong to another target (a binary's main.cc, for example).
+function(dslide_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS;EXCLUDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  foreach(excluded IN LISTS ARG_EXCLUDE)
+    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${excluded}")
+  endforeach()
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+    dslide_quick_library(${name})
+  else()
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name} INTERFACE ${ARG_DEPS})
+  endif()
+endfunction()
+
+# dslide_test(NAME DEPS ... [LABELS ...]) makes one GoogleTest binary of every *_test.cc in the
+# current folder and registers each of its cases with ctest.
+function(dslide_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;LABELS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
+  if(NOT sources)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  dslide_quick_test(${name})
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# dslide_fuzzer(NAME FILE DEPS ...) makes a libFuzzer binary; only clang has it.
+function(dslide_fuzzer name file)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  if(NOT DSLIDE_BUILD_FUZZERS)
+    return()
+  endif()
+  add_executable(${name} ${file})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()

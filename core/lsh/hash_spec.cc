@@ -1,0 +1,65 @@
+#include "core/lsh/hash_spec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kMaxFingerprintBits = 24;
+constexpr int64_t kTargetBucketRows = 80;
+
+absl::Status OutOfRange(const char* field, int64_t value, int64_t low, int64_t high) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("hash.%s is %d, must be in [%d, %d]", field, value, low, high));
+}
+
+absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t high) {
+  return value < low || value > high ? OutOfRange(field, value, low, high) : absl::OkStatus();
+}
+
+int64_t BitsPerCode(HashFamilyKind family, int64_t bin_size) {
+  return family == HashFamilyKind::kDwta ? std::bit_width(static_cast<uint64_t>(bin_size)) - 1 : 1;
+}
+
+}  // namespace
+
+absl::Status HashSpec::Validate() const {
+  if (family != HashFamilyKind::kSimHash && family != HashFamilyKind::kDwta) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "hash.family is %d, must be simhash (0) or dwta (1)", static_cast<int>(family)));
+  }
+  if (bin_size < 2 || bin_size > 256 || !std::has_single_bit(static_cast<uint64_t>(bin_size))) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("hash.bin_size is %d, must be a power of two in [2, 256]", bin_size));
+  }
+  const int64_t max_codes = kMaxFingerprintBits / BitsPerCode(family, bin_size);
+  for (const absl::Status& status :
+       {CheckRange("codes_per_table", codes_per_table, 0, max_codes),
+        CheckRange("num_tables", num_tables, 1, 256),
+        CheckRange("rebuild_every_steps", rebuild_every_steps, 1, 1'000'000),
+        CheckRange("bucket_read_cap", bucket_read_cap, 1, 65536)}) {
+    if (!status.ok()) return status;
+  }
+  if (!(norm_quantile > 0.0 && norm_quantile <= 1.0)) {  // also refuses NaN
+    return absl::InvalidArgumentError(
+        absl::StrFormat("hash.norm_quantile is %g, must be in (0, 1]", norm_quantile));
+  }
+  return absl::OkStatus();
+}
+
+int64_t DefaultCodesPerTable(HashFamilyKind family, int64_t rows, int64_t bin_size) {
+  const double wanted_buckets =
+      static_cast<double>(std::max<int64_t>(rows, 1)) / static_cast<double>(kTargetBucketRows);
+  const int64_t bits_per_code = BitsPerCode(family, bin_size);
+  const int64_t codes =
+      std::llround(std::log2(wanted_buckets) / static_cast<double>(bits_per_code));
+  const int64_t smallest = std::max<int64_t>(1, 4 / bits_per_code);
+  const int64_t largest = std::max<int64_t>(1, 16 / bits_per_code);
+  return std::clamp(codes, smallest, largest);
+}
+
+}  // namespace dslide

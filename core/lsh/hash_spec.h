@@ -1,0 +1,56 @@
+// The settings of a head's hash tables. Data only: what they do is in hash_family.h and
+// hash_index.h.
+
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace dslide {
+
+enum class HashFamilyKind {
+  kSimHash,  // signs of structured random projections: three rounds of (random signs,
+             // Walsh-Hadamard)
+  kDwta,     // densified winner-take-all (Chen and Shrivastava 2018)
+};
+
+struct HashSpec {
+  HashFamilyKind family = HashFamilyKind::kSimHash;
+  // K: codes concatenated into one table address. Raising it makes buckets smaller and purer.
+  // 0 chooses it from the number of rows. SimHash range [1, 24]; DWTA: codes x bits <= 24.
+  int64_t codes_per_table = 0;
+  // L: tables. Raising it finds more true rows; costs 4 bytes a row and a lookup a sample, each.
+  // Range [1, 256].
+  int64_t num_tables = 12;
+  // DWTA only: coordinates compared per code. A power of two in [2, 256].
+  int64_t bin_size = 8;
+  // Steps between builds of the tables (only rows touched since the last build are hashed again).
+  // Range [1, 1000000].
+  int64_t rebuild_every_steps = 50;
+  // At most this many ids are read from one bucket, from a deterministic start. Range [1, 65536].
+  int64_t bucket_read_cap = 4096;
+  // Subtract the mean row before hashing. The softmax does not change when one vector is added to
+  // every row, but the angles do: see docs/hashing.md.
+  bool center = true;
+  // Append the coordinate sqrt(max(0, M^2 - |w|^2)) to each row (0 to the query), with M the
+  // `norm_quantile` of the row norms, so that the smallest angle is the largest inner product.
+  bool norm_coordinate = true;
+  double norm_quantile = 0.95;  // Range (0, 1].
+  // All random signs, permutations and bins follow from it.
+  uint64_t seed = 0x5eed;
+
+  // Names the field, the value and the range. `codes_per_table` 0 is valid here.
+  absl::Status Validate() const;
+
+  friend bool operator==(const HashSpec&, const HashSpec&) = default;
+};
+
+// The codes per table used for `rows` rows when the spec leaves it 0: so many that a bucket holds
+// about 80 rows, with fingerprints of 4 to 16 bits (always at least one code).
+//   rows     : of the whole table, not of one shard: the fingerprint of a query must not depend on
+//              the number of shards.
+//   bin_size : of the spec; used by DWTA, whose codes have log2(bin_size) bits.
+int64_t DefaultCodesPerTable(HashFamilyKind family, int64_t rows, int64_t bin_size = 8);
+
+}  // namespace dslide

@@ -1,0 +1,99 @@
+// Vector kernels: one contract, several instruction sets, chosen once at start-up.
+//
+// Written with Highway: each kernel has one source, compiled for every target that the CPU may have
+// and dispatched at run time. Results are equal for equal inputs on one CPU, at any address;
+// between instruction sets they differ within the stated error. Arrays need no alignment unless a
+// line says so, and do not overlap unless a line says so. Thread safety: pure functions. u = 2^-24.
+//
+// Subnormal numbers cost a processor over a hundred cycles each, and small gradients are full of
+// them: SumOfSquares, RowGradients, ExpShifted and the optimizer updates read them as 0 and write 0
+// in their place, an absolute error of at most 2^-126 for each term.
+
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/base/bfloat16.h"
+
+namespace dslide {
+
+// The instruction set in use: "AVX3", "AVX2", "SSE4", ... as Highway names it.
+absl::string_view KernelTarget();
+
+// The environment variable DSLIDE_MAX_ISA (sse4, avx2 or avx512) forbids wider instruction sets. It
+// is read once, before the first kernel runs; a value of no meaning is ignored there and told here.
+// Errors: InvalidArgument.
+absl::Status CheckKernelEnvironment();
+
+// Returns sum_i a[i] * b[i]. a, b: [n]. Absolute error <= 2 n u * sum |a b|, plus 2^-149
+// for each product that underflows.
+float Dot(const float* a, const float* b, int64_t n);
+
+// Returns sum_i a[i]^2. Relative error <= 2 n u.
+float SumOfSquares(const float* a, int64_t n);
+
+// y[i] += alpha * x[i]. x, y: [n].
+void Axpy(float alpha, const float* x, float* y, int64_t n);
+
+// y[i] += x[i]. x, y: [n].
+void AddTo(const float* x, float* y, int64_t n);
+
+// True when every |x[i]| <= bound; NaN and infinity make it false. x: [n].
+bool AllWithin(const float* x, int64_t n, float bound);
+
+// Logits of one row for some samples of a batch.
+//   weights : [dim]                  hidden : [*, stride], stride >= dim
+//   samples : positions in hidden    logits : [samples.size()], written
+// logits[k] = bias + <weights, hidden[samples[k]]>, each as Dot().
+void RowLogits(const float* weights, float bias, const float* hidden, int64_t dim, int64_t stride,
+               absl::Span<const uint32_t> samples, float* logits);
+
+// Gradients of one row for some samples of a batch.
+//   g        : [samples.size()], the loss's derivative by each logit
+//   row_grad : [dim], overwritten with sum_k g[k] * hidden[samples[k]], in sample order
+//   hidden_grad : [*, stride]; hidden_grad[samples[k]] += g[k] * weights
+// Returns sum_k g[k]: the bias's gradient.
+float RowGradients(const float* weights, const float* hidden, int64_t dim, int64_t stride,
+                   absl::Span<const uint32_t> samples, const float* g, float* row_grad,
+                   float* hidden_grad);
+
+// x[i] = exp(d) for the rounded d = x[i] - shift, at most 88; NaN stays NaN. Relative error
+// <= 2^-20.
+void ExpShifted(float* x, int64_t n, float shift);
+
+// Rounds to nearest even. in: [n], out: [n].
+void FloatsToBFloat16(const float* in, int64_t n, BFloat16* out);
+void BFloat16ToFloats(const BFloat16* in, int64_t n, float* out);
+
+// One optimizer update of a vector. w, m, v, g: [n]. All rates are already scheduled.
+// w -= rate * g, after w *= keep (decoupled weight decay; 1 for none).
+void SgdUpdate(float* w, const float* g, int64_t n, float rate, float keep);
+// a += g^2; w = keep * w - rate * g / (sqrt(a) + epsilon).
+void AdagradUpdate(float* w, float* a, const float* g, int64_t n, float rate, float epsilon,
+                   float keep);
+// Lazy Adam. With decay1 = beta1^(missed + 1) and decay2 = beta2^(missed + 1):
+//   m = decay1 * m + (1 - beta1) * g;  v = decay2 * v + (1 - beta2) * g^2
+//   w = keep * w - rate * (m / correction1) / (sqrt(v / correction2) + epsilon)
+struct AdamFactors {
+  float decay1, decay2;            // what is left of the old moments
+  float blend1, blend2;            // 1 - beta1, 1 - beta2
+  float correction1, correction2;  // 1 - beta1^step, 1 - beta2^step
+  float rate, epsilon, keep;
+};
+void AdamUpdate(float* w, float* m, float* v, const float* g, int64_t n,
+                const AdamFactors& factors);
+
+// Vectors side by side in the columns of one block, so that one butterfly serves all of them.
+inline constexpr int64_t kHadamardLanes = 16;
+// In place, unnormalised Walsh-Hadamard transform of kHadamardLanes vectors of n floats.
+//   x : [n, kHadamardLanes], 64-byte aligned; n a power of two.
+// Butterflies of distance 1, 2, 4, ... n/2 in this order, (a, b) -> (a + b, a - b): equal bits on
+// every instruction set and in every language.
+void HadamardLanes(float* x, int64_t n);
+// x[i][lane] = signs[i] < 0 ? -x[i][lane] : x[i][lane]. signs: [n] of +1 or -1.
+void FlipSignsLanes(float* x, const float* signs, int64_t n);
+
+}  // namespace dslide

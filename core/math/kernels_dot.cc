@@ -1,0 +1,63 @@
+// Sums over vectors: products, squares, bounds.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/math/kernels_dot.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+
+#include "core/math/kernels.h"
+#include "core/math/kernels_subnormal.h"
+#include "core/math/kernels_target.h"
+#include "core/math/kernels_vector-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dslide {
+namespace HWY_NAMESPACE {
+
+float DotImpl(const float* a, const float* b, size_t n) { return SumLanes(DotLanes(a, b, n)); }
+
+bool AllWithinImpl(const float* x, size_t n, float bound) {
+  const FloatTag d;
+  const FloatVec limit = hn::Set(d, bound);
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    // A comparison with NaN is false, so this refuses NaN too.
+    if (!hn::AllTrue(d, hn::Le(hn::Abs(hn::LoadU(d, x + i)), limit))) return false;
+  }
+  for (; i < n; ++i) {
+    if (!(std::fabs(x[i]) <= bound)) return false;
+  }
+  return true;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dslide
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dslide {
+
+HWY_EXPORT(DotImpl);
+HWY_EXPORT(AllWithinImpl);
+
+float Dot(const float* a, const float* b, int64_t n) {
+  return DSLIDE_DISPATCH(DotImpl)(a, b, static_cast<size_t>(n));
+}
+
+float SumOfSquares(const float* a, int64_t n) {
+  const SubnormalsAsZero mode;
+  return DSLIDE_DISPATCH(DotImpl)(a, a, static_cast<size_t>(n));
+}
+
+bool AllWithin(const float* x, int64_t n, float bound) {
+  // Infinity is never within a bound, not even an infinite one. A NaN bound admits nothing.
+  const float finite_bound = bound > FLT_MAX ? FLT_MAX : bound;
+  return DSLIDE_DISPATCH(AllWithinImpl)(x, static_cast<size_t>(n), finite_bound);
+}
+
+}  // namespace dslide
+#endif  // HWY_ONCE

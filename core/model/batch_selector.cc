@@ -1,0 +1,114 @@
+#include "core/model/batch_selector.h"
+
+#include <algorithm>
+
+namespace dslide {
+
+int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism,
+                              HeadContext& context) {
+  const int64_t batch = context.batch.batch();
+  SelectActive(plan, parallelism, context.batch);
+  WriteKeys(context.batch, parallelism);
+  inversion_.Invert(plan.num_rows);
+  const int64_t num_shared = plan.index == nullptr ? plan.num_rows : plan.tail_rows;
+  tail_sample_.Draw(plan.num_rows, num_shared, plan.tail_key, shared_rows_);
+  MergeRows(batch, context);
+  WeighTail(plan, context);
+  return plan.index == nullptr ? batch * plan.num_rows : first_pair_[batch];
+}
+
+void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallelism,
+                                 const HeadBatch& batch) {
+  // Selections of earlier, larger batches stay for their memory.
+  if (static_cast<int64_t>(selections_.size()) < batch.batch()) selections_.resize(batch.batch());
+  if (static_cast<int>(select_scratch_.size()) < parallelism.threads) {
+    select_scratch_.resize(parallelism.threads);
+  }
+  if (plan.index == nullptr) {
+    for (int64_t sample = 0; sample < batch.batch(); ++sample) {
+      const absl::Span<const LocalRow> labels = batch.LabelsOf(sample);
+      selections_[sample].active.assign(labels.begin(), labels.end());
+    }
+    return;
+  }
+  const int64_t num_tables = plan.index->family().num_tables();
+  ParallelFor(parallelism, batch.batch(), /*grain=*/4, [&](int64_t sample, int thread) {
+    const absl::Span<const uint32_t> fingerprints =
+        absl::MakeConstSpan(batch.fingerprints).subspan(sample * num_tables, num_tables);
+    plan.index->Select(fingerprints, batch.LabelsOf(sample), plan.max_active,
+                       select_scratch_[thread], selections_[sample]);
+  });
+}
+
+// A pair's tag is its sample, times two, plus one for a label.
+void BatchSelector::WriteKeys(const HeadBatch& batch, Parallelism parallelism) {
+  first_pair_.assign(batch.batch() + 1, 0);
+  for (int64_t sample = 0; sample < batch.batch(); ++sample) {
+    first_pair_[sample + 1] =
+        first_pair_[sample] + static_cast<int64_t>(selections_[sample].active.size());
+  }
+  const absl::Span<uint64_t> keys = inversion_.ResizeKeys(first_pair_.back());
+  ParallelFor(parallelism, batch.batch(), /*grain=*/16, [&](int64_t sample, int) {
+    const absl::Span<const LocalRow> labels = batch.LabelsOf(sample);
+    const uint32_t tag = static_cast<uint32_t>(sample) << 1;
+    uint64_t* key = keys.data() + first_pair_[sample];
+    size_t next_label = 0;
+    for (const LocalRow row : selections_[sample].active) {
+      const bool is_label = next_label < labels.size() && labels[next_label] == row;
+      next_label += is_label ? 1 : 0;
+      *key++ = BatchInversion::Key(row, tag | (is_label ? 1 : 0));
+    }
+  });
+}
+
+// The union of the rows with pairs and of the shared rows, both ascending.
+void BatchSelector::MergeRows(int64_t batch, HeadContext& context) {
+  const absl::Span<const LocalRow> paired = inversion_.rows();
+  const absl::Span<const uint32_t> offsets = inversion_.offsets();
+  const absl::Span<const uint32_t> tags = inversion_.tags();
+  context.samples.resize(tags.size());
+  context.is_label.resize(tags.size());
+  for (size_t k = 0; k < tags.size(); ++k) {
+    context.samples[k] = tags[k] >> 1;
+    context.is_label[k] = tags[k] & 1;
+  }
+  context.rows.clear();
+  context.is_shared.clear();
+  context.pair_offsets.assign(1, 0);
+  context.score_offsets.assign(1, 0);
+  size_t i = 0;
+  size_t j = 0;
+  while (i < paired.size() || j < shared_rows_.size()) {
+    const bool has_pairs =
+        i < paired.size() && (j == shared_rows_.size() || paired[i] <= shared_rows_[j]);
+    const bool is_shared = j < shared_rows_.size() && (!has_pairs || paired[i] == shared_rows_[j]);
+    context.rows.push_back(has_pairs ? paired[i] : shared_rows_[j]);
+    context.is_shared.push_back(is_shared ? 1 : 0);
+    i += has_pairs ? 1 : 0;
+    j += is_shared ? 1 : 0;
+    const uint64_t num_scores = is_shared ? batch : offsets[i] - offsets[i - 1];
+    context.pair_offsets.push_back(offsets[i]);
+    context.score_offsets.push_back(context.score_offsets.back() + num_scores);
+  }
+}
+
+// The shared rows stand for all inactive rows of a sample. When all rows are shared the weight is
+// exactly 1, and the sum is the whole softmax.
+void BatchSelector::WeighTail(const SelectionPlan& plan, HeadContext& context) {
+  const int64_t batch = context.batch.batch();
+  active_shared_.assign(batch, 0);
+  for (size_t i = 0; i < context.rows.size(); ++i) {
+    if (context.is_shared[i] == 0) continue;
+    for (const uint32_t sample : context.SamplesOf(i)) ++active_shared_[sample];
+  }
+  context.tail_weights.resize(batch);
+  for (int64_t sample = 0; sample < batch; ++sample) {
+    const int64_t inactive =
+        plan.num_rows - static_cast<int64_t>(selections_[sample].active.size());
+    const int64_t drawn = static_cast<int64_t>(shared_rows_.size()) - active_shared_[sample];
+    context.tail_weights[sample] =
+        drawn == 0 ? 0.0f : static_cast<float>(inactive) / static_cast<float>(drawn);
+  }
+}
+
+}  // namespace dslide

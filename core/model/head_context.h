@@ -1,0 +1,85 @@
+// A head's batch, what Forward() answers, and what it leaves for Backward().
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+
+namespace dslide {
+
+struct HeadBatch {
+  std::vector<float> hidden;            // [batch, dim]
+  std::vector<uint32_t> fingerprints;   // [batch, num_tables]; ignored when every row is active
+  std::vector<uint32_t> label_offsets;  // [batch + 1]
+  std::vector<LocalRow> labels;         // held here; strictly ascending within a sample
+  // [batch]; the target of each of the sample's labels: 1 / number of labels over all shards for
+  // softmax (0 for a sample without labels, which then has no loss), 1 for sigmoid.
+  std::vector<float> label_targets;
+  std::vector<uint32_t> recall_samples;  // positions whose exact top 10 is wanted
+
+  int64_t batch() const { return static_cast<int64_t>(label_offsets.size()) - 1; }
+  absl::Span<const LocalRow> LabelsOf(int64_t sample) const {
+    return absl::MakeConstSpan(labels).subspan(label_offsets[sample],
+                                               label_offsets[sample + 1] - label_offsets[sample]);
+  }
+};
+
+// Exact best rows of one sample.
+struct RecallTop {
+  uint32_t sample = 0;
+  std::vector<RowId> rows;  // at most 10, by falling logit
+  std::vector<float> logits;
+  std::vector<uint8_t> found;  // 1: a candidate that hashing found
+};
+
+struct HeadForwardOutput {
+  std::vector<float> max_logits;  // [batch]; -inf without rows (softmax), 0 (sigmoid)
+  // [batch]; sum of weight * exp(logit - max); sigmoid: of weight * log(1 + exp(logit)).
+  std::vector<float> exp_sums;
+  std::vector<float> label_logits;  // [labels.size()]
+  int64_t active_pairs = 0;         // over all samples, tail rows not counted
+  int64_t distinct_rows = 0;
+  std::vector<RecallTop> recall;
+};
+
+// The distinct rows of a batch and their scores, row by row.
+//
+// An *active pair* is a row and a sample in whose active set it is. A row is *shared* when it was
+// drawn for the tail (or when every row is active): then all samples have a score of it, which
+// counts with the tail weight where it is not active. Other rows have one score per active pair.
+// Reuse contexts: filling one anew keeps its memory, and fresh memory is slow.
+struct HeadContext {
+  HeadBatch batch;
+  std::vector<LocalRow> rows;           // distinct, ascending
+  std::vector<uint8_t> is_shared;       // [rows]
+  std::vector<uint32_t> pair_offsets;   // [rows + 1] into the active pairs
+  std::vector<uint64_t> score_offsets;  // [rows + 1] into the scores
+  std::vector<uint32_t> samples;        // [active pairs], ascending within a row
+  std::vector<uint8_t> is_label;        // [active pairs]: the row is a label of the sample
+  std::vector<float> tail_weights;      // [batch]
+  // [score_offsets.back()]. Softmax: exp(logit - max of the sample); sigmoid: the logit.
+  std::vector<float> scores;
+  std::vector<float> max_logits;  // [batch]
+
+  // Counts against the context budget.
+  int64_t memory_bytes() const;
+
+  // The scores and the active pairs of the i-th row.
+  absl::Span<const uint32_t> SamplesOf(int64_t i) const {
+    return absl::MakeConstSpan(samples).subspan(pair_offsets[i],
+                                                pair_offsets[i + 1] - pair_offsets[i]);
+  }
+  absl::Span<float> ScoresOf(int64_t i) {
+    return absl::MakeSpan(scores).subspan(score_offsets[i],
+                                          score_offsets[i + 1] - score_offsets[i]);
+  }
+  absl::Span<const float> ScoresOf(int64_t i) const {
+    return absl::MakeConstSpan(scores).subspan(score_offsets[i],
+                                               score_offsets[i + 1] - score_offsets[i]);
+  }
+};
+
+}  // namespace dslide

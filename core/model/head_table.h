@@ -1,0 +1,108 @@
+// The wide output layer of one shard: selection by hashing, forward, backward, update, scoring.
+//
+// The batch is inverted: (row, sample) pairs sorted by row, so that each distinct row is loaded
+// once for all of its samples and updated once per step.
+//
+// Tail-corrected softmax: besides a sample's active rows, R random rows shared by the whole batch
+// enter its sum; those that are not active for the sample count with the weight
+// (rows - active rows) / (shared rows not active), so that the sum estimates the full softmax and
+// is exact when every row is shared. R is a shard's part of HeadSpec::tail_rows; 0 gives plain
+// SLIDE.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/lsh/hash_index.h"
+#include "core/model/head_context.h"
+#include "core/model/row_store.h"
+#include "core/model/top_k.h"
+
+namespace dslide {
+
+// Thread safety: const functions are concurrent with each other; the caller excludes the rest.
+// Every function gives equal bits for any number of threads.
+class HeadTable {
+ public:
+  // `spec.role` is kHead, `spec.rows` the rows of the whole table. max_active and tail_rows are cut
+  // to this shard's share of the rows (rounded up). Builds the hash tables.
+  // Errors: those of RowStore::Create and HashIndex::Create.
+  static absl::StatusOr<std::unique_ptr<HeadTable>> Create(const TableSpec& spec,
+                                                           uint64_t model_seed, ShardRows rows,
+                                                           Parallelism parallelism);
+
+  ~HeadTable();
+
+  RowStore& store() { return *store_; }
+  const RowStore& store() const { return *store_; }
+  const HashIndex* index() const { return index_.get(); }  // null when every row is active
+  Step applied() const { return applied_; }
+  // After rows were loaded: sets the update count and builds the hash tables from scratch. Tables
+  // with equal rows and counts are equal from then on, whatever they were before.
+  void ResetAfterLoad(Step applied, Parallelism parallelism);
+
+  // Selects, computes logits, and fills `context` for one Backward(). What `context` held before is
+  // overwritten; its memory is reused. The batch's shapes are checked by the caller.
+  //   tail_key : draws the shared rows; a function of the command, equal on a replay.
+  void Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallelism, HeadContext& context,
+               HeadForwardOutput& output);
+
+  // One update, of the loss scale * sum over samples of cross-entropy: each distinct row of the
+  // context once. Then the tables are built when the update count is a multiple of
+  // rebuild_every_steps.
+  //   log_partitions : [batch] of the softmax over all shards; ignored for sigmoid.
+  //   hidden_gradient : [batch, dim], overwritten with this shard's part.
+  // Returns the number of rows refused by the magnitude bound (left unchanged).
+  int64_t Backward(const HeadContext& context, absl::Span<const float> log_partitions, float scale,
+                   float magnitude_bound, Parallelism parallelism,
+                   absl::Span<float> hidden_gradient);
+
+  // Best k rows by logit for each query. hidden: [batch, dim]. `fingerprints` empty, or no index:
+  // exact scan. Otherwise the rows that Select() gives, with room for at least k from this shard.
+  ScoredRows TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
+                  absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const;
+
+  // Rows each query would select without labels: sorted unique local rows, compressed by sample.
+  //   max_active : over all shards, cut to this shard's share; 0: the table's own.
+  // Without an index every row is selected for every query: [batch, num_rows] in all.
+  struct Candidates {
+    std::vector<uint32_t> offsets;  // [batch + 1]
+    std::vector<LocalRow> rows;
+  };
+  Candidates Select(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t max_active,
+                    Parallelism parallelism) const;
+
+  // Marks rows changed from outside (scatter), so that the next build hashes them again.
+  void MarkDirty(absl::Span<const LocalRow> rows);
+  // Counts an update made through Scatter and rebuilds on schedule.
+  void AdvanceStep(Parallelism parallelism);
+
+  int64_t memory_bytes() const;
+
+ private:
+  HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store);
+  struct Scratch;
+
+  // This shard's part of a number of rows of the whole table.
+  int64_t ShareOf(int64_t rows) const;
+  Candidates SelectWithin(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
+                          Parallelism parallelism) const;
+  void FindRecall(const HeadBatch& batch, Parallelism parallelism, HeadForwardOutput& output);
+  void Build(Parallelism parallelism);
+
+  const HeadSpec spec_;
+  std::unique_ptr<RowStore> store_;
+  std::unique_ptr<HashIndex> index_;
+  int64_t max_active_ = 0;  // this shard's part; 0: all rows
+  int64_t tail_rows_ = 0;   // this shard's part
+  Step applied_ = Step(0);
+  int64_t builds_ = 0;          // since the tables were built from scratch
+  std::vector<uint8_t> dirty_;  // [num_rows]
+  std::unique_ptr<Scratch> scratch_;
+};
+
+}  // namespace dslide

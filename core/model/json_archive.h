@@ -1,0 +1,140 @@
+// Strict reading and writing of JSON objects with one list of fields for both directions.
+//
+// A function template `Visit(Archive&, Struct&)` names each field once; given a JsonReader it fills
+// the struct, given a JsonWriter it writes it. Both archives have the same functions:
+//   Field(name, value)            string, bool, double, int64_t or uint64_t
+//   Word(name, value, words)      an enumeration as a lower-case word
+//   Object(name, visit)           calls visit(archive of the nested object)
+//   Objects(name, vector, visit)  calls visit(archive, element) for each element of an array
+//   Forbid(name, reason)          the field has no meaning here
+
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace dslide {
+
+// Keeps the order in which fields were written.
+using Json = nlohmann::ordered_json;
+
+// The words of an enumeration, in the order in which errors offer them.
+template <typename Enum>
+using JsonWords = std::vector<std::pair<const char*, Enum>>;
+
+// Parses a document. Errors: InvalidArgument with line and column; also for a key that is twice in
+// one object.
+absl::Status ParseJson(absl::string_view text, Json& document);
+
+// Reads the fields of one object; absent fields keep their value. The first error wins: all later
+// calls of all readers that share `status` do nothing.
+class JsonReader {
+ public:
+  // path   : of the object in errors: "" for the document, "tables[1].head", ...
+  // object : outlives the reader; an error if it is no object.
+  JsonReader(const Json& object, std::string path, absl::Status* status);
+
+  void Field(const char* name, std::string& value);
+  void Field(const char* name, bool& value);
+  void Field(const char* name, double& value);
+  void Field(const char* name, int64_t& value);
+  void Field(const char* name, uint64_t& value);
+
+  template <typename Enum>
+  void Word(const char* name, Enum& value, const JsonWords<Enum>& words) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    std::string expected;
+    for (const auto& [word, meaning] : words) {
+      if (*found == word) {
+        value = meaning;
+        return;
+      }
+      absl::StrAppend(&expected, expected.empty() ? "\"" : ", \"", word, "\"");
+    }
+    Fail(PathOf(name), absl::StrCat("one of ", expected), *found);
+  }
+
+  template <typename Visit>
+  void Object(const char* name, const Visit& visit) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    JsonReader nested(*found, PathOf(name), status_);
+    visit(nested);
+    nested.Finish();
+  }
+
+  template <typename T, typename Visit>
+  void Objects(const char* name, std::vector<T>& values, const Visit& visit) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    if (!found->is_array()) return Fail(PathOf(name), "an array of objects", *found);
+    values.assign(found->size(), T());
+    for (size_t i = 0; i < values.size(); ++i) {
+      JsonReader nested((*found)[i], absl::StrCat(PathOf(name), "[", i, "]"), status_);
+      visit(nested, values[i]);
+      nested.Finish();
+    }
+  }
+
+  // An error when the field is there.
+  void Forbid(const char* name, absl::string_view reason);
+
+  // An error, with the nearest known name, when the object has a field that no call asked for.
+  void Finish();
+
+ private:
+  std::string PathOf(absl::string_view name) const;
+  // Null when the field is absent or an error was found before.
+  const Json* Find(const char* name);
+  void Fail(absl::string_view path, absl::string_view expected, const Json& found);
+
+  const Json& object_;
+  const std::string path_;
+  absl::Status* const status_;
+  std::set<std::string> known_;
+};
+
+// Writes every field. Never fails.
+class JsonWriter {
+ public:
+  explicit JsonWriter(Json* object) : object_(*object) { object_ = Json::object(); }
+
+  template <typename T>
+  void Field(const char* name, const T& value) {
+    object_[name] = value;
+  }
+  template <typename Enum>
+  void Word(const char* name, Enum value, const JsonWords<Enum>& words) {
+    for (const auto& [word, meaning] : words) {
+      if (meaning == value) object_[name] = word;
+    }
+  }
+  template <typename Visit>
+  void Object(const char* name, const Visit& visit) {
+    JsonWriter nested(&object_[name]);
+    visit(nested);
+  }
+  template <typename T, typename Visit>
+  void Objects(const char* name, std::vector<T>& values, const Visit& visit) {
+    Json& array = object_[name] = Json::array();
+    for (T& value : values) {
+      JsonWriter nested(&array.emplace_back());
+      visit(nested, value);
+    }
+  }
+  void Forbid(const char* name, absl::string_view reason) {}
+
+ private:
+  Json& object_;
+};
+
+}  // namespace dslide

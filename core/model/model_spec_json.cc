@@ -1,0 +1,160 @@
+#include "core/model/model_spec_json.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/model/json_archive.h"
+
+namespace dslide {
+namespace {
+
+template <typename Archive>
+void VisitInit(Archive& archive, InitSpec& init) {
+  archive.Word("kind", init.kind,
+               JsonWords<InitKind>{{"zero", InitKind::kZero},
+                                   {"uniform", InitKind::kUniform},
+                                   {"gaussian", InitKind::kGaussian}});
+  archive.Field("scale", init.scale);
+}
+
+template <typename Archive>
+void VisitSchedule(Archive& archive, ScheduleSpec& schedule) {
+  archive.Word("kind", schedule.kind,
+               JsonWords<ScheduleKind>{{"constant", ScheduleKind::kConstant},
+                                       {"linear", ScheduleKind::kLinear},
+                                       {"cosine", ScheduleKind::kCosine}});
+  archive.Field("warmup_steps", schedule.warmup_steps);
+  archive.Field("decay_steps", schedule.decay_steps);
+  archive.Field("final_fraction", schedule.final_fraction);
+}
+
+template <typename Archive>
+void VisitOptimizer(Archive& archive, OptimizerSpec& optimizer) {
+  archive.Word("kind", optimizer.kind,
+               JsonWords<OptimizerKind>{{"sgd", OptimizerKind::kSgd},
+                                        {"adagrad", OptimizerKind::kAdagrad},
+                                        {"row_wise_adagrad", OptimizerKind::kRowWiseAdagrad},
+                                        {"adam", OptimizerKind::kAdam}});
+  archive.Field("learning_rate", optimizer.learning_rate);
+  archive.Field("beta1", optimizer.beta1);
+  archive.Field("beta2", optimizer.beta2);
+  archive.Field("epsilon", optimizer.epsilon);
+  archive.Field("weight_decay", optimizer.weight_decay);
+  archive.Object("schedule", [&](auto& nested) { VisitSchedule(nested, optimizer.schedule); });
+}
+
+template <typename Archive>
+void VisitHash(Archive& archive, HashSpec& hash) {
+  archive.Word("family", hash.family,
+               JsonWords<HashFamilyKind>{{"simhash", HashFamilyKind::kSimHash},
+                                         {"dwta", HashFamilyKind::kDwta}});
+  archive.Field("codes_per_table", hash.codes_per_table);
+  archive.Field("num_tables", hash.num_tables);
+  archive.Field("bin_size", hash.bin_size);
+  archive.Field("rebuild_every_steps", hash.rebuild_every_steps);
+  archive.Field("bucket_read_cap", hash.bucket_read_cap);
+  archive.Field("center", hash.center);
+  archive.Field("norm_coordinate", hash.norm_coordinate);
+  archive.Field("norm_quantile", hash.norm_quantile);
+  archive.Field("seed", hash.seed);
+}
+
+template <typename Archive>
+void VisitHead(Archive& archive, HeadSpec& head) {
+  archive.Word(
+      "loss", head.loss,
+      JsonWords<HeadLoss>{{"softmax", HeadLoss::kSoftmax}, {"sigmoid", HeadLoss::kSigmoid}});
+  archive.Field("max_active", head.max_active);
+  archive.Field("tail_rows", head.tail_rows);
+  archive.Object("hash", [&](auto& nested) { VisitHash(nested, head.hash); });
+  archive.Field("recall_samples", head.recall_samples);
+  archive.Field("recall_every_steps", head.recall_every_steps);
+}
+
+template <typename Archive>
+void VisitTable(Archive& archive, TableSpec& table) {
+  archive.Field("name", table.name);
+  archive.Word("role", table.role,
+               JsonWords<TableRole>{{"embedding", TableRole::kEmbedding},
+                                    {"dense", TableRole::kDense},
+                                    {"head", TableRole::kHead}});
+  archive.Field("rows", table.rows);
+  archive.Field("dim", table.dim);
+  if (table.role == TableRole::kEmbedding) {
+    archive.Field("bias_row", table.bias_row);
+  } else {
+    archive.Forbid("bias_row", "only a table of the role \"embedding\" has this field");
+  }
+  archive.Field("num_slots", table.num_slots);
+  archive.Object("init", [&](auto& nested) { VisitInit(nested, table.init); });
+  archive.Object("optimizer", [&](auto& nested) { VisitOptimizer(nested, table.optimizer); });
+  if (table.role == TableRole::kHead) {
+    archive.Object("head", [&](auto& nested) { VisitHead(nested, table.head); });
+  } else {
+    archive.Forbid("head", "only a table of the role \"head\" has this field");
+  }
+}
+
+template <typename Archive>
+void VisitTraining(Archive& archive, TrainingSpec& training) {
+  archive.Word("transform", training.transform,
+               JsonWords<InputTransform>{{"raw", InputTransform::kRaw},
+                                         {"l2", InputTransform::kL2},
+                                         {"tf_idf", InputTransform::kTfIdf}});
+  archive.Field("input_dropout", training.input_dropout);
+  archive.Field("hidden_dropout", training.hidden_dropout);
+  archive.Field("batch_size", training.batch_size);
+  archive.Field("in_flight_steps", training.in_flight_steps);
+  archive.Field("max_epochs", training.max_epochs);
+  archive.Field("chunk_samples", training.chunk_samples);
+  archive.Field("validation_fraction", training.validation_fraction);
+  archive.Field("validation_max_samples", training.validation_max_samples);
+  archive.Field("patience_epochs", training.patience_epochs);
+}
+
+template <typename Archive>
+void VisitModel(Archive& archive, ModelSpec& spec) {
+  archive.Field("name", spec.name);
+  archive.Field("seed", spec.seed);
+  archive.Objects("tables", spec.tables,
+                  [](auto& nested, TableSpec& table) { VisitTable(nested, table); });
+  archive.Word(
+      "activations", spec.activations,
+      JsonWords<ActivationType>{{"f32", ActivationType::kF32}, {"bf16", ActivationType::kBf16}});
+  archive.Field("magnitude_bound", spec.magnitude_bound);
+  archive.Object("training", [&](auto& nested) { VisitTraining(nested, spec.training); });
+}
+
+absl::StatusOr<ModelSpec> Parse(absl::string_view text) {
+  Json document;
+  RETURN_IF_ERROR(ParseJson(text, document));
+  ModelSpec spec;
+  absl::Status status;
+  JsonReader reader(document, "", &status);
+  VisitModel(reader, spec);
+  reader.Finish();
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/false));
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ModelSpecFromJson(absl::string_view text, absl::string_view origin) {
+  absl::StatusOr<ModelSpec> spec = Parse(text);
+  if (spec.ok()) return spec;
+  return absl::Status(spec.status().code(), absl::StrCat(origin, ": ", spec.status().message()));
+}
+
+std::string ModelSpecToJson(const ModelSpec& spec) {
+  ModelSpec copy = spec;  // the visitors fill or read through one reference type
+  Json document;
+  JsonWriter writer(&document);
+  VisitModel(writer, copy);
+  return document.dump(2) + "\n";
+}
+
+}  // namespace dslide

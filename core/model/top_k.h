@@ -1,0 +1,65 @@
+// The best rows of a head for given hidden vectors.
+//
+// Order: the larger logit first, of equal logits the smaller global row id. It is total, so that
+// the answer does not depend on threads or on the order in which rows are looked at.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+#include "core/base/parallel.h"
+#include "core/model/row_store.h"
+
+namespace dslide {
+
+// Stands for "no row" where a query has fewer than k.
+inline constexpr RowId kNoRow = RowId(0xffffffffu);
+
+struct ScoredRows {
+  std::vector<RowId> rows;    // [batch, k], best first; kNoRow where there are fewer
+  std::vector<float> logits;  // [batch, k]; -inf where there are fewer
+  int64_t scored_rows = 0;    // rows scored, summed over the queries
+  bool exact = true;
+};
+
+// The k best of the rows offered to it, for one query. Not thread-safe.
+class TopRows {
+ public:
+  explicit TopRows(int64_t k);
+
+  // A logit below it cannot enter; -inf while there is room.
+  float threshold() const { return threshold_; }
+  void Offer(RowId row, float logit);
+  // Offers all rows of `other`.
+  void Merge(const TopRows& other);
+  // Writes the rows, best first, and fills up to k with kNoRow and -inf. rows, logits: [k].
+  void Write(RowId* rows, float* logits);
+
+ private:
+  struct Entry {
+    float logit;
+    RowId row;
+    // A strict total order over rows.
+    bool operator<(const Entry& other) const {
+      return logit != other.logit ? logit > other.logit : row < other.row;
+    }
+  };
+
+  const int64_t k_;
+  float threshold_;
+  std::vector<Entry> heap_;  // the worst is on top
+};
+
+// Scans all rows. hidden: [batch, dim]. k >= 0.
+ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int64_t batch,
+                     int64_t k, Parallelism parallelism);
+
+// Scores the rows [offsets[q], offsets[q + 1]) of `candidates` for query q; `exact` is false.
+ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
+                         absl::Span<const uint32_t> offsets, absl::Span<const LocalRow> candidates,
+                         int64_t k, Parallelism parallelism);
+
+}  // namespace dslide

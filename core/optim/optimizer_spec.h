@@ -1,0 +1,44 @@
+// The settings of an optimizer and of its learning-rate schedule. Data only; see optimizer.h.
+
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace dslide {
+
+enum class OptimizerKind { kSgd, kAdagrad, kRowWiseAdagrad, kAdam };
+
+enum class ScheduleKind {
+  kConstant,
+  kLinear,  // warm-up, then a straight line to final_fraction over decay_steps
+  kCosine,  // warm-up, then half a cosine to final_fraction over decay_steps
+};
+
+struct ScheduleSpec {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  int64_t warmup_steps = 0;     // the rate rises linearly from 0 over these steps; for every kind
+  int64_t decay_steps = 0;      // steps after the warm-up until final_fraction is reached
+  double final_fraction = 0.0;  // of the base rate; range [0, 1]
+
+  absl::Status Validate() const;
+  friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
+};
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kAdam;
+  double learning_rate = 1e-3;  // > 0
+  double beta1 = 0.9;           // Adam; range [0, 1)
+  double beta2 = 0.999;         // Adam; range [0, 1)
+  double epsilon = 1e-8;        // Adam, Adagrad; >= 1e-16
+  // Decoupled (AdamW): each touched weight shrinks by learning_rate * weight_decay for every step
+  // since the row was last touched. Biases are not decayed. Range [0, 1].
+  double weight_decay = 0.0;
+  ScheduleSpec schedule;
+
+  absl::Status Validate() const;
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+}  // namespace dslide

@@ -1,0 +1,85 @@
+// Arrays on the wire: little-endian `bytes` <-> vectors of numbers, with every size checked before
+// anything is allocated.
+//
+// `field` names the array in errors ("head_forward.label_ids"). All errors are InvalidArgument with
+// a reason word (reason_words.h).
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+#include "core/model/commands.h"
+#include "core/model/model_spec.h"
+#include "dslide/v1/common.pb.h"
+
+namespace dslide::wire {
+
+// Samples of one request, and rows or columns of one matrix.
+inline constexpr int64_t kMaxBatch = 65536;
+inline constexpr int64_t kMaxMatrixSide = 65536;
+// Rows of one gather or scatter.
+inline constexpr int64_t kMaxBulkRows = int64_t{1} << 20;
+// A request holds at most so many bytes (a message of kMaxMessageBytes has to carry them).
+inline constexpr int64_t kMaxMessageBytes = 4 << 20;
+// No number in a request is larger; a model's magnitude_bound is at most this.
+inline constexpr float kMaxMagnitude = 1e30f;
+
+// How many elements an array must have.
+struct Count {
+  int64_t low = 0;
+  int64_t high = 0;
+  static Count Exactly(int64_t n) { return {n, n}; }
+  static Count AtMost(int64_t n) { return {0, n}; }
+};
+
+// Which numbers an array may hold.
+enum class Floats {
+  kBounded,  // |x| <= kMaxMagnitude; requests
+  kAny,      // answers: -inf has a meaning in some
+};
+
+absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const std::string& bytes,
+                                                 Count count);
+absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
+                                                Count count, Floats floats);
+// Also checks that every id is below kMaxTableRows.
+absl::StatusOr<std::vector<RowId>> DecodeRowIds(absl::string_view field, const std::string& bytes,
+                                                Count count);
+// As DecodeRowIds, and that the ids are strictly ascending.
+absl::StatusOr<std::vector<RowId>> DecodeAscendingRowIds(absl::string_view field,
+                                                         const std::string& bytes, Count count);
+
+// [batch + 1] offsets, ascending from 0; batch in [min_batch, kMaxBatch].
+absl::StatusOr<std::vector<uint32_t>> DecodeOffsets(absl::string_view field,
+                                                    const std::string& bytes, Count batch);
+// Ids strictly ascending within each sample. rows: [offsets.back()].
+absl::Status CheckAscendingInSamples(absl::string_view field, absl::Span<const uint32_t> offsets,
+                                     absl::Span<const RowId> rows);
+
+// `out` is overwritten.
+void EncodeU32s(absl::Span<const uint32_t> values, std::string* out);
+void EncodeFloats(absl::Span<const float> values, std::string* out);
+void EncodeRowIds(absl::Span<const RowId> values, std::string* out);
+
+// A matrix of `rows` and `cols` within the given counts (each at most kMaxMatrixSide), whose data
+// has exactly their size. An unspecified element type is refused.
+absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matrix& matrix,
+                                         Count rows, Count cols, Floats floats);
+// data: [rows, cols].
+void EncodeMatrix(int64_t rows, int64_t cols, absl::Span<const float> data, ActivationType type,
+                  v1::Matrix* out);
+
+absl::StatusOr<ActivationType> DecodeElementType(absl::string_view field, v1::ElementType type);
+v1::ElementType EncodeElementType(ActivationType type);
+
+// InvalidArgument with a reason word: "<field> <problem>".
+absl::Status Refusal(absl::string_view reason, absl::string_view field, absl::string_view problem);
+
+}  // namespace dslide::wire

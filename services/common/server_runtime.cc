@@ -1,0 +1,194 @@
+#include "services/common/server_runtime.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/listen_address.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "services/common/exit_codes.h"
+#include "services/common/transport.h"
+
+namespace dslide {
+namespace {
+
+// The reflection library adds itself to every server of a process that links it; this takes it out
+// again where it is not wanted.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
+
+absl::Status CannotListen(const std::string& where) {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", where,
+      ": the address was free a moment ago, so another process is probably starting there too"));
+}
+
+}  // namespace
+
+absl::Status CheckServerOptions(const ServerOptions& options) {
+  if (!options.listen.empty()) {
+    ASSIGN_OR_RETURN(const ListenAddress listen, ParseListenAddress(options.listen));
+    RETURN_IF_ERROR(MakeServerCredentials(listen, options.insecure).status());
+  }
+  if (options.admin.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ListenAddress admin, ParseListenAddress(options.admin));
+  if (!admin.is_unix) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the admin address ", options.admin, " must be host:port"));
+}
+
+ServerRuntime::ServerRuntime(const ServerOptions& options, ServerHooks hooks)
+    : options_(options), hooks_(std::move(hooks)) {}
+
+absl::StatusOr<std::unique_ptr<ServerRuntime>> ServerRuntime::Start(
+    const ServerOptions& options, const std::vector<ServedService>& services, Metrics& metrics,
+    ServerHooks hooks) {
+  std::unique_ptr<ServerRuntime> runtime(new ServerRuntime(options, std::move(hooks)));
+  RETURN_IF_ERROR(runtime->StartAdmin(metrics));
+  RETURN_IF_ERROR(runtime->StartServer(services));
+  runtime->SetReady(false, "starting");
+  return runtime;
+}
+
+ServerRuntime::~ServerRuntime() {
+  if (server_ != nullptr) Drain().IgnoreError();
+}
+
+absl::Status ServerRuntime::StartAdmin(Metrics& metrics) {
+  metrics.AddGauge("dslide_server_insecure", "1 when the server was started with --insecure.")
+      .Set(options_.insecure ? 1 : 0);
+  if (options_.admin.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(admin_,
+                   AdminHttpServer::Start({.address = options_.admin,
+                                           .title = options_.binary,
+                                           .metrics = {&metrics},
+                                           .readiness = [this] { return CurrentReadiness(); },
+                                           .status_text = hooks_.status_text}));
+  return absl::OkStatus();
+}
+
+absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& services) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetServerArguments(builder);
+  if (!options_.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
+  for (const ServedService& served : services) {
+    builder.RegisterService(served.service);
+    service_names_.push_back(served.name);
+  }
+  ListenAddress listen;
+  int port = 0;
+  if (!options_.listen.empty()) {
+    ASSIGN_OR_RETURN(listen, ParseListenAddress(options_.listen));
+    ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(listen, options_.insecure));
+    RETURN_IF_ERROR(CheckListenable(listen));
+    ListenAddress bound = listen;
+    if (!bound.is_unix && bound.host.empty()) bound.host = "::";  // gRPC's "every interface"
+    builder.AddListeningPort(bound.ToString(), credentials, &port);
+  }
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || (!options_.listen.empty() && port == 0)) {
+    server_ = nullptr;
+    return CannotListen(options_.listen);
+  }
+  if (!options_.listen.empty()) {
+    if (!listen.is_unix) listen.port = port;
+    address_ = listen.ToString();
+    if (options_.insecure && !IsLocalOnly(listen)) {
+      LogWarning("serving plaintext to other machines because of --insecure",
+                 {{"address", address_}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ServerRuntime::admin_address() const {
+  return admin_ == nullptr ? std::string() : admin_->address();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ServerRuntime::InProcessChannel() {
+  const absl::MutexLock lock(&mu_);  // held: gRPC aborts when a stopped server is asked
+  if (draining_) {
+    return absl::UnavailableError(absl::StrCat(options_.binary, " in this process has stopped"));
+  }
+  return server_->InProcessChannel(ServiceChannelArguments());
+}
+
+Readiness ServerRuntime::CurrentReadiness() const {
+  const absl::MutexLock lock(&mu_);
+  return readiness_;
+}
+
+void ServerRuntime::SetReady(bool ready, const std::string& reason) {
+  const absl::MutexLock lock(&mu_);
+  if (draining_) return;
+  readiness_ = {ready, ready ? std::string() : reason};
+  auto* const health = server_->GetHealthCheckService();
+  health->SetServingStatus("", ready);
+  for (const std::string& name : service_names_) health->SetServingStatus(name, ready);
+}
+
+absl::Status ServerRuntime::Drain() {
+  const absl::MutexLock drain_lock(&drain_mu_);
+  if (drained_) return drain_result_;
+  drained_ = true;
+  SetReady(false, "draining");
+  {
+    const absl::MutexLock lock(&mu_);
+    draining_ = true;
+  }
+  absl::SleepFor(options_.drain_delay);
+  if (hooks_.before_shutdown) hooks_.before_shutdown();
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    absl::ToChronoMilliseconds(options_.drain_timeout));
+  server_->Wait();
+  if (hooks_.after_shutdown) drain_result_ = hooks_.after_shutdown();
+  return drain_result_;
+}
+
+int ServeUntilSignal(ServerRuntime& runtime, SignalWaiter& signals) {
+  const int number = signals.Wait();
+  LogInfo("stopping", {{"signal", number}});
+  const absl::Status drained = runtime.Drain();
+  if (!drained.ok()) {
+    LogError("the last step of stopping failed", {{"error", drained.ToString()}});
+    return kExitFailure;
+  }
+  LogInfo("stopped");
+  return kExitOk;
+}
+
+int ExitCodeOfStart(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+      return kExitUsage;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kUnavailable:
+      return kExitCannotListen;
+    case absl::StatusCode::kDataLoss:
+      return kExitDataDir;
+    default:
+      return kExitFailure;
+  }
+}
+
+}  // namespace dslide

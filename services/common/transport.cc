@@ -1,0 +1,77 @@
+#include "services/common/transport.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kLookaheadBytes = 16 << 20;
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+
+}  // namespace
+
+void SetServerArguments(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kTransportMessageBytes);
+  builder.SetMaxSendMessageSize(kTransportMessageBytes);
+  // Without this, two servers share one port and the kernel splits the clients between them.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Half of the clients' interval: a ping that is early by jitter is not an attack.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kKeepaliveMs / 2);
+}
+
+grpc::ChannelArguments ServiceChannelArguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kTransportMessageBytes);
+  arguments.SetMaxSendMessageSize(kTransportMessageBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  return arguments;
+}
+
+ServiceChannelFactory NetworkServiceChannels(bool insecure) {
+  return [insecure](const std::string& text) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+    ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(text));
+    if (!insecure && !IsLocalOnly(address)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("plaintext to ", text,
+                       " would leave this machine; start with --insecure to "
+                       "allow it on a trusted network"));
+    }
+    return grpc::CreateCustomChannel(text, grpc::InsecureChannelCredentials(),
+                                     ServiceChannelArguments());
+  };
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const ListenAddress& address, bool insecure) {
+  if (!insecure && !IsLocalOnly(address)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refusing to serve plaintext on ", address.ToString(),
+        ", which other machines can reach: whoever connects could read and change every model. "
+        "Listen on 127.0.0.1 or unix:PATH, or start with --insecure on a trusted network"));
+  }
+  return grpc::InsecureServerCredentials();
+}
+
+}  // namespace dslide

@@ -1,0 +1,45 @@
+// Transport settings of servers and of the channels that services open to one another.
+
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/listen_address.h"
+
+namespace dslide {
+
+// The protocol's limit of a message, and what a receiver accepts: bulk fields of 4 MiB with the
+// envelope around them.
+inline constexpr int kProtocolMessageBytes = 4 << 20;
+inline constexpr int kTransportMessageBytes = kProtocolMessageBytes + (64 << 10);
+
+// Large flow-control windows without gRPC's bandwidth probe, no kernel zerocopy, keepalive that
+// accepts the pings our clients send, and no port sharing.
+void SetServerArguments(grpc::ServerBuilder& builder);
+
+// The client's side of the same, with a connection of its own per channel.
+grpc::ChannelArguments ServiceChannelArguments();
+
+// Opens a channel to an address; safe from any thread. The embedded cluster passes its own.
+using ServiceChannelFactory =
+    std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& address)>;
+
+// Channels over TCP or unix sockets. Plaintext to another machine is FailedPrecondition unless
+// `insecure`.
+ServiceChannelFactory NetworkServiceChannels(bool insecure);
+
+// The credentials of a server that listens on `address`. Plaintext only where nobody else can
+// connect, unless `insecure`; the place where TLS comes in.
+// Errors: FailedPrecondition explaining the choice.
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+    const ListenAddress& address, bool insecure);
+
+}  // namespace dslide

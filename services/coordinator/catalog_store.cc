@@ -1,0 +1,233 @@
+#include "services/coordinator/catalog_store.h"
+
+#include <rocksdb/db.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/base/crc32c.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/model/model_spec_json.h"
+
+namespace dslide::coordinator {
+namespace {
+
+constexpr char kVersion = 1;
+constexpr char kMembershipKey[] = "membership";
+constexpr char kModelPrefix[] = "model/";
+constexpr size_t kChecksumBytes = 4;
+
+uint32_t Checksum(const std::string& key, absl::string_view versioned_text) {
+  return ExtendCrc32c(ExtendCrc32c(0, key), versioned_text);
+}
+
+std::string Seal(const std::string& key, const std::string& text) {
+  std::string value = absl::StrCat(std::string(1, kVersion), text);
+  const uint32_t crc = Checksum(key, value);
+  for (size_t i = 0; i < kChecksumBytes; ++i) {
+    value.push_back(static_cast<char>((crc >> (8 * i)) & 0xff));
+  }
+  return value;
+}
+
+absl::StatusOr<std::string> Unseal(const std::string& key, absl::string_view value) {
+  if (value.size() < 1 + kChecksumBytes) {
+    return absl::DataLossError(absl::StrCat("record ", key, " is cut short"));
+  }
+  const absl::string_view versioned = value.substr(0, value.size() - kChecksumBytes);
+  uint32_t crc = 0;
+  for (size_t i = 0; i < kChecksumBytes; ++i) {
+    crc |= static_cast<uint32_t>(static_cast<unsigned char>(value[versioned.size() + i]))
+           << (8 * i);
+  }
+  if (crc != Checksum(key, versioned)) {
+    return absl::DataLossError(absl::StrCat("record ", key, " has a wrong checksum"));
+  }
+  if (versioned[0] != kVersion) {
+    return absl::DataLossError(absl::StrCat("record ", key, " has format version ",
+                                            static_cast<int>(versioned[0]), "; this build knows ",
+                                            static_cast<int>(kVersion)));
+  }
+  return std::string(versioned.substr(1));
+}
+
+std::string ToJson(const MembershipRecord& record) {
+  nlohmann::json shards = nlohmann::json::array();
+  for (const MembershipRecord::Shard& shard : record.shards) {
+    shards.push_back({{"shard", shard.shard},
+                      {"address", absl::BytesToHexString(shard.address)},
+                      {"capacity_weight", shard.capacity_weight},
+                      {"generation", shard.generation},
+                      {"instance_id", absl::BytesToHexString(shard.instance_id)},
+                      {"left", shard.left}});
+  }
+  return nlohmann::json{{"expected_shards", record.expected_shards},
+                        {"topology_version", record.topology_version},
+                        {"dealt_weights", record.dealt_weights},
+                        {"shards", std::move(shards)}}
+      .dump();
+}
+
+absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
+  // The library reports through exceptions; they end here. Checksummed text that does not fit is a
+  // bug or a forgery, and in both cases not to be trusted.
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    MembershipRecord record;
+    json.at("expected_shards").get_to(record.expected_shards);
+    json.at("topology_version").get_to(record.topology_version);
+    json.at("dealt_weights").get_to(record.dealt_weights);
+    for (const nlohmann::json& entry : json.at("shards")) {
+      MembershipRecord::Shard shard;
+      entry.at("shard").get_to(shard.shard);
+      shard.address = absl::HexStringToBytes(entry.at("address").get<std::string>());
+      entry.at("capacity_weight").get_to(shard.capacity_weight);
+      entry.at("generation").get_to(shard.generation);
+      shard.instance_id = absl::HexStringToBytes(entry.at("instance_id").get<std::string>());
+      entry.at("left").get_to(shard.left);
+      record.shards.push_back(std::move(shard));
+    }
+    return record;
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat("record ", kMembershipKey, ": ", error.what()));
+  }
+}
+
+absl::Status WriteError(const rocksdb::Status& status) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot write the coordinator's data directory: ", status.ToString()));
+}
+
+class RocksCatalogStore final : public CatalogStore {
+ public:
+  explicit RocksCatalogStore(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+
+  absl::StatusOr<CatalogContent> Load() const override;
+  absl::Status PutMembership(const MembershipRecord& record) override {
+    return Put(kMembershipKey, ToJson(record));
+  }
+  absl::Status PutModel(const ModelSpec& spec) override {
+    return Put(absl::StrCat(kModelPrefix, spec.name), ModelSpecToJson(spec));
+  }
+  absl::Status DeleteModel(const std::string& name) override;
+
+ private:
+  absl::Status Put(const std::string& key, const std::string& text);
+  absl::Status Flush();
+
+  const std::unique_ptr<rocksdb::DB> db_;
+};
+
+absl::Status RocksCatalogStore::Put(const std::string& key, const std::string& text) {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  const rocksdb::Status status = db_->Put(options, key, Seal(key, text));
+  return status.ok() ? Flush() : WriteError(status);
+}
+
+absl::Status RocksCatalogStore::DeleteModel(const std::string& name) {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  const rocksdb::Status status = db_->Delete(options, absl::StrCat(kModelPrefix, name));
+  return status.ok() ? Flush() : WriteError(status);
+}
+
+absl::Status RocksCatalogStore::Flush() {
+  const rocksdb::Status status = db_->Flush(rocksdb::FlushOptions());
+  return status.ok() ? absl::OkStatus() : WriteError(status);
+}
+
+absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const {
+  CatalogContent content;
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(options));
+  for (records->SeekToFirst(); records->Valid(); records->Next()) {
+    const std::string key = records->key().ToString();
+    const std::string value = records->value().ToString();
+    ASSIGN_OR_RETURN(const std::string text, Unseal(EscapeForLog(key, 80), value));
+    if (key == kMembershipKey) {
+      ASSIGN_OR_RETURN(content.membership, MembershipFromJson(text));
+    } else if (absl::StartsWith(key, kModelPrefix)) {
+      auto spec = ModelSpecFromJson(text, absl::StrCat("record ", key));
+      if (!spec.ok()) return absl::DataLossError(spec.status().message());
+      content.models.push_back(*std::move(spec));
+    } else {
+      return absl::DataLossError(
+          absl::StrCat("record ", EscapeForLog(key, 80), " is of a kind this build does not know"));
+    }
+  }
+  if (!records->status().ok()) return absl::DataLossError(records->status().ToString());
+  return content;
+}
+
+absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  if (status.IsCorruption()) {
+    return absl::DataLossError(absl::StrCat(
+        path, " is damaged: ", text,
+        "; restore it from a copy, or move it away to start a new cluster without its models"));
+  }
+  if (absl::StrContains(text, "LOCK") || absl::StrContains(text, "lock")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is in use by another coordinator; stop that one first (", text, ")"));
+  }
+  return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", text));
+}
+
+// RocksDB makes a new database when the file CURRENT is missing, whatever else is there: a lost
+// file would look like a new cluster.
+absl::Status CheckNotHeadless(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error)) {
+    return absl::OkStatus();
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::EndsWith(name, ".sst") || absl::StartsWith(name, "MANIFEST")) {
+      return absl::DataLossError(
+          absl::StrCat(path, " is damaged: it holds ", name,
+                       " but no file CURRENT; restore it from a copy, or "
+                       "move it away to start a new cluster without its models"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string& data_dir) {
+  const std::string path = (std::filesystem::path(data_dir) / "catalog").string();
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the data directory ", path, ": ", error.message()));
+  }
+  RETURN_IF_ERROR(CheckNotHeadless(path));
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  options.compression = rocksdb::kNoCompression;
+  options.write_buffer_size = 1 << 20;
+  options.max_open_files = 64;
+  options.keep_log_file_num = 2;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status = rocksdb::DB::Open(options, path, &opened);
+  if (!status.ok()) return OpenError(path, status);
+  std::unique_ptr<rocksdb::DB> db(opened);
+  status = db->VerifyChecksum();
+  if (!status.ok()) return OpenError(path, status);
+  return std::unique_ptr<CatalogStore>(new RocksCatalogStore(std::move(db)));
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,156 @@
+// The coordinator without gRPC: the state machines behind one lock, their store, and the calls to
+// shards that follow from them.
+
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/metrics/metrics.h"
+#include "services/coordinator/catalog.h"
+#include "services/coordinator/catalog_store.h"
+#include "services/coordinator/job.h"
+#include "services/coordinator/membership.h"
+#include "services/coordinator/shard_admin.h"
+
+namespace dslide::coordinator {
+
+struct CoordinatorOptions {
+  MembershipOptions membership = {};
+  JobTiming timing = {};
+  // Jobs kept; the oldest finished ones are forgotten beyond it.
+  int64_t max_jobs = 1000;
+};
+
+struct JobView {
+  JobSpec spec;
+  JobProgress progress;
+};
+
+struct ClusterStatus {
+  uint64_t topology_version = 0;
+  int64_t expected_shards = 0;
+  std::vector<ShardView> shards;
+  std::vector<std::string> models;
+  std::vector<JobView> jobs;
+};
+
+// Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most; the
+// others are quick.
+class Coordinator {
+ public:
+  // `clock` and `metrics` outlive it. `store` is null for a coordinator without memory.
+  // Errors: those of CatalogStore::Load and Membership::Restore.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options,
+                                                             const Clock* clock,
+                                                             std::unique_ptr<ShardAdmin> shards,
+                                                             std::unique_ptr<CatalogStore> store,
+                                                             Metrics* metrics);
+  // Stops first.
+  ~Coordinator();
+
+  const CoordinatorOptions& options() const { return options_; }
+
+  // Ends calls to shards and refuses new ones. Repeating it is fine.
+  void Stop();
+
+  // --- Membership (membership.h says what and which errors).
+  // `models` are those the shard has already. Unknown ones are adopted; a different one of a known
+  // name is FailedPrecondition MODEL_DIFFERS. The models it lacks are created on it in the
+  // background.
+  absl::StatusOr<Ownership> RegisterShard(const ShardRegistration& request,
+                                          const std::vector<ModelSpec>& models);
+  // Returns the topology version.
+  absl::StatusOr<uint64_t> Heartbeat(ShardId shard, uint64_t generation, int64_t memory_bytes,
+                                     int64_t applied_commands);
+  absl::Status DeregisterShard(ShardId shard, uint64_t generation);
+  absl::StatusOr<ClusterMap> Map() const;
+
+  // --- Models.
+  // Creates it on every shard and then remembers it; true when it is new. When a shard fails, what
+  // was created by this call is dropped again as far as possible, and nothing is remembered.
+  // Errors: Unavailable NOT_ALL_SHARDS; MODEL_DIFFERS; those of the shards, combined.
+  absl::StatusOr<bool> RegisterModel(const ModelSpec& spec, absl::Duration timeout);
+  std::vector<ModelSpec> ListModels() const;
+  // Drops it from every shard, with its jobs, and forgets it. A model that only some shards have (a
+  // registration that failed half-way) is dropped too. Errors: NotFound when nobody had it.
+  absl::Status UnregisterModel(const std::string& model, absl::Duration timeout);
+
+  // --- Checkpoints, on all shards or with an error that names those that failed.
+  absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
+                                                  const std::string& checkpoint,
+                                                  absl::Duration timeout);
+  // Returns the rows restored. After an error some shards may have restored: repeat it.
+  absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
+                                            absl::Duration timeout);
+
+  // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
+  // True when the job is new. Errors: InvalidArgument JOB_DIFFERS naming the field; UNKNOWN_MODEL.
+  absl::StatusOr<bool> RegisterJob(const JobSpec& spec, const ClientId& client);
+  absl::StatusOr<Work> AcquireWork(const std::string& name, const WorkRequest& request);
+  absl::Status LeaveJob(const std::string& name, const ClientId& client);
+
+  ClusterStatus Status() const;
+  // For the admin page.
+  std::string StatusText() const;
+
+ private:
+  Coordinator(CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
+              std::unique_ptr<CatalogStore> store, Metrics* metrics);
+  absl::Status LoadStore();
+  void AddMetrics();
+  double CountShards(ShardHealth health) const;
+  double CountJobs(bool finished) const;
+  double SumJobCounters(int64_t JobCounters::*counter) const;
+
+  absl::StatusOr<Job*> FindJob(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status MakeRoomForJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Keeps a forgotten job's counts, so that the metrics never go back.
+  void ForgetJob(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // The command that creates a model on one shard of the cluster.
+  static absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
+                                                       ShardId shard);
+  absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
+
+  // The background thread: creates known models on shards that have (re-)registered.
+  void SyncLoop();
+  bool SyncWanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // OK when the shard has all models, or is not the one that registered any more.
+  absl::Status SyncShard(ShardId shard, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const CoordinatorOptions options_;          // constant after construction
+  const Clock* const clock_;                  // self-synchronised
+  const std::unique_ptr<ShardAdmin> shards_;  // self-synchronised
+  Metrics* const metrics_;                    // self-synchronised
+  Counter recreated_models_;                  // self-synchronised
+
+  absl::Mutex models_mu_
+      ABSL_ACQUIRED_BEFORE(mu_);  // one change of the models at a time, calls included
+  absl::Mutex checkpoint_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one checkpoint or restore at a time
+
+  mutable absl::Mutex mu_;
+  const std::unique_ptr<CatalogStore> store_ ABSL_PT_GUARDED_BY(mu_);
+  Membership membership_ ABSL_GUARDED_BY(mu_);
+  Catalog catalog_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
+  JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
+  std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+
+  std::thread sync_thread_;  // last: uses everything above
+};
+
+}  // namespace dslide::coordinator

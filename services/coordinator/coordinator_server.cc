@@ -1,0 +1,56 @@
+#include "services/coordinator/coordinator_server.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "services/coordinator/catalog_store.h"
+#include "services/coordinator/shard_admin_client.h"
+
+namespace dslide::coordinator {
+namespace {
+
+absl::Status DataDirError(const std::string& data_dir, const absl::Status& status) {
+  return absl::DataLossError(absl::StrCat("data directory ", data_dir, ": ", status.message()));
+}
+
+absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
+    const CoordinatorServerOptions& options, Metrics* metrics) {
+  std::unique_ptr<CatalogStore> store;
+  if (!options.data_dir.empty()) {
+    auto opened = OpenCatalogStore(options.data_dir);
+    if (!opened.ok()) return DataDirError(options.data_dir, opened.status());
+    store = *std::move(opened);
+  }
+  auto coordinator = Coordinator::Create(
+      options.coordinator, options.clock,
+      MakeShardAdminClient(options.channels ? options.channels
+                                            : NetworkServiceChannels(options.server.insecure)),
+      std::move(store), metrics);
+  if (!coordinator.ok()) return DataDirError(options.data_dir, coordinator.status());
+  return coordinator;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
+    const CoordinatorServerOptions& options) {
+  std::unique_ptr<CoordinatorServer> server(new CoordinatorServer);
+  server->metrics_ = std::make_unique<Metrics>(options.metric_labels);
+  ASSIGN_OR_RETURN(server->coordinator_, MakeCoordinator(options, server->metrics_.get()));
+  Coordinator* const coordinator = server->coordinator_.get();
+  server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get());
+  ServerHooks hooks;
+  hooks.before_shutdown = [coordinator] { coordinator->Stop(); };
+  hooks.status_text = [coordinator] { return coordinator->StatusText(); };
+  ASSIGN_OR_RETURN(
+      server->runtime_,
+      ServerRuntime::Start(options.server, {{server->service_.get(), kCoordinatorServiceName}},
+                           *server->metrics_, std::move(hooks)));
+  server->runtime_->SetReady(true);
+  return server;
+}
+
+CoordinatorServer::~CoordinatorServer() = default;
+
+}  // namespace dslide::coordinator

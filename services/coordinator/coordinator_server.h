@@ -1,0 +1,58 @@
+// A coordinator that serves: state, store, gRPC and admin page in one object.
+
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/base/clock.h"
+#include "core/metrics/metrics.h"
+#include "services/common/server_runtime.h"
+#include "services/common/transport.h"
+#include "services/coordinator/coordinator.h"
+#include "services/coordinator/coordinator_service.h"
+
+namespace dslide::coordinator {
+
+struct CoordinatorServerOptions {
+  ServerOptions server = {};
+  CoordinatorOptions coordinator = {};
+  // Where models, generations and topology are kept; "" for memory only.
+  std::string data_dir = {};
+  // How shards are reached; null: over the network, plaintext as `server.insecure` allows.
+  ServiceChannelFactory channels = nullptr;
+  // Outlives the server.
+  const Clock* clock = &SteadyClock();
+  // Labels on every series, for several services in one process.
+  MetricLabels metric_labels = {};
+};
+
+// Thread safety: safe from any thread.
+class CoordinatorServer {
+ public:
+  // Errors: those of ServerRuntime::Start; for the data directory DataLoss, always (with the cause
+  // and the remedy), so that callers can tell it from addresses.
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(
+      const CoordinatorServerOptions& options);
+
+  // Drains.
+  ~CoordinatorServer();
+
+  ServerRuntime& runtime() { return *runtime_; }
+  Coordinator& coordinator() { return *coordinator_; }
+  const Metrics& metrics() const { return *metrics_; }
+  // Adds process_* and dslide_build_info to the page: once per process.
+  void AddProcessMetrics() { metrics_->AddProcessMetrics(); }
+
+ private:
+  CoordinatorServer() = default;
+
+  // In the order of construction: later ones use earlier ones.
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<CoordinatorServiceImpl> service_;
+  std::unique_ptr<ServerRuntime> runtime_;
+};
+
+}  // namespace dslide::coordinator

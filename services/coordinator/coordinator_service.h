@@ -1,0 +1,66 @@
+// dslide.v1.CoordinatorService: translation between the wire and the Coordinator.
+
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include "core/metrics/metrics.h"
+#include "dslide/v1/coordinator.grpc.pb.h"
+#include "services/common/rpc_metrics.h"
+#include "services/coordinator/coordinator.h"
+
+namespace dslide::coordinator {
+
+inline constexpr char kCoordinatorServiceName[] = "dslide.v1.CoordinatorService";
+
+// Thread safety: safe from any thread (gRPC calls it from its pool).
+class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
+ public:
+  // Both outlive the service.
+  CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics);
+
+  grpc::Status RegisterShard(grpc::ServerContext* context, const v1::RegisterShardRequest* request,
+                             v1::RegisterShardResponse* response) override;
+  grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
+                         v1::HeartbeatResponse* response) override;
+  grpc::Status DeregisterShard(grpc::ServerContext* context,
+                               const v1::DeregisterShardRequest* request,
+                               v1::DeregisterShardResponse* response) override;
+  grpc::Status GetClusterMap(grpc::ServerContext* context, const v1::GetClusterMapRequest* request,
+                             v1::GetClusterMapResponse* response) override;
+  grpc::Status RegisterModel(grpc::ServerContext* context, const v1::RegisterModelRequest* request,
+                             v1::RegisterModelResponse* response) override;
+  grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
+                          v1::ListModelsResponse* response) override;
+  grpc::Status UnregisterModel(grpc::ServerContext* context,
+                               const v1::UnregisterModelRequest* request,
+                               v1::UnregisterModelResponse* response) override;
+  grpc::Status GetClusterStatus(grpc::ServerContext* context,
+                                const v1::GetClusterStatusRequest* request,
+                                v1::GetClusterStatusResponse* response) override;
+  grpc::Status RegisterJob(grpc::ServerContext* context, const v1::RegisterJobRequest* request,
+                           v1::RegisterJobResponse* response) override;
+  grpc::Status AcquireWork(grpc::ServerContext* context, const v1::AcquireWorkRequest* request,
+                           v1::AcquireWorkResponse* response) override;
+  grpc::Status LeaveJob(grpc::ServerContext* context, const v1::LeaveJobRequest* request,
+                        v1::LeaveJobResponse* response) override;
+  grpc::Status CreateCheckpoint(grpc::ServerContext* context,
+                                const v1::CreateCheckpointRequest* request,
+                                v1::CreateCheckpointResponse* response) override;
+  grpc::Status RestoreCheckpoint(grpc::ServerContext* context,
+                                 const v1::RestoreCheckpointRequest* request,
+                                 v1::RestoreCheckpointResponse* response) override;
+
+ private:
+  absl::Status DoRegisterShard(const v1::RegisterShardRequest& request,
+                               v1::RegisterShardResponse* response);
+  absl::Status DoAcquireWork(const v1::AcquireWorkRequest& request,
+                             v1::AcquireWorkResponse* response);
+  void DoGetClusterStatus(v1::GetClusterStatusResponse* response);
+
+  Coordinator* const coordinator_;
+  const absl::Duration heartbeat_interval_;
+  const RpcMetrics metrics_;
+};
+
+}  // namespace dslide::coordinator

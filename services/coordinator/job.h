@@ -1,0 +1,190 @@
+// The work of one training job: which trainer works on which part of which epoch. A pure state
+// machine: no clock, no threads, no network; time comes in as an argument.
+//
+// An epoch's order of points is cut into chunks. Chunks are leased in order, those of lost trainers
+// first. Each chunk counts once per epoch, however often it was leased: a late report of a chunk
+// that was leased again is ignored. When all chunks of an epoch are trained, exactly one trainer
+// gets an evaluation (if the job wants them) and the others wait; then the next epoch begins.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/model/commands.h"
+
+namespace dslide::coordinator {
+
+using LeaseId = uint64_t;
+
+// What all trainers of a job agree on; see JobSpec in protos/dslide/v1/coordinator.proto.
+struct JobSpec {
+  std::string job;                // [a-z0-9-]{1,64}
+  std::string model;              // [a-z0-9-]{1,64}
+  int64_t samples_per_epoch = 0;  // [1, 2^40]
+  int64_t chunk_samples = 0;      // >= 1; at most kMaxChunks chunks in an epoch
+  int64_t max_epochs = 0;         // [1, 1000000]
+  int64_t patience_epochs = 0;    // 0: never stop early
+  bool evaluate = false;
+  uint64_t seed = 0;
+  uint64_t data_fingerprint = 0;
+
+  int64_t NumChunks() const { return (samples_per_epoch + chunk_samples - 1) / chunk_samples; }
+
+  // Errors: InvalidArgument naming the field, the value and the range.
+  absl::Status Validate() const;
+
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+
+inline constexpr int64_t kMaxChunks = 1 << 22;
+// Leases that one trainer may hold.
+inline constexpr int64_t kMaxLeasesPerClient = 64;
+
+struct JobTiming {
+  // A lease that is not renewed for this long is given to somebody else.
+  absl::Duration lease_timeout = absl::Seconds(30);
+  // What a trainer without work is told to wait.
+  absl::Duration wait = absl::Milliseconds(50);
+};
+
+// A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better).
+struct LeaseReport {
+  LeaseId lease = 0;
+  double loss_sum = 0.0;
+  int64_t samples = 0;
+  double metric = 0.0;
+};
+
+struct WorkRequest {
+  ClientId client = {};
+  std::vector<LeaseReport> finished = {};
+  std::vector<LeaseId> held = {};  // still being worked on: renewed
+  bool want_work = true;
+};
+
+// Points [first, first + count) of the epoch's order.
+struct ChunkWork {
+  LeaseId lease = 0;
+  int64_t epoch = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
+};
+struct EvaluationWork {
+  LeaseId lease = 0;
+  int64_t epoch = 0;
+  double metric_to_beat = -std::numeric_limits<double>::infinity();
+};
+struct WaitForWork {
+  absl::Duration pause;
+};
+struct NoMoreWork {
+  int64_t best_epoch = -1;  // -1: nothing was evaluated
+  double best_metric = 0.0;
+};
+// Empty (monostate) when no work was asked for and the job goes on.
+using Work = std::variant<std::monostate, ChunkWork, EvaluationWork, WaitForWork, NoMoreWork>;
+
+struct JobProgress {
+  int64_t epoch = 0;         // being trained, from 0; max_epochs at most
+  int64_t samples_done = 0;  // of this epoch
+  int64_t trainers = 0;      // heard of within the lease timeout
+  int64_t leases = 0;        // out now
+  bool finished = false;
+  int64_t best_epoch = -1;
+  double best_metric = 0.0;
+};
+
+// Counts since the job began, for metrics.
+struct JobCounters {
+  int64_t leases_granted = 0;
+  int64_t leases_expired = 0;
+  int64_t late_reports = 0;  // ignored: the chunk was counted through another lease
+  int64_t chunks_done = 0;
+  int64_t evaluations_done = 0;
+};
+
+// Not thread-safe. `now` never goes back (Clock::Now()).
+class Job {
+ public:
+  // `spec` is valid. Leases are numbered from `first_lease`.
+  Job(JobSpec spec, JobTiming timing, LeaseId first_lease = 1);
+
+  const JobSpec& spec() const { return spec_; }
+  const JobCounters& counters() const { return counters_; }
+
+  // A trainer says that it takes part. Acquire() does so too.
+  void Join(const ClientId& client, absl::Duration now);
+
+  // Takes reports and renewals, then hands out work. A lease of this client that is in neither list
+  // was lost on the way to it and is given again. Repeating a request changes nothing but the
+  // leases' times, and may hand out a further chunk.
+  //
+  // Errors (nothing is changed): InvalidArgument for a lease that was never given or is another
+  // trainer's now, or for more samples than its chunk has; ResourceExhausted when the client holds
+  // kMaxLeasesPerClient.
+  absl::StatusOr<Work> Acquire(const WorkRequest& request, absl::Duration now);
+
+  // Returns all leases of a trainer.
+  void Leave(const ClientId& client, absl::Duration now);
+
+  JobProgress Progress(absl::Duration now) const;
+
+ private:
+  enum class ChunkState : uint8_t { kOpen, kLeased, kDone };
+  static constexpr int64_t kEvaluation = -1;  // in place of a chunk's number
+
+  struct Lease {
+    ClientId client = {};
+    int64_t chunk = 0;  // or kEvaluation
+    absl::Duration expires;
+  };
+
+  absl::Status CheckReport(const ClientId& client, const LeaseReport& report) const;
+  void ApplyReport(const ClientId& client, const LeaseReport& report);
+  void Renew(const ClientId& client, LeaseId id, absl::Duration now);
+  // Takes back what was not renewed in time.
+  void Expire(absl::Duration now);
+  void TakeBack(LeaseId id);
+  int64_t ChunkSamples(int64_t chunk) const;
+  // The next chunk that nobody has: returned ones first. -1 when all are out or done.
+  int64_t NextOpenChunk();
+  LeaseId Grant(const ClientId& client, int64_t chunk, absl::Duration now);
+  Work Describe(LeaseId id, int64_t chunk) const;
+  absl::StatusOr<Work> NextWork(const WorkRequest& request, absl::Duration now);
+  void FinishChunk(int64_t chunk);
+  void FinishEvaluation(double metric);
+  void StartEpoch(int64_t epoch);
+
+  const JobSpec spec_;
+  const JobTiming timing_;
+  LeaseId next_lease_;
+  JobCounters counters_;
+
+  bool finished_ = false;
+  int64_t epoch_ = 0;
+  std::vector<ChunkState> chunks_;  // of this epoch
+  int64_t chunks_done_ = 0;
+  int64_t samples_done_ = 0;
+  int64_t cursor_ = 0;               // chunks from here on were never leased in this epoch
+  std::deque<int64_t> returned_;     // chunks taken back, in ascending order of their numbers
+  bool evaluation_open_ = false;     // the epoch is trained and nobody evaluates it yet
+  std::map<LeaseId, Lease> leases_;  // out now
+  std::map<LeaseId, int64_t> past_;  // leases of this epoch that are over: their chunk
+  std::map<ClientId, absl::Duration> seen_;  // when each trainer was last heard of
+
+  int64_t best_epoch_ = -1;
+  double best_metric_ = 0.0;
+  int64_t epochs_without_better_ = 0;
+};
+
+}  // namespace dslide::coordinator

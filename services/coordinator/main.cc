@@ -1,0 +1,83 @@
+// dslide-coordinator: flags, start, wait, stop.
+
+#include "core/base/log.h"
+#include "services/common/config.h"
+#include "services/common/exit_codes.h"
+#include "services/common/server_runtime.h"
+#include "services/common/signal_waiter.h"
+#include "services/coordinator/coordinator_server.h"
+
+namespace dslide::coordinator {
+namespace {
+
+constexpr char kFooter[] =
+    R"(Examples:
+  dslide-coordinator --shards 4
+      A cluster of four shards on this machine; nothing is kept on disk.
+  dslide-coordinator --shards 4 --listen 10.0.0.1:7000 --admin 10.0.0.1:7001 --insecure \
+      --data-dir /var/lib/dslide
+      For shards on other machines of a trusted network; models and generations survive a restart.
+  dslide-coordinator --config coordinator.conf --check-config
+      Checks a file of lines like: shards = 4
+
+Exit codes: 0 stopped in good order, 1 other failure, 2 wrong settings, 3 cannot listen on an address
+(taken, or not this machine's), 4 the data directory is damaged, in use or unwritable.)";
+
+void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
+  CoordinatorOptions& coordinator = options.coordinator;
+  config.AddString("listen", &options.server.listen, "Address for gRPC: HOST:PORT or unix:PATH");
+  config.AddString("admin", &options.server.admin,
+                   "Address of the admin page (metrics, health); empty: none");
+  config.AddInt("shards", &coordinator.membership.expected_shards, 1, kMaxShards,
+                "Shards the cluster is made of");
+  config.AddString("data-dir", &options.data_dir,
+                   "Directory for models, generations and topology; empty: memory only");
+  config.AddBool("insecure", &options.server.insecure,
+                 "Allow plaintext where other machines can connect");
+  config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
+  config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
+                     absl::Milliseconds(10), absl::Minutes(10),
+                     "How often shards are told to say that they live");
+  config.AddDuration("lease-timeout", &coordinator.timing.lease_timeout, absl::Milliseconds(100),
+                     absl::Hours(24), "A silent trainer's work is given to another after this");
+  config.AddDuration("wait-interval", &coordinator.timing.wait, absl::Milliseconds(1),
+                     absl::Minutes(1), "What trainers without work are told to wait");
+  config.AddInt("max-jobs", &coordinator.max_jobs, 1, 1'000'000,
+                "Jobs remembered; old finished ones are forgotten beyond it");
+  config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
+                     absl::Minutes(10), "How long running calls may take at the end");
+  config.AddDuration("drain-delay", &options.server.drain_delay, absl::ZeroDuration(),
+                     absl::Minutes(10), "Pause between \"not ready\" and refusing calls");
+}
+
+int Main(int argc, char** argv) {
+  SignalWaiter signals;
+  CoordinatorServerOptions options;
+  options.server.binary = "dslide-coordinator";
+  options.server.listen = "127.0.0.1:7000";
+  options.server.admin = "127.0.0.1:7001";
+  ConfigParser config(
+      {.binary = "dslide-coordinator",
+       .description = "Coordinates a dslide cluster: shards, models, training jobs.",
+       .footer = kFooter});
+  AddSettings(config, options);
+  config.SetValidator([&options] { return CheckServerOptions(options.server); });
+  if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
+
+  auto server = CoordinatorServer::Start(options);
+  if (!server.ok()) {
+    LogError("cannot start", {{"error", server.status().message()}});
+    return ExitCodeOfStart(server.status());
+  }
+  (*server)->AddProcessMetrics();
+  LogInfo("coordinator ready", {{"address", (*server)->runtime().address()},
+                                {"admin", (*server)->runtime().admin_address()},
+                                {"shards", options.coordinator.membership.expected_shards},
+                                {"data_dir", options.data_dir}});
+  return ServeUntilSignal((*server)->runtime(), signals);
+}
+
+}  // namespace
+}  // namespace dslide::coordinator
+
+int main(int argc, char** argv) { return dslide::coordinator::Main(argc, argv); }

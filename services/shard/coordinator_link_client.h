@@ -1,0 +1,77 @@
+// The shard's side of its membership: registers with the coordinator, says that it lives, registers
+// again with a coordinator that has forgotten it, and learns when another process took its place.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/ids.h"
+#include "core/model/model_spec.h"
+#include "services/common/transport.h"
+
+namespace dslide::shard {
+
+struct CoordinatorLinkOptions {
+  std::string coordinator;  // address
+  std::string advertise;    // address under which clients reach this shard
+  int32_t shard_id = -1;    // wanted; -1: any
+  double capacity_weight = 1.0;
+  std::vector<ModelSpec> models;  // loaded already
+  ServiceChannelFactory channels;
+};
+
+// Called on the link's thread. None may be null.
+struct CoordinatorLinkHooks {
+  // The shard has an ordinal and a generation, for the first time or again.
+  std::function<void(ShardId, uint64_t generation)> on_owned;
+  // Another process owns the ordinal; the link ends. `why` is for people.
+  std::function<void(const absl::Status& why)> on_fenced;
+  // Registration fails for a reason other than an absent coordinator; the link keeps trying.
+  std::function<void(const absl::Status& why)> on_refused;
+  std::function<int64_t()> memory_bytes;
+  std::function<int64_t()> applied_commands;
+};
+
+// The shard keeps serving while the coordinator is away. Thread safety: safe from any thread.
+class CoordinatorLink {
+ public:
+  CoordinatorLink(CoordinatorLinkOptions options, CoordinatorLinkHooks hooks);
+  ~CoordinatorLink();
+
+  // Says good-bye to the coordinator, if it answers within a second, and ends the thread.
+  void Stop();
+
+ private:
+  struct Connection;
+
+  void Run();
+  // Until the shard is registered. False when stopping or fenced.
+  bool Register();
+  // Until the coordinator does not know the shard any more. False when stopping or fenced.
+  bool KeepAlive();
+  // True when stopping.
+  bool Sleep(absl::Duration duration);
+  bool stopping();
+
+  const CoordinatorLinkOptions options_;
+  const CoordinatorLinkHooks hooks_;
+  const std::string instance_id_;           // 16 random bytes
+  std::unique_ptr<Connection> connection_;  // of the link's thread, and of Stop() after it
+  ShardId shard_ = ShardId(-1);             // as above
+  uint64_t generation_ = 0;                 // as above
+  absl::Duration interval_ = absl::Seconds(1);
+  absl::Mutex mu_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace dslide::shard

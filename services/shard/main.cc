@@ -1,0 +1,123 @@
+// dslide-shard: flags, start, wait, stop.
+
+#include <atomic>
+
+#include "core/base/log.h"
+#include "services/common/config.h"
+#include "services/common/exit_codes.h"
+#include "services/common/server_runtime.h"
+#include "services/common/signal_waiter.h"
+#include "services/shard/shard_server.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr char kFooter[] =
+    R"(Examples:
+  dslide-shard --coordinator 127.0.0.1:7000
+      A shard of a cluster on this machine, on a free port; rows live in memory only.
+  dslide-shard --coordinator 10.0.0.1:7000 --listen 10.0.0.2:7010 --admin 10.0.0.2:7011 \
+      --shard-id 0 --data-dir /var/lib/dslide --insecure
+      On a machine of its own in a trusted network; a clean stop keeps the rows on disk.
+  dslide-shard --listen unix:/run/dslide.sock --coordinator ""
+      Without a cluster, for clients that bring their own slot map.
+  dslide-shard --config shard.conf --check-config
+      Checks a file of lines like: coordinator = 127.0.0.1:7000
+
+Exit codes: 0 stopped in good order, 1 other failure (the final checkpoint failed, or another process
+has taken this shard's place), 2 wrong settings, 3 cannot listen on an address (taken, or not this
+machine's), 4 the data directory is damaged, in use or unwritable.)";
+
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
+
+struct Settings {
+  ShardServerOptions server;
+  int64_t threads = 0;
+  int64_t shard_id = -1;
+};
+
+void AddLimits(ConfigParser& config, ShardServerOptions& options) {
+  config.AddByteSize("memory-budget", &options.core.memory_bytes, 0, kMaxBytes,
+                     "Memory for rows and hash tables; 0: nine tenths of the machine's");
+  config.AddByteSize("context-budget", &options.core.context_bytes, 64 * kKiB, kMaxBytes,
+                     "Memory for steps between their forward and backward pass");
+  config.AddByteSize("reply-budget", &options.core.clients.total_reply_bytes, 64 * kKiB, kMaxBytes,
+                     "Memory for answers kept in case a request is repeated");
+  config.AddByteSize("queue-budget", &options.queue.queue_bytes, 64 * kKiB, kMaxBytes,
+                     "Memory for requests that wait for their turn");
+  config.AddByteSize("bulk-budget", &options.limits.bulk_bytes, 64 * kKiB, kMaxBytes,
+                     "Memory for gathers and scatters under way");
+  config.AddInt("max-clients", &options.core.clients.max_clients, 1, 1'000'000,
+                "Clients at one time; silent ones are given up beyond it");
+}
+
+void AddSettings(ConfigParser& config, Settings& settings) {
+  ShardServerOptions& options = settings.server;
+  config.AddString("listen", &options.server.listen,
+                   "Address for gRPC: HOST:PORT (port 0: a free one) or unix:PATH");
+  config.AddString("admin", &options.server.admin,
+                   "Address of the admin page (metrics, health); empty: none");
+  config.AddString("coordinator", &options.coordinator,
+                   "Address of the coordinator; empty: a shard on its own");
+  config.AddString("advertise", &options.advertise,
+                   "HOST:PORT under which clients reach this shard; empty: that of --listen");
+  config.AddInt("shard-id", &settings.shard_id, -1, kMaxShards - 1,
+                "Number of this shard; -1: that of the data directory, else a free one");
+  config.AddDouble("capacity-weight", &options.capacity_weight, 1e-6, 1e6,
+                   "Share of the rows relative to other shards");
+  config.AddString("data-dir", &options.data_dir,
+                   "Directory for checkpoints; empty: rows live in memory only");
+  config.AddInt("threads", &settings.threads, 0, 1024,
+                "Threads that compute; 0: all CPUs. The results do not depend on it");
+  AddLimits(config, options);
+  config.AddBool("insecure", &options.server.insecure,
+                 "Allow plaintext where other machines can connect");
+  config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
+  config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
+                     absl::Minutes(10), "How long running calls may take at the end");
+  config.AddDuration("drain-delay", &options.server.drain_delay, absl::ZeroDuration(),
+                     absl::Minutes(10), "Pause between \"not ready\" and refusing calls");
+}
+
+int Main(int argc, char** argv) {
+  SignalWaiter signals;
+  Settings settings;
+  ShardServerOptions& options = settings.server;
+  options.server.binary = "dslide-shard";
+  options.server.listen = "127.0.0.1:0";
+  options.server.admin = "127.0.0.1:0";
+  options.coordinator = "127.0.0.1:7000";
+  options.core.memory_bytes = 0;
+  ConfigParser config({.binary = "dslide-shard",
+                       .description = "Holds a slice of a model's rows and computes on them.",
+                       .footer = kFooter});
+  AddSettings(config, settings);
+  config.SetValidator([&] { return CheckShardServerOptions(options); });
+  if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
+  options.core.parallelism.threads = static_cast<int>(settings.threads);
+  options.shard_id = static_cast<int32_t>(settings.shard_id);
+  std::atomic<bool> fenced = false;
+  options.on_fenced = [&] {
+    fenced = true;
+    signals.Trigger();
+  };
+
+  auto server = ShardServer::Start(options);
+  if (!server.ok()) {
+    LogError("cannot start", {{"error", server.status().message()}});
+    return ExitCodeOfStart(server.status());
+  }
+  (*server)->AddProcessMetrics();
+  LogInfo("shard serving", {{"address", (*server)->runtime().address()},
+                            {"admin", (*server)->runtime().admin_address()},
+                            {"coordinator", options.coordinator},
+                            {"data_dir", options.data_dir}});
+  const int exit_code = ServeUntilSignal((*server)->runtime(), signals);
+  return fenced && exit_code == kExitOk ? kExitFailure : exit_code;
+}
+
+}  // namespace
+}  // namespace dslide::shard
+
+int main(int argc, char** argv) { return dslide::shard::Main(argc, argv); }

@@ -1,0 +1,197 @@
+#include "services/shard/sequencer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/wire/reason_words.h"
+
+namespace dslide::shard {
+namespace {
+
+// Values that cost a pass over the tables are published this often.
+constexpr int64_t kSizesEveryCommands = 256;
+constexpr absl::Duration kShortestPause = absl::Milliseconds(5);
+
+absl::Status ShuttingDown() {
+  return StatusWithReason(absl::StatusCode::kUnavailable, reason::kShuttingDown,
+                          "the shard is shutting down: send it again to its successor");
+}
+
+}  // namespace
+
+Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics,
+                     const Clock& clock)
+    : core_(core), options_(options), metrics_(metrics), clock_(clock) {
+  apply_thread_ = std::thread([this] { ApplyLoop(); });
+  reply_thread_ = std::thread([this] { ReplyLoop(); });
+}
+
+Sequencer::~Sequencer() { Stop(); }
+
+absl::Status Sequencer::Push(Item item, bool reserved) {
+  item.arrival = clock_.Now();
+  const absl::MutexLock lock(&mu_);
+  if (stopping_) return ShuttingDown();
+  const int64_t extra = reserved ? options_.control_commands : 0;
+  const auto waiting = static_cast<int64_t>(queue_.size());
+  const bool full =
+      waiting >= options_.queue_commands + extra ||
+      // A request of any size may enter an empty queue.
+      (!reserved && waiting > 0 && queued_bytes_ + item.request.bytes > options_.queue_bytes);
+  if (full) {
+    return OverloadStatus(reason::kQueueFull,
+                          absl::StrCat(waiting, " commands of ", queued_bytes_,
+                                       " bytes wait already: send it again later"),
+                          std::max(kShortestPause, last_wait() / 2));
+  }
+  queued_bytes_ += item.request.bytes;
+  queue_.push_back(std::move(item));
+  return absl::OkStatus();
+}
+
+absl::Status Sequencer::Submit(Request request) {
+  const bool reserved = request.control;
+  Item item;
+  item.request = std::move(request);
+  return Push(std::move(item), reserved);
+}
+
+absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task) {
+  Item item;
+  item.task = std::move(task);
+  return Push(std::move(item), /*reserved=*/true);
+}
+
+absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& task) {
+  absl::Notification finished;
+  absl::Status result;
+  const absl::Status queued = SubmitTask([&](ShardCore& core) {
+    result = task(core);
+    finished.Notify();
+  });
+  if (!queued.ok()) return queued;
+  finished.WaitForNotification();
+  return result;
+}
+
+bool Sequencer::HasWork() const { return stopping_ || !queue_.empty(); }
+
+void Sequencer::ApplyLoop() {
+  for (;;) {
+    Item item;
+    {
+      const absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(this, &Sequencer::HasWork));
+      if (queue_.empty()) break;  // stopping, and everything is applied
+      item = std::move(queue_.front());
+      queue_.pop_front();
+      queued_bytes_ -= item.request.bytes;
+      metrics_.SetQueue(static_cast<int64_t>(queue_.size()), queued_bytes_);
+    }
+    Apply(std::move(item));
+  }
+  const absl::MutexLock lock(&reply_mu_);
+  applied_all_ = true;
+}
+
+void Sequencer::Apply(Item item) {
+  const absl::Duration start = clock_.Now();
+  const absl::Duration waited = start - item.arrival;
+  last_wait_ns_.store(absl::ToInt64Nanoseconds(waited), std::memory_order_relaxed);
+  metrics_.RecordQueue(waited);
+  if (item.task) {
+    item.task(core_);
+    PublishSizes();
+    return;
+  }
+  const size_t kind = CommandKind(item.request.command);
+  const bool changes_models = std::holds_alternative<CreateModelCommand>(item.request.command) ||
+                              std::holds_alternative<DropModelCommand>(item.request.command);
+  Answer answer = ApplyAdmitted(item.request);
+  metrics_.RecordApply(kind, clock_.Now() - start);
+  metrics_.RecordAnswer(answer);
+  if (changes_models || core_.commands() % kSizesEveryCommands == 0) {
+    PublishSizes();
+  } else {
+    metrics_.Publish(core_);
+  }
+  mutations_.store(core_.mutations(), std::memory_order_relaxed);
+  Deliver(std::move(item.request.done), std::move(answer));
+}
+
+void Sequencer::PublishSizes() {
+  metrics_.PublishSizes(core_);
+  table_bytes_.store(core_.memory_bytes(), std::memory_order_relaxed);
+}
+
+absl::Status Sequencer::CheckFence() {
+  const absl::MutexLock lock(&mu_);
+  return fenced_;
+}
+
+void Sequencer::Fence(const absl::Status& why) {
+  const absl::MutexLock lock(&mu_);
+  fenced_ = why;
+}
+
+Answer Sequencer::ApplyAdmitted(Request& request) {
+  absl::Status admitted = CheckFence();
+  if (admitted.ok() && request.admit) admitted = request.admit();
+  if (!admitted.ok()) {
+    auto reply = std::make_shared<Reply>();
+    reply->status = std::move(admitted);
+    return {.reply = std::move(reply), .generation = core_.generation()};
+  }
+  return core_.Apply(std::move(request.command));
+}
+
+void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
+  bool idle = false;
+  {
+    const absl::MutexLock lock(&mu_);
+    idle = queue_.empty();
+  }
+  {
+    const absl::MutexLock lock(&reply_mu_);
+    // With nothing else to do, this thread answers by itself and saves a switch of threads. Not
+    // while the reply thread has earlier answers: order is a promise.
+    if (!idle || !replies_.empty() || replying_) {
+      replies_.push_back({std::move(callback), std::move(answer)});
+      return;
+    }
+  }
+  callback(std::move(answer));
+}
+
+void Sequencer::ReplyLoop() {
+  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_) {
+    return applied_all_ || !replies_.empty();
+  };
+  for (;;) {
+    Done done;
+    {
+      const absl::MutexLock lock(&reply_mu_);
+      replying_ = false;
+      reply_mu_.Await(absl::Condition(&has_work));
+      if (replies_.empty()) return;
+      done = std::move(replies_.front());
+      replies_.pop_front();
+      replying_ = true;
+    }
+    done.callback(std::move(done.answer));
+  }
+}
+
+void Sequencer::Stop() {
+  {
+    const absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  if (apply_thread_.joinable()) apply_thread_.join();
+  if (reply_thread_.joinable()) reply_thread_.join();
+}
+
+}  // namespace dslide::shard

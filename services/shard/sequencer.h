@@ -1,0 +1,121 @@
+// The one thread that owns the state machine: requests go in from any thread, are applied one after
+// the other in the order of their arrival, and their answers come out in that order.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/model/commands.h"
+#include "services/shard/shard_core.h"
+#include "services/shard/shard_metrics.h"
+
+namespace dslide::shard {
+
+struct SequencerOptions {
+  // What may wait. Control requests may exceed both by `control_commands`.
+  int64_t queue_bytes = int64_t{128} << 20;
+  int64_t queue_commands = 4096;
+  int64_t control_commands = 256;
+};
+
+// Thread safety: safe from any thread.
+class Sequencer {
+ public:
+  struct Request {
+    Command command;
+    // Memory of the command, for the queue's budget.
+    int64_t bytes = 0;
+    // Small, and needed when the shard is overloaded: uses reserved places.
+    bool control = false;
+    // Asked right before the command is applied; an error is the answer, and nothing is applied.
+    // For callers that have given up. May be null.
+    std::function<absl::Status()> admit = nullptr;
+    // Called once, on a thread of the sequencer, in the order of the commands. Must not block.
+    std::function<void(Answer)> done;
+  };
+
+  // `core`, `metrics` and `clock` outlive it.
+  Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock);
+  // Stops first.
+  ~Sequencer();
+  Sequencer(const Sequencer&) = delete;
+  Sequencer& operator=(const Sequencer&) = delete;
+
+  // Queues a request. On an error `done` is not called.
+  // Errors: ResourceExhausted QUEUE_FULL; Unavailable SHUTTING_DOWN after Stop().
+  absl::Status Submit(Request request);
+
+  // Runs `task` in its turn on the sequencer's thread, which alone may touch the core. For work
+  // that needs the state itself: checkpoints, ownership. Commands wait meanwhile.
+  // Errors: Unavailable SHUTTING_DOWN; the task is then not run.
+  absl::Status SubmitTask(std::function<void(ShardCore&)> task);
+  // As SubmitTask, and waits for its result. Not from the sequencer's threads.
+  absl::Status RunTask(const std::function<absl::Status(ShardCore&)>& task);
+
+  // Another process owns the shard now: every command that is not applied yet, and every later one,
+  // is answered with `why`. For good.
+  void Fence(const absl::Status& why);
+
+  // Refuses new requests, answers those that are queued, and ends the threads.
+  void Stop();
+
+  // Time that the command applied last had waited.
+  absl::Duration last_wait() const { return absl::Nanoseconds(last_wait_ns_.load()); }
+  // Mutations applied, and memory of the tables a moment ago.
+  int64_t mutations() const { return mutations_.load(); }
+  int64_t table_bytes() const { return table_bytes_.load(); }
+
+ private:
+  struct Item {
+    Request request;
+    std::function<void(ShardCore&)> task;  // instead of a request
+    absl::Duration arrival;
+  };
+  struct Done {
+    std::function<void(Answer)> callback;
+    Answer answer;
+  };
+
+  absl::Status Push(Item item, bool reserved);
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ApplyLoop();
+  void Apply(Item item);
+  Answer ApplyAdmitted(Request& request);
+  absl::Status CheckFence();
+  void PublishSizes();
+  void Deliver(std::function<void(Answer)> callback, Answer answer);
+  void ReplyLoop();
+
+  ShardCore& core_;  // touched by apply_thread_ only
+  const SequencerOptions options_;
+  ShardMetrics& metrics_;
+  const Clock& clock_;
+  std::atomic<int64_t> last_wait_ns_ = 0;
+  std::atomic<int64_t> mutations_ = 0;
+  std::atomic<int64_t> table_bytes_ = 0;
+
+  absl::Mutex mu_;
+  std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
+  int64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status fenced_ ABSL_GUARDED_BY(mu_);
+
+  absl::Mutex reply_mu_;
+  std::deque<Done> replies_ ABSL_GUARDED_BY(reply_mu_);
+  bool replying_ ABSL_GUARDED_BY(reply_mu_) = false;  // the reply thread is inside a callback
+  bool applied_all_ ABSL_GUARDED_BY(reply_mu_) = false;
+
+  std::thread apply_thread_;
+  std::thread reply_thread_;
+};
+
+}  // namespace dslide::shard

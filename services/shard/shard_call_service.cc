@@ -1,0 +1,80 @@
+#include "services/shard/shard_call_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/retry_after.h"
+#include "core/wire/reason_words.h"
+#include "services/common/status_mapping.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr absl::Duration kBulkRetryAfter = absl::Milliseconds(100);
+
+}  // namespace
+
+bool StreamRegistry::Add(Stoppable* stream) {
+  const absl::MutexLock lock(&mu_);
+  if (stopped_) return false;
+  streams_.insert(stream);
+  return true;
+}
+
+void StreamRegistry::Remove(Stoppable* stream) {
+  const absl::MutexLock lock(&mu_);
+  streams_.erase(stream);
+}
+
+void StreamRegistry::StopAll() {
+  const absl::MutexLock lock(&mu_);
+  stopped_ = true;
+  for (Stoppable* const stream : streams_) stream->Stop();
+}
+
+CallRecord::CallRecord(ServiceContext& shared, absl::string_view method)
+    : shared_(shared), method_(shared.rpc->method(method)), start_(shared.clock->Now()) {
+  method_.RecordStarted();
+}
+
+CallRecord::~CallRecord() { shared_.bulk_bytes.fetch_sub(bulk_bytes_); }
+
+void CallRecord::Received(size_t bytes) const {
+  method_.RecordMessage(MessageDirection::kReceived, static_cast<int64_t>(bytes));
+}
+
+void CallRecord::Sent(size_t bytes) const {
+  method_.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(bytes));
+}
+
+grpc::Status CallRecord::Finish(const absl::Status& status) {
+  method_.RecordHandled(status.code(), shared_.clock->Now() - start_);
+  return ToGrpcStatus(status);
+}
+
+absl::Status CallRecord::TakeBulk(int64_t bytes) {
+  const int64_t before = shared_.bulk_bytes.fetch_add(bytes);
+  // A call of any size may run alone.
+  if (before > bulk_bytes_ && before + bytes > shared_.limits.bulk_bytes) {
+    shared_.bulk_bytes.fetch_sub(bytes);
+    return OverloadStatus(reason::kBulkFull,
+                          absl::StrCat("other gathers and scatters hold ", before - bulk_bytes_,
+                                       " bytes: send it again later"),
+                          kBulkRetryAfter);
+  }
+  bulk_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void CallRecord::ForceBulk(int64_t bytes) {
+  shared_.bulk_bytes.fetch_add(bytes);
+  bulk_bytes_ += bytes;
+}
+
+std::function<absl::Status()> RefuseCancelled(const grpc::CallbackServerContext* context) {
+  return [context] {
+    return context->IsCancelled()
+               ? absl::CancelledError("the caller gave up before the request's turn came")
+               : absl::OkStatus();
+  };
+}
+
+}  // namespace dslide::shard

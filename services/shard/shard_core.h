@@ -1,0 +1,127 @@
+// The shard as a deterministic state machine: commands in, answers out.
+//
+// Same commands, same order -> same bits, whatever the number of threads: no clock, no random
+// numbers but counter-based ones, no I/O. Recovery by replay and exactly-once mutations rest on it.
+//
+// Checks of a mutation, in this order: generation, model, topology version, client and sequence,
+// then the whole request against the tables; only then anything is applied. Which answers use up
+// the sequence, so that a repetition gets the same one: success and InvalidArgument (the request
+// stays wrong). All other errors leave it open (another moment may answer differently), and the
+// client sends it again or gives it up by a higher first_incomplete. A refused request leaves all
+// rows as they were; what it acknowledges (first_incomplete, first_open_step) counts all the same.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/parallel.h"
+#include "core/model/commands.h"
+#include "services/shard/client_table.h"
+#include "services/shard/shard_model.h"
+#include "services/shard/step_contexts.h"
+
+namespace dslide::shard {
+
+struct ShardCoreOptions {
+  Parallelism parallelism = {};
+  ClientLimits clients = {};
+  ModelLimits models = {};
+  // All open steps' contexts together.
+  int64_t context_bytes = int64_t{512} << 20;
+  // Rows and hash tables of all models together.
+  int64_t memory_bytes = INT64_MAX;
+  int64_t max_models = 256;
+};
+
+struct Answer {
+  // Never null. Shared by the dedup window and by whoever encodes it.
+  std::shared_ptr<const Reply> reply;
+  // Of the shard when it answered.
+  uint64_t generation = 0;
+  // In which the model's activations travel; f32 when the command names no model.
+  ActivationType activations = ActivationType::kF32;
+  // The first answer of a repeated mutation.
+  bool repeated = false;
+};
+
+// Not thread-safe: one thread applies commands (sequencer.h).
+class ShardCore {
+ public:
+  explicit ShardCore(ShardCoreOptions options);
+
+  Answer Apply(Command command);
+
+  // A model, for storage. Null when there is none.
+  ShardModel* FindModel(const std::string& name);
+  const std::map<std::string, std::unique_ptr<ShardModel>>& models() const { return models_; }
+  // An empty part of a model, to be filled from a checkpoint and then put in place by InstallModel.
+  absl::StatusOr<std::unique_ptr<ShardModel>> NewModel(const CreateModelCommand& command);
+  // Replaces the model of that name, or adds it; open steps' contexts of it are dropped.
+  void InstallModel(std::unique_ptr<ShardModel> model);
+
+  ShardId shard() const { return shard_; }
+  uint64_t generation() const { return generation_; }
+  uint64_t topology_version() const { return topology_version_; }
+
+  // --- For metrics and tests.
+  // Sum over all models' rows and update counts: equal states, equal digests.
+  uint64_t Digest() const;
+  ModelCounters Counters() const;
+  int64_t memory_bytes() const;
+  int64_t commands() const { return commands_; }
+  int64_t mutations() const { return mutations_; }
+  const ClientTable& clients() const { return clients_; }
+  const StepContexts& contexts() const { return contexts_; }
+
+ private:
+  using Work = absl::FunctionRef<absl::StatusOr<ReplyBody>(ShardModel&)>;
+
+  Answer Run(StepCommand& command);
+  Answer Run(ScatterCommand& command);
+  Answer Run(RefusedCommand& command);
+  Answer Run(GatherCommand& command);
+  Answer Run(TopKCommand& command);
+  Answer Run(CreateModelCommand& command);
+  Answer Run(DropModelCommand& command);
+  Answer Run(DescribeModelCommand& command);
+  Answer Run(HelloCommand& command);
+  Answer Run(ByeCommand& command);
+  Answer Run(SetOwnershipCommand& command);
+
+  // Runs `work` if the envelope belongs to a new mutation, and keeps the answer.
+  Answer Mutate(const Envelope& envelope, Work work);
+  absl::StatusOr<ReplyBody> RunOp(ShardModel& model, StepCommand& command);
+  absl::StatusOr<ReplyBody> EmbedForward(ShardModel& model, StepCommand& command);
+  absl::StatusOr<ReplyBody> EmbedBackward(ShardModel& model, StepCommand& command);
+  absl::StatusOr<ReplyBody> HeadForward(ShardModel& model, StepCommand& command);
+  absl::StatusOr<ReplyBody> HeadBackward(ShardModel& model, StepCommand& command);
+
+  absl::StatusOr<ShardModel*> LookUp(const std::string& model, uint64_t topology_version);
+  absl::StatusOr<bool> CreateModel(CreateModelCommand& command);
+  // CheckRoom, after giving up silent clients if that makes room.
+  absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
+  void DropGivenUp();
+  Answer Ok(ReplyBody body, const ShardModel* model = nullptr) const;
+  Answer Error(absl::Status status) const;
+
+  const ShardCoreOptions options_;
+  ShardId shard_ = ShardId(-1);
+  uint64_t generation_ = 0;
+  uint64_t topology_version_ = 0;
+  std::map<std::string, std::unique_ptr<ShardModel>> models_;
+  ClientTable clients_;
+  StepContexts contexts_;
+  int64_t commands_ = 0;   // all, refused ones too
+  int64_t mutations_ = 0;  // applied
+  ModelCounters dropped_;  // counters of models that are gone
+};
+
+}  // namespace dslide::shard

@@ -1,0 +1,68 @@
+// What a shard tells the world about its work.
+
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/metrics/metrics.h"
+#include "core/model/commands.h"
+#include "services/shard/shard_core.h"
+
+namespace dslide::shard {
+
+// Index of a command in CommandNames(): step operations are told apart.
+size_t CommandKind(const Command& command);
+const std::vector<std::string>& CommandNames();
+
+// Thread safety: safe from any thread, unless a line says otherwise.
+class ShardMetrics {
+ public:
+  // `metrics` outlives it.
+  explicit ShardMetrics(Metrics& metrics);
+
+  void RecordDecode(absl::Duration duration) const;
+  void RecordEncode(absl::Duration duration) const;
+  void RecordQueue(absl::Duration duration) const;
+  void RecordApply(size_t kind, absl::Duration duration) const;
+  void SetQueue(int64_t commands, int64_t bytes) const;
+
+  // Counts an answer: refusals by reason, repetitions, active and distinct rows.
+  void RecordAnswer(const Answer& answer);
+  // A request that was refused before it became a command.
+  void RecordRefusal(const absl::Status& status);
+  // A client whose acknowledged updates are not here; `lost` of them.
+  void RecordAckedLoss(uint64_t lost) const;
+  void RecordCheckpoint(absl::string_view operation, absl::Duration duration, int64_t bytes);
+
+  // Takes over the core's own counters. Only from the thread that applies commands.
+  void Publish(const ShardCore& core);
+  // Also the values that cost a pass over models and tables. Same thread.
+  void PublishSizes(const ShardCore& core);
+
+ private:
+  Metrics& metrics_;
+  Histogram decode_, encode_, queue_;
+  std::vector<Histogram> apply_;  // by CommandKind
+  Gauge queue_commands_, queue_bytes_;
+  Histogram active_rows_, distinct_rows_;
+  Counter repeated_, acked_loss_;
+  // The core's counters, and how much of them was published.
+  struct Mirror {
+    int64_t ModelCounters::*field;
+    Counter counter;
+    int64_t published = 0;
+  };
+  std::vector<Mirror> mirrors_;  // of the applying thread
+  Gauge models_, memory_bytes_, clients_, reply_bytes_, contexts_, context_bytes_;
+  absl::Mutex mu_;
+  std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace dslide::shard

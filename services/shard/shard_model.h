@@ -1,0 +1,138 @@
+// One model's part on one shard: its tables, and the operations on them.
+//
+// Every operation first checks its whole request against the tables and then applies it; on an
+// error nothing has changed. Errors: InvalidArgument with a reason word (core/wire/reason_words.h)
+// unless a line says otherwise. Row ids are global here and local in the tables.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/parallel.h"
+#include "core/model/commands.h"
+#include "core/model/embedding_table.h"
+#include "core/model/head_table.h"
+#include "core/model/model_spec.h"
+#include "core/model/row_store.h"
+
+namespace dslide::shard {
+
+// One table; which pointer is set follows its role.
+struct ShardTable {
+  TableSpec spec;
+  std::unique_ptr<EmbeddingTable> embedding;
+  std::unique_ptr<HeadTable> head;
+  std::unique_ptr<RowStore> dense;
+  Step dense_applied = Step(0);
+
+  RowStore& store();
+  const RowStore& store() const { return const_cast<ShardTable*>(this)->store(); }
+  Step applied() const;
+  // After rows were loaded: sets the count and rebuilds what depends on the rows.
+  void ResetAfterLoad(Step applied, Parallelism parallelism);
+  // Counts an update made row by row.
+  void AdvanceStep(Parallelism parallelism);
+  int64_t memory_bytes() const;
+  // Head only: [batch, num_tables] fingerprints of the right width; none where every row is active.
+  // Errors: InvalidArgument BAD_FINGERPRINT.
+  absl::Status CheckFingerprints(absl::Span<const uint32_t> prints, int64_t batch) const;
+};
+
+// What operations did, for metrics. Only ever grows.
+struct ModelCounters {
+  int64_t rejected_rows = 0;  // updates refused by the magnitude bound after the arithmetic
+  int64_t active_pairs = 0;
+  int64_t head_samples = 0;
+  int64_t head_distinct_rows = 0;
+  int64_t embed_distinct_rows = 0;
+  int64_t recall_top1_found = 0, recall_top1_wanted = 0;
+  int64_t recall_top10_found = 0, recall_top10_wanted = 0;
+  // What a dense all-reduce of the updated tables' rows here would have moved, one way.
+  int64_t dense_equivalent_bytes = 0;
+};
+
+// Bounds on single requests.
+struct ModelLimits {
+  int64_t max_step_reply_bytes = 4 << 20;
+  int64_t max_gather_bytes = int64_t{768} << 20;
+};
+
+// Not thread-safe. Operations use up to `parallelism` threads inside, with equal bits for any
+// number.
+class ShardModel {
+ public:
+  // Checks that memory for the rows fits into `memory_bytes` before it is taken.
+  // Errors: InvalidArgument BAD_MODEL when a dense table's rows here would not fit into a message;
+  // ResourceExhausted OUT_OF_MEMORY.
+  static absl::StatusOr<std::unique_ptr<ShardModel>> Create(const CreateModelCommand& command,
+                                                            const ModelLimits& limits,
+                                                            int64_t memory_bytes,
+                                                            Parallelism parallelism);
+
+  const ModelSpec& spec() const { return spec_; }
+  ShardId shard() const { return shard_; }
+  const std::vector<SlotMap>& slot_maps() const { return slot_maps_; }
+  uint64_t topology_version() const { return topology_version_; }
+  void set_topology_version(uint64_t version) { topology_version_ = version; }
+  std::vector<ShardTable>& tables() { return tables_; }
+  const std::vector<ShardTable>& tables() const { return tables_; }
+  int64_t memory_bytes() const;
+  const ModelCounters& counters() const { return counters_; }
+  Parallelism parallelism() const { return parallelism_; }
+
+  DescribeModelReply Describe(bool with_digests) const;
+
+  // --- Steps. `features`, `context` and `batch` are what the matching backward needs.
+  absl::StatusOr<EmbedForwardReply> EmbedForward(EmbedForwardOp op, FeatureBatch& features);
+  absl::StatusOr<EmbedBackwardReply> EmbedBackward(const EmbedBackwardOp& op,
+                                                   const FeatureBatch& features);
+  absl::StatusOr<HeadForwardReply> HeadForward(HeadForwardOp op, uint64_t client_key,
+                                               HeadContext& context);
+  absl::StatusOr<HeadBackwardReply> HeadBackward(const HeadBackwardOp& op,
+                                                 const HeadContext& context);
+  absl::StatusOr<DenseGatherReply> DenseGather(const DenseGatherOp& op) const;
+  absl::StatusOr<DenseScatterReply> DenseScatter(const DenseScatterOp& op);
+
+  // --- Rows.
+  absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
+  absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
+  absl::StatusOr<TopKReply> TopK(const TopKCommand& command) const;
+
+ private:
+  ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism);
+
+  absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
+  absl::StatusOr<const ShardTable*> Find(const std::string& table) const;
+  absl::StatusOr<ShardTable*> FindRole(const std::string& table, TableRole role);
+  absl::StatusOr<const ShardTable*> FindRole(const std::string& table, TableRole role) const;
+
+  absl::StatusOr<GatherReply> GatherByFingerprint(const GatherCommand& command,
+                                                  const ShardTable& table) const;
+  absl::Status CheckRows(const ShardTable& table, const RowBlock& block) const;
+  absl::Status CheckMagnitude(absl::string_view field, absl::Span<const float> values) const;
+  absl::StatusOr<std::vector<LocalRow>> ToLocal(const ShardTable& table,
+                                                absl::Span<const RowId> rows) const;
+  absl::Status CheckStepReply(int64_t batch, int64_t dim) const;
+  RowBlock ReadRows(const ShardTable& table, std::vector<RowId> rows,
+                    absl::Span<const LocalRow> locals) const;
+  // Applies gradients of checked rows as one update.
+  void ApplyGradients(ShardTable& table, const RowBlock& block, absl::Span<const LocalRow> locals);
+  void CountUpdate(const ShardTable& table);
+
+  const ModelSpec spec_;
+  const ShardId shard_;
+  const std::vector<SlotMap> slot_maps_;
+  const ModelLimits limits_;
+  const Parallelism parallelism_;
+  const float bound_;
+  uint64_t topology_version_ = 0;
+  std::vector<ShardTable> tables_;  // as in spec_
+  ModelCounters counters_;
+};
+
+}  // namespace dslide::shard

@@ -1,0 +1,223 @@
+// The operations of a training step.
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
+#include "core/math/kernels.h"
+#include "services/shard/refusal.h"
+#include "services/shard/shard_model.h"
+
+namespace dslide::shard {
+namespace {
+
+absl::Status CheckDim(const ShardTable& table, int64_t dim) {
+  if (dim == table.spec.dim) return absl::OkStatus();
+  return Refuse(reason::kWrongDim, absl::StrCat("the request has ", dim, " columns, table \"",
+                                                table.spec.name, "\" has ", table.spec.dim));
+}
+
+absl::Status CheckBatch(int64_t batch, int64_t expected, absl::string_view field) {
+  if (batch == expected) return absl::OkStatus();
+  return Refuse(reason::kWrongBatch,
+                absl::StrCat(field, " has ", batch, " samples, the step's forward had ", expected));
+}
+
+// The shape that the decoder has checked already, for commands from elsewhere.
+absl::Status CheckOffsets(const std::vector<uint32_t>& offsets, size_t total,
+                          absl::string_view field) {
+  if (offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == total &&
+      std::is_sorted(offsets.begin(), offsets.end())) {
+    return absl::OkStatus();
+  }
+  return Refuse(reason::kBadOffsets,
+                absl::StrCat(field, " must ascend from 0 to the ", total, " elements"));
+}
+
+// Sorts each sample's local rows, which are in the order of their global ids, and returns where
+// each of them was: rows[i] was at [result[i]]. Tables want local order: it is that of memory.
+std::vector<uint32_t> SortInSamples(absl::Span<const uint32_t> offsets,
+                                    std::vector<LocalRow>& rows) {
+  std::vector<uint32_t> origin(rows.size());
+  std::iota(origin.begin(), origin.end(), 0);
+  for (size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
+    std::sort(origin.begin() + offsets[sample], origin.begin() + offsets[sample + 1],
+              [&](uint32_t a, uint32_t b) { return rows[a] < rows[b]; });
+  }
+  std::vector<LocalRow> sorted(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) sorted[i] = rows[origin[i]];
+  rows = std::move(sorted);
+  return origin;
+}
+
+// Rows strictly ascend within each sample: the decoder has checked it, for commands from elsewhere.
+absl::Status CheckAscending(const std::vector<uint32_t>& offsets, const std::vector<RowId>& rows,
+                            absl::string_view field) {
+  for (size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
+    for (uint32_t i = offsets[sample] + 1; i < offsets[sample + 1]; ++i) {
+      if (rows[i] <= rows[i - 1]) {
+        return Refuse(reason::kNotAscending,
+                      absl::StrCat(field, " must be strictly ascending within a sample"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
+                                                           FeatureBatch& features) {
+  ASSIGN_OR_RETURN(const ShardTable* const table, FindRole(op.table, TableRole::kEmbedding));
+  RETURN_IF_ERROR(CheckOffsets(op.offsets, op.rows.size(), "sample_offsets"));
+  RETURN_IF_ERROR(CheckAscending(op.offsets, op.rows, "row_ids"));
+  if (op.values.size() != op.rows.size()) {
+    return Refuse(reason::kBadSize, absl::StrCat("the request has ", op.values.size(),
+                                                 " values for ", op.rows.size(), " rows"));
+  }
+  const int64_t batch = static_cast<int64_t>(op.offsets.size()) - 1;
+  RETURN_IF_ERROR(CheckStepReply(batch, table->spec.dim));
+  RETURN_IF_ERROR(CheckMagnitude("values", op.values));
+  ASSIGN_OR_RETURN(features.rows, ToLocal(*table, op.rows));
+  const std::vector<uint32_t> origin = SortInSamples(op.offsets, features.rows);
+  features.values.resize(op.values.size());
+  for (size_t i = 0; i < origin.size(); ++i) features.values[i] = op.values[origin[i]];
+  features.offsets = std::move(op.offsets);
+  EmbedForwardReply reply;
+  reply.partial.rows = batch;
+  reply.partial.cols = table->spec.dim;
+  reply.partial.data.resize(batch * table->spec.dim);
+  table->embedding->Forward(features, parallelism_, absl::MakeSpan(reply.partial.data));
+  return reply;
+}
+
+absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackwardOp& op,
+                                                             const FeatureBatch& features) {
+  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kEmbedding));
+  RETURN_IF_ERROR(CheckDim(*table, op.dim));
+  RETURN_IF_ERROR(
+      CheckBatch(static_cast<int64_t>(op.gradient.size()) / op.dim, features.batch(), "gradient"));
+  RETURN_IF_ERROR(CheckMagnitude("gradient", op.gradient));
+  EmbedBackwardReply reply;
+  int64_t rejected = 0;
+  reply.distinct_rows =
+      table->embedding->Backward(features, op.gradient, bound_, parallelism_, &rejected);
+  counters_.rejected_rows += rejected;
+  counters_.embed_distinct_rows += reply.distinct_rows;
+  CountUpdate(*table);
+  return reply;
+}
+
+absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, uint64_t client_key,
+                                                         HeadContext& context) {
+  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kHead));
+  RETURN_IF_ERROR(CheckDim(*table, op.dim));
+  RETURN_IF_ERROR(CheckOffsets(op.label_offsets, op.labels.size(), "label_offsets"));
+  RETURN_IF_ERROR(CheckAscending(op.label_offsets, op.labels, "label_ids"));
+  const int64_t batch = static_cast<int64_t>(op.label_offsets.size()) - 1;
+  if (static_cast<int64_t>(op.hidden.size()) != batch * op.dim ||
+      static_cast<int64_t>(op.label_targets.size()) != batch) {
+    return Refuse(reason::kBadSize,
+                  absl::StrCat("hidden has ", op.hidden.size(), " and label_targets ",
+                               op.label_targets.size(), " elements for ", batch, " samples"));
+  }
+  for (const uint32_t sample : op.recall_samples) {
+    if (sample >= batch) {
+      return Refuse(reason::kOutOfRange, "recall_samples must be positions in the batch");
+    }
+  }
+  RETURN_IF_ERROR(CheckStepReply(batch, op.dim));
+  RETURN_IF_ERROR(CheckMagnitude("hidden", op.hidden));
+  RETURN_IF_ERROR(CheckMagnitude("label_targets", op.label_targets));
+  RETURN_IF_ERROR(table->CheckFingerprints(op.fingerprints, batch));
+  HeadBatch head_batch;
+  ASSIGN_OR_RETURN(head_batch.labels, ToLocal(*table, op.labels));
+  const std::vector<uint32_t> origin = SortInSamples(op.label_offsets, head_batch.labels);
+  head_batch.hidden = std::move(op.hidden);
+  head_batch.fingerprints = std::move(op.fingerprints);
+  head_batch.label_offsets = std::move(op.label_offsets);
+  head_batch.label_targets = std::move(op.label_targets);
+  head_batch.recall_samples = std::move(op.recall_samples);
+
+  const uint64_t table_number = table - tables_.data();
+  const uint64_t tail_key = DeriveKey(DeriveKey(spec_.seed, client_key), table_number);
+  HeadForwardReply reply;
+  HeadForwardOutput& output = reply.output;
+  table->head->Forward(std::move(head_batch), tail_key, parallelism_, context, output);
+  // Back into the order of the request.
+  std::vector<float> label_logits(origin.size());
+  for (size_t i = 0; i < origin.size(); ++i) label_logits[origin[i]] = output.label_logits[i];
+  output.label_logits = std::move(label_logits);
+  counters_.active_pairs += output.active_pairs;
+  counters_.head_samples += batch;
+  counters_.head_distinct_rows += output.distinct_rows;
+  for (const RecallTop& top : output.recall) {
+    if (top.found.empty()) continue;
+    counters_.recall_top1_found += top.found[0];
+    counters_.recall_top1_wanted += 1;
+    counters_.recall_top10_found += std::count(top.found.begin(), top.found.end(), 1);
+    counters_.recall_top10_wanted += static_cast<int64_t>(top.found.size());
+  }
+  return reply;
+}
+
+absl::StatusOr<HeadBackwardReply> ShardModel::HeadBackward(const HeadBackwardOp& op,
+                                                           const HeadContext& context) {
+  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kHead));
+  const int64_t batch = context.batch.batch();
+  const auto partitions = static_cast<int64_t>(op.log_partitions.size());
+  const bool sigmoid = table->spec.head.loss == HeadLoss::kSigmoid;
+  if (!sigmoid || partitions != 0) {
+    RETURN_IF_ERROR(CheckBatch(partitions, batch, "log_partitions"));
+  }
+  // Sums of logits are not bounded by the model's bound, but must be numbers.
+  constexpr float kLargest = 1e30f;
+  if (!AllWithin(op.log_partitions.data(), partitions, kLargest)) {
+    return Refuse(reason::kNotFinite, "log_partitions must be finite");
+  }
+  if (!(op.scale > 0.0f && op.scale <= 1.0f)) {
+    return Refuse(reason::kOutOfRange, absl::StrCat("scale is ", op.scale, ", must be in (0, 1]"));
+  }
+  HeadBackwardReply reply;
+  reply.hidden_gradient.rows = batch;
+  reply.hidden_gradient.cols = table->spec.dim;
+  reply.hidden_gradient.data.resize(batch * table->spec.dim);
+  counters_.rejected_rows +=
+      table->head->Backward(context, op.log_partitions, op.scale, bound_, parallelism_,
+                            absl::MakeSpan(reply.hidden_gradient.data));
+  CountUpdate(*table);
+  return reply;
+}
+
+absl::StatusOr<DenseGatherReply> ShardModel::DenseGather(const DenseGatherOp& op) const {
+  ASSIGN_OR_RETURN(const ShardTable* const table, FindRole(op.table, TableRole::kDense));
+  const ShardRows& held = table->store().rows();
+  std::vector<RowId> rows;
+  rows.reserve(held.num_rows());
+  for (int64_t i = 0; i < held.num_rows(); ++i) {
+    rows.push_back(held.ToGlobal(LocalRow(static_cast<uint32_t>(i))));
+  }
+  std::sort(rows.begin(), rows.end());
+  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(*table, rows));
+  return DenseGatherReply{.rows = ReadRows(*table, std::move(rows), locals)};
+}
+
+absl::StatusOr<DenseScatterReply> ShardModel::DenseScatter(const DenseScatterOp& op) {
+  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kDense));
+  RETURN_IF_ERROR(CheckRows(*table, op.gradients));
+  if (static_cast<int64_t>(op.gradients.rows.size()) != table->store().num_rows()) {
+    return Refuse(
+        reason::kWrongRows,
+        absl::StrCat("the request has ", op.gradients.rows.size(), " rows, table \"", op.table,
+                     "\" has ", table->store().num_rows(), " on this shard: send them all"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(*table, op.gradients.rows));
+  ApplyGradients(*table, op.gradients, locals);
+  return DenseScatterReply{};
+}
+
+}  // namespace dslide::shard

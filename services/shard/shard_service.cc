@@ -1,0 +1,303 @@
+#include "services/shard/shard_service.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/base/version.h"
+#include "core/wire/control_codec.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "core/wire/row_codec.h"
+#include "services/shard/bulk_service.h"
+#include "services/shard/step_stream_service.h"
+
+namespace dslide::shard {
+
+// One unary call. Owns itself: deleted when the call is over.
+class ShardServiceImpl::Unary final : public grpc::ServerUnaryReactor {
+ public:
+  Unary(ServiceContext& shared, const char* method, grpc::CallbackServerContext* context)
+      : context_(context), record_(shared, method) {}
+
+  void OnDone() override { delete this; }
+
+  const grpc::CallbackServerContext* context() const { return context_; }
+  CallRecord& record() { return record_; }
+  void End(const absl::Status& status) { Finish(record_.Finish(status)); }
+
+ private:
+  grpc::CallbackServerContext* const context_;
+  CallRecord record_;
+};
+
+ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
+                                   ShardMetrics* shard_metrics, CheckpointStore* store,
+                                   Metrics* metrics, const Clock* clock)
+    : options_(options), rpc_metrics_(*metrics, "shard", kShardServiceName) {
+  shared_.sequencer = sequencer;
+  shared_.metrics = shard_metrics;
+  shared_.rpc = &rpc_metrics_;
+  shared_.clock = clock;
+  shared_.store = store;
+  shared_.limits = options.limits;
+}
+
+void ShardServiceImpl::SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version) {
+  shared_.shard_id = shard.value();
+  shared_.generation = generation;
+  shared_.topology_version = topology_version;
+}
+
+template <typename Request>
+ShardServiceImpl::Unary* ShardServiceImpl::Start(const char* method,
+                                                 grpc::CallbackServerContext* context,
+                                                 const Request& request) {
+  auto* const call = new Unary(shared_, method, context);
+  call->record().Received(request.ByteSizeLong());
+  return call;
+}
+
+template <typename C>
+void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
+                              std::function<size_t(const ReplyBody&)> encode) {
+  if (!command.ok()) {
+    shared_.metrics->RecordRefusal(command.status());
+    return call->End(command.status());
+  }
+  Sequencer::Request queued;
+  queued.command = *std::move(command);
+  queued.bytes = bytes;
+  queued.control = control;
+  queued.admit = RefuseCancelled(call->context());
+  queued.done = [call, encode = std::move(encode)](Answer answer) {
+    if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));
+    call->End(answer.reply->status);
+  };
+  if (const absl::Status submitted = shared_.sequencer->Submit(std::move(queued));
+      !submitted.ok()) {
+    shared_.metrics->RecordRefusal(submitted);
+    call->End(submitted);
+  }
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,
+                                                          const v1::GetServerInfoRequest* request,
+                                                          v1::GetServerInfoResponse* response) {
+  Unary* const call = Start("GetServerInfo", context, *request);
+  response->set_version(Version());
+  response->set_revision(Revision());
+  response->set_shard_id(shared_.shard_id);
+  response->set_generation(shared_.generation);
+  response->set_topology_version(shared_.topology_version);
+  response->set_max_message_bytes(options_.max_message_bytes);
+  for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax"}) {
+    response->add_capabilities(word);
+  }
+  if (shared_.store != nullptr) response->add_capabilities("checkpoint");
+  call->record().Sent(response->ByteSizeLong());
+  call->End(absl::OkStatus());
+  return call;
+}
+
+grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* ShardServiceImpl::Step(
+    grpc::CallbackServerContext* context) {
+  return new StepStream(shared_, context);
+}
+
+grpc::ServerWriteReactor<v1::GatherResponse>* ShardServiceImpl::Gather(
+    grpc::CallbackServerContext* context, const v1::GatherRequest* request) {
+  return new GatherCall(shared_, context, *request);
+}
+
+grpc::ServerReadReactor<v1::ScatterRequest>* ShardServiceImpl::Scatter(
+    grpc::CallbackServerContext* context, v1::ScatterResponse* response) {
+  return new ScatterCall(shared_, context, response);
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::TopK(grpc::CallbackServerContext* context,
+                                                 const v1::TopKRequest* request,
+                                                 v1::TopKResponse* response) {
+  Unary* const call = Start("TopK", context, *request);
+  const auto bytes = 2 * static_cast<int64_t>(request->ByteSizeLong());
+  Submit(call, wire::DecodeTopKRequest(*request), bytes, /*control=*/false,
+         [response](const ReplyBody& body) {
+           wire::EncodeTopKResponse(std::get<TopKReply>(body), response);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::CreateModel(grpc::CallbackServerContext* context,
+                                                        const v1::CreateModelRequest* request,
+                                                        v1::CreateModelResponse* response) {
+  Unary* const call = Start("CreateModel", context, *request);
+  const auto bytes = static_cast<int64_t>(request->ByteSizeLong());
+  Submit(call, wire::DecodeCreateModel(*request), bytes, /*control=*/true,
+         [response](const ReplyBody& body) {
+           response->set_created(std::get<CreateModelReply>(body).created);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::DescribeModel(grpc::CallbackServerContext* context,
+                                                          const v1::DescribeModelRequest* request,
+                                                          v1::DescribeModelResponse* response) {
+  Unary* const call = Start("DescribeModel", context, *request);
+  Submit(call, wire::DecodeDescribeModel(*request), 0, /*control=*/true,
+         [response](const ReplyBody& body) {
+           wire::EncodeDescribeModel(std::get<DescribeModelReply>(body), response);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* context,
+                                                  const v1::HelloRequest* request,
+                                                  v1::HelloResponse* response) {
+  Unary* const call = Start("Hello", context, *request);
+  const uint64_t acknowledged = request->acknowledged_sequence();
+  Submit(call, wire::DecodeHello(*request), 0, /*control=*/true,
+         [this, response, acknowledged](const ReplyBody& body) {
+           const HelloReply& reply = std::get<HelloReply>(body);
+           if (acknowledged >= reply.next_sequence) {
+             const uint64_t lost = acknowledged - (reply.next_sequence - 1);
+             shared_.metrics->RecordAckedLoss(lost);
+             LogWarning("a client has answers to updates that this shard does not remember",
+                        {{"lost", lost}});
+           }
+           wire::EncodeHello(reply, response);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::Bye(grpc::CallbackServerContext* context,
+                                                const v1::ByeRequest* request,
+                                                v1::ByeResponse* response) {
+  Unary* const call = Start("Bye", context, *request);
+  Submit(call, wire::DecodeBye(*request), 0, /*control=*/true,
+         [response](const ReplyBody&) { return response->ByteSizeLong(); });
+  return call;
+}
+
+void ShardServiceImpl::SubmitTask(Unary* call, const std::string& model,
+                                  const std::string& checkpoint,
+                                  std::function<absl::Status(ShardCore&)> task) {
+  absl::Status status = wire::CheckName("model", model);
+  if (status.ok()) status = wire::CheckName("checkpoint", checkpoint);
+  if (status.ok() && shared_.store == nullptr) {
+    status = StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNoDataDir,
+                              "this shard has no data directory: start it with --data-dir");
+  }
+  if (status.ok()) {
+    status = shared_.sequencer->SubmitTask([this, call, task = std::move(task)](ShardCore& core) {
+      const absl::Status alive = RefuseCancelled(call->context())();
+      const absl::Status done = alive.ok() ? task(core) : alive;
+      if (!done.ok()) shared_.metrics->RecordRefusal(done);
+      call->End(done);
+    });
+    if (status.ok()) return;
+  }
+  shared_.metrics->RecordRefusal(status);
+  call->End(status);
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpoint(
+    grpc::CallbackServerContext* context, const v1::WriteCheckpointRequest* request,
+    v1::WriteCheckpointResponse* response) {
+  Unary* const call = Start("WriteCheckpoint", context, *request);
+  SubmitTask(call, request->model(), request->checkpoint(),
+             [this, call, model = request->model(), checkpoint = request->checkpoint(),
+              response](ShardCore& core) -> absl::Status {
+               const ShardModel* const found = core.FindModel(model);
+               if (found == nullptr) {
+                 return StatusWithReason(
+                     absl::StatusCode::kNotFound, reason::kUnknownModel,
+                     absl::StrCat("this shard has no model \"", model, "\": create it first"));
+               }
+               const absl::Duration start = shared_.clock->Now();
+               ASSIGN_OR_RETURN(const CheckpointSize size,
+                                shared_.store->Write(*found, checkpoint));
+               shared_.metrics->RecordCheckpoint("write", shared_.clock->Now() - start, size.bytes);
+               response->set_rows(size.rows);
+               response->set_bytes(size.bytes);
+               call->record().Sent(response->ByteSizeLong());
+               return absl::OkStatus();
+             });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::LoadCheckpoint(grpc::CallbackServerContext* context,
+                                                           const v1::LoadCheckpointRequest* request,
+                                                           v1::LoadCheckpointResponse* response) {
+  Unary* const call = Start("LoadCheckpoint", context, *request);
+  SubmitTask(call, request->model(), request->checkpoint(),
+             [this, call, model = request->model(), checkpoint = request->checkpoint(),
+              response](ShardCore& core) -> absl::Status {
+               const absl::Duration start = shared_.clock->Now();
+               ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> loaded,
+                                shared_.store->Load(core, model, checkpoint));
+               shared_.metrics->RecordCheckpoint("load", shared_.clock->Now() - start,
+                                                 loaded->memory_bytes());
+               int64_t rows = 0;
+               for (const ShardTable& table : loaded->tables()) rows += table.store().num_rows();
+               core.InstallModel(std::move(loaded));
+               response->set_rows(rows);
+               call->record().Sent(response->ByteSizeLong());
+               return absl::OkStatus();
+             });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::DropModel(grpc::CallbackServerContext* context,
+                                                      const v1::DropModelRequest* request,
+                                                      v1::DropModelResponse* response) {
+  Unary* const call = Start("DropModel", context, *request);
+  absl::StatusOr<DropModelCommand> command = wire::DecodeDropModel(*request);
+  if (shared_.store == nullptr || !command.ok()) {
+    Submit(call, std::move(command), 0, /*control=*/true,
+           [response](const ReplyBody&) { return response->ByteSizeLong(); });
+    return call;
+  }
+  // The checkpoint that a start loads goes first: else the model would come back.
+  SubmitTask(call, request->model(), kLatestCheckpoint,
+             [this, command = *std::move(command)](ShardCore& core) -> absl::Status {
+               if (core.FindModel(command.model) != nullptr) {
+                 RETURN_IF_ERROR(shared_.store->Remove(command.model, kLatestCheckpoint));
+               }
+               return core.Apply(command).reply->status;
+             });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::NotInThisVersion(Unary* call) {
+  call->End(StatusWithReason(absl::StatusCode::kUnimplemented, reason::kNotInThisVersion,
+                             "consistent cluster checkpoints are not in this version: use "
+                             "WriteCheckpoint while no trainer is running"));
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerContext* context,
+                                                        const v1::FreezeStepsRequest* request,
+                                                        v1::FreezeStepsResponse* response) {
+  return NotInThisVersion(Start("FreezeSteps", context, *request));
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerContext* context,
+                                                       const v1::AdmitStepsRequest* request,
+                                                       v1::AdmitStepsResponse* response) {
+  return NotInThisVersion(Start("AdmitSteps", context, *request));
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerContext* context,
+                                                          const v1::CutCheckpointRequest* request,
+                                                          v1::CutCheckpointResponse* response) {
+  return NotInThisVersion(Start("CutCheckpoint", context, *request));
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,98 @@
+// dslide.v1.ShardService: translation between gRPC and the sequencer.
+
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+
+#include "core/metrics/metrics.h"
+#include "dslide/v1/shard.grpc.pb.h"
+#include "services/common/rpc_metrics.h"
+#include "services/shard/shard_call_service.h"
+
+namespace dslide::shard {
+
+inline constexpr char kShardServiceName[] = "dslide.v1.ShardService";
+
+struct ShardServiceOptions {
+  ServiceLimits limits = {};
+  // Largest message the transport accepts, for GetServerInfo.
+  int64_t max_message_bytes = 4 << 20;
+};
+
+// Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
+// the sequencer's callbacks.
+class ShardServiceImpl final : public v1::ShardService::CallbackService {
+ public:
+  // The pointers outlive it; `store` is null without a data directory.
+  ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
+                   CheckpointStore* store, Metrics* metrics, const Clock* clock);
+
+  // What GetServerInfo tells; follows SetOwnershipCommand.
+  void SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version);
+  // Ends the step streams once their requests are answered, and refuses new ones.
+  void StopStreams() { shared_.streams.StopAll(); }
+
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
+                                          const v1::GetServerInfoRequest* request,
+                                          v1::GetServerInfoResponse* response) override;
+  grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* Step(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<v1::GatherResponse>* Gather(grpc::CallbackServerContext* context,
+                                                       const v1::GatherRequest* request) override;
+  grpc::ServerReadReactor<v1::ScatterRequest>* Scatter(grpc::CallbackServerContext* context,
+                                                       v1::ScatterResponse* response) override;
+  grpc::ServerUnaryReactor* TopK(grpc::CallbackServerContext* context,
+                                 const v1::TopKRequest* request,
+                                 v1::TopKResponse* response) override;
+  grpc::ServerUnaryReactor* CreateModel(grpc::CallbackServerContext* context,
+                                        const v1::CreateModelRequest* request,
+                                        v1::CreateModelResponse* response) override;
+  grpc::ServerUnaryReactor* DescribeModel(grpc::CallbackServerContext* context,
+                                          const v1::DescribeModelRequest* request,
+                                          v1::DescribeModelResponse* response) override;
+  grpc::ServerUnaryReactor* DropModel(grpc::CallbackServerContext* context,
+                                      const v1::DropModelRequest* request,
+                                      v1::DropModelResponse* response) override;
+  grpc::ServerUnaryReactor* Hello(grpc::CallbackServerContext* context,
+                                  const v1::HelloRequest* request,
+                                  v1::HelloResponse* response) override;
+  grpc::ServerUnaryReactor* Bye(grpc::CallbackServerContext* context, const v1::ByeRequest* request,
+                                v1::ByeResponse* response) override;
+  grpc::ServerUnaryReactor* WriteCheckpoint(grpc::CallbackServerContext* context,
+                                            const v1::WriteCheckpointRequest* request,
+                                            v1::WriteCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* LoadCheckpoint(grpc::CallbackServerContext* context,
+                                           const v1::LoadCheckpointRequest* request,
+                                           v1::LoadCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* FreezeSteps(grpc::CallbackServerContext* context,
+                                        const v1::FreezeStepsRequest* request,
+                                        v1::FreezeStepsResponse* response) override;
+  grpc::ServerUnaryReactor* AdmitSteps(grpc::CallbackServerContext* context,
+                                       const v1::AdmitStepsRequest* request,
+                                       v1::AdmitStepsResponse* response) override;
+  grpc::ServerUnaryReactor* CutCheckpoint(grpc::CallbackServerContext* context,
+                                          const v1::CutCheckpointRequest* request,
+                                          v1::CutCheckpointResponse* response) override;
+
+ private:
+  class Unary;
+  template <typename Request>
+  Unary* Start(const char* method, grpc::CallbackServerContext* context, const Request& request);
+  // Queues the command, or ends the call when it could not be decoded. `encode` fills the response
+  // from the reply's body and returns its size.
+  template <typename C>
+  void Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
+              std::function<size_t(const ReplyBody&)> encode);
+  // Runs a checkpoint operation in its turn; without a store the call ends at once.
+  void SubmitTask(Unary* call, const std::string& model, const std::string& checkpoint,
+                  std::function<absl::Status(ShardCore&)> task);
+  grpc::ServerUnaryReactor* NotInThisVersion(Unary* call);
+
+  const ShardServiceOptions options_;
+  ServiceContext shared_;
+  const RpcMetrics rpc_metrics_;
+};
+
+}  // namespace dslide::shard

@@ -1,0 +1,199 @@
+#include "services/shard/step_stream_service.h"
+
+#include <utility>
+
+#include "core/base/reason.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "core/wire/step_codec.h"
+
+namespace dslide::shard {
+namespace {
+
+// Memory of a queued command beside its arrays.
+constexpr int64_t kCommandBytes = 512;
+
+Answer ErrorAnswer(absl::Status status, uint64_t generation) {
+  auto reply = std::make_shared<Reply>();
+  reply->status = std::move(status);
+  return {.reply = std::move(reply), .generation = generation};
+}
+
+}  // namespace
+
+StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* context)
+    : shared_(shared), context_(context), record_(shared, "Step") {
+  const bool open = shared_.streams.Add(this);
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    if (!open) stopping_ = true;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+bool StepStream::HasRoom() const {
+  const ServiceLimits& limits = shared_.limits;
+  return static_cast<int64_t>(slots_.size()) < limits.stream_requests &&
+         bytes_ < limits.stream_bytes;
+}
+
+StepStream::Next StepStream::Decide() {
+  Next next;
+  if (finished_) return next;
+  if (!writing_ && broken_) {
+    // Answers nobody wants; those that are still to come keep the stream alive.
+    while (!slots_.empty() && slots_.front().ready) {
+      bytes_ -= slots_.front().bytes;
+      slots_.pop_front();
+      ++first_id_;
+    }
+  } else if (!writing_ && !slots_.empty() && slots_.front().ready) {
+    next.slot = std::move(slots_.front());
+    slots_.pop_front();
+    ++first_id_;
+    bytes_ -= next.slot.bytes;
+    next.write = writing_ = true;
+  }
+  const bool ending = reads_done_ || broken_ || stopping_;
+  if (ending && slots_.empty() && !writing_ && !handling_) {
+    next.finish = finished_ = true;
+  } else if (!ending && !reading_ && !handling_ && HasRoom()) {
+    next.read = reading_ = true;
+  }
+  return next;
+}
+
+void StepStream::Do(Next next) {
+  if (next.write) {
+    const absl::Duration start = shared_.clock->Now();
+    response_.Clear();
+    wire::EncodeStepResponse(next.slot.sequence, next.slot.answer.generation,
+                             *next.slot.answer.reply, next.slot.answer.activations, &response_);
+    record_.Sent(response_.ByteSizeLong());
+    shared_.metrics->RecordEncode(shared_.clock->Now() - start);
+    StartWrite(&response_);
+  }
+  if (next.read) StartRead(&request_);
+  if (next.finish) {
+    bool stopped;
+    {
+      const absl::MutexLock lock(&mu_);
+      stopped = stopping_ && !reads_done_;
+    }
+    Finish(record_.Finish(
+        stopped ? StatusWithReason(absl::StatusCode::kUnavailable, reason::kShuttingDown,
+                                   "the shard is shutting down: open the stream to its successor")
+                : absl::OkStatus()));
+  }
+}
+
+void StepStream::OnReadDone(bool ok) {
+  uint64_t id = 0;
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    reading_ = false;
+    if (!ok) reads_done_ = true;
+    // What arrives when the stream is about to end is not applied: the client will send it again.
+    const bool wanted = ok && !finished_ && !stopping_ && !broken_;
+    if (wanted) {
+      handling_ = true;
+      id = first_id_ + slots_.size();
+      const auto bytes = static_cast<int64_t>(request_.ByteSizeLong());
+      slots_.push_back({.sequence = request_.envelope().sequence(),
+                        .bytes = bytes,
+                        .ready = false,
+                        .answer = {}});
+      bytes_ += bytes;
+    }
+    ok = wanted;
+    if (!ok) next = Decide();
+  }
+  if (!ok) return Do(std::move(next));
+  record_.Received(request_.ByteSizeLong());
+  Handle(request_, id);
+  {
+    const absl::MutexLock lock(&mu_);
+    handling_ = false;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+void StepStream::Handle(const v1::StepRequest& request, uint64_t id) {
+  const absl::Duration start = shared_.clock->Now();
+  absl::StatusOr<Envelope> envelope = wire::DecodeEnvelope(request.envelope());
+  if (!envelope.ok()) {
+    // Nobody to remember the answer for.
+    shared_.metrics->RecordRefusal(envelope.status());
+    return Complete(id, ErrorAnswer(envelope.status(), shared_.generation));
+  }
+  absl::StatusOr<StepCommand> step = wire::DecodeStepRequest(request);
+  Sequencer::Request queued;
+  if (step.ok()) {
+    queued.command = *std::move(step);
+  } else {
+    queued.command = RefusedCommand{.envelope = *std::move(envelope), .refusal = step.status()};
+  }
+  // In memory, 16-bit numbers take 32 bits.
+  queued.bytes = kCommandBytes + 2 * static_cast<int64_t>(request.ByteSizeLong());
+  queued.admit = RefuseCancelled(context_);
+  queued.done = [this, id](Answer answer) { Complete(id, std::move(answer)); };
+  shared_.metrics->RecordDecode(shared_.clock->Now() - start);
+  if (absl::Status submitted = shared_.sequencer->Submit(std::move(queued)); !submitted.ok()) {
+    shared_.metrics->RecordRefusal(submitted);
+    Complete(id, ErrorAnswer(std::move(submitted), shared_.generation));
+  }
+}
+
+void StepStream::Complete(uint64_t id, Answer answer) {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    Slot& slot = slots_[id - first_id_];
+    slot.answer = std::move(answer);
+    slot.ready = true;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+void StepStream::OnWriteDone(bool ok) {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok) broken_ = true;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+void StepStream::OnCancel() {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    broken_ = true;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+void StepStream::Stop() {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+void StepStream::OnDone() {
+  shared_.streams.Remove(this);
+  delete this;
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,288 @@
+#include "services/shard/storage_checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "services/shard/storage_rows.h"
+
+namespace dslide::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kTemporary[] = ".tmp-";
+constexpr char kReplaced[] = ".old-";
+
+absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error)));
+}
+
+absl::Status FileError(absl::string_view what, const fs::path& path, const std::error_code& error) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot ", what, " ", path.string(), ": ", error.message()));
+}
+
+absl::Status MakeDirectory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FileError("make the directory", path, error);
+  return absl::OkStatus();
+}
+
+absl::Status SyncDirectory(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path, errno);
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  if (result != 0) return SystemError("sync", path, error);
+  return absl::OkStatus();
+}
+
+absl::Status RemoveAll(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return FileError("remove", path, error);
+  return absl::OkStatus();
+}
+
+absl::Status Rename(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    return SystemError(absl::StrCat("rename ", from.string(), " to"), to, errno);
+  }
+  return absl::OkStatus();
+}
+
+int64_t DirectoryBytes(const fs::path& path) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+  }
+  return bytes;
+}
+
+// Puts `fresh` in the place of `target`, so that at every instant one of them is complete under its
+// name or under the ".old-" one, which Sweep() puts back.
+absl::Status Replace(const fs::path& fresh, const fs::path& target) {
+  const fs::path parent = target.parent_path();
+  const fs::path old = parent / absl::StrCat(kReplaced, target.filename().string());
+  std::error_code error;
+  if (fs::exists(target, error)) {
+    RETURN_IF_ERROR(RemoveAll(old));
+    RETURN_IF_ERROR(Rename(target, old));
+  }
+  RETURN_IF_ERROR(Rename(fresh, target));
+  RETURN_IF_ERROR(SyncDirectory(parent));
+  return RemoveAll(old);
+}
+
+// Finishes or undoes what a crash interrupted in one model's directory.
+absl::Status SweepModel(const fs::path& directory) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(directory, error)) entries.push_back(entry);
+  if (error) return FileError("list", directory, error);
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    if (name.rfind(kTemporary, 0) == 0) {
+      LogWarning("removing an unfinished checkpoint", {{"path", entry.string()}});
+      RETURN_IF_ERROR(RemoveAll(entry));
+    } else if (name.rfind(kReplaced, 0) == 0) {
+      const fs::path target = directory / name.substr(std::strlen(kReplaced));
+      if (fs::exists(target, error)) {
+        RETURN_IF_ERROR(RemoveAll(entry));
+      } else {
+        LogWarning("putting back a checkpoint that was being replaced",
+                   {{"path", target.string()}});
+        RETURN_IF_ERROR(Rename(entry, target));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
+                      const ShardModel* present) {
+  const ShardId shard = present != nullptr ? present->shard() : core.shard();
+  if (shard.value() >= 0 && metadata.shard != shard) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kSlotsDiffer,
+                            absl::StrCat("the checkpoint is of shard ", metadata.shard.value(),
+                                         ", this is shard ", shard.value(),
+                                         ": give this shard the data directory or the number "
+                                         "that belong together"));
+  }
+  if (present == nullptr) return absl::OkStatus();
+  if (metadata.slot_maps != present->slot_maps()) {
+    const int64_t there = metadata.slot_maps.empty() ? 0 : metadata.slot_maps[0].num_shards();
+    const int64_t here = present->slot_maps().empty() ? 0 : present->slot_maps()[0].num_shards();
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kSlotsDiffer,
+        absl::StrCat("the checkpoint's slots were dealt to ", there, " shards, the model's to ",
+                     here, ", with other owners: rows would have to move between shards"));
+  }
+  ModelSpec wanted = metadata.spec;
+  wanted.training = present->spec().training;
+  if (wanted != present->spec()) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+                            absl::StrCat("the checkpoint is of another model than the \"",
+                                         present->spec().name, "\" that is here"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata) {
+  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
+  for (size_t i = 0; i < state.tables.size(); ++i) {
+    if (state.tables[i].digest != metadata.tables[i].digest) {
+      return absl::DataLossError(absl::StrCat("table \"", state.tables[i].name,
+                                              "\" does not have the content digest that was "
+                                              "written"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InCheckpoint(const fs::path& path, const absl::Status& status) {
+  if (status.ok()) return status;
+  return StatusWithReason(
+      status.code(), ReasonOf(status),
+      absl::StrCat("checkpoint ", path.string(), ": ", status.message(),
+                   absl::IsDataLoss(status) ? "; restore this directory from a copy, or remove it "
+                                              "to give the rows up"
+                                            : ""));
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(std::string data_dir, int lock_file)
+    : data_dir_(std::move(data_dir)), lock_file_(lock_file) {}
+
+CheckpointStore::~CheckpointStore() { close(lock_file_); }
+
+absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
+    const std::string& data_dir) {
+  const mode_t previous = umask(0077);
+  const absl::Status made = MakeDirectory(data_dir);
+  umask(previous);
+  RETURN_IF_ERROR(made);
+  const std::string lock_path = absl::StrCat(data_dir, "/LOCK");
+  const int lock_file = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_file < 0) return SystemError("open", lock_path, errno);
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(data_dir, lock_file));
+  if (flock(lock_file, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data directory ", data_dir, " is in use by another process: give each shard its own"));
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(data_dir, error)) {
+    if (entry.is_directory()) RETURN_IF_ERROR(SweepModel(entry.path()));
+  }
+  if (error) return FileError("list", data_dir, error);
+  return store;
+}
+
+absl::StatusOr<CheckpointSize> CheckpointStore::Write(const ShardModel& model,
+                                                      const std::string& checkpoint) {
+  const fs::path directory = fs::path(data_dir_) / model.spec().name;
+  const fs::path temporary = directory / absl::StrCat(kTemporary, checkpoint);
+  const fs::path target = directory / checkpoint;
+  RETURN_IF_ERROR(MakeDirectory(directory));
+  RETURN_IF_ERROR(RemoveAll(temporary));
+  const CheckpointMetadata metadata = DescribeForCheckpoint(model);
+  absl::Status written = WriteRows(temporary.string(), metadata, model);
+  if (written.ok()) written = VerifyRows(temporary.string(), metadata, model);
+  if (!written.ok()) {
+    RemoveAll(temporary).IgnoreError();
+    return InCheckpoint(target, written);
+  }
+  CheckpointSize size;
+  for (const CheckpointTable& table : metadata.tables) size.rows += table.rows;
+  size.bytes = DirectoryBytes(temporary);
+  RETURN_IF_ERROR(Replace(temporary, target));
+  RETURN_IF_ERROR(SyncDirectory(data_dir_));
+  return size;
+}
+
+absl::StatusOr<std::unique_ptr<ShardModel>> CheckpointStore::Load(ShardCore& core,
+                                                                  const std::string& name,
+                                                                  const std::string& checkpoint) {
+  const fs::path path = fs::path(data_dir_) / name / checkpoint;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+                            absl::StrCat("there is no checkpoint \"", checkpoint, "\" of model \"",
+                                         name, "\" in ", data_dir_));
+  }
+  const auto load = [&]() -> absl::StatusOr<std::unique_ptr<ShardModel>> {
+    ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(path.string()));
+    if (metadata.spec.name != name) {
+      return absl::DataLossError(
+          absl::StrCat("it is of model \"", metadata.spec.name, "\": directories were swapped"));
+    }
+    const ShardModel* const present = core.FindModel(name);
+    RETURN_IF_ERROR(CheckFit(core, metadata, present));
+    CreateModelCommand create{.spec = metadata.spec,
+                              .shard = metadata.shard,
+                              .slot_maps = metadata.slot_maps,
+                              .topology_version = 0};
+    if (present != nullptr) {
+      create.spec = present->spec();
+      create.topology_version = present->topology_version();
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model, core.NewModel(create));
+    RETURN_IF_ERROR(ReadRows(path.string(), metadata, *model));
+    RETURN_IF_ERROR(CheckDigests(*model, metadata));
+    return model;
+  };
+  absl::StatusOr<std::unique_ptr<ShardModel>> model = load();
+  if (!model.ok()) return InCheckpoint(path, model.status());
+  return model;
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointStore::ModelsWith(
+    const std::string& checkpoint) const {
+  std::vector<std::string> models;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(data_dir_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && wire::CheckName("model", name).ok() &&
+        fs::is_directory(entry.path() / checkpoint)) {
+      models.push_back(name);
+    }
+  }
+  if (error) return FileError("list", data_dir_, error);
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+absl::Status CheckpointStore::Remove(const std::string& model, const std::string& checkpoint) {
+  const fs::path path = fs::path(data_dir_) / model / checkpoint;
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::OkStatus();
+  // Half a checkpoint must not be found under its name.
+  const fs::path doomed = path.parent_path() / absl::StrCat(kTemporary, checkpoint);
+  RETURN_IF_ERROR(RemoveAll(doomed));
+  RETURN_IF_ERROR(Rename(path, doomed));
+  RETURN_IF_ERROR(SyncDirectory(path.parent_path()));
+  return RemoveAll(doomed);
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,155 @@
+#include "services/shard/storage_metadata.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/crc32c.h"
+#include "core/base/status_macros.h"
+#include "core/model/model_spec_json.h"
+#include "nlohmann/json.hpp"
+
+namespace dslide::shard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Damaged(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the metadata record ", what));
+}
+
+// An integer field. Errors are collected in `missing`.
+int64_t Integer(const Json& json, const char* name, std::string& missing) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) {
+    missing = name;
+    return 0;
+  }
+  return found->get<int64_t>();
+}
+
+std::string Text(const Json& json, const char* name, std::string& missing) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) {
+    missing = name;
+    return "";
+  }
+  return found->get<std::string>();
+}
+
+absl::StatusOr<SlotMap> ReadSlotMap(const Json& json) {
+  std::string missing;
+  const int64_t num_shards = Integer(json, "num_shards", missing);
+  const auto owners_json = json.find("owners");
+  if (!missing.empty() || owners_json == json.end() || !owners_json->is_array()) {
+    return Damaged("has a slot map without num_shards or owners");
+  }
+  std::vector<ShardId> owners;
+  for (const Json& owner : *owners_json) {
+    if (!owner.is_number_integer()) return Damaged("has a slot owner that is no number");
+    owners.emplace_back(owner.get<int32_t>());
+  }
+  absl::StatusOr<SlotMap> map = SlotMap::FromOwners(std::move(owners), num_shards);
+  if (!map.ok()) return Damaged(absl::StrCat("has a bad slot map: ", map.status().message()));
+  return map;
+}
+
+absl::StatusOr<CheckpointTable> ReadTable(const Json& json) {
+  std::string missing;
+  CheckpointTable table;
+  table.name = Text(json, "name", missing);
+  table.rows = Integer(json, "rows", missing);
+  table.record_floats = Integer(json, "record_floats", missing);
+  table.applied_steps = Integer(json, "applied_steps", missing);
+  if (!absl::SimpleHexAtoi(Text(json, "digest", missing), &table.digest)) missing = "digest";
+  if (!missing.empty()) return Damaged(absl::StrCat("lacks the table field \"", missing, "\""));
+  return table;
+}
+
+absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
+  std::string missing;
+  const int64_t format = Integer(json, "format", missing);
+  if (missing.empty() && format != kCheckpointFormat) {
+    return absl::DataLossError(absl::StrCat("the checkpoint has format ", format,
+                                            ", this version reads format ", kCheckpointFormat,
+                                            ": use the version that wrote it"));
+  }
+  CheckpointMetadata metadata;
+  metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
+  const auto spec = json.find("model");
+  const auto maps = json.find("slot_maps");
+  const auto tables = json.find("tables");
+  if (!missing.empty() || spec == json.end() || maps == json.end() || !maps->is_array() ||
+      tables == json.end() || !tables->is_array()) {
+    return Damaged("lacks a field");
+  }
+  absl::StatusOr<ModelSpec> model = ModelSpecFromJson(spec->dump(), "checkpoint metadata");
+  if (!model.ok()) return Damaged(absl::StrCat("has a bad model: ", model.status().message()));
+  metadata.spec = *std::move(model);
+  for (const Json& map : *maps) {
+    ASSIGN_OR_RETURN(SlotMap slots, ReadSlotMap(map));
+    metadata.slot_maps.push_back(std::move(slots));
+  }
+  for (const Json& table : *tables) {
+    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table));
+    metadata.tables.push_back(std::move(read));
+  }
+  return metadata;
+}
+
+}  // namespace
+
+CheckpointMetadata DescribeForCheckpoint(const ShardModel& model) {
+  CheckpointMetadata metadata{
+      .spec = model.spec(), .shard = model.shard(), .slot_maps = model.slot_maps(), .tables = {}};
+  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
+  for (size_t i = 0; i < state.tables.size(); ++i) {
+    metadata.tables.push_back({.name = state.tables[i].name,
+                               .rows = state.tables[i].shard_rows,
+                               .record_floats = model.tables()[i].store().record_floats(),
+                               .applied_steps = state.tables[i].applied_steps,
+                               .digest = state.tables[i].digest});
+  }
+  return metadata;
+}
+
+std::string EncodeMetadata(const CheckpointMetadata& metadata) {
+  Json json;
+  json["format"] = kCheckpointFormat;
+  json["shard"] = metadata.shard.value();
+  json["model"] = Json::parse(ModelSpecToJson(metadata.spec));
+  json["slot_maps"] = Json::array();
+  for (const SlotMap& map : metadata.slot_maps) {
+    Json owners = Json::array();
+    for (const ShardId owner : map.owners()) owners.push_back(owner.value());
+    json["slot_maps"].push_back({{"num_shards", map.num_shards()}, {"owners", owners}});
+  }
+  json["tables"] = Json::array();
+  for (const CheckpointTable& table : metadata.tables) {
+    json["tables"].push_back({{"name", table.name},
+                              {"rows", table.rows},
+                              {"record_floats", table.record_floats},
+                              {"applied_steps", table.applied_steps},
+                              {"digest", absl::StrFormat("%016x", table.digest)}});
+  }
+  std::string bytes = json.dump();
+  const uint32_t crc = ExtendCrc32c(0, bytes);
+  bytes.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+  return bytes;
+}
+
+absl::StatusOr<CheckpointMetadata> DecodeMetadata(absl::string_view bytes) {
+  uint32_t crc = 0;
+  if (bytes.size() <= sizeof(crc)) return Damaged("is too short");
+  const absl::string_view text = bytes.substr(0, bytes.size() - sizeof(crc));
+  std::memcpy(&crc, bytes.data() + text.size(), sizeof(crc));
+  if (crc != ExtendCrc32c(0, text)) return Damaged("does not have its checksum");
+  const Json json = Json::parse(text.begin(), text.end(), /*cb=*/nullptr,
+                                /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object()) return Damaged("is no JSON object");
+  return ReadMetadata(json);
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,43 @@
+// The metadata record of a checkpoint: what it is a checkpoint of, and what reading it must give.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/ids.h"
+#include "core/model/model_spec.h"
+#include "core/partition/slot_map.h"
+#include "services/shard/shard_model.h"
+
+namespace dslide::shard {
+
+inline constexpr int64_t kCheckpointFormat = 1;
+
+struct CheckpointTable {
+  std::string name;
+  int64_t rows = 0;  // on this shard
+  int64_t record_floats = 0;
+  int64_t applied_steps = 0;
+  uint64_t digest = 0;  // RowStore::Digest
+};
+
+struct CheckpointMetadata {
+  ModelSpec spec;
+  ShardId shard = ShardId(0);
+  std::vector<SlotMap> slot_maps;
+  std::vector<CheckpointTable> tables;  // as in spec
+};
+
+// The metadata of a model as it is now: a pass over all rows.
+CheckpointMetadata DescribeForCheckpoint(const ShardModel& model);
+
+// JSON text followed by its CRC-32C (u32, little-endian).
+std::string EncodeMetadata(const CheckpointMetadata& metadata);
+// Errors: DataLoss naming what is wrong (checksum, format version, a field).
+absl::StatusOr<CheckpointMetadata> DecodeMetadata(absl::string_view bytes);
+
+}  // namespace dslide::shard

@@ -1,0 +1,156 @@
+"""What the docs name exists: relative links, `./run` commands, `dslide` subcommands, model specs.
+
+usage: docs_test.py [PATH_OF_DSLIDE]     without the binary, subcommands are not checked
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import tree
+
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(text):
+    """The anchors that a renderer makes of the headings."""
+    found = set()
+    for heading in re.findall(r"^#+ +(.*?) *$", _FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+def check_links(path, text, read):
+    """read(path) gives a file's text, '' for a folder, or None when there is none."""
+    folder = pathlib.PurePosixPath(path).parent
+    for match in _LINK.finditer(_FENCE.sub("", text)):
+        link = match.group(1) or match.group(2)
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        parts = []
+        for part in (folder / target).parts if target else pathlib.PurePosixPath(path).parts:
+            if part == "..":
+                if not parts:
+                    parts = None
+                    break
+                parts.pop()
+            elif part != ".":
+                parts.append(part)
+        text_there = None if parts is None else read("/".join(parts))
+        if text_there is None:
+            yield f"{path}: link to {link}, which does not exist"
+        elif anchor and anchor not in anchors(text_there):
+            yield f"{path}: link to {link}: no such heading"
+
+
+def run_commands(script):
+    """The subcommands that ./run has."""
+    return set(re.findall(r"^cmd_([a-z]+)\(\)", script, re.MULTILINE)) | {"help"}
+
+
+def check_run_mentions(path, text, known):
+    for command in re.findall(r"\./run +([a-z][a-z-]*)", text):
+        if command not in known:
+            yield f"{path}: ./run {command} does not exist (there are: {', '.join(sorted(known))})"
+
+
+def dslide_mentions(text):
+    """Subcommands of dslide that stand in code: `dslide train ...` or $ build/bin/dslide train."""
+    code = "\n".join(_FENCE.findall(text)) + "\n" + "\n".join(
+        re.findall(r"`([^`\n]+)`", _FENCE.sub("", text))
+    )
+    return set(re.findall(r"(?:^|[\s/])dslide +((?:data +)?[a-z][a-z-]+)\b", code, re.MULTILINE))
+
+
+def subcommands(help_text):
+    """The names under "Subcommands:" of a help text."""
+    listed = help_text.partition("\nSubcommands:\n")[2].split("\n\n")[0]
+    return set(re.findall(r"^  ([a-z][a-z-]*)", listed, re.MULTILINE))
+
+
+def check_dslide_mentions(path, text, accepts):
+    for words in sorted(dslide_mentions(text)):
+        if not accepts(words.split()):
+            yield f"{path}: `dslide {words}` does not exist"
+
+
+def repository_reader(path):
+    target = tree.ROOT / path
+    if target.is_dir():
+        return ""
+    return target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
+
+
+def markdown_files():
+    return sorted(path.name for path in tree.ROOT.glob("*.md")) + tree.files(
+        {".md"}, ["docs", "core", "services", "client", "tests", "bench", "deploy", "helm"]
+    )
+
+
+def check_tree(binary):
+    known = run_commands(tree.read("run"))
+
+    def accepts(words):
+        # Asked for help, a program may forgive a wrong subcommand: look for it in the list.
+        shown = subprocess.run(
+            [binary, *words[:-1], "--help"], capture_output=True, text=True, timeout=20, check=True
+        )
+        return words[-1] in subcommands(shown.stdout)
+
+    for path in markdown_files():
+        text = tree.read(path)
+        yield from check_links(path, text, repository_reader)
+        # What the roadmap plans does not exist yet.
+        if path != "docs/roadmap.md":
+            yield from check_run_mentions(path, text, known)
+            if binary:
+                yield from check_dslide_mentions(path, text, accepts)
+    for path in tree.files({".json"}, ["docs/models"]):
+        try:
+            if json.loads(tree.read(path)).get("name") != pathlib.Path(path).stem:
+                yield f"{path}: its name is not that of the file"
+        except ValueError as error:
+            yield f"{path}: {error}"
+
+
+class PlantedTest(unittest.TestCase):
+    TREE = {"README.md": "# One Two\n", "docs/a.md": "", "docs": ""}
+
+    def links(self, path, text):
+        return list(check_links(path, text, self.TREE.get))
+
+    def test_links(self):
+        self.assertFalse(self.links("docs/a.md", "[x](../README.md#one-two) [y](https://a.b/c)"))
+        self.assertFalse(self.links("README.md", "[x](docs/a.md) [d](docs)\n```\n[z](nowhere)\n```\n"))
+        self.assertTrue(self.links("docs/a.md", "[x](README.md)"))
+        self.assertTrue(self.links("README.md", "[x](docs/b.md)"))
+        self.assertTrue(self.links("README.md", "![x](docs/b.svg)"))
+        self.assertTrue(self.links("docs/a.md", "[x](../README.md#three)"))
+        self.assertTrue(self.links("README.md", "[x](../../etc/passwd)"))
+
+    def test_commands(self):
+        known = run_commands("cmd_test() {\ncmd_train() {\n")
+        self.assertFalse(list(check_run_mentions("a.md", "`./run test`", known)))
+        self.assertTrue(list(check_run_mentions("a.md", "`./run tets`", known)))
+        text = "`dslide train`, dslide is\n```\n$ build/bin/dslide data gen --x\n```\n"
+        self.assertEqual(dslide_mentions(text), {"train", "data gen"})
+        listed = subcommands("Usage\n\nSubcommands:\n  train   Train\n  data    Make\n\nExamples:\n  gen\n")
+        self.assertEqual(listed, {"train", "data"})
+        self.assertTrue(list(check_dslide_mentions("a.md", text, lambda words: False)))
+        self.assertFalse(list(check_dslide_mentions("a.md", text, lambda words: True)))
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(exit=False, argv=sys.argv[:1]).result
+    if not outcome.wasSuccessful():
+        sys.exit(1)
+    program = sys.argv[1] if len(sys.argv) > 1 else ""
+    if not program:
+        print("docs: no dslide binary given: its subcommands are not checked")
+    tree.report("docs", list(check_tree(program)))

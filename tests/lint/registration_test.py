@@ -1,0 +1,113 @@
+"""Every test on disk runs: each *_test.cc is compiled into a binary, and ctest lists its suites.
+
+usage: registration_test.py BUILD_DIR
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import tree
+
+_TEST = re.compile(r"^\s*(TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+
+
+def cases(text):
+    """(suite, case) of each test in the text; comments do not count."""
+    return [(match.group(2), match.group(3)) for match in _TEST.finditer(tree.code_only(text))]
+
+
+def check_file(path, text, binaries, listed):
+    """binaries: {source path: binary name}; listed: {binary name: [ctest names]}."""
+    binary = binaries.get(path)
+    if binary is None:
+        yield f"{path}: no target of the build compiles it"
+        return
+    names = listed.get(binary, [])
+    found = cases(text)
+    if not found:
+        yield f"{path}: holds no tests"
+    for suite, case in found:
+        pattern = re.compile(rf"(^|/){re.escape(suite)}(/[^.]*)?\.{re.escape(case)}(/.*)?$")
+        if not case.startswith("DISABLED_") and not suite.startswith("DISABLED_"):
+            # A suite of value-parameterised tests that nobody instantiates never runs.
+            if not any(pattern.search(name) for name in names):
+                yield f"{path}: ctest does not list {suite}.{case} of {binary}"
+    for number, line in enumerate(text.split("\n"), 1):
+        if "DISABLED_" in line and not re.search(r"#\d+", line):
+            yield f"{path}:{number}: a disabled test names its issue on the same line (#42)"
+
+
+def compiled(build_dir):
+    """{source path: binary name} of the build's compile commands."""
+    result = {}
+    for entry in json.loads((build_dir / "compile_commands.json").read_text()):
+        source = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        match = re.search(r"CMakeFiles/([^/ ]+)\.dir/", entry["command"])
+        if match and source.is_relative_to(tree.ROOT):
+            result[source.relative_to(tree.ROOT).as_posix()] = match.group(1)
+    return result
+
+
+def ctest_names(build_dir):
+    """{binary name: [test names]}; a binary that is not built lists none."""
+    shown = subprocess.run(
+        ["ctest", "--test-dir", str(build_dir), "--show-only=json-v1"],
+        check=True, capture_output=True, text=True,
+    ).stdout
+    result = {}
+    for test in json.loads(shown)["tests"]:
+        if "command" in test:
+            result.setdefault(pathlib.Path(test["command"][0]).name, []).append(test["name"])
+    return result
+
+
+def check_tree(build_dir):
+    binaries = compiled(build_dir)
+    listed = ctest_names(build_dir)
+    for path in tree.files({".cc"}, ["tests"]):
+        if path.endswith("_test.cc"):
+            yield from check_file(path, tree.read(path), binaries, listed)
+        elif _TEST.search(tree.code_only(tree.read(path))) and path not in binaries:
+            yield f"{path}: holds tests, but is not named *_test.cc"
+    fuzz_targets = tree.read("tests/fuzz/CMakeLists.txt")
+    for path in tree.files({".cc"}, ["tests/fuzz"]):
+        name = pathlib.Path(path).name
+        if path.endswith("_fuzz.cc") and "GLOB" not in fuzz_targets and name not in fuzz_targets:
+            yield f"{path}: not in tests/fuzz/CMakeLists.txt"
+    for path in tree.files({".py", ".sh"}, ["tests/lint"]):
+        name = pathlib.Path(path).name
+        if name.endswith(("_test.py", "_test.sh")):
+            if name not in tree.read("tests/lint/CMakeLists.txt"):
+                yield f"{path}: not in tests/lint/CMakeLists.txt"
+
+
+class PlantedTest(unittest.TestCase):
+    TEXT = "TEST_P(HashTest, Finds) {}\n// TEST(Not, AtAll) {}\n"
+
+    def problems(self, text, names):
+        return list(check_file("a_test.cc", text, {"a_test.cc": "a"}, {"a": names}))
+
+    def test_registered(self):
+        self.assertFalse(self.problems(self.TEXT, ["All/HashTest.Finds/0"]))
+        self.assertFalse(self.problems("TEST(A, B) {}\n", ["A.B"]))
+        self.assertFalse(self.problems("TYPED_TEST(A, B) {}\n", ["A/0.B", "A/1.B"]))
+
+    def test_missing(self):
+        self.assertTrue(self.problems(self.TEXT, ["All/HashTest.Finds2/0", "HashTest.Fin"]))
+        self.assertTrue(self.problems("int x;\n", []))
+        self.assertTrue(list(check_file("a_test.cc", self.TEXT, {}, {})))
+
+    def test_disabled(self):
+        self.assertTrue(self.problems("TEST(A, DISABLED_B) {}\n", []))
+        self.assertFalse(self.problems("TEST(A, DISABLED_B) {}  // #42\n", []))
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(exit=False, argv=sys.argv[:1]).result
+    if not outcome.wasSuccessful():
+        sys.exit(1)
+    tree.report("registration", list(check_tree(pathlib.Path(sys.argv[1]))))

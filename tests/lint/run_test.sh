@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# The scripts themselves: every subcommand of ./run explains itself, wrong use is refused with
+# status 2, and what counts the results counts failures. Builds and installs nothing.
+
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+problems=0
+problem() {
+  printf '%s\n' "$*"
+  problems=$((problems + 1))
+}
+
+# expect STATUS PATTERN COMMAND...: the command ends with STATUS and its output matches PATTERN.
+expect() {
+  local wanted="$1" pattern="$2" status=0 output
+  shift 2
+  output="$("$@" 2>&1 </dev/null)" || status=$?
+  [[ $status == "$wanted" ]] || problem "$*: status $status instead of $wanted"
+  grep -q -E -- "$pattern" <<<"$output" || problem "$*: no /$pattern/ in its output: $output"
+}
+
+mapfile -t commands < <(sed -n -E 's/^cmd_([a-z]+)\(\).*/\1/p' run)
+[[ ${#commands[@]} -ge 5 ]] || problem "run: only ${#commands[@]} subcommands found"
+for command in "${commands[@]}"; do
+  expect 0 "^usage: ./run $command" ./run "$command" --help
+  expect 0 "^  $command " ./run help
+done
+expect 0 '^usage: ./run' ./run
+expect 2 "unknown command 'tarin'" ./run tarin
+expect 2 "unknown argument 'quik'" ./run test quik
+expect 2 "takes 'json', not 'xml'" ./run test -o xml
+expect 2 "unknown check 'tydi'" ./run lint tydi
+expect 2 "seconds is 'x'" ./run fuzz x
+expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
+expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+
+# A target that crashes and one that is not built are failures; one that ends well is not.
+cat >"$scratch/good_fuzz" <<'TEXT'
+#!/bin/sh
+echo 'stat::number_of_executed_units: 7'
+TEXT
+printf '#!/bin/sh\nexit 77\n' >"$scratch/bad_fuzz"
+chmod +x "$scratch/good_fuzz" "$scratch/bad_fuzz"
+run_fuzzers=(tests/fuzz/run_fuzzers.sh --bin-dir "$scratch" --seconds 1 --work-dir "$scratch/work")
+expect 0 '^passed good_fuzz$' "${run_fuzzers[@]}" good_fuzz
+expect 1 '^failed bad_fuzz$' "${run_fuzzers[@]}"
+expect 1 '^failed absent_fuzz$' "${run_fuzzers[@]}" absent_fuzz
+
+cat >"$scratch/report.xml" <<'TEXT'
+<testsuite tests="5">
+  <testcase name="a" status="run"/>
+  <testcase name="b" status="fail"><failure message=""/></testcase>
+  <testcase name="c" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>
+  <testcase name="d" status="notrun"><skipped message="Unable to find executable"/></testcase>
+  <testcase name="e" status="disabled"/>
+</testsuite>
+TEXT
+expect 0 '^counts 1 2 2$' /usr/bin/python3 tests/lint/junit_counts.py "$scratch/report.xml"
+
+if command -v shellcheck >/dev/null; then
+  mapfile -t scripts < <(git ls-files -co --exclude-standard 2>/dev/null | grep -E '\.sh$|^run$|^\.ci/run$')
+  shellcheck "${scripts[@]}" || problem 'shellcheck has findings'
+else
+  echo 'shellcheck is not installed: the style of the scripts is not checked'
+fi
+
+printf 'run: %d problem(s)\n' "$problems"
+[[ $problems == 0 ]]

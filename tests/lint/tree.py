@@ -1,0 +1,55 @@
+"""What the checks of the tree share: where the sources are and how to read them."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CODE_FOLDERS = ("core", "services", "client", "tests", "bench")
+SKIPPED_PARTS = {"node_modules", "__pycache__", ".git"}
+
+
+def files(suffixes, folders=CODE_FOLDERS):
+    """The tree's files with one of the suffixes, as paths relative to ROOT, sorted."""
+    found = []
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in suffixes and path.is_file():
+                relative = path.relative_to(ROOT)
+                if not SKIPPED_PARTS.intersection(relative.parts):
+                    found.append(relative.as_posix())
+    return sorted(found)
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+_TOKENS = re.compile(
+    r"""R"(?P<tag>[^()\s\\]{0,16})\(.*?\)(?P=tag)"   # raw string
+      | "(?:\\.|[^"\\\n])*"                          # string
+      | '(?:\\.|[^'\\\n])+'                          # character
+      | //[^\n]*
+      | /\*.*?\*/""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def code_only(text):
+    """C++ text with comments and literals blanked out; line numbers stay as they are."""
+
+    def blank(match):
+        token = match.group(0)
+        filler = "" if token.startswith("/") else '""'
+        return filler + "\n" * token.count("\n")
+
+    # A digit separator (1'000) would look like a character: join the digits first.
+    return _TOKENS.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]{2,4}\b)", "", text))
+
+
+def report(name, problems):
+    """Prints the problems and ends the process as a test ends."""
+    for problem in problems:
+        print(problem)
+    print(f"{name}: {len(problems)} problem(s)")
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,141 @@
+#include "client/cli/model_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/prediction_text.h"
+#include "client/cli/spec_options.h"
+#include "core/data/sparse_dataset.h"
+
+namespace dslide::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ModelDirTest : public ::testing::Test {
+ protected:
+  ModelDirTest() : path_(absl::StrCat(testing::TempDir(), "/model-dir-test")) {
+    std::filesystem::remove_all(path_);
+    data_ = *SparseDataset::FromText("data", "2 3 4\n0 1:1\n1,3 0:2 2:1\n", {});
+    model_.spec = *ResolveSpec(SpecOptions(), *data_);
+    model_.features.idf = {0.5f, 1.25f, 0.1f};
+    model_.features.names = {"red", "green", "blue"};
+    model_.labels = {"a", "b", "c", "d"};
+    model_.origin.shards = 2;
+    model_.origin.seed = 9;
+    model_.origin.revision = "abc";
+  }
+
+  const std::string path_;
+  std::unique_ptr<SparseDataset> data_;
+  StoredModel model_;
+};
+
+TEST_F(ModelDirTest, WhatIsSavedIsLoaded) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  const auto loaded = LoadModel(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->spec, model_.spec);
+  EXPECT_EQ(loaded->features.idf, model_.features.idf);
+  EXPECT_EQ(loaded->features.names, model_.features.names);
+  EXPECT_EQ(loaded->labels, model_.labels);
+  EXPECT_EQ(loaded->origin.shards, 2);
+  EXPECT_EQ(loaded->origin.seed, 9u);
+  EXPECT_EQ(loaded->LabelName(RowId(3)), "d");
+  EXPECT_EQ(loaded->LabelName(RowId(4)), "");
+}
+
+TEST_F(ModelDirTest, AModelIsReplacedOnlyWhenAsked) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  std::filesystem::create_directories(path_ + "/shard-0/old");
+  std::ofstream(path_ + "/notes.md") << "mine";
+  const absl::Status refused = PrepareModelDir(path_, false);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--overwrite"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/shard-0/old"));
+  ASSERT_TRUE(PrepareModelDir(path_, true).ok());
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/shard-0"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/model.json"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes.md"));
+}
+
+TEST_F(ModelDirTest, OtherPeoplesFilesAreNeverTouched) {
+  std::filesystem::create_directories(path_);
+  std::ofstream(path_ + "/thesis.tex") << "x";
+  EXPECT_FALSE(PrepareModelDir(path_, true).ok());
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/thesis.tex"));
+}
+
+TEST_F(ModelDirTest, AnAbsentOrNewerModelIsAClearError) {
+  EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  std::ofstream(path_ + "/dslide.json") << R"({"format": 99})";
+  EXPECT_THAT(std::string(LoadModel(path_).status().message()), HasSubstr("format 99"));
+  std::ofstream(path_ + "/dslide.json") << "not json";
+  EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ModelDirTest, ATextBecomesTheFeaturesItNames) {
+  const auto query = QueryFromText(model_, "Blue, green and blue again");
+  ASSERT_TRUE(query.ok()) << query.status();
+  EXPECT_THAT(query->batch.features, ElementsAre(RowId(1), RowId(2)));
+  EXPECT_THAT(query->batch.values, ElementsAre(1.0f, 2.0f));
+  EXPECT_THAT(query->unknown, ElementsAre("and", "again"));
+  EXPECT_EQ(QueryFromText(model_, "nothing known").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  model_.features.names = {"", "", ""};
+  EXPECT_EQ(QueryFromText(model_, "blue").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ModelDirTest, PointsAreShownByTheirRarestWords) {
+  const std::vector<RowId> features = {RowId(0), RowId(1), RowId(2)};
+  const std::vector<float> values = {1, 1, 1};
+  EXPECT_EQ(DescribeInput(model_, features, values, 2), "green red");
+}
+
+TEST_F(ModelDirTest, PredictionsAreNamed) {
+  const Prediction prediction{{RowId(3), RowId(0)}, {2.5f, 1.0f}};
+  EXPECT_EQ(PredictionToText(model_, prediction), "  1. d (2.50)\n  2. a (1.00)");
+  model_.labels.clear();
+  EXPECT_EQ(NameOf(model_, RowId(3)), "label 3");
+}
+
+TEST_F(ModelDirTest, ADefaultSpecFitsTheData) {
+  EXPECT_EQ(model_.spec.tables[0].rows, 4);  // three features and the bias row
+  EXPECT_EQ(model_.spec.tables[1].rows, 4);
+  EXPECT_EQ(model_.spec.tables[1].head.max_active, 0);  // too small to hash
+}
+
+TEST_F(ModelDirTest, FlagsOverruleTheSpec) {
+  SpecOptions options;
+  options.seed = 5;
+  options.batch_size = 32;
+  options.dim = 16;
+  options.learning_rate = 0.25;
+  options.max_active = 3;
+  options.activations = "bf16";
+  options.transform = "tf-idf";
+  const auto spec = ResolveSpec(options, *data_);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->seed, 5u);
+  EXPECT_EQ(spec->training.batch_size, 32);
+  EXPECT_EQ(spec->tables[0].dim, 16);
+  EXPECT_EQ(spec->tables[1].dim, 16);
+  EXPECT_EQ(spec->tables[1].optimizer.learning_rate, 0.25);
+  EXPECT_EQ(spec->tables[1].head.max_active, 3);
+  EXPECT_EQ(spec->activations, ActivationType::kBf16);
+  EXPECT_EQ(spec->training.transform, InputTransform::kTfIdf);
+  options.batch_size = 0;
+  EXPECT_EQ(ResolveSpec(options, *data_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace dslide::cli

@@ -1,0 +1,204 @@
+#include "client/cpp/shard_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "tests/unit/client/cpp/fake_shard.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class ShardStreamTest : public ::testing::Test {
+ protected:
+  ShardStreamTest() : client_(fake_.Channel(), ShardId(3), "here:1", Options(), &counters_) {}
+
+  static ClientOptions Options() {
+    ClientOptions options;
+    options.timeout = absl::Seconds(5);
+    options.retry.first_delay = absl::Milliseconds(1);
+    options.retry.max_delay = absl::Milliseconds(5);
+    return options;
+  }
+
+  std::unique_ptr<ShardStream> Open(absl::Duration timeout = absl::Seconds(5)) {
+    ShardStreamOptions options;
+    options.job = "j";
+    options.client = NewClientId();
+    options.model = "m";
+    options.timeout = timeout;
+    options.retry = Options().retry;
+    absl::StatusOr<std::unique_ptr<ShardStream>> stream =
+        ShardStream::Open(client_, options, counters_);
+    EXPECT_TRUE(stream.ok()) << stream.status();
+    return std::move(*stream);
+  }
+
+  static StepOp Op() { return EmbedBackwardOp{"in", 1, {1.0f}}; }
+
+  // The sequence number that the fake answered.
+  static int64_t Answer(const std::shared_ptr<PendingStep>& pending) {
+    const absl::StatusOr<ReplyBody> reply = pending->Take();
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? std::get<EmbedBackwardReply>(*reply).distinct_rows : -1;
+  }
+
+  FakeShard fake_;
+  WireCounters counters_;
+  ShardClient client_;
+};
+
+TEST_F(ShardStreamTest, AnswersComeInTheOrderOfSending) {
+  const auto stream = Open();
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 200; ++i) pending.push_back(stream->Send(1, 1, Op()));
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
+  EXPECT_EQ(pending[7]->outcome(), Outcome::kApplied);
+  const WireTraffic steps = counters_.Of(WireMethod::kStep);
+  EXPECT_EQ(steps.messages_sent, 200);
+  EXPECT_EQ(steps.messages_received, 200);
+  EXPECT_GT(steps.bytes_sent, 200 * 30);
+}
+
+TEST_F(ShardStreamTest, AnErrorConcernsItsOwnRequestOnly) {
+  const auto stream = Open();
+  fake_.RefuseSequence(2);
+  const auto first = stream->Send(1, 1, Op());
+  const auto second = stream->Send(1, 1, Op());
+  const auto third = stream->Send(1, 1, Op());
+  EXPECT_EQ(Answer(first), 1);
+  const absl::Status refused = second->Take().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(refused), "FOREIGN_ROW");
+  EXPECT_EQ(second->outcome(), Outcome::kNotApplied);
+  EXPECT_EQ(Answer(third), 3);
+}
+
+TEST_F(ShardStreamTest, ABusyShardGetsTheRequestAgainAndKeepsTheOrder) {
+  const auto stream = Open();
+  fake_.Refuse(3, 2, absl::StatusCode::kResourceExhausted);
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 10; ++i) pending.push_back(stream->Send(1, 1, Op()));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
+  std::vector<int> applied = fake_.Applied();
+  applied.erase(applied.begin());
+  EXPECT_THAT(applied, AllOf(SizeIs(10), Each(1)));
+  EXPECT_EQ(stream->reconnects(), 0);
+}
+
+TEST_F(ShardStreamTest, ABusyShardIsAnErrorAtTheDeadline) {
+  const auto stream = Open(absl::Milliseconds(100));
+  fake_.Refuse(1, 1000000, absl::StatusCode::kResourceExhausted);
+  const auto pending = stream->Send(1, 1, Op());
+  EXPECT_FALSE(pending->Take().ok());
+}
+
+TEST_F(ShardStreamTest, ARefusalThatLeavesItsNumberUnusedConcernsItsOwnRequestOnly) {
+  const auto stream = Open();
+  fake_.Refuse(2, 1000000, absl::StatusCode::kNotFound);
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 6; ++i) pending.push_back(stream->Send(1, 1, Op()));
+  for (int i = 0; i < 6; ++i) {
+    if (i == 1) {
+      EXPECT_EQ(pending[1]->Take().status().code(), absl::StatusCode::kNotFound);
+    } else {
+      EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
+    }
+  }
+}
+
+// Both before and after the shard has applied the request on which the stream breaks.
+class BrokenStreamTest : public ShardStreamTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(BrokenStreamTest, ResendsWhatIsUnansweredAndAppliesNothingTwice) {
+  const auto stream = Open();
+  fake_.BreakAt(4, GetParam());
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 10; ++i) pending.push_back(stream->Send(1, 1, Op()));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
+  std::vector<int> applied = fake_.Applied();
+  ASSERT_THAT(applied, SizeIs(11));
+  applied.erase(applied.begin());
+  EXPECT_THAT(applied, Each(1));
+  EXPECT_EQ(stream->reconnects(), 1);
+  EXPECT_EQ(fake_.streams(), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(AppliedOrNot, BrokenStreamTest, ::testing::Bool());
+
+TEST_F(ShardStreamTest, TriesAgainWhileTheShardIsNotBackYet) {
+  const auto stream = Open();
+  fake_.BreakAt(1, false);
+  fake_.RefuseHello(3);
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+}
+
+TEST_F(ShardStreamTest, AShardThatLostConfirmedUpdatesIsDataLoss) {
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 2);
+  fake_.ForgetEverything();
+  fake_.BreakAt(3, false);
+  const auto pending = stream->Send(2, 2, Op());
+  const absl::Status status = pending->Take().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 3"), HasSubstr("lost updates")));
+  EXPECT_EQ(pending->outcome(), Outcome::kUnknown);
+  // And so does everything after it, at once.
+  EXPECT_EQ(stream->Send(3, 3, Op())->Take().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ShardStreamTest, ANewGenerationThatKeptItsStateGoesOn) {
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  fake_.BreakAt(2, false);
+  fake_.ChangeGeneration();
+  EXPECT_EQ(Answer(stream->Send(2, 2, Op())), 2);
+}
+
+TEST_F(ShardStreamTest, ASilentShardIsDeadlineExceededAndUnknown) {
+  const auto stream = Open(absl::Milliseconds(50));
+  fake_.NeverAnswer();
+  const auto pending = stream->Send(1, 1, Op());
+  const absl::Status status = pending->Take().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 3 at here:1"));
+  EXPECT_EQ(pending->outcome(), Outcome::kUnknown);
+}
+
+TEST_F(ShardStreamTest, CloseRetiresTheClientAndCancelsTheRest) {
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  EXPECT_TRUE(stream->Close().ok());
+  EXPECT_EQ(fake_.byes, 1);
+  EXPECT_EQ(stream->Send(2, 2, Op())->Take().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(ShardStreamOpenTest, AnUnreachableShardIsAnErrorWithinTheDeadline) {
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel =
+      NetworkChannels({})("unix:/nonexistent/shard.sock");
+  ASSERT_TRUE(channel.ok());
+  WireCounters counters;
+  ClientOptions options;
+  options.timeout = absl::Milliseconds(300);
+  options.retry.first_delay = absl::Milliseconds(10);
+  ShardClient client(*channel, ShardId(0), "unix:/nonexistent/shard.sock", options, &counters);
+  ShardStreamOptions stream_options;
+  stream_options.timeout = absl::Milliseconds(300);
+  const absl::Time start = absl::Now();
+  const absl::Status status = ShardStream::Open(client, stream_options, counters).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0 at unix:/nonexistent/shard.sock"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(3));
+}
+
+}  // namespace
+}  // namespace dslide

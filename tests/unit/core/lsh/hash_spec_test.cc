@@ -1,0 +1,104 @@
+#include "core/lsh/hash_spec.h"
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "core/lsh/hash_family.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct BadField {
+  const char* message;
+  std::function<void(HashSpec&)> spoil;
+};
+
+TEST(HashSpecTest, DefaultIsValid) { EXPECT_TRUE(HashSpec().Validate().ok()); }
+
+TEST(HashSpecTest, RefusalNamesFieldValueAndRange) {
+  const BadField cases[] = {
+      {"hash.codes_per_table is -1, must be in [0, 24]",
+       [](HashSpec& s) { s.codes_per_table = -1; }},
+      {"hash.codes_per_table is 25, must be in [0, 24]",
+       [](HashSpec& s) { s.codes_per_table = 25; }},
+      {"hash.codes_per_table is 9, must be in [0, 8]",
+       [](HashSpec& s) {
+         s.family = HashFamilyKind::kDwta;
+         s.codes_per_table = 9;
+       }},
+      {"hash.num_tables is 0, must be in [1, 256]", [](HashSpec& s) { s.num_tables = 0; }},
+      {"hash.num_tables is 257, must be in [1, 256]", [](HashSpec& s) { s.num_tables = 257; }},
+      {"hash.bin_size is 12, must be a power of two in [2, 256]",
+       [](HashSpec& s) { s.bin_size = 12; }},
+      {"hash.bin_size is 1, must be a power of two in [2, 256]",
+       [](HashSpec& s) { s.bin_size = 1; }},
+      {"hash.bin_size is -8,", [](HashSpec& s) { s.bin_size = -8; }},
+      {"hash.bin_size is 512,", [](HashSpec& s) { s.bin_size = 512; }},
+      {"hash.rebuild_every_steps is 0, must be in [1, 1000000]",
+       [](HashSpec& s) { s.rebuild_every_steps = 0; }},
+      {"hash.bucket_read_cap is 0, must be in [1, 65536]",
+       [](HashSpec& s) { s.bucket_read_cap = 0; }},
+      {"hash.norm_quantile is 0, must be in (0, 1]", [](HashSpec& s) { s.norm_quantile = 0; }},
+      {"hash.norm_quantile is 1.5, must be in (0, 1]", [](HashSpec& s) { s.norm_quantile = 1.5; }},
+      {"hash.norm_quantile is nan, must be in (0, 1]",
+       [](HashSpec& s) { s.norm_quantile = std::nan(""); }},
+      {"hash.family is 7, must be simhash (0) or dwta (1)",
+       [](HashSpec& s) { s.family = static_cast<HashFamilyKind>(7); }},
+  };
+  for (const BadField& bad : cases) {
+    HashSpec spec;
+    bad.spoil(spec);
+    const absl::Status status = spec.Validate();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
+    EXPECT_FALSE(HashFamily::Create(spec, 8).ok());
+  }
+}
+
+TEST(HashSpecTest, FamilyRefusesUnfilledCodesAndBadDim) {
+  HashSpec spec;
+  EXPECT_THAT(std::string(HashFamily::Create(spec, 8).status().message()),
+              HasSubstr("codes_per_table is 0"));
+  spec.codes_per_table = 4;
+  EXPECT_TRUE(HashFamily::Create(spec, 1).ok());
+  EXPECT_THAT(std::string(HashFamily::Create(spec, 0).status().message()), HasSubstr("dim is 0"));
+  EXPECT_THAT(std::string(HashFamily::Create(spec, 65537).status().message()),
+              HasSubstr("dim is 65537"));
+}
+
+TEST(HashSpecTest, DefaultCodesMakeBucketsOfAboutEightyRows) {
+  const HashFamilyKind simhash = HashFamilyKind::kSimHash;
+  EXPECT_EQ(DefaultCodesPerTable(simhash, 0), 4);
+  EXPECT_EQ(DefaultCodesPerTable(simhash, 100), 4);
+  EXPECT_EQ(DefaultCodesPerTable(simhash, 41467), 9);
+  EXPECT_EQ(DefaultCodesPerTable(simhash, 670091), 13);
+  EXPECT_EQ(DefaultCodesPerTable(simhash, int64_t{1} << 31), 16);
+  const HashFamilyKind dwta = HashFamilyKind::kDwta;
+  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467), 3);
+  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467, 2), 9);
+  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467, 256), 1);
+  EXPECT_EQ(DefaultCodesPerTable(dwta, int64_t{1} << 31, 256), 2);
+}
+
+TEST(HashSpecTest, DefaultCodesAreAlwaysValid) {
+  for (const HashFamilyKind family : {HashFamilyKind::kSimHash, HashFamilyKind::kDwta}) {
+    for (int64_t bin_size = 2; bin_size <= 256; bin_size *= 2) {
+      for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5000}, int64_t{1} << 31}) {
+        HashSpec spec;
+        spec.family = family;
+        spec.bin_size = bin_size;
+        spec.codes_per_table = DefaultCodesPerTable(family, rows, bin_size);
+        EXPECT_GE(spec.codes_per_table, 1);
+        EXPECT_TRUE(spec.Validate().ok()) << spec.Validate();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,81 @@
+#include "core/lsh/hash_tables.h"
+
+#include <vector>
+
+#include "core/base/counter_rng.h"
+#include "gtest/gtest.h"
+#include "tests/reference/lsh_reference.h"
+
+namespace dslide {
+namespace {
+
+struct Case {
+  int64_t rows, tables, bits;
+  uint32_t distinct;  // fingerprints in use, spread over all bits
+};
+
+using RowFingerprints = std::vector<std::vector<uint32_t>>;
+
+uint32_t Spread(uint32_t value, const Case& param) {
+  return static_cast<uint32_t>(CounterBits(17, value) & ((uint64_t{1} << param.bits) - 1));
+}
+
+RowFingerprints RandomFingerprints(const Case& param, uint64_t seed) {
+  CounterRng rng(seed);
+  RowFingerprints all(param.rows, std::vector<uint32_t>(param.tables));
+  for (std::vector<uint32_t>& row : all) {
+    for (uint32_t& fingerprint : row) {
+      fingerprint = Spread(static_cast<uint32_t>(rng.NextBelow(param.distinct)), param);
+    }
+  }
+  return all;
+}
+
+void ExpectBuckets(const HashTables& tables, const RowFingerprints& all, const Case& param) {
+  for (int64_t t = 0; t < param.tables; ++t) {
+    for (uint32_t value = 0; value < param.distinct + 3; ++value) {  // the last are in no row
+      const uint32_t fingerprint = Spread(value, param);
+      const absl::Span<const LocalRow> bucket = tables.Bucket(t, fingerprint);
+      EXPECT_EQ(std::vector<LocalRow>(bucket.begin(), bucket.end()),
+                reference::RowsSharingABucket(all, t, fingerprint));
+    }
+  }
+}
+
+class HashTablesTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
+  const Case& param = GetParam();
+  HashTables tables;
+  tables.Reset(param.tables, param.bits, param.rows);
+  RowFingerprints all = RandomFingerprints(param, 3);
+  for (int64_t r = 0; r < param.rows; ++r) tables.SetFingerprints(r, all[r].data());
+  tables.Sort(Parallelism{1});
+  ExpectBuckets(tables, all, param);
+
+  const RowFingerprints changed = RandomFingerprints(param, 4);
+  for (int64_t r = 0; r < param.rows; r += 3) {
+    all[r] = changed[r];
+    tables.SetFingerprints(r, all[r].data());
+  }
+  tables.Sort(Parallelism{3});
+  ExpectBuckets(tables, all, param);
+}
+
+TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
+  const Case& param = GetParam();
+  HashTables tables;
+  tables.Reset(param.tables, param.bits, param.rows);
+  const int64_t per_row = param.bits > 16 ? 8 : 6;
+  EXPECT_GE(tables.memory_bytes(), param.rows * param.tables * per_row);
+  EXPECT_LE(tables.memory_bytes(),
+            param.tables * (param.rows * (per_row + 16) + (int64_t{1} << 8) * 4 + 64));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, HashTablesTest,
+                         ::testing::Values(Case{0, 3, 8, 4}, Case{1, 1, 1, 2}, Case{500, 5, 4, 16},
+                                           Case{500, 3, 16, 60}, Case{500, 3, 17, 60},
+                                           Case{300, 2, 24, 200}, Case{1000, 2, 9, 1}));
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,180 @@
+#include "core/model/model_spec_json.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/reference/model_samples.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kSmall[] = R"({
+  "name": "small",
+  "tables": [
+    {"name": "in", "role": "embedding", "dim": 8, "bias_row": true},
+    {"name": "out", "role": "head", "dim": 8, "head": {"max_active": 10, "hash": {"family": "dwta"}}}
+  ]
+})";
+
+// Everything differs from its default.
+ModelSpec UnusualSpec() {
+  ModelSpec spec;
+  spec.name = "unusual-1";
+  spec.seed = 0xfedcba9876543210ULL;
+  TableSpec input;
+  input.name = "in";
+  input.rows = 1234567;
+  input.dim = 17;
+  input.bias_row = true;
+  input.num_slots = 99;
+  input.init = {InitKind::kUniform, 0.1};
+  input.optimizer = {OptimizerKind::kRowWiseAdagrad,        1.0 / 3.0, 0.8, 0.99, 1e-7, 0.01,
+                     {ScheduleKind::kCosine, 10, 20, 0.125}};
+  TableSpec dense = input;
+  dense.name = "mid";
+  dense.role = TableRole::kDense;
+  dense.rows = 33;
+  dense.bias_row = false;
+  dense.init.kind = InitKind::kZero;
+  dense.optimizer.kind = OptimizerKind::kSgd;
+  dense.optimizer.schedule.kind = ScheduleKind::kLinear;
+  TableSpec head = dense;
+  head.name = "out";
+  head.role = TableRole::kHead;
+  head.dim = 33;
+  head.optimizer.kind = OptimizerKind::kAdagrad;
+  head.head.loss = HeadLoss::kSigmoid;
+  head.head.max_active = 11;
+  head.head.tail_rows = 12;
+  head.head.recall_samples = 13;
+  head.head.recall_every_steps = 14;
+  head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, false, false, 0.7, 42};
+  spec.tables = {input, dense, head};
+  spec.activations = ActivationType::kBf16;
+  spec.magnitude_bound = 123.456;
+  spec.training = {InputTransform::kTfIdf, 0.1, 0.2, 3, 4, 5, 6, 0.3, 7, 8};
+  return spec;
+}
+
+TEST(ModelSpecJsonTest, MissingFieldsTakeTheirDefaults) {
+  const auto spec = ModelSpecFromJson(kSmall, "small.json");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ModelSpec expected;
+  expected.name = "small";
+  expected.tables.resize(2);
+  expected.tables[0].name = "in";
+  expected.tables[0].dim = 8;
+  expected.tables[0].bias_row = true;
+  expected.tables[1].name = "out";
+  expected.tables[1].role = TableRole::kHead;
+  expected.tables[1].dim = 8;
+  expected.tables[1].head.max_active = 10;
+  expected.tables[1].head.hash.family = HashFamilyKind::kDwta;
+  EXPECT_EQ(*spec, expected);
+}
+
+TEST(ModelSpecJsonTest, RoundTripIsExact) {
+  for (const ModelSpec& spec :
+       {UnusualSpec(), *ModelSpecFromJson(kSmall, "x"), reference::MakeSpec({})}) {
+    ASSERT_TRUE(spec.Validate(false).ok()) << spec.Validate(false);
+    const std::string text = ModelSpecToJson(spec);
+    const auto back = ModelSpecFromJson(text, "round-trip");
+    ASSERT_TRUE(back.ok()) << back.status() << "\n" << text;
+    EXPECT_EQ(*back, spec) << text;
+    EXPECT_EQ(ModelSpecToJson(*back), text);
+  }
+}
+
+TEST(ModelSpecJsonTest, WritesEveryFieldOfAHead) {
+  const std::string text = ModelSpecToJson(UnusualSpec());
+  for (const char* field :
+       {"seed", "bias_row", "num_slots", "scale", "final_fraction", "weight_decay", "tail_rows",
+        "bucket_read_cap", "norm_quantile", "recall_every_steps", "magnitude_bound",
+        "patience_epochs", "hidden_dropout"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\"") + field + "\": "));
+  }
+  EXPECT_THAT(text, HasSubstr("\n  \"name\": \"unusual-1\"")) << "two spaces";
+}
+
+// Replaces the first `from` in kSmall; returns the error.
+std::string ErrorAfter(const std::string& from, const std::string& to) {
+  std::string text = kSmall;
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  const auto spec = ModelSpecFromJson(text, "small.json");
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  EXPECT_THAT(std::string(spec.status().message()), testing::StartsWith("small.json: "));
+  return std::string(spec.status().message());
+}
+
+TEST(ModelSpecJsonTest, ErrorsNameThePathAndTheRemedy) {
+  const std::vector<std::pair<std::pair<std::string, std::string>, std::string>> cases = {
+      {{"\"max_active\"", "\"max_activ\""},
+       "tables[1].head.max_activ: unknown field; did you mean \"max_active\"?"},
+      {{"\"max_active\"", "\"zebra\""},
+       "tables[1].head.zebra: unknown field; known fields: hash, loss"},
+      {{"\"name\": \"small\"", "\"nam\": \"small\""}, "nam: unknown field; did you mean \"name\"?"},
+      {{"\"max_active\": 10", "\"max_active\": \"10\""},
+       "tables[1].head.max_active: expected an integer of 64 bits, found \"10\""},
+      {{"\"max_active\": 10", "\"max_active\": 10.5"}, "found 10.5"},
+      {{"\"max_active\": 10", "\"max_active\": 99999999999999999999"}, "found 1e+20"},
+      {{"\"max_active\": 10", "\"max_active\": 18446744073709551615"},
+       "found 18446744073709551615"},
+      {{"\"max_active\": 10", "\"max_active\": -1"},
+       "tables[1].head.max_active is -1, must be in [0, 2147483648]"},
+      {{"\"small\"", "7"}, "name: expected a string, found 7"},
+      {{"true", "1"}, "tables[0].bias_row: expected true or false, found 1"},
+      {{"\"dwta\"", "\"minhash\""},
+       "tables[1].head.hash.family: expected one of \"simhash\", \"dwta\", found \"minhash\""},
+      {{"{\"family\": \"dwta\"}", "[]"}, "tables[1].head.hash: expected an object, found []"},
+      {{"{\"family\": \"dwta\"}", "{\"norm_quantile\": \"x\"}"},
+       "tables[1].head.hash.norm_quantile: expected a number, found \"x\""},
+      {{"{\"family\": \"dwta\"}", "{\"seed\": -1}"},
+       "tables[1].head.hash.seed: expected an integer in [0, 18446744073709551615], found -1"},
+      {{"\"bias_row\": true", "\"head\": {}"},
+       "tables[0].head: only a table of the role \"head\" has this field"},
+      {{"\"role\": \"embedding\"", "\"role\": \"dense\""},
+       "tables[0].bias_row: only a table of the role \"embedding\" has this field"},
+      {{"\"name\": \"small\",", "\"name\": \"small\", \"name\": \"other\","},
+       "the field \"name\" is twice in one object"},
+      {{"\"small\",", "\"small\" \"tables\""}, "line 2, column"},
+      {{"\"tables\": [", "\"tables\": 3, \"seed\": ["},
+       "seed: expected an integer in [0, 18446744073709551615], found [{"},
+      {{"{\"name\": \"in\"", "3, {\"name\": \"in\""}, "tables[0]: expected an object, found 3"},
+  };
+  for (const auto& [change, message] : cases) {
+    EXPECT_THAT(ErrorAfter(change.first, change.second), HasSubstr(message)) << change.second;
+  }
+}
+
+TEST(ModelSpecJsonTest, RefusesWhatIsNoObject) {
+  for (const char* text : {"", "[]", "3", "{", "null", "\"x\"", "{\"a\":1}}", "\xff\xfe"}) {
+    EXPECT_EQ(ModelSpecFromJson(text, "f").status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+}
+
+TEST(ModelSpecJsonTest, ShippedSpecsAreGood) {
+  int64_t specs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DSLIDE_MODELS_DIR)) {
+    if (entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const auto spec = ModelSpecFromJson(text, entry.path().filename().string());
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    ++specs;
+  }
+  EXPECT_GE(specs, 6);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,167 @@
+#include "core/wire/array_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/base/reason.h"
+#include "core/wire/reason_words.h"
+
+namespace dslide::wire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Bytes(std::initializer_list<int> values) {
+  std::string bytes;
+  for (const int value : values) bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+template <typename T>
+std::string ReasonIn(const absl::StatusOr<T>& result) {
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+  return ReasonOf(result.status());
+}
+
+TEST(ArrayCodecTest, NumbersAreLittleEndianOnTheWire) {
+  std::string bytes;
+  EncodeU32s({0x01020304u, 5u}, &bytes);
+  EXPECT_EQ(bytes, Bytes({4, 3, 2, 1, 5, 0, 0, 0}));
+  EncodeFloats({1.0f}, &bytes);
+  EXPECT_EQ(bytes, Bytes({0, 0, 0x80, 0x3f}));
+  EncodeRowIds({RowId(258)}, &bytes);
+  EXPECT_EQ(bytes, Bytes({2, 1, 0, 0}));
+}
+
+TEST(ArrayCodecTest, DecodingInvertsEncoding) {
+  std::string bytes;
+  EncodeU32s({7, 0, 0xffffffffu}, &bytes);
+  EXPECT_THAT(*DecodeU32s("x", bytes, Count::AtMost(3)), ElementsAre(7, 0, 0xffffffffu));
+  EncodeFloats({-0.0f, 1e-42f, 1e30f}, &bytes);
+  const auto floats = DecodeFloats("x", bytes, Count::Exactly(3), Floats::kBounded);
+  EXPECT_THAT(*floats, ElementsAre(-0.0f, 1e-42f, 1e30f));
+  EXPECT_TRUE(std::signbit((*floats)[0]));
+  EncodeRowIds({RowId(3), RowId(1)}, &bytes);
+  EXPECT_THAT(*DecodeRowIds("x", bytes, Count::AtMost(9)), ElementsAre(RowId(3), RowId(1)));
+  EXPECT_TRUE(DecodeU32s("x", "", Count::AtMost(3))->empty());
+}
+
+TEST(ArrayCodecTest, CountsThatDoNotFitAreRefusedWithTheirNumbers) {
+  const auto odd = DecodeU32s("label_ids", "12345", Count::AtMost(9));
+  EXPECT_EQ(ReasonIn(odd), reason::kBadSize);
+  EXPECT_THAT(std::string(odd.status().message()), HasSubstr("label_ids has 5 bytes"));
+  EXPECT_EQ(ReasonIn(DecodeU32s("x", "12345678", Count::Exactly(3))), reason::kBadSize);
+  EXPECT_EQ(ReasonIn(DecodeU32s("x", "12345678", Count::AtMost(1))), reason::kOverLimit);
+  EXPECT_EQ(ReasonIn(DecodeFloats("x", "1234", Count::Exactly(0), Floats::kAny)), reason::kBadSize);
+}
+
+TEST(ArrayCodecTest, NumbersThatAreNoneAreRefusedWithTheirPosition) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity(), 3e38f, -2e30f}) {
+    std::string bytes;
+    EncodeFloats({0.0f, bad}, &bytes);
+    const auto refused = DecodeFloats("values", bytes, Count::Exactly(2), Floats::kBounded);
+    EXPECT_EQ(ReasonIn(refused), reason::kNotFinite) << bad;
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("at position 1"));
+    EXPECT_TRUE(DecodeFloats("values", bytes, Count::Exactly(2), Floats::kAny).ok());
+  }
+}
+
+TEST(ArrayCodecTest, RowIdsBeyondAnyTableAreRefused) {
+  std::string bytes;
+  EncodeU32s({0x7fffffffu}, &bytes);
+  EXPECT_TRUE(DecodeRowIds("x", bytes, Count::AtMost(1)).ok());
+  EncodeU32s({0x80000000u}, &bytes);
+  EXPECT_EQ(ReasonIn(DecodeRowIds("x", bytes, Count::AtMost(1))), reason::kBadRowId);
+}
+
+TEST(ArrayCodecTest, AscendingMeansStrictly) {
+  std::string bytes;
+  for (const auto& bad : {std::vector<uint32_t>{2, 1}, {1, 1}, {0, 5, 5, 6}}) {
+    EncodeU32s(bad, &bytes);
+    EXPECT_EQ(ReasonIn(DecodeAscendingRowIds("x", bytes, Count::AtMost(9))), reason::kNotAscending);
+  }
+  EncodeU32s({1, 2, 9}, &bytes);
+  EXPECT_TRUE(DecodeAscendingRowIds("x", bytes, Count::AtMost(9)).ok());
+}
+
+TEST(ArrayCodecTest, OffsetsAscendFromZero) {
+  std::string bytes;
+  EncodeU32s({0, 2, 2, 5}, &bytes);
+  EXPECT_THAT(*DecodeOffsets("x", bytes, Count::Exactly(3)), ElementsAre(0, 2, 2, 5));
+  EXPECT_EQ(ReasonIn(DecodeOffsets("x", bytes, Count::Exactly(4))), reason::kBadSize);
+  EncodeU32s({1, 2}, &bytes);
+  EXPECT_EQ(ReasonIn(DecodeOffsets("x", bytes, Count::Exactly(1))), reason::kBadOffsets);
+  EncodeU32s({0, 2, 1}, &bytes);
+  EXPECT_EQ(ReasonIn(DecodeOffsets("x", bytes, Count::Exactly(2))), reason::kBadOffsets);
+  EXPECT_EQ(ReasonIn(DecodeOffsets("x", "", Count::Exactly(0))), reason::kBadSize);
+}
+
+TEST(ArrayCodecTest, IdsOfDifferentSamplesNeedNotAscend) {
+  const std::vector<uint32_t> offsets = {0, 2, 2, 4};
+  const std::vector<RowId> rows = {RowId(5), RowId(9), RowId(1), RowId(2)};
+  EXPECT_TRUE(CheckAscendingInSamples("x", offsets, rows).ok());
+  const std::vector<RowId> bad = {RowId(5), RowId(9), RowId(2), RowId(2)};
+  EXPECT_EQ(ReasonOf(CheckAscendingInSamples("x", offsets, bad)), reason::kNotAscending);
+}
+
+TEST(MatrixCodecTest, BothElementTypesComeBack) {
+  const std::vector<float> data = {1.0f, -2.5f, 0.0f, 3.14159f, 1e-3f, -7.0f};
+  v1::Matrix matrix;
+  EncodeMatrix(2, 3, data, ActivationType::kF32, &matrix);
+  EXPECT_EQ(matrix.data().size(), 24u);
+  const auto exact =
+      DecodeMatrix("x", matrix, Count::Exactly(2), Count::Exactly(3), Floats::kBounded);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_EQ(exact->data, data);
+  EXPECT_EQ(exact->rows, 2);
+  EXPECT_EQ(exact->cols, 3);
+
+  EncodeMatrix(2, 3, data, ActivationType::kBf16, &matrix);
+  EXPECT_EQ(matrix.data().size(), 12u);
+  const auto rounded =
+      DecodeMatrix("x", matrix, Count::AtMost(2), Count::AtMost(3), Floats::kBounded);
+  ASSERT_TRUE(rounded.ok()) << rounded.status();
+  for (size_t i = 0; i < data.size(); ++i) {
+    // 8 bits of mantissa, rounded to nearest.
+    EXPECT_LE(std::abs(rounded->data[i] - data[i]), std::abs(data[i]) / 256) << i;
+  }
+}
+
+TEST(MatrixCodecTest, WhatDoesNotFitTogetherIsRefused) {
+  v1::Matrix good;
+  EncodeMatrix(2, 3, std::vector<float>(6), ActivationType::kF32, &good);
+  const auto decode = [](const v1::Matrix& matrix) {
+    return DecodeMatrix("hidden", matrix, {1, kMaxBatch}, {1, kMaxMatrixSide}, Floats::kBounded);
+  };
+  ASSERT_TRUE(decode(good).ok());
+  v1::Matrix bad = good;
+  bad.set_element_type(v1::ELEMENT_TYPE_UNSPECIFIED);
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadEnum);
+  bad = good;
+  bad.set_rows(3);
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
+  bad = good;
+  bad.set_rows(0);
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
+  bad = good;
+  bad.set_cols(65537);
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kOverLimit);
+  bad = good;
+  // The product would wrap around in 32 bits.
+  bad.set_rows(65536);
+  bad.set_cols(65536);
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
+  bad = good;
+  bad.set_element_type(v1::ELEMENT_TYPE_BF16);
+  bad.set_data(Bytes({0x80, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));  // infinity
+  EXPECT_EQ(ReasonIn(decode(bad)), reason::kNotFinite);
+}
+
+}  // namespace
+}  // namespace dslide::wire

@@ -1,0 +1,358 @@
+#include "core/wire/step_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "tests/unit/core/wire/wire_samples.h"
+
+namespace dslide::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The bytes of a request, as a peer would send them.
+v1::StepRequest OverTheWire(const StepCommand& command,
+                            ActivationType type = ActivationType::kF32) {
+  v1::StepRequest request;
+  EncodeStepRequest(command, type, &request);
+  v1::StepRequest parsed;
+  EXPECT_TRUE(parsed.ParseFromString(request.SerializeAsString()));
+  return parsed;
+}
+
+StepCommand RoundTrip(const StepCommand& command) {
+  const auto decoded = DecodeStepRequest(OverTheWire(command));
+  EXPECT_TRUE(decoded.ok()) << decoded.status();
+  return decoded.ok() ? *decoded : StepCommand();
+}
+
+std::vector<StepOp> AllOps() {
+  return {SampleEmbedForward(),
+          SampleHeadForward(),
+          HeadBackwardOp{.table = "head", .log_partitions = {1.0f, -3.0f}, .scale = 0.5f},
+          EmbedBackwardOp{.table = "input", .dim = 2, .gradient = {1, 2, 3, 4}},
+          DenseGatherOp{.table = "hidden"},
+          DenseScatterOp{.table = "hidden", .gradients = SampleBlock(3, 2, true)}};
+}
+
+TEST(StepCodecTest, EveryOperationComesBackWithItsEnvelope) {
+  for (const StepOp& op : AllOps()) {
+    const StepCommand sent = SampleStep(op);
+    const StepCommand got = RoundTrip(sent);
+    EXPECT_EQ(got.op.index(), op.index());
+    EXPECT_EQ(got.step, 31);
+    EXPECT_EQ(got.first_open_step, 30);
+    EXPECT_EQ(got.envelope.job, "job-1");
+    EXPECT_EQ(got.envelope.client, sent.envelope.client);
+    EXPECT_EQ(got.envelope.sequence, 12u);
+    EXPECT_EQ(got.envelope.first_incomplete, 9u);
+    EXPECT_EQ(got.envelope.generation, 4u);
+    EXPECT_EQ(got.envelope.topology_version, 2u);
+    EXPECT_EQ(got.envelope.model, "m");
+    // Encoding again gives the same bytes: nothing was lost.
+    EXPECT_EQ(OverTheWire(got).SerializeAsString(), OverTheWire(sent).SerializeAsString());
+  }
+}
+
+TEST(StepCodecTest, ArraysComeBackElementByElement) {
+  const StepCommand embed_command = RoundTrip(SampleStep(SampleEmbedForward()));
+  const auto& embed = std::get<EmbedForwardOp>(embed_command.op);
+  EXPECT_EQ(embed.offsets, SampleEmbedForward().offsets);
+  EXPECT_EQ(embed.rows, SampleEmbedForward().rows);
+  EXPECT_EQ(embed.values, SampleEmbedForward().values);
+  const StepCommand head_command = RoundTrip(SampleStep(SampleHeadForward()));
+  const auto& head = std::get<HeadForwardOp>(head_command.op);
+  EXPECT_EQ(head.hidden, SampleHeadForward().hidden);
+  EXPECT_EQ(head.dim, 2);
+  EXPECT_EQ(head.fingerprints, SampleHeadForward().fingerprints);
+  EXPECT_EQ(head.labels, SampleHeadForward().labels);
+  EXPECT_EQ(head.label_offsets, SampleHeadForward().label_offsets);
+  EXPECT_EQ(head.label_targets, SampleHeadForward().label_targets);
+  EXPECT_EQ(head.recall_samples, SampleHeadForward().recall_samples);
+}
+
+TEST(StepCodecTest, ValuesThatAreAllOneDoNotTravel) {
+  EmbedForwardOp op = SampleEmbedForward();
+  op.values = {1.0f, 1.0f, 1.0f};
+  EXPECT_TRUE(OverTheWire(SampleStep(op)).embed_forward().values().empty());
+  const StepCommand got = RoundTrip(SampleStep(op));
+  EXPECT_EQ(std::get<EmbedForwardOp>(got.op).values, op.values);
+}
+
+TEST(StepCodecTest, ActivationsMayTravelInSixteenBits) {
+  const v1::StepRequest request =
+      OverTheWire(SampleStep(SampleHeadForward()), ActivationType::kBf16);
+  EXPECT_EQ(request.head_forward().hidden().data().size(), 8u);
+  const auto decoded = DecodeStepRequest(request);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  // Small integers are exact in bfloat16.
+  EXPECT_EQ(std::get<HeadForwardOp>(decoded->op).hidden, SampleHeadForward().hidden);
+}
+
+struct Refused {
+  const char* reason;
+  const char* text;  // in the message
+  StepOp base;
+  std::function<void(v1::StepRequest&)> spoil;
+};
+
+std::string Floats32(std::initializer_list<float> values) {
+  std::string bytes;
+  EncodeFloats(std::vector<float>(values), &bytes);
+  return bytes;
+}
+
+std::string U32(std::initializer_list<uint32_t> values) {
+  std::string bytes;
+  EncodeU32s(std::vector<uint32_t>(values), &bytes);
+  return bytes;
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<Refused> EnvelopeRefusals() {
+  const StepOp op = DenseGatherOp{.table = "hidden"};
+  return {
+      {reason::kBadName, "envelope.job", op, [](auto& r) { r.mutable_envelope()->set_job(""); }},
+      {reason::kBadName, "envelope.job", op,
+       [](auto& r) { r.mutable_envelope()->set_job(std::string(65, 'a')); }},
+      {reason::kBadName, "envelope.model", op,
+       [](auto& r) { r.mutable_envelope()->set_model("../etc"); }},
+      {reason::kBadClientId, "16", op,
+       [](auto& r) { r.mutable_envelope()->set_client_id("short"); }},
+      {reason::kBadSequence, "first_incomplete", op,
+       [](auto& r) { r.mutable_envelope()->set_sequence(0); }},
+      {reason::kBadSequence, "first_incomplete", op,
+       [](auto& r) { r.mutable_envelope()->set_first_incomplete(13); }},
+      {reason::kBadSequence, "first_incomplete", op,
+       [](auto& r) { r.mutable_envelope()->set_first_incomplete(0); }},
+      {reason::kBadSequence, "envelope.sequence", op,
+       [](auto& r) { r.mutable_envelope()->set_sequence(UINT64_MAX); }},
+      {reason::kBadStep, "step is 0", op, [](auto& r) { r.set_step(0); }},
+      {reason::kBadStep, "first_open_step 32", op, [](auto& r) { r.set_first_open_step(32); }},
+      {reason::kBadStep, "first_open_step -1", op, [](auto& r) { r.set_first_open_step(-1); }},
+      {reason::kMissingField, "operation", op, [](auto& r) { r.clear_operation(); }},
+      {reason::kBadName, "table", op, [](auto& r) { r.mutable_dense_gather()->set_table("A"); }},
+  };
+}
+
+std::vector<Refused> EmbedRefusals() {
+  const StepOp op = SampleEmbedForward();
+  const StepOp back = AllOps()[3];
+  return {
+      {reason::kOutOfRange, "batch", op, [](auto& r) { r.mutable_embed_forward()->set_batch(0); }},
+      {reason::kOutOfRange, "65536", op,
+       [](auto& r) { r.mutable_embed_forward()->set_batch(65537); }},
+      {reason::kBadSize, "sample_offsets", op,
+       [](auto& r) { r.mutable_embed_forward()->set_batch(4); }},
+      {reason::kBadOffsets, "sample_offsets", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_sample_offsets(U32({0, 3, 2, 3}));
+       }},
+      {reason::kBadSize, "row_ids", op,
+       [](auto& r) { r.mutable_embed_forward()->set_row_ids(U32({1})); }},
+      // Offsets that promise 4 billion ids allocate nothing.
+      {reason::kBadSize, "row_ids", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_sample_offsets(U32({0, 1, 2, 0xffffffffu}));
+       }},
+      {reason::kNotAscending, "row_ids", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_row_ids(U32({8, 4, 1}));
+       }},
+      {reason::kBadRowId, "row_ids", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_row_ids(U32({4, 0x80000000u, 1}));
+       }},
+      {reason::kNotFinite, "values", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_values(Floats32({1, kNan, 1}));
+       }},
+      {reason::kBadSize, "values", op,
+       [](auto& r) {
+         r.mutable_embed_forward()->set_values(Floats32({1, 1}));
+       }},
+      {reason::kBadEnum, "gradient", back,
+       [](auto& r) {
+         r.mutable_embed_backward()->mutable_gradient()->set_element_type(
+             v1::ELEMENT_TYPE_UNSPECIFIED);
+       }},
+      {reason::kNotFinite, "gradient", back,
+       [](auto& r) {
+         r.mutable_embed_backward()->mutable_gradient()->set_data(Floats32({1, 2, kNan, 4}));
+       }},
+  };
+}
+
+std::vector<Refused> HeadRefusals() {
+  const StepOp op = SampleHeadForward();
+  const StepOp back = AllOps()[2];
+  return {
+      {reason::kNotFinite, "hidden", op,
+       [](auto& r) {
+         r.mutable_head_forward()->mutable_hidden()->set_data(Floats32({1, 2, -INFINITY, 4}));
+       }},
+      {reason::kBadSize, "fingerprints", op,
+       [](auto& r) {
+         r.mutable_head_forward()->set_fingerprints(U32({1, 2, 3}));
+       }},
+      {reason::kOverLimit, "fingerprints", op,
+       [](auto& r) { r.mutable_head_forward()->set_fingerprints(std::string(2 * 257 * 4, '\0')); }},
+      {reason::kBadSize, "label_offsets", op,
+       [](auto& r) {
+         r.mutable_head_forward()->set_label_offsets(U32({0, 3}));
+       }},
+      {reason::kNotAscending, "label_ids", op,
+       [](auto& r) {
+         r.mutable_head_forward()->set_label_ids(U32({7, 9, 9}));
+       }},
+      {reason::kBadSize, "label_targets", op,
+       [](auto& r) { r.mutable_head_forward()->set_label_targets(Floats32({1})); }},
+      {reason::kOutOfRange, "label_targets", op,
+       [](auto& r) {
+         r.mutable_head_forward()->set_label_targets(Floats32({1, 1.5f}));
+       }},
+      {reason::kOutOfRange, "label_targets", op,
+       [](auto& r) {
+         r.mutable_head_forward()->set_label_targets(Floats32({1, -0.5f}));
+       }},
+      {reason::kOutOfRange, "recall_samples", op,
+       [](auto& r) { r.mutable_head_forward()->add_recall_samples(2); }},
+      {reason::kOverLimit, "recall_samples", op,
+       [](auto& r) {
+         for (int i = 0; i < 16; ++i) r.mutable_head_forward()->add_recall_samples(0);
+       }},
+      {reason::kOutOfRange, "scale", back,
+       [](auto& r) { r.mutable_head_backward()->set_scale(0); }},
+      {reason::kOutOfRange, "scale", back,
+       [](auto& r) { r.mutable_head_backward()->set_scale(kNan); }},
+      {reason::kNotFinite, "log_partitions", back,
+       [](auto& r) {
+         r.mutable_head_backward()->set_log_partitions(Floats32({kNan, 1}));
+       }},
+  };
+}
+
+void ExpectRefused(const std::vector<Refused>& cases) {
+  for (const Refused& refused : cases) {
+    v1::StepRequest request = OverTheWire(SampleStep(refused.base));
+    ASSERT_TRUE(DecodeStepRequest(request).ok());
+    refused.spoil(request);
+    const auto decoded = DecodeStepRequest(request);
+    ASSERT_FALSE(decoded.ok()) << refused.reason << " " << refused.text;
+    EXPECT_TRUE(absl::IsInvalidArgument(decoded.status()));
+    EXPECT_EQ(ReasonOf(decoded.status()), refused.reason) << decoded.status();
+    EXPECT_THAT(std::string(decoded.status().message()), HasSubstr(refused.text));
+  }
+}
+
+TEST(StepCodecTest, BadEnvelopesAndStepsAreRefusedByName) { ExpectRefused(EnvelopeRefusals()); }
+TEST(StepCodecTest, BadEmbedRequestsAreRefusedByName) { ExpectRefused(EmbedRefusals()); }
+TEST(StepCodecTest, BadHeadRequestsAreRefusedByName) { ExpectRefused(HeadRefusals()); }
+
+TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {
+  v1::StepRequest request = OverTheWire(SampleStep(DenseGatherOp{.table = "hidden"}));
+  request.mutable_dense_gather()->set_table("a\nb\x01");
+  const std::string message(DecodeStepRequest(request).status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  EXPECT_EQ(message.find('\x01'), std::string::npos);
+}
+
+// --- Answers
+
+Reply HeadReply() {
+  HeadForwardOutput output;
+  output.max_logits = {1.0f, -INFINITY};
+  output.exp_sums = {2.0f, 0.0f};
+  output.label_logits = {0.5f, 0.25f, -1.0f};
+  output.active_pairs = 77;
+  output.distinct_rows = 55;
+  output.recall = {{.sample = 1, .rows = {RowId(9), RowId(3)}, .logits = {2, 1}, .found = {1, 0}}};
+  return {.status = absl::OkStatus(), .body = HeadForwardReply{.output = output}};
+}
+
+std::vector<Reply> AllReplies() {
+  const MatrixReply matrix = {.rows = 2, .cols = 2, .data = {1, 2, 3, 4}};
+  return {{.status = {}, .body = EmbedForwardReply{.partial = matrix}},
+          HeadReply(),
+          {.status = {}, .body = HeadBackwardReply{.hidden_gradient = matrix}},
+          {.status = {}, .body = EmbedBackwardReply{.distinct_rows = 5}},
+          {.status = {}, .body = DenseGatherReply{.rows = SampleBlock(4, 3, true)}},
+          {.status = {}, .body = DenseScatterReply{}}};
+}
+
+v1::StepResponse Answered(const Reply& reply) {
+  v1::StepResponse response;
+  EncodeStepResponse(12, 4, reply, ActivationType::kF32, &response);
+  v1::StepResponse parsed;
+  EXPECT_TRUE(parsed.ParseFromString(response.SerializeAsString()));
+  return parsed;
+}
+
+TEST(StepCodecTest, EveryAnswerComesBack) {
+  for (const Reply& reply : AllReplies()) {
+    const auto answer = DecodeStepResponse(Answered(reply));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->sequence, 12u);
+    EXPECT_EQ(answer->generation, 4u);
+    EXPECT_EQ(answer->reply.body.index(), reply.body.index());
+    EXPECT_EQ(Answered(answer->reply).SerializeAsString(), Answered(reply).SerializeAsString());
+  }
+}
+
+TEST(StepCodecTest, ErrorsKeepCodeReasonAndPause) {
+  const Reply reply = {
+      .status = OverloadStatus(reason::kContextsFull, "too many", absl::Milliseconds(40)),
+      .body = {}};
+  const auto answer = DecodeStepResponse(Answered(reply));
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(answer->reply.status));
+  EXPECT_EQ(ReasonOf(answer->reply.status), reason::kContextsFull);
+  EXPECT_EQ(RetryAfterMs(answer->reply.status), 40);
+  EXPECT_EQ(answer->reply.status.message(), "too many");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(answer->reply.body));
+}
+
+TEST(StepCodecTest, LongMessagesAreCut) {
+  const Reply reply = {.status = absl::InternalError(std::string(5000, 'x')), .body = {}};
+  EXPECT_LE(Answered(reply).error().message().size(), 1024u);
+}
+
+TEST(StepCodecTest, AnErrorWithoutAKnownCodeIsUnknown) {
+  for (const int code : {0, -1, 17, 400}) {
+    v1::StepError error;
+    error.set_code(code);
+    EXPECT_TRUE(absl::IsUnknown(DecodeStepError(error))) << code;
+  }
+}
+
+TEST(StepCodecTest, AReplyOfAnotherCommandIsAnInternalError) {
+  const auto answer = DecodeStepResponse(Answered({.status = {}, .body = ByeReply{}}));
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(absl::IsInternal(answer->reply.status));
+}
+
+TEST(StepCodecTest, AnswersThatContradictThemselvesAreInternalErrors) {
+  v1::StepResponse response = Answered(HeadReply());
+  response.mutable_head_forward()->set_exp_sums("1234");
+  EXPECT_TRUE(absl::IsInternal(DecodeStepResponse(response).status()));
+  response = Answered(HeadReply());
+  response.mutable_head_forward()->mutable_recall_probes(0)->set_sample(2);
+  EXPECT_TRUE(absl::IsInternal(DecodeStepResponse(response).status()));
+  response = Answered(HeadReply());
+  response.mutable_head_forward()->mutable_recall_probes(0)->set_found("1");
+  EXPECT_TRUE(absl::IsInternal(DecodeStepResponse(response).status()));
+  response.clear_result();
+  EXPECT_TRUE(absl::IsInternal(DecodeStepResponse(response).status()));
+}
+
+}  // namespace
+}  // namespace dslide::wire
