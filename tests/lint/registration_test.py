@@ -46,7 +46,8 @@ def compiled(build_dir):
     result = {}
     for entry in json.loads((build_dir / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        match = re.search(r"CMakeFiles/([^/ ]+)\.dir/", entry["command"])
+        # The object's own path: a precompiled header, named earlier, belongs to another target.
+        match = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", entry["command"])
         if match and source.is_relative_to(tree.ROOT):
             result[source.relative_to(tree.ROOT).as_posix()] = match.group(1)
     return result
