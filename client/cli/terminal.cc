@@ -85,7 +85,7 @@ std::string WithThousands(int64_t number) {
   const bool negative = number < 0;
   std::string digits = absl::StrCat(negative ? -number : number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   }
   return negative ? absl::StrCat("-", digits) : digits;
 }

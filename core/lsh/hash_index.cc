@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/lsh/hash_tables.h"
 #include "core/lsh/row_center.h"
+#include "core/lsh/row_codes.h"
 #include "core/lsh/row_order.h"
 
 namespace dslide {
@@ -20,8 +21,6 @@ constexpr int64_t kMaxTables = 256;
 // Rows hashed in one go: a few groups of lanes, small enough for the L1 and L2 caches.
 constexpr int64_t kRowsPerChunk = 64;
 
-using Histogram = std::array<uint32_t, kMaxTables + 1>;
-
 // `rows` is sorted. A row beyond the index would be written outside of its arrays.
 void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t num_rows) {
   if (rows.empty() || rows.back().value() < num_rows) return;
@@ -30,42 +29,27 @@ void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t n
   std::abort();
 }
 
-// How far down the ranking a budget reaches: all rows with more than `agreements`, and the
-// `ties` smallest rows of those with exactly as many.
+// How far down the ranking a budget reaches: all rows with more than `agreements` equal codes, and
+// the `ties` smallest rows of those with exactly as many.
 struct Cutoff {
   int64_t agreements = 0;
   int64_t ties = 0;
 };
 
-// How many of `seen` have each number of agreements. Most have 1, so neighbours are counted in
-// different arrays: one array would make each increment wait for the one before it.
-Histogram CountByAgreements(absl::Span<const LocalRow> seen,
-                            const std::vector<uint16_t>& agreements) {
-  std::array<Histogram, 4> parts{};
-  size_t i = 0;
-  for (; i + 4 <= seen.size(); i += 4) {
-    for (size_t part = 0; part < 4; ++part) ++parts[part][agreements[seen[i + part].value()]];
-  }
-  for (; i < seen.size(); ++i) ++parts[0][agreements[seen[i].value()]];
-  for (int64_t a = 0; a <= kMaxTables; ++a) {
-    for (size_t part = 1; part < 4; ++part) parts[0][a] += parts[part][a];
-  }
-  return parts[0];
-}
-
 // `counts[a]` rows have `a` agreements; a = 0 is not counted.
-Cutoff FindCutoff(const Histogram& counts, int64_t budget) {
+Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   int64_t left = budget;
-  for (int64_t a = kMaxTables; a > 0; --a) {
+  for (int64_t a = static_cast<int64_t>(counts.size()) - 1; a > 0; --a) {
     if (counts[a] >= left) return {a, left};
     left -= counts[a];
   }
   return {};
 }
 
-// Rows with agreements, once each, in an order of no meaning. Returns how many.
-int64_t CountAgreements(const HashTables& tables, uint64_t start_key, int64_t read_cap,
-                        absl::Span<const uint32_t> fingerprints, SelectScratch& scratch) {
+// Rows that share a bucket with the query, once each, in an order of no meaning; their entries of
+// `agreements` become 1. Returns how many.
+int64_t CollectRows(const HashTables& tables, uint64_t start_key, int64_t read_cap,
+                    absl::Span<const uint32_t> fingerprints, SelectScratch& scratch) {
   const auto num_tables = static_cast<int64_t>(fingerprints.size());
   for (int64_t t = 0; t < num_tables; ++t) tables.PrefetchBucket(t, fingerprints[t]);
   std::array<absl::Span<const LocalRow>, kMaxTables> buckets;
@@ -81,26 +65,43 @@ int64_t CountAgreements(const HashTables& tables, uint64_t start_key, int64_t re
   }
   uint16_t* agreements = scratch.agreements.data();
   LocalRow* next = scratch.seen.data();
-  const auto count = [&](absl::Span<const LocalRow> ids) {
+  const auto collect = [&](absl::Span<const LocalRow> ids) {
     for (const LocalRow row : ids) {  // without branches: half of them would be mispredicted
       *next = row;
-      next += agreements[row.value()]++ == 0;
+      next += agreements[row.value()] == 0;
+      agreements[row.value()] = 1;
     }
   };
   for (int64_t t = 0; t < num_tables; ++t) {
     const absl::Span<const LocalRow> bucket = buckets[t];
     const auto size = static_cast<int64_t>(bucket.size());
     if (size <= read_cap) {
-      count(bucket);
+      collect(bucket);
       continue;
     }
     const auto start = static_cast<int64_t>(CounterBits(DeriveKey(start_key, t), fingerprints[t]) %
                                             static_cast<uint64_t>(size));
     const int64_t before_wrap = std::min(read_cap, size - start);
-    count(bucket.subspan(start, before_wrap));
-    count(bucket.subspan(0, read_cap - before_wrap));
+    collect(bucket.subspan(start, before_wrap));
+    collect(bucket.subspan(0, read_cap - before_wrap));
   }
   return next - scratch.seen.data();
+}
+
+// Writes how many codes each of `seen` shares with the query to `agreements`, and how many rows have
+// each number to `counts`. A row that shares a bucket shares that table's codes: never 0.
+void CountAgreements(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
+                     absl::Span<const LocalRow> seen, SelectScratch& scratch) {
+  constexpr size_t kAhead = 16;
+  scratch.query.resize(codes.words_per_row());
+  codes.Pack(fingerprints.data(), scratch.query.data());
+  scratch.counts.assign(codes.num_codes() + 1, 0);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (i + kAhead < seen.size()) codes.Prefetch(seen[i + kAhead].value());
+    const int64_t equal = codes.CountEqual(seen[i].value(), scratch.query.data());
+    scratch.agreements[seen[i].value()] = static_cast<uint16_t>(equal);
+    ++scratch.counts[equal];
+  }
 }
 
 // Whether `row` survives `cutoff` among `seen`.
@@ -161,6 +162,7 @@ struct HashIndex::State {
   bool built = false;
   RowCenter center;
   HashTables tables;
+  RowCodes codes;
 };
 
 template <typename RowAt>
@@ -189,7 +191,9 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
     family->HashRows(buffer.centered, buffer.extras, size, Parallelism{1},
                      absl::MakeSpan(buffer.fingerprints));
     for (int64_t i = 0; i < size; ++i) {
-      tables.SetFingerprints(row_at(first + i).value(), &buffer.fingerprints[i * num_tables]);
+      const int64_t row = row_at(first + i).value();
+      tables.SetFingerprints(row, &buffer.fingerprints[i * num_tables]);
+      codes.Set(row, &buffer.fingerprints[i * num_tables]);
     }
   });
 }
@@ -217,7 +221,10 @@ void HashIndex::Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, 
   const int64_t num_rows = rows.num_rows();
   const bool first = !state.built || num_rows != state.tables.num_rows();
   if (first) {
-    state.tables.Reset(state.family->num_tables(), state.family->fingerprint_bits(), num_rows);
+    const int64_t codes = state.spec.codes_per_table;
+    const int64_t bits = state.family->fingerprint_bits();
+    state.tables.Reset(state.family->num_tables(), bits, num_rows);
+    state.codes.Reset(state.family->num_tables(), codes, bits / codes, num_rows);
   }
   if (first || refresh_center) {
     state.center = RowCenter::Measure(rows, state.spec, parallelism);
@@ -246,25 +253,25 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   }
   const int64_t num_rows = state.tables.num_rows();
   DieUnlessBelow("label", labels, num_rows);
-  const int64_t num_seen = CountAgreements(state.tables, state.start_key,
-                                           state.spec.bucket_read_cap, fingerprints, scratch);
+  const int64_t num_seen = CollectRows(state.tables, state.start_key, state.spec.bucket_read_cap,
+                                       fingerprints, scratch);
   const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
-  Histogram counts = CountByAgreements(seen, scratch.agreements);
+  CountAgreements(state.codes, fingerprints, seen, scratch);
 
   // Labels are judged as if they had been mere candidates, then taken out of the ranking.
-  const Cutoff with_labels = FindCutoff(counts, std::max<int64_t>(budget, 0));
+  const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
   for (const LocalRow label : labels) {
     if (!Survives(label, with_labels, seen, scratch.agreements)) {
       selection.missed_labels.push_back(label);
     }
   }
   for (const LocalRow label : labels) {
-    --counts[scratch.agreements[label.value()]];
+    --scratch.counts[scratch.agreements[label.value()]];
     scratch.agreements[label.value()] = 0;
   }
-  counts[0] = 0;
+  scratch.counts[0] = 0;
   const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
-  TakeBest(FindCutoff(counts, left), seen, num_rows, scratch, selection.active);
+  TakeBest(FindCutoff(scratch.counts, left), seen, num_rows, scratch, selection.active);
   if (scratch.ties.size() < selection.active.size()) scratch.ties.resize(selection.active.size());
   SortRows(absl::MakeSpan(selection.active), num_rows, absl::MakeSpan(scratch.ties));
 }
@@ -274,6 +281,8 @@ absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint
   return state_->tables.Bucket(table, fingerprint);
 }
 
-int64_t HashIndex::memory_bytes() const { return state_->tables.memory_bytes(); }
+int64_t HashIndex::memory_bytes() const { 
+  return state_->tables.memory_bytes() + state_->codes.memory_bytes();
+}
 
 }  // namespace dslide

@@ -1,7 +1,8 @@
 // The hash tables of one shard's part of a head: built from its rows, asked for candidates.
 //
 // Layout per table: ids counting-sorted by fingerprint plus bucket offsets: 4 bytes a row and
-// table, and 2 or 4 more for the row's fingerprint, which lets a build hash changed rows only.
+// table, and 2 or 4 more for the row's fingerprint, which lets a build hash changed rows only. All
+// codes of a row once more, packed, to rank candidates by: about K L bits a row.
 
 #pragma once
 
@@ -46,6 +47,8 @@ struct Selection {
 class SelectScratch {
  public:
   std::vector<uint16_t> agreements;  // [>= num_rows], zero between calls
+  std::vector<uint32_t> counts;      // [codes + 1], rows by agreements
+  std::vector<uint64_t> query;       // the query's codes, packed
   std::vector<LocalRow> seen;        // room for the rows with agreements > 0
   std::vector<LocalRow> ties;        // room for the rows with just as many agreements as needed
 };
@@ -74,8 +77,10 @@ class HashIndex {
   // True once Build() has run; before that Select() returns the labels alone.
   bool built() const;
 
-  // Returns the rows one sample touches: its labels, then the candidates that most tables agree on
-  // (ties: the smaller row first) up to `budget` rows in all. Labels are never cut.
+  // Returns the rows one sample touches: its labels, then candidates up to `budget` rows in all.
+  // Labels are never cut. Candidates are the rows that share a bucket with the query in any table,
+  // ranked by how many of all K L codes are equal (ties: the smaller row first): their angle to the
+  // query, as finely as the codes know it.
   //   fingerprints : [num_tables] of the sample's query; one of too many bits finds nothing.
   //   labels       : sorted and unique, below num_rows once built.
   // Of a bucket with more than `bucket_read_cap` rows, that many are read, cyclically from a start

@@ -1,7 +1,6 @@
 #include "services/shard/shard_core.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -22,13 +21,6 @@ absl::Status Precondition(absl::string_view reason, absl::string_view message) {
 // Success, or wrong for ever: a repetition gets the same answer.
 bool UsesUpSequence(const absl::Status& status) {
   return status.ok() || status.code() == absl::StatusCode::kInvalidArgument;
-}
-
-// Random numbers of a client's step; equal when the command is replayed.
-uint64_t StepKey(const ClientId& client, int64_t step) {
-  uint64_t halves[2];
-  std::memcpy(halves, client.data(), sizeof(halves));
-  return DeriveKey(DeriveKey(halves[0], halves[1]), static_cast<uint64_t>(step));
 }
 
 absl::Status NoContext(const StepCommand& command, absl::string_view forward,
@@ -205,7 +197,7 @@ absl::StatusOr<ReplyBody> ShardCore::HeadForward(ShardModel& model, StepCommand&
   RETURN_IF_ERROR(MakeContextRoom(client, static_cast<int64_t>(4 * op.hidden.size())));
   HeadContext context = contexts_.TakeSpare();
   absl::StatusOr<HeadForwardReply> reply =
-      model.HeadForward(std::move(op), StepKey(client, command.step), context);
+      model.HeadForward(std::move(op), command.step, context);
   absl::Status status = reply.status();
   // Forward has changed no row, so it can still be refused.
   if (status.ok()) {

@@ -91,7 +91,8 @@ class ShardModel {
   absl::StatusOr<EmbedForwardReply> EmbedForward(EmbedForwardOp op, FeatureBatch& features);
   absl::StatusOr<EmbedBackwardReply> EmbedBackward(const EmbedBackwardOp& op,
                                                    const FeatureBatch& features);
-  absl::StatusOr<HeadForwardReply> HeadForward(HeadForwardOp op, uint64_t client_key,
+  // The rows that the batch shares are a function of the model's seed and `step`.
+  absl::StatusOr<HeadForwardReply> HeadForward(HeadForwardOp op, int64_t step,
                                                HeadContext& context);
   absl::StatusOr<HeadBackwardReply> HeadBackward(const HeadBackwardOp& op,
                                                  const HeadContext& context);

@@ -112,7 +112,7 @@ absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackward
   return reply;
 }
 
-absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, uint64_t client_key,
+absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64_t step,
                                                          HeadContext& context) {
   ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kHead));
   RETURN_IF_ERROR(CheckDim(*table, op.dim));
@@ -144,7 +144,9 @@ absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, uint6
   head_batch.recall_samples = std::move(op.recall_samples);
 
   const uint64_t table_number = table - tables_.data();
-  const uint64_t tail_key = DeriveKey(DeriveKey(spec_.seed, client_key), table_number);
+  // Nothing of the client's: its id is random, and equal seeds give equal bits.
+  const uint64_t tail_key =
+      DeriveKey(DeriveKey(spec_.seed, static_cast<uint64_t>(step)), table_number);
   HeadForwardReply reply;
   HeadForwardOutput& output = reply.output;
   table->head->Forward(std::move(head_batch), tail_key, parallelism_, context, output);

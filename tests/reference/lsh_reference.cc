@@ -130,6 +130,23 @@ std::vector<uint32_t> DwtaCodes(const HashSpec& spec, const HashVector& vector) 
   return codes;
 }
 
+int64_t EqualCodes(const HashSpec& spec, const std::vector<uint32_t>& row,
+                   absl::Span<const uint32_t> query) {
+  const uint32_t radix =
+      spec.family == HashFamilyKind::kDwta ? static_cast<uint32_t>(spec.bin_size) : 2;
+  int64_t equal = 0;
+  for (int64_t t = 0; t < spec.num_tables; ++t) {
+    uint32_t left = row[t];
+    uint32_t right = query[t];
+    for (int64_t k = 0; k < spec.codes_per_table; ++k) {
+      equal += left % radix == right % radix ? 1 : 0;
+      left /= radix;
+      right /= radix;
+    }
+  }
+  return equal;
+}
+
 }  // namespace
 
 std::vector<uint32_t> Fingerprints(const HashSpec& spec, const HashVector& vector) {
@@ -216,7 +233,7 @@ SelectedRows Select(const HashSpec& spec,
                     const std::vector<std::vector<uint32_t>>& row_fingerprints,
                     absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
                     int64_t budget) {
-  std::map<LocalRow, int64_t> agreements;
+  std::set<LocalRow> candidates;
   for (int64_t t = 0; t < spec.num_tables; ++t) {
     const std::vector<LocalRow> bucket = RowsSharingABucket(row_fingerprints, t, query[t]);
     if (bucket.empty()) continue;
@@ -227,13 +244,15 @@ SelectedRows Select(const HashSpec& spec,
     for (int64_t read = 0;
          read < std::min<int64_t>(spec.bucket_read_cap, static_cast<int64_t>(bucket.size()));
          ++read) {
-      ++agreements[bucket[place]];
+      candidates.insert(bucket[place]);
       place = (place + 1) % bucket.size();
     }
   }
   std::vector<std::pair<int64_t, LocalRow>> ranking;  // sorts the best first
-  ranking.reserve(agreements.size());
-  for (const auto& [row, count] : agreements) ranking.emplace_back(-count, row);
+  ranking.reserve(candidates.size());
+  for (const LocalRow row : candidates) {
+    ranking.emplace_back(-EqualCodes(spec, row_fingerprints[row.value()], query), row);
+  }
   std::sort(ranking.begin(), ranking.end());
 
   const auto take = [&](std::set<LocalRow> chosen) {

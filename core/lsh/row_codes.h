@@ -1,0 +1,66 @@
+// The codes of all rows of an index, packed for counting how many a row shares with a query.
+// Internal to core/lsh.
+
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace dslide {
+
+// A row's fingerprints side by side in 64-bit words, whole fingerprints to a word: a row is one
+// short run of memory, and comparing it with a query is an XOR and a population count per word.
+// Memory a row: 8 bytes for each 64 / fingerprint_bits tables, rounded up.
+//
+// Thread safety: const methods are concurrent; the caller excludes them during the others.
+class RowCodes {
+ public:
+  // Forgets everything and makes room for `num_rows` rows of `num_tables` fingerprints of
+  // `codes_per_table` codes, `bits_per_code` bits each.
+  void Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_per_code, int64_t num_rows);
+
+  // Stores the fingerprints ([num_tables]) of `row`. Concurrent calls for different rows are
+  // allowed.
+  void Set(int64_t row, const uint32_t* fingerprints) { Pack(fingerprints, &words_[row * stride_]); }
+
+  // Writes a query's fingerprints ([num_tables]) to `words` ([words_per_row]). Bits that no
+  // fingerprint of this index has are ignored.
+  void Pack(const uint32_t* fingerprints, uint64_t* words) const;
+
+  // How many of the num_codes() codes of `row` equal those of the packed query.
+  int64_t CountEqual(int64_t row, const uint64_t* query) const {
+    const uint64_t* words = &words_[row * stride_];
+    int64_t different = 0;
+    for (int64_t w = 0; w < stride_; ++w) {
+      const uint64_t bits = words[w] ^ query[w];
+      uint64_t any = bits;  // at a code's lowest bit: whether any of its bits differs
+      for (int64_t b = 1; b < bits_per_code_; ++b) any |= bits >> b;
+      different += std::popcount(any & lowest_bits_);
+    }
+    return num_codes_ - different;
+  }
+
+  // Asks the memory system for a row.
+  void Prefetch(int64_t row) const { __builtin_prefetch(&words_[row * stride_]); }
+
+  int64_t num_codes() const { return num_codes_; }
+  int64_t words_per_row() const { return stride_; }
+  int64_t memory_bytes() const {
+    return static_cast<int64_t>(words_.capacity() * sizeof(uint64_t));
+  }
+
+ private:
+  int64_t num_tables_ = 0;
+  int64_t num_codes_ = 0;  // of a row, over all tables
+  int64_t bits_per_code_ = 1;
+  int64_t fingerprint_bits_ = 0;
+  int64_t tables_per_word_ = 1;
+  int64_t stride_ = 0;         // words of a row
+  uint64_t lowest_bits_ = 0;   // of the codes in a word
+  std::vector<uint64_t> words_;  // [num_rows, stride]
+};
+
+}  // namespace dslide

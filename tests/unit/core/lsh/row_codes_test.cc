@@ -1,0 +1,95 @@
+// Counting equal codes in packed words, against counting them one by one.
+
+#include "core/lsh/row_codes.h"
+
+#include <vector>
+
+#include "core/base/counter_rng.h"
+#include "gtest/gtest.h"
+
+namespace dslide {
+namespace {
+
+struct Shape {
+  int64_t num_tables;
+  int64_t codes_per_table;
+  int64_t bits_per_code;
+};
+
+class RowCodesTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  // Codes are drawn from few values, so that equal ones are frequent.
+  std::vector<uint32_t> RandomFingerprints(CounterRng& rng) const {
+    const Shape& shape = GetParam();
+    std::vector<uint32_t> fingerprints(shape.num_tables, 0);
+    const uint64_t radix = uint64_t{1} << shape.bits_per_code;
+    for (uint32_t& fingerprint : fingerprints) {
+      for (int64_t k = 0; k < shape.codes_per_table; ++k) {
+        const uint64_t code = rng.NextBelow(2) == 0 ? radix - 1 : rng.NextBelow(radix);
+        fingerprint |= static_cast<uint32_t>(code << (k * shape.bits_per_code));
+      }
+    }
+    return fingerprints;
+  }
+
+  int64_t CountOneByOne(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) const {
+    const Shape& shape = GetParam();
+    const uint32_t mask = (uint32_t{1} << shape.bits_per_code) - 1;
+    int64_t equal = 0;
+    for (size_t t = 0; t < a.size(); ++t) {
+      for (int64_t k = 0; k < shape.codes_per_table; ++k) {
+        const int64_t shift = k * shape.bits_per_code;
+        equal += ((a[t] >> shift) & mask) == ((b[t] >> shift) & mask) ? 1 : 0;
+      }
+    }
+    return equal;
+  }
+};
+
+TEST_P(RowCodesTest, CountsWhatOneByOneCounts) {
+  constexpr int64_t kRows = 60;
+  const Shape& shape = GetParam();
+  RowCodes codes;
+  codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, kRows);
+  EXPECT_EQ(codes.num_codes(), shape.num_tables * shape.codes_per_table);
+  CounterRng rng(1);
+  std::vector<std::vector<uint32_t>> rows;
+  for (int64_t row = 0; row < kRows; ++row) {
+    rows.push_back(RandomFingerprints(rng));
+    codes.Set(row, rows.back().data());
+  }
+  std::vector<uint64_t> packed(codes.words_per_row());
+  for (int q = 0; q < 20; ++q) {
+    const std::vector<uint32_t> query = RandomFingerprints(rng);
+    codes.Pack(query.data(), packed.data());
+    for (int64_t row = 0; row < kRows; ++row) {
+      EXPECT_EQ(codes.CountEqual(row, packed.data()), CountOneByOne(rows[row], query));
+    }
+  }
+  for (int64_t row = 0; row < kRows; ++row) {
+    codes.Pack(rows[row].data(), packed.data());
+    EXPECT_EQ(codes.CountEqual(row, packed.data()), codes.num_codes());
+  }
+}
+
+TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
+  const Shape& shape = GetParam();
+  const int64_t bits = shape.codes_per_table * shape.bits_per_code;
+  RowCodes codes;
+  codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 1);
+  CounterRng rng(2);
+  std::vector<uint32_t> query = RandomFingerprints(rng);
+  codes.Set(0, query.data());
+  for (uint32_t& fingerprint : query) fingerprint |= uint32_t{1} << bits;
+  std::vector<uint64_t> packed(codes.words_per_row());
+  codes.Pack(query.data(), packed.data());
+  EXPECT_EQ(codes.CountEqual(0, packed.data()), codes.num_codes());
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, RowCodesTest,
+                         ::testing::Values(Shape{1, 1, 1}, Shape{24, 8, 1}, Shape{50, 9, 1},
+                                           Shape{7, 24, 1}, Shape{256, 4, 1}, Shape{9, 2, 2},
+                                           Shape{13, 5, 3}, Shape{5, 3, 8}));
+
+}  // namespace
+}  // namespace dslide
