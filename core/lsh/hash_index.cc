@@ -92,16 +92,11 @@ int64_t CollectRows(const HashTables& tables, uint64_t start_key, int64_t read_c
 // each number to `counts`. A row that shares a bucket shares that table's codes: never 0.
 void CountAgreements(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
                      absl::Span<const LocalRow> seen, SelectScratch& scratch) {
-  constexpr size_t kAhead = 16;
   scratch.query.resize(codes.words_per_row());
   codes.Pack(fingerprints.data(), scratch.query.data());
+  codes.CountEqual(seen, scratch.query.data(), scratch.agreements.data());
   scratch.counts.assign(codes.num_codes() + 1, 0);
-  for (size_t i = 0; i < seen.size(); ++i) {
-    if (i + kAhead < seen.size()) codes.Prefetch(seen[i + kAhead].value());
-    const int64_t equal = codes.CountEqual(seen[i].value(), scratch.query.data());
-    scratch.agreements[seen[i].value()] = static_cast<uint16_t>(equal);
-    ++scratch.counts[equal];
-  }
+  for (const LocalRow row : seen) ++scratch.counts[scratch.agreements[row.value()]];
 }
 
 // Whether `row` survives `cutoff` among `seen`.

@@ -1,8 +1,17 @@
 #include "core/lsh/row_codes.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
 
 namespace dslide {
+namespace {
+
+constexpr size_t kRowsAhead = 16;
+constexpr size_t kUnrolledWords = 16;
+
+}  // namespace
 
 void RowCodes::Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_per_code,
                      int64_t num_rows) {
@@ -29,6 +38,47 @@ void RowCodes::Pack(const uint32_t* fingerprints, uint64_t* words) const {
       word |= (fingerprints[t] & mask) << ((t - first) * fingerprint_bits_);
     }
     words[w] = word;
+  }
+}
+
+// Codes of one bit in rows of a few words, unrolled: most of the time of a selection is spent here.
+template <int64_t kWords>
+void RowCodes::CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* query,
+                              uint16_t* equal) const {
+  std::array<uint64_t, kWords> wanted;
+  std::copy_n(query, kWords, wanted.begin());
+  const uint64_t* const all = words_.data();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kRowsAhead < rows.size()) {
+      __builtin_prefetch(all + rows[i + kRowsAhead].value() * kWords);
+    }
+    const uint64_t* const words = all + rows[i].value() * kWords;
+    int64_t different = 0;
+    for (int64_t w = 0; w < kWords; ++w) different += std::popcount(words[w] ^ wanted[w]);
+    equal[rows[i].value()] = static_cast<uint16_t>(num_codes_ - different);
+  }
+}
+
+void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query,
+                          uint16_t* equal) const {
+  using Count = void (RowCodes::*)(absl::Span<const LocalRow>, const uint64_t*, uint16_t*) const;
+  static constexpr auto kUnrolled = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array<Count, kUnrolledWords>{&RowCodes::CountEqualBits<kIndex + 1>...};
+  }(std::make_index_sequence<kUnrolledWords>());
+  if (bits_per_code_ == 1 && stride_ <= static_cast<int64_t>(kUnrolledWords)) {
+    (this->*kUnrolled[stride_ - 1])(rows, query, equal);
+    return;
+  }
+  for (const LocalRow row : rows) {
+    const uint64_t* const words = &words_[row.value() * stride_];
+    int64_t different = 0;
+    for (int64_t w = 0; w < stride_; ++w) {
+      const uint64_t bits = words[w] ^ query[w];
+      uint64_t any = bits;  // at a code's lowest bit: whether any of its bits differs
+      for (int64_t b = 1; b < bits_per_code_; ++b) any |= bits >> b;
+      different += std::popcount(any & lowest_bits_);
+    }
+    equal[row.value()] = static_cast<uint16_t>(num_codes_ - different);
   }
 }
 

@@ -3,11 +3,11 @@
 
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/base/ids.h"
 
 namespace dslide {
 
@@ -30,21 +30,9 @@ class RowCodes {
   // fingerprint of this index has are ignored.
   void Pack(const uint32_t* fingerprints, uint64_t* words) const;
 
-  // How many of the num_codes() codes of `row` equal those of the packed query.
-  int64_t CountEqual(int64_t row, const uint64_t* query) const {
-    const uint64_t* words = &words_[row * stride_];
-    int64_t different = 0;
-    for (int64_t w = 0; w < stride_; ++w) {
-      const uint64_t bits = words[w] ^ query[w];
-      uint64_t any = bits;  // at a code's lowest bit: whether any of its bits differs
-      for (int64_t b = 1; b < bits_per_code_; ++b) any |= bits >> b;
-      different += std::popcount(any & lowest_bits_);
-    }
-    return num_codes_ - different;
-  }
-
-  // Asks the memory system for a row.
-  void Prefetch(int64_t row) const { __builtin_prefetch(&words_[row * stride_]); }
+  // Writes to equal[row] how many of the num_codes() codes of each of `rows` equal those of the
+  // packed query; other entries stay.
+  void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
 
   int64_t num_codes() const { return num_codes_; }
   int64_t words_per_row() const { return stride_; }
@@ -53,6 +41,10 @@ class RowCodes {
   }
 
  private:
+  template <int64_t kWords>
+  void CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* query,
+                      uint16_t* equal) const;
+
   int64_t num_tables_ = 0;
   int64_t num_codes_ = 0;  // of a row, over all tables
   int64_t bits_per_code_ = 1;
