@@ -1,0 +1,68 @@
+"""A cluster of processes learns what one process learns, and counts its bytes as the kernel does.
+
+usage: cluster_training_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import processes
+import training
+from network_namespace import NetworkNamespace
+
+
+class ClusterTrainingTest(processes.ProcessTest):
+    # A head that hashes, and held-out points that choose the epoch: as models are really trained.
+    # Many small steps: two trainers have twice as many under way, and what that costs at the
+    # beginning is made up for.
+    SETTINGS = ["--epochs", 5, "--learning-rate", 0.008, "--max-active", 300, "--dim", 64,
+                "--batch-size", 128]
+    SECONDS = 60
+
+    def test_two_trainers_on_four_shards_learn_what_one_process_learns(self):
+        data = training.generate(self)
+        embedded = training.train_embedded(self, data, self.SETTINGS, self.SECONDS)
+        cluster = self.start_cluster("--data-dir", self.directory / "rows",
+                                     shards=training.SHARDS)
+        results = training.train_on_cluster(self, cluster, data, self.SETTINGS, self.SECONDS)
+
+        tolerance = training.precision_tolerance(embedded["p_at_1"], data.test_points())
+        baseline = data.most_frequent_precision()
+        print(f"P@1: embedded {embedded['p_at_1']:.4f}, "
+              f"trainers {', '.join(format(result['p_at_1'], '.4f') for result in results)}, "
+              f"tolerance {tolerance:.4f}, most frequent label {baseline:.4f}; "
+              f"steps of the trainers: {[result['steps'] for result in results]}", flush=True)
+        for result in [embedded, *results]:
+            self.assertGreater(result["p_at_1"], 0.5)
+            self.assertAlmostEqual(result["p_at_1"], embedded["p_at_1"], delta=tolerance)
+        self.assertLess(baseline, 0.05)
+        # Neither trainer had the job to itself.
+        for result in results:
+            self.assertGreater(result["steps"], embedded["steps"] / 10)
+        self.assert_ended(cluster.process.stop(), 0)
+
+
+class TrafficTest(processes.ProcessTest):
+    # Wide and large batches: what counts is the payload, not headers and heartbeats.
+    SETTINGS = ["--epochs", 1, "--dim", 256, "--batch-size", 512, "--max-active", 0,
+                "--validation-fraction", 0]
+    SECONDS = 60
+    TOLERANCE = 0.05
+
+    def test_the_reported_bytes_are_those_of_the_network(self):
+        data = training.generate(self, test_points=1000)
+        try:
+            network = self.enterContext(NetworkNamespace())
+        except OSError as error:
+            self.skipTest(f"needs a network namespace of its own, so root: {error}")
+        cluster = self.start_cluster(shards=training.SHARDS)
+        before = network.loopback_bytes()
+        results = training.train_on_cluster(self, cluster, data, self.SETTINGS, self.SECONDS)
+        counted = network.loopback_bytes() - before
+        reported = training.bytes_moved(results)
+        print(f"bytes: reported by the trainers {reported:,}, counted by the kernel {counted:,} "
+              f"({reported / counted - 1:+.2%})", flush=True)
+        # Less would be no load worth the name.
+        self.assertGreater(reported, 50e6)
+        self.assertAlmostEqual(reported, counted, delta=self.TOLERANCE * counted)
+
+
+if __name__ == "__main__":
+    processes.main()
