@@ -104,7 +104,7 @@ absl::Status PredictStdin(const GlobalOptions& global, const PredictOptions& opt
   while (std::getline(std::cin, line)) {
     absl::StripAsciiWhitespace(&line);
     if (line.empty()) continue;
-    const absl::Status status = PredictText(global, options, session, line);
+    absl::Status status = PredictText(global, options, session, line);
     // A line that says nothing to the model is no reason to end.
     if (absl::IsInvalidArgument(status)) {
       PrintNote(status.message());

@@ -67,7 +67,7 @@ class LocalCluster {
   absl::Status PrepareDirectories();
   absl::Status CheckAddress();
   absl::Status Start(const std::string& name, const std::string& program,
-                     std::vector<std::string> args);
+                     const std::vector<std::string>& args);
   absl::Status StartCoordinator();
   absl::Status StartShards();
   absl::StatusOr<ClusterMap> WaitUntilReady();
@@ -117,7 +117,7 @@ absl::Status LocalCluster::CheckAddress() {
 }
 
 absl::Status LocalCluster::Start(const std::string& name, const std::string& program,
-                                 std::vector<std::string> args) {
+                                 const std::vector<std::string>& args) {
   std::string file = name;
   std::replace(file.begin(), file.end(), ' ', '-');
   ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child,

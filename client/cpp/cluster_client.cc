@@ -101,7 +101,7 @@ struct ClusterClient::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
-    const std::string& coordinator, ChannelFactory channels, ClientOptions options) {
+    const std::string& coordinator, const ChannelFactory& channels, ClientOptions options) {
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, channels(coordinator));
   impl->coordinator = std::make_unique<CoordinatorClient>(std::move(channel), coordinator, options,

@@ -49,7 +49,7 @@ class ClusterClient {
   // Errors: Unavailable when the coordinator does not answer or lacks shards, naming its address;
   // those of `channels`.
   static absl::StatusOr<std::unique_ptr<ClusterClient>> Connect(const std::string& coordinator,
-                                                                ChannelFactory channels,
+                                                                const ChannelFactory& channels,
                                                                 ClientOptions options);
   ~ClusterClient();
   ClusterClient(const ClusterClient&) = delete;

@@ -107,7 +107,7 @@ struct CoordinatorClient::Impl {
   }
 };
 
-CoordinatorClient::CoordinatorClient(std::shared_ptr<grpc::Channel> channel, std::string address,
+CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, std::string address,
                                      ClientOptions options, WireCounters* counters)
     : impl_(std::make_unique<Impl>()) {
   impl_->peer = absl::StrCat("coordinator at ", address);

@@ -33,7 +33,7 @@ struct CheckpointSize {
 class CoordinatorClient {
  public:
   // `counters` (may be null) must outlive the client. Does not connect yet.
-  CoordinatorClient(std::shared_ptr<grpc::Channel> channel, std::string address,
+  CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, std::string address,
                     ClientOptions options, WireCounters* counters);
   ~CoordinatorClient();
   CoordinatorClient(const CoordinatorClient&) = delete;
@@ -53,7 +53,7 @@ class CoordinatorClient {
   // True when the job is new.
   absl::StatusOr<bool> RegisterJob(const JobSettings& job, const ClientId& client);
   // One attempt: the caller (WorkFeed) decides what to do while the coordinator is away.
-  absl::StatusOr<Work> AcquireWork(const WorkRequest& request, const ClientId& client);
+  absl::StatusOr<Work> AcquireWork(const WorkRequest& work, const ClientId& client);
   absl::Status LeaveJob(const std::string& job, const ClientId& client);
 
   // These take as long as the disks do; their deadline is `timeout`, 10 minutes by default.

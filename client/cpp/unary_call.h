@@ -46,6 +46,9 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
     PrepareContext(context, deadline);
+    // The first attempt learns at once why nobody answers. A repetition waits for the connection:
+    // gRPC works on a broken one only during calls, and otherwise every five seconds.
+    context.set_wait_for_ready(attempt > 1);
     Response response;
     if (call.counters != nullptr) call.counters->AddSent(call.method, request.ByteSizeLong());
     const grpc::Status status = invoke(&context, &response);

@@ -29,7 +29,6 @@ std::vector<uint32_t> RecallSamples(uint64_t seed, int64_t step, int64_t count, 
 
 absl::Status InContext(const absl::Status& status, size_t shard, int64_t step,
                        const char* exchange) {
-  absl::Status result = status;
   const std::string message =
       absl::StrCat("shard ", shard, ", ", exchange, " of step ", step, ": ", status.message());
   const std::string reason = ReasonOf(status);

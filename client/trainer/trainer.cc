@@ -225,7 +225,7 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   parts_.progress.OnEvaluation(work.epoch, precision.at_1, best);
   if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(precision.at_1);
   if (best && can_checkpoint_) {
-    const absl::Status kept = parts_.cluster.coordinator()
+    absl::Status kept = parts_.cluster.coordinator()
                                   .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
                                   .status();
     if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {

@@ -88,8 +88,8 @@ int64_t CollectRows(const HashTables& tables, uint64_t start_key, int64_t read_c
   return next - scratch.seen.data();
 }
 
-// Writes how many codes each of `seen` shares with the query to `agreements`, and how many rows have
-// each number to `counts`. A row that shares a bucket shares that table's codes: never 0.
+// Writes how many codes each of `seen` shares with the query to `agreements`, and how many rows
+// have each number to `counts`. A row that shares a bucket shares that table's codes: never 0.
 void CountAgreements(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
                      absl::Span<const LocalRow> seen, SelectScratch& scratch) {
   scratch.query.resize(codes.words_per_row());
@@ -248,8 +248,8 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   }
   const int64_t num_rows = state.tables.num_rows();
   DieUnlessBelow("label", labels, num_rows);
-  const int64_t num_seen = CollectRows(state.tables, state.start_key, state.spec.bucket_read_cap,
-                                       fingerprints, scratch);
+  const int64_t num_seen =
+      CollectRows(state.tables, state.start_key, state.spec.bucket_read_cap, fingerprints, scratch);
   const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
   CountAgreements(state.codes, fingerprints, seen, scratch);
 
@@ -276,7 +276,7 @@ absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint
   return state_->tables.Bucket(table, fingerprint);
 }
 
-int64_t HashIndex::memory_bytes() const { 
+int64_t HashIndex::memory_bytes() const {
   return state_->tables.memory_bytes() + state_->codes.memory_bytes();
 }
 

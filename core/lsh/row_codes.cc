@@ -64,7 +64,8 @@ void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query
   using Count = void (RowCodes::*)(absl::Span<const LocalRow>, const uint64_t*, uint16_t*) const;
   static constexpr auto kUnrolled = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
     return std::array<Count, kUnrolledWords>{&RowCodes::CountEqualBits<kIndex + 1>...};
-  }(std::make_index_sequence<kUnrolledWords>());
+  }
+  (std::make_index_sequence<kUnrolledWords>());
   if (bits_per_code_ == 1 && stride_ <= static_cast<int64_t>(kUnrolledWords)) {
     (this->*kUnrolled[stride_ - 1])(rows, query, equal);
     return;

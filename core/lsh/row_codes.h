@@ -24,7 +24,9 @@ class RowCodes {
 
   // Stores the fingerprints ([num_tables]) of `row`. Concurrent calls for different rows are
   // allowed.
-  void Set(int64_t row, const uint32_t* fingerprints) { Pack(fingerprints, &words_[row * stride_]); }
+  void Set(int64_t row, const uint32_t* fingerprints) {
+    Pack(fingerprints, &words_[row * stride_]);
+  }
 
   // Writes a query's fingerprints ([num_tables]) to `words` ([words_per_row]). Bits that no
   // fingerprint of this index has are ignored.
@@ -50,8 +52,8 @@ class RowCodes {
   int64_t bits_per_code_ = 1;
   int64_t fingerprint_bits_ = 0;
   int64_t tables_per_word_ = 1;
-  int64_t stride_ = 0;         // words of a row
-  uint64_t lowest_bits_ = 0;   // of the codes in a word
+  int64_t stride_ = 0;           // words of a row
+  uint64_t lowest_bits_ = 0;     // of the codes in a word
   std::vector<uint64_t> words_;  // [num_rows, stride]
 };
 

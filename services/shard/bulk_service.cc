@@ -37,7 +37,7 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const v1::GatherReq
     // The size of the answer is not known yet: there must be room at all.
     return alive.ok() ? record_.TakeBulk(kQueuedBytes) : alive;
   };
-  queued.done = [this](Answer answer) {
+  queued.done = [this](const Answer& answer) {
     answer_ = std::move(answer);
     if (!answer_.reply->status.ok()) return Finish(record_.Finish(answer_.reply->status));
     record_.ForceBulk(ReplyBytes(*answer_.reply));
@@ -88,7 +88,7 @@ void ScatterCall::OnReadDone(bool ok) {
 
 absl::Status ScatterCall::Add() {
   // Twice: 16-bit numbers take 32 bits in memory.
-  if (const absl::Status room = record_.TakeBulk(2 * static_cast<int64_t>(request_.ByteSizeLong()));
+  if (absl::Status room = record_.TakeBulk(2 * static_cast<int64_t>(request_.ByteSizeLong()));
       !room.ok()) {
     return room;
   }
@@ -108,7 +108,7 @@ void ScatterCall::Submit(Command command) {
   queued.command = std::move(command);
   queued.bytes = kQueuedBytes;
   queued.admit = RefuseCancelled(context_);
-  queued.done = [this](Answer answer) {
+  queued.done = [this](const Answer& answer) {
     if (const auto* reply = std::get_if<ScatterReply>(&answer.reply->body)) {
       response_->set_generation(answer.generation);
       response_->set_applied_steps(reply->applied_steps);

@@ -68,7 +68,7 @@ absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task) {
 absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& task) {
   absl::Notification finished;
   absl::Status result;
-  const absl::Status queued = SubmitTask([&](ShardCore& core) {
+  absl::Status queued = SubmitTask([&](ShardCore& core) {
     result = task(core);
     finished.Notify();
   });

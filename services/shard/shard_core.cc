@@ -196,8 +196,7 @@ absl::StatusOr<ReplyBody> ShardCore::HeadForward(ShardModel& model, StepCommand&
   // What is sure to be kept; the rest is known only when the rows are selected.
   RETURN_IF_ERROR(MakeContextRoom(client, static_cast<int64_t>(4 * op.hidden.size())));
   HeadContext context = contexts_.TakeSpare();
-  absl::StatusOr<HeadForwardReply> reply =
-      model.HeadForward(std::move(op), command.step, context);
+  absl::StatusOr<HeadForwardReply> reply = model.HeadForward(std::move(op), command.step, context);
   absl::Status status = reply.status();
   // Forward has changed no row, so it can still be refused.
   if (status.ok()) {

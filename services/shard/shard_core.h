@@ -104,7 +104,7 @@ class ShardCore {
   absl::StatusOr<ReplyBody> HeadForward(ShardModel& model, StepCommand& command);
   absl::StatusOr<ReplyBody> HeadBackward(ShardModel& model, StepCommand& command);
 
-  absl::StatusOr<ShardModel*> LookUp(const std::string& model, uint64_t topology_version);
+  absl::StatusOr<ShardModel*> LookUp(const std::string& name, uint64_t topology_version);
   absl::StatusOr<bool> CreateModel(CreateModelCommand& command);
   // CheckRoom, after giving up silent clients if that makes room.
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);

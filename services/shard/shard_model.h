@@ -108,9 +108,9 @@ class ShardModel {
   ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
-  absl::StatusOr<const ShardTable*> Find(const std::string& table) const;
-  absl::StatusOr<ShardTable*> FindRole(const std::string& table, TableRole role);
-  absl::StatusOr<const ShardTable*> FindRole(const std::string& table, TableRole role) const;
+  absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
+  absl::StatusOr<ShardTable*> FindRole(const std::string& name, TableRole role);
+  absl::StatusOr<const ShardTable*> FindRole(const std::string& name, TableRole role) const;
 
   absl::StatusOr<GatherReply> GatherByFingerprint(const GatherCommand& command,
                                                   const ShardTable& table) const;

@@ -73,7 +73,7 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
   queued.bytes = bytes;
   queued.control = control;
   queued.admit = RefuseCancelled(call->context());
-  queued.done = [call, encode = std::move(encode)](Answer answer) {
+  queued.done = [call, encode = std::move(encode)](const Answer& answer) {
     if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));
     call->End(answer.reply->status);
   };

@@ -30,7 +30,7 @@ StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* cont
     if (!open) stopping_ = true;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 bool StepStream::HasRoom() const {
@@ -65,7 +65,7 @@ StepStream::Next StepStream::Decide() {
   return next;
 }
 
-void StepStream::Do(Next next) {
+void StepStream::Do(const Next& next) {
   if (next.write) {
     const absl::Duration start = shared_.clock->Now();
     response_.Clear();
@@ -111,7 +111,7 @@ void StepStream::OnReadDone(bool ok) {
     ok = wanted;
     if (!ok) next = Decide();
   }
-  if (!ok) return Do(std::move(next));
+  if (!ok) return Do(next);
   record_.Received(request_.ByteSizeLong());
   Handle(request_, id);
   {
@@ -119,7 +119,7 @@ void StepStream::OnReadDone(bool ok) {
     handling_ = false;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 void StepStream::Handle(const v1::StepRequest& request, uint64_t id) {
@@ -157,7 +157,7 @@ void StepStream::Complete(uint64_t id, Answer answer) {
     slot.ready = true;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 void StepStream::OnWriteDone(bool ok) {
@@ -168,7 +168,7 @@ void StepStream::OnWriteDone(bool ok) {
     if (!ok) broken_ = true;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 void StepStream::OnCancel() {
@@ -178,7 +178,7 @@ void StepStream::OnCancel() {
     broken_ = true;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 void StepStream::Stop() {
@@ -188,7 +188,7 @@ void StepStream::Stop() {
     stopping_ = true;
     next = Decide();
   }
-  Do(std::move(next));
+  Do(next);
 }
 
 void StepStream::OnDone() {

@@ -48,7 +48,7 @@ class StepStream final : public grpc::ServerBidiReactor<v1::StepRequest, v1::Ste
   void Handle(const v1::StepRequest& request, uint64_t id);
   void Complete(uint64_t id, Answer answer);
   Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Do(Next next);
+  void Do(const Next& next);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& shared_;

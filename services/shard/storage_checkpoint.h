@@ -48,7 +48,7 @@ class CheckpointStore {
   // that a model of that name there must fit: same spec (but for training), same slots.
   // Errors: NotFound UNKNOWN_CHECKPOINT; FailedPrecondition SLOTS_DIFFER, MODEL_DIFFERS; DataLoss
   // naming what differs from what was written; ResourceExhausted OUT_OF_MEMORY.
-  absl::StatusOr<std::unique_ptr<ShardModel>> Load(ShardCore& core, const std::string& model,
+  absl::StatusOr<std::unique_ptr<ShardModel>> Load(ShardCore& core, const std::string& name,
                                                    const std::string& checkpoint);
 
   // The models that have a checkpoint of that name.

@@ -89,7 +89,7 @@ def _environment(extra):
 
 
 def _session_members(session):
-    """Processes of a session that still run: what a started process has started itself."""
+    """The processes of a session that run."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # After the name, which may hold anything: state, parent, group, session.
@@ -185,11 +185,17 @@ class Process:
         self.send(signal_number)
         return self.finish(within)
 
+    def members(self):
+        """Those of it and of the processes that it has started that run."""
+        return list(_session_members(self.pid))
+
     def kill(self):
         """Ends it and everything that it has started, at once."""
+        if self._popen.returncode is not None:
+            return
 
         def survivors():
-            found = list(_session_members(self.pid))
+            found = self.members()
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
-// Training through the real services: the cut into shards changes no loss, the number of threads and
-// a repetition change no bit.
+// Training through the real services: the cut into shards changes no loss, the number of threads
+// and a repetition change no bit.
 
 #include <unistd.h>
 
@@ -102,12 +102,14 @@ class ShardedTrainingTest : public ::testing::Test {
     ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> servers,
                      EmbeddedCluster::Start(options));
     EmbeddedCluster* raw = servers.get();
+    ClientOptions client;
+    client.job = "job";
+    client.timeout = absl::Seconds(60);
     ASSIGN_OR_RETURN(
         const std::unique_ptr<ClusterClient> cluster,
         ClusterClient::Connect(
             raw->coordinator_address(),
-            [raw](const std::string& address) { return raw->OpenChannel(address); },
-            {.job = "job", .timeout = absl::Seconds(60)}));
+            [raw](const std::string& address) { return raw->OpenChannel(address); }, client));
     ModelSpec spec = spec_;
     spec.seed = settings.seed;
     RETURN_IF_ERROR(cluster->CreateModel(spec).status());
@@ -115,9 +117,11 @@ class ShardedTrainingTest : public ::testing::Test {
     const TrainingSplit split = TrainingSplit::All(data_->num_points());
     ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster->Slots(network.embedding().num_slots));
     ASSIGN_OR_RETURN(SlotMap head_slots, cluster->Slots(network.head().num_slots));
+    BatchPreparerOptions preparation;
+    preparation.seed = settings.seed;
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchPreparer> preparer,
                      BatchPreparer::Create(network, std::move(embedding_slots),
-                                           std::move(head_slots), {.seed = settings.seed}));
+                                           std::move(head_slots), std::move(preparation)));
     const std::unique_ptr<ProgressSink> progress = QuietProgress();
     RunResult result;
     TrainerOptions trainer_options;

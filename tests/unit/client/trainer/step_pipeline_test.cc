@@ -75,6 +75,9 @@ class FakeShard final : public StepChannel {
     absl::MutexLock lock(&mu_);
     return log_;
   }
+  // This shard holds every other row of the dense layer, from this one on. Before the first step.
+  void set_first_dense_row(uint32_t row) { first_dense_row_ = row; }
+
   void FailHeadForwardOf(int64_t step) {
     absl::MutexLock lock(&mu_);
     fail_step_ = step;
@@ -162,10 +165,7 @@ class FakeShard final : public StepChannel {
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mu_);
 
- public:
   uint32_t first_dense_row_ = 0;
-
- private:
   std::thread thread_;
 };
 
@@ -206,7 +206,7 @@ RunResult RunSteps(int64_t steps, int64_t in_flight, int64_t dense_layers, uint6
   EXPECT_TRUE(network.ok()) << network.status();
   FakeShard a(pause_seed);
   FakeShard b(pause_seed == 0 ? 0 : pause_seed + 1);
-  b.first_dense_row_ = 1;
+  b.set_first_dense_row(1);
   a.FailHeadForwardOf(fail_step);
   RunResult result;
   int64_t next_step = 1;

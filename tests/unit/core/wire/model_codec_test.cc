@@ -12,23 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// No field has its default.
-ModelSpec SampleSpec() {
-  ModelSpec spec;
-  spec.name = "model-1";
-  spec.seed = 0xfeedfacecafebeefULL;
-  spec.activations = ActivationType::kBf16;
-  spec.magnitude_bound = 123.5;
-  spec.training = {.transform = InputTransform::kTfIdf,
-                   .input_dropout = 0.1,
-                   .hidden_dropout = 0.2,
-                   .batch_size = 64,
-                   .in_flight_steps = 3,
-                   .max_epochs = 7,
-                   .chunk_samples = 640,
-                   .validation_fraction = 0.01,
-                   .validation_max_samples = 77,
-                   .patience_epochs = 2};
+TableSpec SampleInput() {
   TableSpec input;
   input.name = "input";
   input.role = TableRole::kEmbedding;
@@ -45,6 +29,10 @@ ModelSpec SampleSpec() {
                               .warmup_steps = 5,
                               .decay_steps = 100,
                               .final_fraction = 0.125};
+  return input;
+}
+
+TableSpec SampleHidden() {
   TableSpec hidden;
   hidden.name = "hidden";
   hidden.role = TableRole::kDense;
@@ -52,6 +40,10 @@ ModelSpec SampleSpec() {
   hidden.dim = 8;
   hidden.num_slots = 4;
   hidden.optimizer.kind = OptimizerKind::kSgd;
+  return hidden;
+}
+
+TableSpec SampleHead() {
   TableSpec head;
   head.name = "head";
   head.role = TableRole::kHead;
@@ -76,7 +68,27 @@ ModelSpec SampleSpec() {
                         .seed = 99},
                .recall_samples = 2,
                .recall_every_steps = 11};
-  spec.tables = {input, hidden, head};
+  return head;
+}
+
+// No field has its default.
+ModelSpec SampleSpec() {
+  ModelSpec spec;
+  spec.name = "model-1";
+  spec.seed = 0xfeedfacecafebeefULL;
+  spec.activations = ActivationType::kBf16;
+  spec.magnitude_bound = 123.5;
+  spec.training = {.transform = InputTransform::kTfIdf,
+                   .input_dropout = 0.1,
+                   .hidden_dropout = 0.2,
+                   .batch_size = 64,
+                   .in_flight_steps = 3,
+                   .max_epochs = 7,
+                   .chunk_samples = 640,
+                   .validation_fraction = 0.01,
+                   .validation_max_samples = 77,
+                   .patience_epochs = 2};
+  spec.tables = {SampleInput(), SampleHidden(), SampleHead()};
   return spec;
 }
 

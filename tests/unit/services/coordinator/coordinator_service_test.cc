@@ -25,14 +25,14 @@ class StandInShard final : public v1::ShardService::Service {
  public:
   grpc::Status CreateModel(grpc::ServerContext*, const v1::CreateModelRequest* request,
                            v1::CreateModelResponse* response) override {
-    const absl::MutexLock lock(&mu_);
+    const absl::MutexLock lock(&mu);
     if (!failure.ok()) return ToGrpcStatus(failure);
     response->set_created(requests.emplace(request->spec().name(), *request).second);
     return grpc::Status::OK;
   }
   grpc::Status DropModel(grpc::ServerContext*, const v1::DropModelRequest* request,
                          v1::DropModelResponse*) override {
-    const absl::MutexLock lock(&mu_);
+    const absl::MutexLock lock(&mu);
     return requests.erase(request->model()) > 0
                ? grpc::Status::OK
                : grpc::Status(grpc::StatusCode::NOT_FOUND, "no model");
@@ -49,7 +49,7 @@ class StandInShard final : public v1::ShardService::Service {
     return grpc::Status::OK;
   }
 
-  absl::Mutex mu_;
+  absl::Mutex mu;
   absl::Status failure;
   std::map<std::string, v1::CreateModelRequest> requests;
 };
@@ -162,7 +162,7 @@ TEST_F(CoordinatorServiceTest, AModelGoesToAllShardsAndBackToClients) {
   ASSERT_TRUE(RegisterModel(TestModel("m"), &created).ok());
   EXPECT_FALSE(created);
   {
-    const absl::MutexLock lock(&shards_[1].mu_);
+    const absl::MutexLock lock(&shards_[1].mu);
     const v1::CreateModelRequest& request = shards_[1].requests.at("m");
     EXPECT_EQ(request.shard_id(), 1);
     EXPECT_EQ(request.topology_version(), 1u);
@@ -184,7 +184,7 @@ TEST_F(CoordinatorServiceTest, AModelGoesToAllShardsAndBackToClients) {
 TEST_F(CoordinatorServiceTest, AShardsRefusalArrivesWithItsReason) {
   RegisterBoth();
   {
-    const absl::MutexLock lock(&shards_[1].mu_);
+    const absl::MutexLock lock(&shards_[1].mu);
     shards_[1].failure =
         StatusWithReason(absl::StatusCode::kResourceExhausted, "OUT_OF_MEMORY", "12 GiB wanted");
   }
@@ -193,7 +193,7 @@ TEST_F(CoordinatorServiceTest, AShardsRefusalArrivesWithItsReason) {
   EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(failed), "OUT_OF_MEMORY");
   EXPECT_THAT(std::string(failed.message()), HasSubstr("shard 1 at inproc:1"));
-  const absl::MutexLock lock(&shards_[0].mu_);
+  const absl::MutexLock lock(&shards_[0].mu);
   EXPECT_TRUE(shards_[0].requests.empty());
 }
 

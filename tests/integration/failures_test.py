@@ -1,0 +1,394 @@
+"""What goes wrong ends in time, with the documented exit code and a message that helps.
+
+usage: failures_test.py --bin-dir DIR [unittest arguments]
+
+Exit codes: docs/cli.md for `dslide`, docs/errors.md for the servers.
+"""
+
+import json
+import os
+import shutil
+import signal
+
+import processes
+from processes import metric, wait_until
+
+OK, FAILURE, USAGE, CANNOT_LISTEN, UNREACHABLE, DATA_LOSS = range(6)
+SERVER_DATA_DIR = 4
+INTERRUPTED = 130
+
+# Of a command that has nothing to wait for.
+SHORT_SECONDS = 10
+# What the commands are given to reach a cluster that is not there, in seconds.
+TIMEOUT = 2
+# A trainer says good-bye to the coordinator and to each shard, at most this long to each that is
+# away: services it cannot reach cost more than one --timeout.
+GOODBYE_SECONDS = 5
+
+
+class FailureTest(processes.ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.directory / "data.txt"
+        made = self.run_dslide("data", "gen", "--output", self.data, "--points", 2000,
+                               "--features", 300, "--labels", 400, within=SHORT_SECONDS)
+        self.assert_ended(made, OK)
+
+    def write(self, name, text):
+        path = self.directory / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def assert_refused(self, code, *patterns, command, within=SHORT_SECONDS):
+        """`dslide` fails so; and what failed leaves no result on stdout."""
+        finished = self.run_dslide(*command, within=within)
+        self.assert_ended(finished, code, *patterns)
+        self.assertEqual(finished.stdout, "", finished)
+
+    def start_parts(self, *coordinator_arguments, shards=2):
+        """A coordinator and its shards as single processes."""
+        coordinator = self.start_coordinator(*coordinator_arguments, shards=shards)
+        return coordinator, [self.start_shard(coordinator) for _ in range(shards)]
+
+    def start_training(self, *arguments, epochs=100000):
+        """A trainer that has done steps and has, without the argument, no end."""
+        trainer = self.start("dslide", "train", "--data", self.data, "--epochs", epochs,
+                             "--validation-fraction", 0, "--admin", "127.0.0.1:0", *arguments)
+        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
+        wait_until(lambda: (metric(page, "dslide_trainer_steps_total") or 0) > 5,
+                   lambda: f"steps of {trainer}", processes.START_SECONDS)
+        return trainer
+
+    def train_model(self, *arguments):
+        """A short training that ends well."""
+        finished = self.run_dslide("train", "--data", self.data, "--steps", 20, *arguments,
+                                   within=30)
+        self.assert_ended(finished, OK)
+
+    def precision(self, *arguments):
+        finished = self.run_dslide("eval", "-o", "json", "--data", self.data, *arguments,
+                                   within=SHORT_SECONDS)
+        self.assert_ended(finished, OK)
+        self.assertNotIn("fresh rows", finished.stderr)
+        return finished.json()["p_at_1"]
+
+    def assert_nothing_left(self, process):
+        self.assertEqual(process.members(), [])
+
+
+class InputTest(FailureTest):
+    def test_a_malformed_line_is_named_by_file_line_and_column(self):
+        bad = self.write("bad.txt", "3 10 8\n1,3 2:0.5 7:1\n 4:2 9x:1\n5\n")
+        place = rf'{bad}:3:6: found "9x:1", expected feature:value'
+        self.assert_refused(USAGE, place, command=["train", "--data", bad])
+        self.assert_refused(USAGE, place, command=["data", "info", bad])
+        self.assert_refused(USAGE, place, command=["train", "--data", self.data, "--eval", bad])
+
+    def test_a_file_that_is_absent_is_named(self):
+        absent = self.directory / "absent"
+        self.assert_refused(USAGE, rf"cannot open {absent}: No such file",
+                            command=["train", "--data", absent])
+        self.assert_refused(USAGE, rf"--model {absent}: cannot be read",
+                            command=["train", "--data", self.data, "--model", absent])
+        self.assert_refused(USAGE, rf"--model-dir {absent}: holds no model; make one with",
+                            command=["eval", "--data", self.data, "--model-dir", absent])
+
+    def test_a_misspelt_flag_gets_the_nearest_one(self):
+        self.assert_refused(USAGE, "unknown option --modle; did you mean --model?",
+                            command=["train", "--data", self.data, "--modle", "x"])
+
+
+class SpecTest(FailureTest):
+    def refuse(self, pattern, change):
+        """`change` spoils a spec that is right."""
+        spec = {
+            "name": "spoilt",
+            "tables": [
+                {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
+                {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0}},
+            ],
+            "training": {"max_epochs": 1},
+        }
+        path = self.write("spec.json", json.dumps(spec))
+        command = ["train", "-q", "--data", self.data, "--steps", 1, "--model", path]
+        self.assert_ended(self.run_dslide(*command, within=SHORT_SECONDS), OK)
+        change(spec)
+        self.write("spec.json", json.dumps(spec))
+        self.assert_refused(USAGE, pattern, command=command)
+
+    def test_an_unknown_field_gets_the_nearest_one(self):
+        self.refuse(r'spec\.json: tables\[0\]\.dimm: unknown field; did you mean "dim"\?',
+                    lambda spec: spec["tables"][0].update(dimm=8))
+
+    def test_a_value_out_of_range_is_named_with_the_range(self):
+        self.refuse(r"training\.input_dropout is 1\.5, must be in \[0, 1\)",
+                    lambda spec: spec["training"].update(input_dropout=1.5))
+        self.refuse(r"tables\[0\]\.dim is -3, must be in \[1, 65536\]",
+                    lambda spec: spec["tables"][0].update(dim=-3))
+
+    def test_layers_that_do_not_fit_together_are_named(self):
+        self.refuse(r"tables\[1\]\.dim is 8, must be 16, the width of tables\[0\]",
+                    lambda spec: spec["tables"][1].update(dim=8))
+
+    def test_a_table_that_does_not_fit_the_data_is_named_with_the_remedy(self):
+        self.refuse(r'table "input" of the model has 5 rows, .* has 300 features'
+                    r'.*; set "rows" to 0',
+                    lambda spec: spec["tables"][0].update(rows=5))
+
+
+class IncompleteClusterTest(FailureTest):
+    def commands(self, address):
+        """Every command that needs a cluster."""
+        where = ["--cluster", address, "--timeout", f"{TIMEOUT}s"]
+        return [["train", "--data", self.data, *where], ["eval", "--data", self.data, *where],
+                ["predict", "--data", self.data, *where]]
+
+    def test_nobody_listens(self):
+        address = f"127.0.0.1:{processes.free_port()}"
+        status = ["status", "--cluster", address, "--timeout", f"{TIMEOUT}s"]
+        for command in [*self.commands(address), status]:
+            with self.subTest(command=command[0]):
+                self.assert_refused(UNREACHABLE, rf"coordinator at {address}, .*failed to connect",
+                                    command=command, within=TIMEOUT + SHORT_SECONDS)
+
+    def test_a_shard_was_not_started(self):
+        coordinator = self.start_coordinator(shards=2)
+        self.start_shard(coordinator)
+        for command in self.commands(coordinator.address):
+            with self.subTest(command=command[0]):
+                self.assert_refused(
+                    UNREACHABLE, rf"coordinator at {coordinator.address}, ",
+                    r"waiting for 1 of 2 shards to register \(missing: 1\) \[NOT_ALL_SHARDS\]",
+                    command=command, within=TIMEOUT + SHORT_SECONDS)
+
+    def test_a_shard_is_down_when_training_starts(self):
+        coordinator, shards = self.start_parts()
+        shards[1].process.kill()
+        self.assert_refused(
+            UNREACHABLE, rf"failed on 1 of 2 shards: shard 1 at {shards[1].address}: UNAVAILABLE",
+            command=self.commands(coordinator.address)[0], within=TIMEOUT + SHORT_SECONDS)
+
+    def test_an_unknown_model(self):
+        coordinator, _ = self.start_parts(shards=1)
+        where = ["--cluster", coordinator.address, "--data", self.data]
+        for command in ("eval", "predict"):
+            self.assert_refused(USAGE, "the cluster has no model: train one first",
+                                command=[command, *where])
+        self.train_model("--cluster", coordinator.address, "--name", "known")
+        for command in ("eval", "predict"):
+            self.assert_refused(USAGE, r'the cluster has no model "other"; .*known',
+                                command=[command, *where, "--name", "other"])
+
+
+class LostProcessTest(FailureTest):
+    def test_a_shard_that_is_killed_ends_the_training(self):
+        coordinator, shards = self.start_parts()
+        trainer = self.start_training("--cluster", coordinator.address,
+                                      "--timeout", f"{TIMEOUT}s")
+        shards[1].process.kill()
+        finished = trainer.finish(within=TIMEOUT + GOODBYE_SECONDS + SHORT_SECONDS)
+        self.assert_ended(finished, UNREACHABLE,
+                          rf"shard 1, .*no answer from shard 1 at {shards[1].address} "
+                          rf"within {TIMEOUT}s")
+        self.assertEqual(finished.stdout, "", finished)
+
+    def test_a_shard_that_comes_back_empty_ends_the_training(self):
+        coordinator = self.start_coordinator(shards=2)
+        self.start_shard(coordinator)
+        address = ["--shard-id", 1, "--listen", f"127.0.0.1:{processes.free_port()}"]
+        shard = self.start_shard(coordinator, *address)
+        trainer = self.start_training("--cluster", coordinator.address)
+        shard.process.kill()
+        self.start_shard(coordinator, *address)
+        self.assert_ended(
+            trainer.finish(within=SHORT_SECONDS), DATA_LOSS,
+            rf"shard 1 at {shard.address} .*has lost updates; restore a checkpoint and start the "
+            r"training again \[LOST_UPDATES\]")
+
+    def test_up_ends_when_one_of_its_shards_is_killed(self):
+        cluster = self.start_cluster(shards=2)
+        trainer = self.start_training("--cluster", cluster.address, "--timeout", f"{TIMEOUT}s")
+        os.kill(cluster.shard_pid(1), signal.SIGKILL)
+        finished = cluster.process.finish(within=processes.STOP_SECONDS)
+        self.assert_ended(finished, FAILURE, r"shard 1 was ended by signal 9; its log is \S+",
+                          "stopping the rest")
+        self.assert_nothing_left(cluster.process)
+        # Now the coordinator and both shards are away.
+        self.assert_ended(trainer.finish(within=TIMEOUT + 3 * GOODBYE_SECONDS + SHORT_SECONDS),
+                          UNREACHABLE, r"no answer from shard \d at \S+ within")
+
+    def test_training_goes_on_with_a_coordinator_that_was_killed_and_comes_back(self):
+        own = ["--listen", f"127.0.0.1:{processes.free_port()}",
+               "--data-dir", self.directory / "catalog"]
+        coordinator, _ = self.start_parts(*own)
+        trainer = self.start_training("--cluster", coordinator.address, epochs=20)
+        coordinator.process.kill()
+        self.start_coordinator(*own, shards=2)
+        self.assert_ended(trainer.finish(within=30), OK,
+                          "the coordinator was restarted and has forgotten the job")
+
+    def test_ctrl_c_ends_a_training_whose_coordinator_is_away(self):
+        coordinator, _ = self.start_parts()
+        trainer = self.start_training("--cluster", coordinator.address,
+                                      "--timeout", f"{TIMEOUT}s")
+        coordinator.process.kill()
+        trainer.wait_for_stderr(
+            rf"the coordinator is away, trying again: coordinator at {coordinator.address}")
+        self.assert_ended(
+            trainer.stop(signal.SIGINT, within=TIMEOUT + GOODBYE_SECONDS + SHORT_SECONDS),
+            INTERRUPTED, "Interrupted: finishing with what was trained")
+
+
+class TakenPortTest(FailureTest):
+    def assert_cannot_listen(self, address, process):
+        self.assert_ended(process.finish(within=SHORT_SECONDS), CANNOT_LISTEN,
+                          rf"cannot listen on {address}: another process listens there; stop it "
+                          "or choose another address")
+
+    def test_every_program_names_the_address_and_ends_with_the_same_code(self):
+        port = self.enterContext(processes.taken_port())
+        address = f"127.0.0.1:{port}"
+        free = "127.0.0.1:0"
+        commands = [
+            ["dslide-shard", "--listen", address],
+            ["dslide-shard", "--admin", address],
+            ["dslide-coordinator", "--listen", address, "--admin", free],
+            ["dslide-coordinator", "--listen", free, "--admin", address],
+            ["dslide", "up", "--listen", address, "--log-dir", self.directory / "logs"],
+            ["dslide", "train", "--data", self.data, "--admin", address],
+        ]
+        for command in commands:
+            with self.subTest(command=command[:3]):
+                self.assert_cannot_listen(address, self.start(*command))
+
+
+class StopTest(FailureTest):
+    def test_sigterm_and_sigint_stop_single_servers_in_good_order(self):
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            coordinator, shards = self.start_parts()
+            for server in [*shards, coordinator]:
+                self.assert_ended(server.process.stop(signal_number), OK, "stopped")
+
+    def test_a_shard_keeps_its_rows_when_it_is_stopped(self):
+        coordinator = self.start_coordinator(shards=1)
+        rows = ["--data-dir", self.directory / "rows"]
+        shard = self.start_shard(coordinator, *rows)
+        self.train_model("--cluster", coordinator.address)
+        before = self.precision("--cluster", coordinator.address)
+        self.assert_ended(shard.process.stop(), OK)
+        self.assertTrue(list((self.directory / "rows").glob("*/latest/CURRENT")))
+        self.start_shard(coordinator, *rows)
+        self.assertEqual(self.precision("--cluster", coordinator.address), before)
+
+    def test_up_keeps_the_rows_when_it_is_stopped(self):
+        rows = ["--data-dir", self.directory / "rows"]
+        cluster = self.start_cluster(*rows, shards=2)
+        self.train_model("--cluster", cluster.address)
+        before = self.precision("--cluster", cluster.address)
+        self.assert_ended(cluster.process.stop(signal.SIGTERM), OK, "Stopping the cluster")
+        self.assert_nothing_left(cluster.process)
+        cluster = self.start_cluster(*rows, shards=2)
+        self.assertEqual(self.precision("--cluster", cluster.address), before)
+        self.assert_ended(cluster.process.stop(signal.SIGINT), OK)
+        self.assert_nothing_left(cluster.process)
+
+    def test_an_interrupted_training_keeps_its_model(self):
+        model = ["--model-dir", self.directory / "model"]
+        for signal_number, more in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
+            trainer = self.start_training(*model, *more)
+            finished = trainer.stop(signal_number)
+            self.assert_ended(finished, INTERRUPTED, "Interrupted: finishing", "Writing the model")
+            self.assertRegex(finished.stdout, r"Trained [1-9][\d,]* samples")
+            self.precision(*model)
+
+    def test_an_interrupted_trainer_leaves_the_cluster_as_it_is(self):
+        coordinator, _ = self.start_parts()
+        trainer = self.start_training("--cluster", coordinator.address)
+        self.assert_ended(trainer.stop(signal.SIGINT), INTERRUPTED)
+        self.precision("--cluster", coordinator.address)
+
+
+class DamageTest(FailureTest):
+    def setUp(self):
+        super().setUp()
+        self.model = self.directory / "model"
+        self.train_model("--model-dir", self.model)
+
+    def damage(self, pattern, change):
+        """The file, spoilt, of a copy of the model; `change` makes bytes of bytes."""
+        model = self.directory / "damaged"
+        shutil.rmtree(model, ignore_errors=True)
+        shutil.copytree(self.model, model)
+        path = max(model.glob(pattern), key=lambda file: file.stat().st_size)
+        path.write_bytes(change(path.read_bytes()))
+        return path
+
+    def assert_every_program_refuses(self, pattern, change):
+        spoilt = self.damage(pattern, change)
+        model = self.directory / "damaged"
+        named = rf"{model}/shard-1.*restore this directory from a copy"
+        self.assert_refused(DATA_LOSS, named,
+                            command=["eval", "--data", self.data, "--model-dir", model])
+        self.assert_refused(DATA_LOSS, named, command=[
+            "train", "-q", "--data", self.data, "--model-dir", model, "--resume"])
+        shard = self.start("dslide-shard", "--data-dir", model / "shard-1")
+        self.assert_ended(shard.finish(within=SHORT_SECONDS), SERVER_DATA_DIR, named)
+        return spoilt
+
+    def test_a_flipped_bit_in_the_rows(self):
+        def flip(content):
+            middle = len(content) // 2
+            return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1:]
+
+        self.assert_every_program_refuses("shard-1/*/latest/*.sst", flip)
+
+    def test_a_truncated_manifest(self):
+        for part in (0, 2):
+            with self.subTest(kept=f"{part} quarters"):
+                self.assert_every_program_refuses(
+                    "shard-1/*/latest/MANIFEST-*",
+                    lambda content, part=part: content[:len(content) * part // 4])
+
+    def test_a_damaged_catalog(self):
+        path = self.damage("coordinator/catalog/CURRENT", lambda _: b"nothing\n")
+        named = rf"{path.parent} is damaged.*restore it from a copy"
+        self.assert_refused(DATA_LOSS, named, command=[
+            "eval", "--data", self.data, "--model-dir", self.directory / "damaged"])
+        coordinator = self.start("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin",
+                                 "127.0.0.1:0", "--data-dir", path.parent.parent, "--shards", 2)
+        self.assert_ended(coordinator.finish(within=SHORT_SECONDS), SERVER_DATA_DIR, named)
+
+
+class CheckConfigTest(FailureTest):
+    GOOD = {"dslide-shard": "coordinator = 127.0.0.1:7000\n", "dslide-coordinator": "shards = 4\n"}
+
+    def check(self, program, text, *arguments):
+        path = self.write("server.conf", text)
+        return self.start(program, "--config", path, "--check-config",
+                          *arguments).finish(within=SHORT_SECONDS)
+
+    def test_good_settings_are_accepted_without_a_word(self):
+        for program, text in self.GOOD.items():
+            finished = self.check(program, text)
+            self.assert_ended(finished, OK)
+            self.assertEqual(finished.stderr, "")
+
+    def test_an_unknown_key_is_named_with_its_place_and_the_nearest_one(self):
+        for program, text in self.GOOD.items():
+            self.assert_ended(self.check(program, text + "listn = 127.0.0.1:0\n"), USAGE,
+                              r"server\.conf:2: unknown key listn; did you mean listen\?")
+
+    def test_a_value_out_of_range_is_named_with_the_range(self):
+        self.assert_ended(self.check("dslide-coordinator", "shards = 0\n"), USAGE,
+                          r"shards: 0 is outside \[1, 1024\]")
+        self.assert_ended(self.check("dslide-shard", "", "--threads", "-1"), USAGE,
+                          r"threads: -1 is outside \[0, 1024\]")
+
+    def test_plaintext_for_other_machines_needs_insecure(self):
+        for program, text in self.GOOD.items():
+            self.assert_ended(self.check(program, text, "--listen", "0.0.0.0:7000"), USAGE,
+                              r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")
+
+
+if __name__ == "__main__":
+    processes.main()
