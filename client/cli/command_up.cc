@@ -71,6 +71,7 @@ class LocalCluster {
   absl::Status StartCoordinator();
   absl::Status StartShards();
   absl::StatusOr<ClusterMap> WaitUntilReady();
+  bool IsOfThisRun(const ClusterMap& map) const;
   void Announce(const ClusterMap& map);
   // The exit code of this command when a child has ended, else -1.
   int FindDead();
@@ -161,7 +162,7 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
     absl::StatusOr<ClusterMap> map = coordinator.GetClusterMap();
-    if (map.ok()) return map;
+    if (map.ok() && IsOfThisRun(*map)) return map;
     for (const auto& child : children_) {
       if (child->Running()) continue;
       return absl::Status(child->exit_code() == kExitCannotListen ? absl::StatusCode::kAlreadyExists
@@ -169,9 +170,25 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
                           child->Obituary());
     }
     if (InterruptGuard::Interrupted()) return absl::CancelledError("interrupted");
-    if (absl::Now() >= deadline) return map.status();
+    if (absl::Now() >= deadline) {
+      if (!map.ok()) return map.status();
+      return absl::DeadlineExceededError(absl::StrCat("the shards did not register within ",
+                                                      global_.timeout, "; see their logs in ",
+                                                      log_dir_, ", or raise --timeout"));
+    }
     absl::SleepFor(kPoll);
   }
+}
+
+// A coordinator with a data directory starts with the shards of its last run, at addresses that
+// nobody listens on any more.
+bool LocalCluster::IsOfThisRun(const ClusterMap& map) const {
+  for (size_t i = 0; i < map.shards.size(); ++i) {
+    if (map.shards[i].address != LastLogValue(children_[i + 1]->log_path(), "address")) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void LocalCluster::Announce(const ClusterMap& map) {

@@ -38,6 +38,12 @@ struct ChannelOptions {
 // empty or malformed address; FailedPrecondition when plaintext would leave the machine.
 ChannelFactory NetworkChannels(const ChannelOptions& options);
 
+// Keeps one share of gRPC's process-wide callback queue until the process ends. The queue goes with
+// the last channel that used it, and when a callback drops that channel, the queue's own thread
+// deletes it under its feet: an abort in grpc_cq_internal_unref, seen in 1.51
+// (github.com/grpc/grpc/pull/32584). Every client calls this; repeated calls do nothing.
+void KeepCallbackQueue();
+
 // The transport settings of the hot path: a large flow-control window that does not wait for gRPC's
 // bandwidth probe, one connection per channel, frequent reconnects, keepalive.
 void SetTransportArguments(grpc::ChannelArguments& arguments);

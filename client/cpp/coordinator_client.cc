@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cpp/channel_factory.h"
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/unary_call.h"
 #include "core/base/status_macros.h"
@@ -107,9 +108,11 @@ struct CoordinatorClient::Impl {
   }
 };
 
-CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, std::string address,
-                                     ClientOptions options, WireCounters* counters)
+CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
+                                     std::string address, ClientOptions options,
+                                     WireCounters* counters)
     : impl_(std::make_unique<Impl>()) {
+  KeepCallbackQueue();
   impl_->peer = absl::StrCat("coordinator at ", address);
   impl_->address = std::move(address);
   impl_->options = std::move(options);

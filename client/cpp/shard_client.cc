@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cpp/channel_factory.h"
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/unary_call.h"
 #include "core/base/status_macros.h"
@@ -120,6 +121,7 @@ struct ShardClient::Impl {
 ShardClient::ShardClient(std::shared_ptr<grpc::Channel> channel, ShardId shard, std::string address,
                          ClientOptions options, WireCounters* counters)
     : impl_(std::make_unique<Impl>()) {
+  KeepCallbackQueue();
   impl_->channel = std::move(channel);
   impl_->shard = shard;
   impl_->peer = absl::StrCat("shard ", shard.value(), " at ", address);

@@ -102,7 +102,10 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
       report_.interrupted = true;
       break;
     }
-    ASSIGN_OR_RETURN(more, Handle(feed_->Next()));
+    std::optional<FeedItem> item = feed_->NextWithin(kStopPoll);
+    if (item.has_value()) {
+      ASSIGN_OR_RETURN(more, Handle(*std::move(item)));
+    }
   }
   report_.seconds = absl::ToDoubleSeconds(parts_.clock.Now() - start) - evaluation_seconds_;
   if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -69,6 +70,9 @@ class WorkFeed {
 
   // Blocks for the next item. After NoMoreWork, StepLimitReached or an error there is none.
   FeedItem Next();
+  // The same, or nothing after `patience`: while the coordinator is away there may be no item for
+  // minutes.
+  std::optional<FeedItem> NextWithin(absl::Duration patience);
 
   // A chunk's steps are all done, or an evaluation is: the next call to the coordinator says so.
   // Leases that are not held any more are ignored.
