@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,8 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kDefaultChunkBatches = 16;
+// How soon stop_requested is heard while there is nothing to do.
+constexpr absl::Duration kStopPoll = absl::Milliseconds(100);
 
 int64_t ChunkSamples(const TrainingSpec& training) {
   return training.chunk_samples > 0 ? training.chunk_samples
@@ -229,8 +232,8 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(precision.at_1);
   if (best && can_checkpoint_) {
     absl::Status kept = parts_.cluster.coordinator()
-                                  .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
-                                  .status();
+                            .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
+                            .status();
     if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {
       can_checkpoint_ = false;
       parts_.progress.Say(absl::StrCat(
