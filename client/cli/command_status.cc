@@ -90,7 +90,7 @@ absl::StatusOr<int> RunStatus(const GlobalOptions& global, const std::string& cl
   ClientOptions options;
   ASSIGN_OR_RETURN(options.timeout, global.Timeout());
   ASSIGN_OR_RETURN(auto channel, NetworkChannels({global.insecure})(cluster));
-  CoordinatorClient coordinator(std::move(channel), cluster, options, nullptr);
+  CoordinatorClient coordinator(channel, cluster, options, nullptr);
   ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
   PrintLine(global.json() ? StatusToJson(status) : StatusToText(status, cluster));
   return kExitOk;

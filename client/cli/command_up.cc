@@ -134,7 +134,7 @@ absl::Status LocalCluster::StartCoordinator() {
   if (!options_.data_dir.empty()) {
     args.insert(args.end(), {"--data-dir", options_.data_dir + "/coordinator"});
   }
-  return Start("coordinator", "dslide-coordinator", std::move(args));
+  return Start("coordinator", "dslide-coordinator", args);
 }
 
 absl::Status LocalCluster::StartShards() {
@@ -147,7 +147,7 @@ absl::Status LocalCluster::StartShards() {
     if (!options_.data_dir.empty()) {
       args.insert(args.end(), {"--data-dir", absl::StrCat(options_.data_dir, "/shard-", shard)});
     }
-    RETURN_IF_ERROR(Start(absl::StrCat("shard ", shard), "dslide-shard", std::move(args)));
+    RETURN_IF_ERROR(Start(absl::StrCat("shard ", shard), "dslide-shard", args));
   }
   return absl::OkStatus();
 }
@@ -158,7 +158,7 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
   // Short calls, so that a child that dies is seen at once.
   ClientOptions client;
   client.timeout = absl::Milliseconds(500);
-  CoordinatorClient coordinator(std::move(channel), address_, client, nullptr);
+  CoordinatorClient coordinator(channel, address_, client, nullptr);
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
     absl::StatusOr<ClusterMap> map = coordinator.GetClusterMap();

@@ -104,8 +104,8 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
     const std::string& coordinator, const ChannelFactory& channels, ClientOptions options) {
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, channels(coordinator));
-  impl->coordinator = std::make_unique<CoordinatorClient>(std::move(channel), coordinator, options,
-                                                          &impl->counters);
+  impl->coordinator =
+      std::make_unique<CoordinatorClient>(channel, coordinator, options, &impl->counters);
   ASSIGN_OR_RETURN(impl->map, impl->coordinator->GetClusterMap());
   const ClientId client = NewClientId();
   for (const ShardEntry& entry : impl->map.shards) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -105,10 +104,7 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
       report_.interrupted = true;
       break;
     }
-    std::optional<FeedItem> item = feed_->NextWithin(kStopPoll);
-    if (item.has_value()) {
-      ASSIGN_OR_RETURN(more, Handle(*std::move(item)));
-    }
+    ASSIGN_OR_RETURN(more, Handle(feed_->NextWithin(kStopPoll)));
   }
   report_.seconds = absl::ToDoubleSeconds(parts_.clock.Now() - start) - evaluation_seconds_;
   if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);
@@ -145,6 +141,7 @@ absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
     report_.stopped_at_step_limit = true;
     return false;
   }
+  if (std::holds_alternative<NothingYet>(item)) return true;
   return std::get<absl::Status>(item);
 }
 

@@ -39,18 +39,19 @@ WorkFeed::~WorkFeed() {
   thread_.join();
 }
 
-FeedItem WorkFeed::Next() { return *NextWithin(absl::InfiniteDuration()); }
+FeedItem WorkFeed::Next() { return NextWithin(absl::InfiniteDuration()); }
 
-std::optional<FeedItem> WorkFeed::NextWithin(absl::Duration patience) {
+FeedItem WorkFeed::NextWithin(absl::Duration patience) {
   absl::MutexLock lock(&mu_);
   ++calls_;
   const auto has_item = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !queue_.empty(); };
-  if (!mu_.AwaitWithTimeout(absl::Condition(&has_item), patience)) {
+  FeedItem item = NothingYet{};
+  if (mu_.AwaitWithTimeout(absl::Condition(&has_item), patience)) {
+    item = std::move(queue_.front());
+    queue_.pop_front();
+  } else {
     --calls_;
-    return std::nullopt;
   }
-  FeedItem item = std::move(queue_.front());
-  queue_.pop_front();
   return item;
 }
 

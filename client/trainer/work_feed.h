@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -31,9 +30,11 @@ struct ChunkEnd {
 struct DrainSteps {};
 // The trainer's own limit of steps is reached.
 struct StepLimitReached {};
+// Of NextWithin() alone: ask again.
+struct NothingYet {};
 // An error ends the feed.
 using FeedItem = std::variant<PreparedBatch, ChunkEnd, DrainSteps, EvaluationWork, NoMoreWork,
-                              StepLimitReached, absl::Status>;
+                              StepLimitReached, NothingYet, absl::Status>;
 
 struct WorkFeedOptions {
   std::string job;
@@ -70,9 +71,9 @@ class WorkFeed {
 
   // Blocks for the next item. After NoMoreWork, StepLimitReached or an error there is none.
   FeedItem Next();
-  // The same, or nothing after `patience`: while the coordinator is away there may be no item for
-  // minutes.
-  std::optional<FeedItem> NextWithin(absl::Duration patience);
+  // The same, or NothingYet after `patience`: while the coordinator is away there may be no item
+  // for minutes.
+  FeedItem NextWithin(absl::Duration patience);
 
   // A chunk's steps are all done, or an evaluation is: the next call to the coordinator says so.
   // Leases that are not held any more are ignored.

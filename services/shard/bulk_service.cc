@@ -37,7 +37,7 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const v1::GatherReq
     // The size of the answer is not known yet: there must be room at all.
     return alive.ok() ? record_.TakeBulk(kQueuedBytes) : alive;
   };
-  queued.done = [this](const Answer& answer) {
+  queued.done = [this](Answer answer) {
     answer_ = std::move(answer);
     if (!answer_.reply->status.ok()) return Finish(record_.Finish(answer_.reply->status));
     record_.ForceBulk(ReplyBytes(*answer_.reply));

@@ -19,7 +19,7 @@ class CoordinatorLossTest(failures_test.FailureTest):
         finished = trainer.finish(within=PATIENCE_SECONDS + failures_test.GOODBYE_SECONDS + 20)
         self.assert_ended(finished, failures_test.UNREACHABLE,
                           rf"the coordinator is away, trying again: .*{coordinator.address}",
-                          rf"^dslide train: coordinator at {coordinator.address}, ")
+                          rf"\ndslide train: coordinator at {coordinator.address}, ")
         self.assertGreater(finished.seconds, PATIENCE_SECONDS)
 
 

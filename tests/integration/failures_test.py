@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import time
 
 import processes
 from processes import metric, wait_until
@@ -54,10 +55,25 @@ class FailureTest(processes.ProcessTest):
         """A trainer that has done steps and has, without the argument, no end."""
         trainer = self.start("dslide", "train", "--data", self.data, "--epochs", epochs,
                              "--validation-fraction", 0, "--admin", "127.0.0.1:0", *arguments)
-        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
-        wait_until(lambda: (metric(page, "dslide_trainer_steps_total") or 0) > 5,
-                   lambda: f"steps of {trainer}", processes.START_SECONDS)
+        wait_until(lambda: self.steps(trainer) > 5, lambda: f"steps of {trainer}",
+                   processes.START_SECONDS)
         return trainer
+
+    def steps(self, trainer):
+        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
+        return metric(page, "dslide_trainer_steps_total") or 0
+
+    def wait_until_idle(self, trainer):
+        """Until no step was done for a second: the trainer waits for work."""
+        last = {"steps": -1, "at": 0.0}
+
+        def idle():
+            steps = self.steps(trainer)
+            if steps != last["steps"]:
+                last.update(steps=steps, at=time.monotonic())
+            return time.monotonic() - last["at"] > processes.SLOWDOWN
+
+        wait_until(idle, lambda: f"the last step of {trainer}", 30)
 
     def train_model(self, *arguments):
         """A short training that ends well."""
@@ -234,6 +250,7 @@ class LostProcessTest(FailureTest):
         coordinator.process.kill()
         trainer.wait_for_stderr(
             rf"the coordinator is away, trying again: coordinator at {coordinator.address}")
+        self.wait_until_idle(trainer)
         self.assert_ended(
             trainer.stop(signal.SIGINT, within=TIMEOUT + GOODBYE_SECONDS + SHORT_SECONDS),
             INTERRUPTED, "Interrupted: finishing with what was trained")

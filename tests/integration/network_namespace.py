@@ -42,6 +42,10 @@ class NetworkNamespace:
         self._outer = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(_LIBC.unshare(_CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+        except OSError:
+            os.close(self._outer)
+            raise
+        try:
             _raise_interface("lo")
         except OSError:
             self._leave()

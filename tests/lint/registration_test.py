@@ -82,11 +82,12 @@ def check_tree(build_dir):
         name = pathlib.Path(path).name
         if path.endswith("_fuzz.cc") and "GLOB" not in fuzz_targets and name not in fuzz_targets:
             yield f"{path}: not in tests/fuzz/CMakeLists.txt"
-    for path in tree.files({".py", ".sh"}, ["tests/lint"]):
-        name = pathlib.Path(path).name
+    for path in tree.files({".py", ".sh"}, ["tests/lint", "tests/integration"]):
+        name, lists = pathlib.Path(path).name, pathlib.Path(path).with_name("CMakeLists.txt")
         if name.endswith(("_test.py", "_test.sh")):
-            if name not in tree.read("tests/lint/CMakeLists.txt"):
-                yield f"{path}: not in tests/lint/CMakeLists.txt"
+            # Named in full, or as the argument of dslide_process_test().
+            if not re.search(rf"\b{name}\b|process_test\({name[:-8]} ", tree.read(lists.as_posix())):
+                yield f"{path}: not in {lists}"
 
 
 class PlantedTest(unittest.TestCase):

@@ -101,13 +101,13 @@ class WorkFeedTest : public ::testing::Test {
   }
 
   // "b4" a batch of 4, "e7" the end of chunk 7, "d" drain, "v" evaluation, "n" no more, "l" limit,
-  // "x" error.
+  // "-" nothing yet, "x" error.
   static std::string Name(const FeedItem& item) {
     if (const auto* batch = std::get_if<PreparedBatch>(&item)) {
       return absl::StrCat("b", batch->samples());
     }
     if (const auto* end = std::get_if<ChunkEnd>(&item)) return absl::StrCat("e", end->lease);
-    const char* names[] = {"", "", "d", "v", "n", "l", "x"};
+    const char* names[] = {"", "", "d", "v", "n", "l", "-", "x"};
     return names[item.index()];
   }
 
@@ -195,6 +195,14 @@ TEST_F(WorkFeedTest, GivesUpWhenItsPatienceIsOver) {
   const FeedItem item = feed->Next();
   ASSERT_EQ(Name(item), "x");
   EXPECT_EQ(std::get<absl::Status>(item).code(), absl::StatusCode::kUnavailable);
+}
+
+// So that whoever waits can be asked to stop while the coordinator is away.
+TEST_F(WorkFeedTest, AWaitWithoutAnItemEnds) {
+  options_.patience = absl::Minutes(1);
+  for (int i = 0; i < 50; ++i) script_.Then(absl::UnavailableError("gone"));
+  const auto feed = Start();
+  EXPECT_EQ(Name(feed->NextWithin(absl::Milliseconds(1))), "-");
 }
 
 TEST_F(WorkFeedTest, JoinsAgainWhenTheCoordinatorForgotTheJob) {
