@@ -140,6 +140,7 @@ absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& opti
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
                    OpenData(options.file, options.data, nullptr, parallelism));
   ASSIGN_OR_RETURN(const DatasetInfo info, DescribeDataset(*data, parallelism));
+  ASSIGN_OR_RETURN(const PrecisionAtK baseline, MostFrequentBaseline(*data, *data, parallelism));
   if (global.json()) {
     nlohmann::ordered_json json;
     json["path"] = options.file;
@@ -154,6 +155,9 @@ absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& opti
     json["max_labels_per_point"] = info.max_labels_per_point;
     json["points_without_labels"] = info.points_without_labels;
     json["points_without_features"] = info.points_without_features;
+    json["most_frequent_p_at_1"] = baseline.at_1;
+    json["most_frequent_p_at_3"] = baseline.at_3;
+    json["most_frequent_p_at_5"] = baseline.at_5;
     PrintLine(json.dump());
     return kExitOk;
   }
@@ -171,14 +175,19 @@ absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& opti
                     absl::StrCat("at most ", WithThousands(info.max_labels_per_point))},
                    {"points without labels", WithThousands(info.points_without_labels), ""},
                    {"points without features", WithThousands(info.points_without_features), ""}}));
+  PrintLine(
+      absl::StrFormat("\nAlways guessing the most frequent labels: P@1 %.4f   P@3 %.4f   P@5 %.4f",
+                      baseline.at_1, baseline.at_3, baseline.at_5));
   return kExitOk;
 }
 
 void AddInfo(CLI::App& data, Context& context) {
-  CLI::App& command = AddSubcommand(data, "info", "Check a file and describe it",
-                                    "Examples:\n"
-                                    "  dslide data info train.txt.xz\n"
-                                    "  dslide data info --text book.txt -o json");
+  CLI::App& command = AddSubcommand(
+      data, "info",
+      "Check a file, describe it, and say what guessing its most frequent labels gives",
+      "Examples:\n"
+      "  dslide data info train.txt.xz\n"
+      "  dslide data info --text book.txt -o json");
   auto options = std::make_shared<InfoOptions>();  // shared with the callback
   command.add_option("FILE", options->file, "Sparse text, or plain text with --text")->required();
   AddDataOptions(command, options->data);

@@ -158,6 +158,16 @@ absl::Status TrainRun::PrepareDirectory() {
                        " was made with other settings (see its model.json); give the same --model ",
                        "and flags, except those of the training itself"));
     }
+    if (stored.origin.shards != model_.origin.shards) {
+      return absl::InvalidArgumentError(
+          stored.origin.shards < 1
+              ? absl::StrCat("--resume: ", options_.model_dir, " was trained on a cluster, which ",
+                             "holds its rows: train it further there, with --cluster HOST:PORT")
+              : absl::StrCat("--resume: the rows in ", options_.model_dir, " are those of ",
+                             stored.origin.shards, " shards, not of ", model_.origin.shards,
+                             ": give --shards ", stored.origin.shards));
+    }
+    RETURN_IF_ERROR(CheckRowsKept(options_.model_dir, stored));
     // What shards and coordinator hold is compared as a whole.
     model_.spec = stored.spec;
     model_.features = stored.features;

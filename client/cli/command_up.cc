@@ -83,6 +83,7 @@ class LocalCluster {
   std::string address_;
   std::string log_dir_;
   std::vector<std::unique_ptr<ChildProcess>> children_;
+  const ChildProcess* reported_ = nullptr;  // whose death was told already
 };
 
 absl::Status LocalCluster::PrepareDirectories() {
@@ -165,6 +166,7 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
     if (map.ok() && IsOfThisRun(*map)) return map;
     for (const auto& child : children_) {
       if (child->Running()) continue;
+      reported_ = child.get();
       return absl::Status(child->exit_code() == kExitCannotListen ? absl::StatusCode::kAlreadyExists
                                                                   : absl::StatusCode::kUnknown,
                           child->Obituary());
@@ -180,8 +182,8 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
   }
 }
 
-// A coordinator with a data directory starts with the shards of its last run, at addresses that
-// nobody listens on any more.
+// A coordinator with a data directory starts with the shards of its last run. Those that were
+// killed said no good-bye: they are in the map, at addresses that nobody listens on any more.
 bool LocalCluster::IsOfThisRun(const ClusterMap& map) const {
   for (size_t i = 0; i < map.shards.size(); ++i) {
     if (map.shards[i].address != LastLogValue(children_[i + 1]->log_path(), "address")) {
@@ -230,6 +232,7 @@ void LocalCluster::Announce(const ClusterMap& map) {
 int LocalCluster::FindDead() {
   for (const auto& child : children_) {
     if (child->Running()) continue;
+    reported_ = child.get();
     PrintNote(absl::StrCat("dslide up: ", child->Obituary(),
                            "\nA cluster cannot go on without it: stopping the rest."));
     const int code = child->exit_code();
@@ -251,8 +254,9 @@ int LocalCluster::Stop() {
   for (const auto& child : children_) {
     if (child->exit_code() == 0) continue;
     result = kExitFailure;
-    PrintNote(child->Obituary());
+    if (child.get() != reported_) PrintNote(child->Obituary());
   }
+  reported_ = nullptr;
   children_.clear();
   return result;
 }

@@ -9,10 +9,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/data/file_output.h"
 #include "core/data/name_list.h"
 #include "core/model/model_spec_json.h"
+#include "services/embedded/embedded_cluster.h"
 
 namespace dslide::cli {
 namespace {
@@ -176,6 +178,26 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
     ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));
   }
   return model;
+}
+
+absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
+  const std::vector<std::string> missing =
+      ShardDirsWithoutRows(path, model.origin.shards, model.spec.name);
+  if (missing.empty()) return absl::OkStatus();
+  const std::string again =
+      absl::StrCat("train again: dslide train --data FILE --model-dir ", path, " --overwrite");
+  if (static_cast<int64_t>(missing.size()) == model.origin.shards) {
+    return absl::DataLossError(absl::StrCat("--model-dir ", path, ": no shard has rows of model \"",
+                                            model.spec.name, "\" there (", path, "/shard-N/",
+                                            model.spec.name,
+                                            "/latest): the training was killed before it wrote "
+                                            "them, still runs, or they were removed; ",
+                                            again));
+  }
+  return absl::DataLossError(absl::StrCat(
+      "--model-dir ", path, ": the rows of ", missing.size(), " of ", model.origin.shards,
+      " shards are missing: ", absl::StrJoin(missing, ", "), " must hold ", model.spec.name,
+      "/latest; restore that from a copy, or ", again));
 }
 
 std::vector<std::string> LabelNames(const Dataset& data) {

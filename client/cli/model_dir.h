@@ -64,6 +64,11 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model);
 // format or malformed files.
 absl::StatusOr<StoredModel> LoadModel(const std::string& path);
 
+// Whether the rows of a model whose embedded cluster keeps them in the directory are all there;
+// the cluster itself would make missing ones afresh and go on.
+// Errors: DataLoss naming the directories without rows and the remedy.
+absl::Status CheckRowsKept(const std::string& path, const StoredModel& model);
+
 // Names of the dataset's labels; empty when it has none.
 std::vector<std::string> LabelNames(const Dataset& data);
 

@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
           absl::StrCat(options.model_dir, " was trained on a cluster, which holds its rows: add ",
                        "--cluster HOST:PORT"));
     }
+    RETURN_IF_ERROR(CheckRowsKept(options.model_dir, session->model_));
     EmbeddedOptions embedded;
     embedded.shards = session->model_.origin.shards;
     embedded.parallelism = session->parallelism_;
@@ -108,9 +109,6 @@ absl::Status ModelSession::OpenStreams() {
   return absl::OkStatus();
 }
 
-ModelSession::~ModelSession() {
-  // That a shard cannot be told good-bye is no matter: it forgets silent clients by itself.
-  for (const auto& stream : streams_) (void)stream->Close();
-}
+ModelSession::~ModelSession() { CloseStreams(streams_); }
 
 }  // namespace dslide::cli

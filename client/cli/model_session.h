@@ -34,7 +34,7 @@ class ModelSession {
   // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
   // named, and opens streams to the shards.
   // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
-  // model; those of ClusterSession.
+  // model; DataLoss when rows of model_dir are missing; those of ClusterSession.
   static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
                                                             const ModelOptions& options);
   ~ModelSession();

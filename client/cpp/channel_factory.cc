@@ -57,7 +57,7 @@ ChannelFactory NetworkChannels(const ChannelOptions& options) {
           "address \"", address, "\" is not host:port (for example 127.0.0.1:7000) or unix:PATH"));
     }
     if (!options.insecure && !StaysOnThisMachine(address)) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return absl::InvalidArgumentError(absl::StrCat(
           "\"", address, "\" is another machine and the connection would not be encrypted: pass ",
           "--insecure to accept that on a network you trust"));
     }

@@ -35,7 +35,7 @@ struct ChannelOptions {
 
 // Channels over TCP or unix sockets with the transport settings that both sides use. Connections
 // are made on first use and made again after a break. The factory's errors: InvalidArgument for an
-// empty or malformed address; FailedPrecondition when plaintext would leave the machine.
+// empty or malformed address, and when plaintext would leave the machine unasked.
 ChannelFactory NetworkChannels(const ChannelOptions& options);
 
 // Keeps one share of gRPC's process-wide callback queue until the process ends. The queue goes with

@@ -91,6 +91,7 @@ struct CoordinatorClient::Impl {
   ClientOptions options;
   std::unique_ptr<v1::CoordinatorService::Stub> stub;
   std::string peer;
+  std::string remedy;  // when nobody answers
   WireCounters* counters;
 
   // Sends `request` by the stub's method until it is answered or the deadline passes.
@@ -99,8 +100,14 @@ struct CoordinatorClient::Impl {
                                 grpc::Status (v1::CoordinatorService::Stub::*method)(
                                     grpc::ClientContext*, const Request&, Response*),
                                 const Request& request, absl::Duration timeout, bool retry) const {
-    UnaryCall call = {peer,          name, WireMethod::kCoordinator, counters, timeout,
-                      options.retry, retry};
+    const UnaryCall call = {.peer = peer,
+                            .remedy = remedy,
+                            .name = name,
+                            .method = WireMethod::kCoordinator,
+                            .counters = counters,
+                            .timeout = timeout,
+                            .retry = options.retry,
+                            .repeat = retry};
     return RunUnaryCall<Request, Response>(call, request,
                                            [&](grpc::ClientContext* context, Response* response) {
                                              return ((*stub).*method)(context, request, response);
@@ -114,6 +121,8 @@ CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& chann
     : impl_(std::make_unique<Impl>()) {
   KeepCallbackQueue();
   impl_->peer = absl::StrCat("coordinator at ", address);
+  impl_->remedy = absl::StrCat("start the coordinator (dslide up, or dslide-coordinator --listen ",
+                               address, "), name the address of one that runs, or raise --timeout");
   impl_->address = std::move(address);
   impl_->options = std::move(options);
   impl_->stub = v1::CoordinatorService::NewStub(channel);
@@ -234,7 +243,7 @@ absl::Status CoordinatorClient::LeaveJob(const std::string& job, const ClientId&
   request.set_client_id(wire::EncodeClientId(client));
   return impl_
       ->Call("LeaveJob", &v1::CoordinatorService::Stub::LeaveJob, request,
-             std::min(impl_->options.timeout, absl::Seconds(5)), true)
+             std::min(impl_->options.timeout, absl::Seconds(5)), false)
       .status();
 }
 

@@ -26,8 +26,9 @@ struct CheckpointSize {
 };
 
 // Every call has a deadline (ClientOptions::timeout) and is safe to repeat: UNAVAILABLE is retried
-// until then. Errors carry code, message and reason word (core/base/reason.h); the message names
-// the coordinator's address.
+// until then, unless the call says otherwise. Errors carry code, message and reason word
+// (core/base/reason.h); the message names the coordinator's address, and the remedy when nobody
+// answers there.
 //
 // Thread safety: safe from any thread; calls block the caller only.
 class CoordinatorClient {
@@ -54,6 +55,7 @@ class CoordinatorClient {
   absl::StatusOr<bool> RegisterJob(const JobSettings& job, const ClientId& client);
   // One attempt: the caller (WorkFeed) decides what to do while the coordinator is away.
   absl::StatusOr<Work> AcquireWork(const WorkRequest& work, const ClientId& client);
+  // One attempt, of at most 5 s: leases of who cannot say it run out.
   absl::Status LeaveJob(const std::string& job, const ClientId& client);
 
   // These take as long as the disks do; their deadline is `timeout`, 10 minutes by default.

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
@@ -16,6 +17,14 @@ absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::
                       absl::StrCat(peer, ", ", call, ": ", status.error_message()));
   wire::DecodeStatusDetails(status.error_details(), result);
   return result;
+}
+
+bool NobodyAnswered(const grpc::Status& status) {
+  if (!status.error_details().empty()) return false;
+  for (const char* start : {"failed to connect", "DNS resolution failed", "Deadline Exceeded"}) {
+    if (absl::StartsWith(status.error_message(), start)) return true;
+  }
+  return false;
 }
 
 void PrepareContext(grpc::ClientContext& context, absl::Time deadline) {

@@ -13,6 +13,10 @@ namespace dslide {
 // `peer` ("shard 2 at 10.0.0.7:7010") and `call` begin the message of an error.
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call);
 
+// Whether gRPC itself made the error since no server answered: it could not connect, or the
+// deadline passed. By the words of its texts, since the codes are also those of answers.
+bool NobodyAnswered(const grpc::Status& status);
+
 // Sets the deadline, the client's version and whether to wait for a connection.
 void PrepareContext(grpc::ClientContext& context, absl::Time deadline);
 

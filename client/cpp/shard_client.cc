@@ -90,8 +90,16 @@ struct ShardClient::Impl {
   absl::StatusOr<Response> Call(const char* name, WireMethod method,
                                 grpc::Status (Stub::*rpc)(grpc::ClientContext*, const Request&,
                                                           Response*),
-                                const Request& request, absl::Duration timeout) const {
-    const UnaryCall call = {peer, name, method, counters, timeout, options.retry, true};
+                                const Request& request, absl::Duration timeout,
+                                bool repeat = true) const {
+    const UnaryCall call = {.peer = peer,
+                            .remedy = kSilentShardRemedy,
+                            .name = name,
+                            .method = method,
+                            .counters = counters,
+                            .timeout = timeout,
+                            .retry = options.retry,
+                            .repeat = repeat};
     return RunUnaryCall<Request, Response>(call, request,
                                            [&](grpc::ClientContext* context, Response* response) {
                                              return ((*stub).*rpc)(context, request, response);
@@ -166,7 +174,7 @@ absl::Status ShardClient::Bye(const ByeCommand& command) {
   wire::EncodeBye(command, &request);
   return impl_
       ->Call("Bye", WireMethod::kShardControl, &Stub::Bye, request,
-             std::min(impl_->options.timeout, absl::Seconds(5)))
+             std::min(impl_->options.timeout, absl::Seconds(5)), /*repeat=*/false)
       .status();
 }
 

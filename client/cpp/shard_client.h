@@ -18,6 +18,11 @@
 
 namespace dslide {
 
+// What to do about a shard that does not answer.
+inline constexpr char kSilentShardRemedy[] =
+    "see whether the shard runs (dslide status, its log), start it again with its data directory, "
+    "or raise --timeout";
+
 struct ShardServerInfo {
   std::string version;
   std::string revision;
@@ -36,8 +41,8 @@ struct ScatterResult {
 };
 
 // Every call has a deadline: ClientOptions::timeout unless `timeout` is given. Calls that are safe
-// to repeat are repeated after UNAVAILABLE until then; asynchronous ones are tried once. Errors
-// carry code, message (naming the shard) and reason word.
+// to repeat are repeated after UNAVAILABLE until then; asynchronous ones and Bye are tried once.
+// Errors carry code, message (naming the shard) and reason word.
 //
 // Thread safety: safe from any thread. Callbacks run on gRPC's threads and must not block.
 class ShardClient {
@@ -57,6 +62,7 @@ class ShardClient {
 
   absl::StatusOr<ShardServerInfo> GetServerInfo();
   absl::StatusOr<HelloReply> Hello(const HelloCommand& command, absl::Duration timeout);
+  // One attempt, of at most 5 s: a shard that is gone has nothing to forget.
   absl::Status Bye(const ByeCommand& command);
 
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command);

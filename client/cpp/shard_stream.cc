@@ -7,7 +7,9 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/grpc_status.h"
@@ -52,6 +54,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
         stub(v1::ShardService::NewStub(shard.channel())) {}
 
   absl::Status Hello(absl::Time deadline);
+  // The text of the error at the deadline; `why` may be empty.
+  std::string NoAnswer(absl::string_view why) const;
   std::shared_ptr<PendingStep> Send(int64_t step, int64_t first_open_step, StepOp op);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void OnResponse(const v1::StepResponse& response);
@@ -182,6 +186,13 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   return absl::OkStatus();
 }
 
+std::string ShardStream::Impl::NoAnswer(absl::string_view why) const {
+  return absl::StrCat(
+      "no answer from ", shard.peer(), " within ", absl::FormatDuration(options.timeout),
+      why.empty() ? "" : ": ", why,
+      absl::StrContains(why, kSilentShardRemedy) ? "" : absl::StrCat("; ", kSilentShardRemedy));
+}
+
 std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
                                                      StepOp op) {
   auto request = std::make_shared<v1::StepRequest>();
@@ -195,10 +206,8 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
   command.op = std::move(op);
   wire::EncodeStepRequest(command, options.activations, request.get());
 
-  auto pending = std::make_shared<PendingStep>(
-      absl::Now() + options.timeout,
-      absl::DeadlineExceededError(absl::StrCat("no answer from ", shard.peer(), " within ",
-                                               absl::FormatDuration(options.timeout))));
+  auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
+                                               absl::DeadlineExceededError(NoAnswer("")));
   absl::MutexLock lock(&mu);
   if (!failure.ok()) {
     pending->Complete(failure, Outcome::kNotApplied);
@@ -340,8 +349,13 @@ void ShardStream::Impl::Mend() {
     if (mu.AwaitWithTimeout(absl::Condition(&stop_now), options.retry.Delay(attempt, key))) return;
   }
   absl::MutexLock lock(&mu);
-  // What broke the stream says more than the last attempt to mend it.
-  FailAll(absl::IsDeadlineExceeded(status) && !last_break.ok() ? last_break : status);
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    // What broke the stream says more than that the time for mending it is over.
+    const absl::Status& why =
+        absl::IsDeadlineExceeded(status) && !last_break.ok() ? last_break : status;
+    status = StatusWithReason(why.code(), ReasonOf(why), NoAnswer(why.message()));
+  }
+  FailAll(status);
 }
 
 void ShardStream::Impl::RunMender() {
@@ -404,6 +418,14 @@ std::shared_ptr<PendingStep> ShardStream::Send(int64_t step, int64_t first_open_
 absl::Status ShardStream::Close() {
   impl_->Stop();
   return impl_->shard.Bye(ByeCommand{impl_->options.job, impl_->options.client});
+}
+
+void CloseStreams(absl::Span<const std::unique_ptr<ShardStream>> streams) {
+  std::vector<std::thread> threads;
+  for (const auto& stream : streams) {
+    threads.emplace_back([&stream] { stream->Close().IgnoreError(); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 int64_t ShardStream::reconnects() const {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cpp/client_options.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/step_channel.h"
@@ -52,6 +53,7 @@ class ShardStream final : public StepChannel {
   std::shared_ptr<PendingStep> Send(int64_t step, int64_t first_open_step, StepOp op) override;
 
   // Ends the stream and retires the client at the shard: its contexts and cached answers are freed.
+  // Errors: those of ShardClient::Bye().
   absl::Status Close();
 
   // Times that the stream was opened anew after a break.
@@ -62,5 +64,9 @@ class ShardStream final : public StepChannel {
   explicit ShardStream(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;  // shared with the callbacks of a stream that is being cancelled
 };
+
+// Closes all of them at the same time, so that many shards that are gone cost no more than one.
+// That a shard cannot be told is no matter: it forgets silent clients by itself.
+void CloseStreams(absl::Span<const std::unique_ptr<ShardStream>> streams);
 
 }  // namespace dslide

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cpp/client_options.h"
@@ -19,7 +20,8 @@
 namespace dslide {
 
 struct UnaryCall {
-  const std::string& peer;  // for errors
+  absl::string_view peer;    // for errors
+  absl::string_view remedy;  // for the errors that say that nobody answers
   const char* name;
   WireMethod method;
   WireCounters* counters;  // may be null
@@ -59,6 +61,9 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
       return response;
     }
     absl::Status error = FromGrpc(status, call.peer, call.name);
+    if (NobodyAnswered(status)) {
+      error = absl::Status(error.code(), absl::StrCat(error.message(), "; ", call.remedy));
+    }
     if (absl::IsDeadlineExceeded(error) && !why.ok()) return why;
     if (!call.repeat || !absl::IsUnavailable(error)) return error;
     why = std::move(error);

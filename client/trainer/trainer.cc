@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,11 +60,16 @@ absl::Status Trainer::Open() {
   return absl::OkStatus();
 }
 
+// Whoever cannot be told will find out by itself: leases run out, clients are forgotten. All are
+// told at the same time, so that services that are gone do not add up.
 Trainer::~Trainer() {
-  feed_.reset();
-  // Whoever cannot be told will find out by itself: leases run out, clients are forgotten.
-  if (joined_) (void)parts_.cluster.coordinator().LeaveJob(parts_.cluster.options().job, client_);
-  for (const auto& stream : streams_) (void)stream->Close();
+  std::thread leave([this] {
+    feed_.reset();
+    if (!joined_) return;
+    parts_.cluster.coordinator().LeaveJob(parts_.cluster.options().job, client_).IgnoreError();
+  });
+  CloseStreams(streams_);
+  leave.join();
 }
 
 absl::StatusOr<TrainingReport> Trainer::Run() {

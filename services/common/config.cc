@@ -110,8 +110,11 @@ absl::Status ConfigParser::Impl::Apply(Setting& setting, const std::string& valu
                                        const std::string& source) {
   const absl::Status status = setting.set(value);
   if (!status.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": ", setting.name, ": ", status.message()));
+    // A flag and a variable name the setting by themselves; a line of a file does not.
+    const bool named =
+        source == absl::StrCat("--", setting.name) || source == EnvironmentName(setting.name);
+    return absl::InvalidArgumentError(absl::StrCat(
+        source, ": ", named ? "" : absl::StrCat(setting.name, ": "), status.message()));
   }
   setting.source = source;
   return absl::OkStatus();

@@ -57,7 +57,7 @@ absl::StatusOr<bool> Coordinator::RegisterModel(const ModelSpec& spec, absl::Dur
     created[i] = answer.ok() && *answer ? 1 : 0;
   });
   const absl::Status combined =
-      CombineFailures(absl::StrCat("creating model ", spec.name), map.shards, results);
+      CombineFailures(absl::StrCat("creating model \"", spec.name, "\""), map.shards, results);
   if (!combined.ok()) {
     if (is_new) {
       FanOut(count, [&](size_t i) {
@@ -97,7 +97,8 @@ absl::Status Coordinator::UnregisterModel(const std::string& model, absl::Durati
     anywhere = anywhere || result.ok();
     if (absl::IsNotFound(result)) result = absl::OkStatus();  // gone is what was asked for
   }
-  RETURN_IF_ERROR(CombineFailures(absl::StrCat("dropping model ", model), map.shards, results));
+  RETURN_IF_ERROR(
+      CombineFailures(absl::StrCat("dropping model \"", model, "\""), map.shards, results));
   const absl::MutexLock lock(&mu_);
   const bool known = catalog_.Find(model) != nullptr;
   if (!known) return anywhere ? absl::OkStatus() : UnknownModel(model);
@@ -134,8 +135,9 @@ absl::StatusOr<CheckpointSize> Coordinator::CreateCheckpoint(const std::string& 
     results[i] = size.status();
     if (size.ok()) sizes[i] = *size;
   });
-  RETURN_IF_ERROR(CombineFailures(absl::StrCat("writing checkpoint ", checkpoint, " of ", model),
-                                  map.shards, results));
+  RETURN_IF_ERROR(
+      CombineFailures(absl::StrCat("writing checkpoint \"", checkpoint, "\" of \"", model, "\""),
+                      map.shards, results));
   CheckpointSize sum;
   for (const CheckpointSize& size : sizes) {
     sum.rows += size.rows;
@@ -160,8 +162,9 @@ absl::StatusOr<int64_t> Coordinator::RestoreCheckpoint(const std::string& model,
     results[i] = restored.status();
     if (restored.ok()) rows[i] = *restored;
   });
-  RETURN_IF_ERROR(CombineFailures(absl::StrCat("restoring checkpoint ", checkpoint, " of ", model),
-                                  map.shards, results));
+  RETURN_IF_ERROR(
+      CombineFailures(absl::StrCat("restoring checkpoint \"", checkpoint, "\" of \"", model, "\""),
+                      map.shards, results));
   int64_t sum = 0;
   for (const int64_t restored : rows) sum += restored;
   LogInfo("checkpoint restored", {{"model", model}, {"checkpoint", checkpoint}, {"rows", sum}});
@@ -213,7 +216,7 @@ absl::Status Coordinator::SyncShard(ShardId shard, uint64_t generation) {
     models = catalog_.List();
   }
   const ShardView& view = map.shards[static_cast<size_t>(shard.value())];
-  if (view.generation != generation || view.health == ShardHealth::kLeft) return absl::OkStatus();
+  if (view.generation != generation) return absl::OkStatus();
   for (const ModelSpec& spec : models) {
     ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, shard));
     ASSIGN_OR_RETURN(const bool created, shards_->CreateModel(view.address, command, kSyncTimeout));

@@ -229,7 +229,8 @@ std::vector<ShardView> Membership::Shards() const {
 absl::StatusOr<ClusterMap> Membership::Map() const {
   std::vector<int32_t> missing;
   for (int32_t i = 0; i < options_.expected_shards; ++i) {
-    if (!shards_.contains(ShardId(i))) missing.push_back(i);
+    const auto shard = shards_.find(ShardId(i));
+    if (shard == shards_.end() || shard->second.left) missing.push_back(i);
   }
   if (!missing.empty()) {
     const size_t count = missing.size();
@@ -238,7 +239,9 @@ absl::StatusOr<ClusterMap> Membership::Map() const {
         absl::StatusCode::kUnavailable, reason::kNotAllShards,
         absl::StrCat("waiting for ", count, " of ", options_.expected_shards,
                      " shards to register (missing: ", absl::StrJoin(missing, ", "),
-                     count > missing.size() ? ", ..." : "", ")"));
+                     count > missing.size() ? ", ..." : "",
+                     "): start each of them, dslide-shard --coordinator with the address of this "
+                     "coordinator, or the coordinator with a smaller --shards"));
   }
   return ClusterMap{topology_version_, Shards()};
 }

@@ -112,7 +112,9 @@ class Membership {
   // The owner leaves. Repeating it is OK. Errors: those of Heartbeat.
   absl::Status Deregister(ShardId id, uint64_t generation);
 
-  // All ordinals. Unavailable NOT_ALL_SHARDS, naming the missing ones, until each was registered.
+  // All ordinals. Unavailable NOT_ALL_SHARDS, naming the missing ones and the remedy, while one was
+  // never registered or its owner has left: nobody listens at the address of such a one. A shard
+  // that is only lost stays in the map, for it may be slow.
   absl::StatusOr<ClusterMap> Map() const;
 
   // Those that were ever registered, by ordinal.

@@ -15,6 +15,7 @@
 #include "core/partition/slot_map.h"
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/shard_server.h"
+#include "services/shard/storage_checkpoint.h"
 
 namespace dslide {
 namespace {
@@ -22,6 +23,10 @@ namespace {
 constexpr char kCoordinatorAddress[] = "inproc:coordinator";
 
 std::string ShardAddress(int64_t shard) { return absl::StrCat("inproc:shard-", shard); }
+
+std::string ShardDir(const std::string& data_dir, int64_t shard) {
+  return absl::StrCat(data_dir, "/shard-", shard);
+}
 
 absl::Status CheckOptions(const EmbeddedClusterOptions& options) {
   if (options.shards < 1 || options.shards > kMaxShards) {
@@ -45,6 +50,18 @@ absl::Status MakeDirectory(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> ShardDirsWithoutRows(const std::string& data_dir, int64_t shards,
+                                              const std::string& model) {
+  std::vector<std::string> missing;
+  for (int64_t shard = 0; shard < shards; ++shard) {
+    std::string directory = ShardDir(data_dir, shard);
+    if (!shard::CheckpointStore::Exists(directory, model, shard::kLatestCheckpoint)) {
+      missing.push_back(std::move(directory));
+    }
+  }
+  return missing;
+}
 
 // Servers by address. The factory handed to the services looks here, so that a service can be
 // reached as soon as it has started.
@@ -107,7 +124,7 @@ absl::Status EmbeddedCluster::State::StartShard(const EmbeddedClusterOptions& op
   server.channels = [this](const std::string& address) { return OpenChannel(address); };
   server.metric_labels = {{"shard", absl::StrCat(ordinal)}};
   if (!options.data_dir.empty()) {
-    server.data_dir = absl::StrCat(options.data_dir, "/shard-", ordinal);
+    server.data_dir = ShardDir(options.data_dir, ordinal);
     RETURN_IF_ERROR(MakeDirectory(server.data_dir));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<shard::ShardServer> started,

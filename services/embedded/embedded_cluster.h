@@ -19,6 +19,11 @@
 
 namespace dslide {
 
+// The data directories of an embedded cluster's shards that hold no rows of `model`: a cluster that
+// starts with them makes those rows afresh. Empty when nothing is missing.
+std::vector<std::string> ShardDirsWithoutRows(const std::string& data_dir, int64_t shards,
+                                              const std::string& model);
+
 struct EmbeddedClusterOptions {
   int64_t shards = 2;  // [1, 1024]
   // CPUs that one shard's commands may use; 0: the machine's CPUs dealt over the shards, at

@@ -257,6 +257,14 @@ absl::StatusOr<std::unique_ptr<ShardModel>> CheckpointStore::Load(ShardCore& cor
   return model;
 }
 
+bool CheckpointStore::Exists(const std::string& data_dir, const std::string& model,
+                             const std::string& checkpoint) {
+  const fs::path directory = fs::path(data_dir) / model;
+  std::error_code error;
+  return fs::is_directory(directory / checkpoint, error) ||
+         fs::is_directory(directory / absl::StrCat(kReplaced, checkpoint), error);
+}
+
 absl::StatusOr<std::vector<std::string>> CheckpointStore::ModelsWith(
     const std::string& checkpoint) const {
   std::vector<std::string> models;

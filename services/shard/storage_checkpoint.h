@@ -51,6 +51,11 @@ class CheckpointStore {
   absl::StatusOr<std::unique_ptr<ShardModel>> Load(ShardCore& core, const std::string& name,
                                                    const std::string& checkpoint);
 
+  // Whether `data_dir`, which need not exist or be open, has a checkpoint that Open() would leave
+  // under that name: also one that was being replaced when the process ended.
+  static bool Exists(const std::string& data_dir, const std::string& model,
+                     const std::string& checkpoint);
+
   // The models that have a checkpoint of that name.
   absl::StatusOr<std::vector<std::string>> ModelsWith(const std::string& checkpoint) const;
 

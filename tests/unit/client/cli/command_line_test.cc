@@ -127,12 +127,14 @@ TEST_F(CommandLineTest, AnUnreachableClusterHasItsOwnCodeWithinTheTimeout) {
   const Outcome outcome =
       RunDslide({"status", "--cluster", "unix:/nonexistent/dslide.sock", "--timeout", "300ms"});
   EXPECT_EQ(outcome.code, kExitUnreachable);
-  EXPECT_THAT(outcome.err, HasSubstr("coordinator at unix:/nonexistent/dslide.sock"));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("coordinator at unix:/nonexistent/dslide.sock"),
+                    HasSubstr("dslide-coordinator --listen unix:/nonexistent/dslide.sock")));
 }
 
 TEST_F(CommandLineTest, PlaintextToAnotherMachineIsRefused) {
   const Outcome outcome = RunDslide({"status", "--cluster", "192.0.2.1:7000"});
-  EXPECT_NE(outcome.code, kExitOk);
+  EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("--insecure"));
 }
 
@@ -159,6 +161,20 @@ TEST_F(CommandLineTest, InfoDescribesAFile) {
   EXPECT_EQ(json["features"], 10);
   EXPECT_EQ(json["labels"], 4);
   EXPECT_EQ(json["points_without_labels"], 1);
+}
+
+TEST_F(CommandLineTest, InfoTellsTheAccuracyOfTheMostFrequentLabels) {
+  // The guesses are 3, 0, 2, 1, 4 for each of the 4 points; the first 1, 3 and 5 hit 3, 5 and 5
+  // times.
+  const std::string path = File("baseline.txt", "4 10 5\n0,3 1:1\n3 5:1\n 0:2\n2,3 1:1\n");
+  const Outcome json_outcome = RunDslide({"data", "info", path, "-o", "json"});
+  ASSERT_EQ(json_outcome.code, kExitOk) << json_outcome.err;
+  const auto json = nlohmann::json::parse(json_outcome.out);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_1"], 3.0 / 4);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_3"], 5.0 / 12);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_5"], 5.0 / 20);
+  EXPECT_THAT(RunDslide({"data", "info", path}).out,
+              HasSubstr("most frequent labels: P@1 0.7500   P@3 0.4167   P@5 0.2500"));
 }
 
 TEST(SuggestTest, FindsNearWordsOnly) {

@@ -14,6 +14,7 @@
 namespace dslide::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -81,6 +82,27 @@ TEST_F(ModelDirTest, AnAbsentOrNewerModelIsAClearError) {
   EXPECT_THAT(std::string(LoadModel(path_).status().message()), HasSubstr("format 99"));
   std::ofstream(path_ + "/dslide.json") << "not json";
   EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  const absl::Status never_written = CheckRowsKept(path_, model_);
+  EXPECT_EQ(never_written.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(
+      std::string(never_written.message()),
+      AllOf(HasSubstr(path_), HasSubstr("killed before it wrote them"), HasSubstr("--overwrite")));
+  std::filesystem::create_directories(
+      absl::StrCat(path_, "/shard-0/", model_.spec.name, "/latest"));
+  const absl::Status one_missing = CheckRowsKept(path_, model_);
+  EXPECT_EQ(one_missing.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(one_missing.message()),
+              AllOf(HasSubstr(absl::StrCat("1 of 2 shards are missing: ", path_, "/shard-1 ")),
+                    HasSubstr("restore"), HasSubstr("--overwrite")));
+  // As it is while a checkpoint takes the place of an earlier one.
+  std::filesystem::create_directories(
+      absl::StrCat(path_, "/shard-1/", model_.spec.name, "/.old-latest"));
+  EXPECT_TRUE(CheckRowsKept(path_, model_).ok());
 }
 
 TEST_F(ModelDirTest, ATextBecomesTheFeaturesItNames) {

@@ -49,7 +49,7 @@ TEST(NetworkChannelsTest, RefusesWhatIsNoAddress) {
 
 TEST(NetworkChannelsTest, PlaintextLeavesTheMachineOnlyWhenAsked) {
   EXPECT_EQ(NetworkChannels({})("192.0.2.1:7000").status().code(),
-            absl::StatusCode::kFailedPrecondition);
+            absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(NetworkChannels({.insecure = true})("192.0.2.1:7000").ok());
   EXPECT_TRUE(NetworkChannels({})("127.0.0.1:7000").ok());
   EXPECT_TRUE(NetworkChannels({})("[::1]:7000").ok());

@@ -51,6 +51,13 @@ class FakeShard final : public v1::ShardService::Service {
     ++generation_;
   }
   void NeverAnswer() { silent_ = true; }
+  // Byes take this long.
+  void DelayByes(absl::Duration delay) {
+    absl::MutexLock lock(&mu_);
+    bye_delay_ = delay;
+  }
+  // Byes are answered as if nobody were there.
+  void RefuseByes() { refuse_byes_ = true; }
   void RefuseSequence(uint64_t sequence) { refuse_ = sequence; }
   // Refuses a sequence that often with `code`, leaving its number unused.
   void Refuse(uint64_t sequence, int times, absl::StatusCode code) {
@@ -80,8 +87,15 @@ class FakeShard final : public v1::ShardService::Service {
   }
 
   grpc::Status Bye(grpc::ServerContext*, const v1::ByeRequest*, v1::ByeResponse*) override {
+    absl::Duration delay;
+    {
+      absl::MutexLock lock(&mu_);
+      delay = bye_delay_;
+    }
+    absl::SleepFor(delay);
     ++byes;
-    return grpc::Status::OK;
+    return refuse_byes_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "nobody is here")
+                        : grpc::Status::OK;
   }
 
   grpc::Status Step(grpc::ServerContext* context,
@@ -145,6 +159,7 @@ class FakeShard final : public v1::ShardService::Service {
   }
 
   std::atomic<bool> silent_{false};
+  std::atomic<bool> refuse_byes_{false};
   std::atomic<uint64_t> refuse_{0};
   std::atomic<int> refuse_hello_{0};
   std::atomic<int> streams_{0};
@@ -153,6 +168,7 @@ class FakeShard final : public v1::ShardService::Service {
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration bye_delay_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::pair<int, absl::StatusCode>> open_refusals_ ABSL_GUARDED_BY(mu_);
   std::vector<int> times_ ABSL_GUARDED_BY(mu_);
   std::vector<uint64_t> arrivals_ ABSL_GUARDED_BY(mu_);

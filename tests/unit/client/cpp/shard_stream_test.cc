@@ -140,6 +140,20 @@ TEST_F(ShardStreamTest, TriesAgainWhileTheShardIsNotBackYet) {
   EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
 }
 
+TEST_F(ShardStreamTest, AShardThatDoesNotComeBackIsAnErrorWithTheReasonAndTheRemedy) {
+  const auto stream = Open(absl::Milliseconds(100));
+  fake_.BreakAt(1, false);
+  fake_.RefuseHello(1000000);
+  // The first ends at its deadline, the second with the mending, which is given up at that time.
+  for (int i = 0; i < 2; ++i) {
+    const auto pending = stream->Send(1, 1, Op());
+    const absl::Status status = pending->Take().status();
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("no answer from shard 3 at here:1 within 100ms"),
+                      HasSubstr("start it again with its data directory")));
+  }
+}
+
 TEST_F(ShardStreamTest, AShardThatLostConfirmedUpdatesIsDataLoss) {
   const auto stream = Open();
   EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
@@ -170,7 +184,9 @@ TEST_F(ShardStreamTest, ASilentShardIsDeadlineExceededAndUnknown) {
   const auto pending = stream->Send(1, 1, Op());
   const absl::Status status = pending->Take().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 3 at here:1"));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("no answer from shard 3 at here:1 within 50ms"),
+                    HasSubstr("start it again with its data directory")));
   EXPECT_EQ(pending->outcome(), Outcome::kUnknown);
 }
 
@@ -180,6 +196,26 @@ TEST_F(ShardStreamTest, CloseRetiresTheClientAndCancelsTheRest) {
   EXPECT_TRUE(stream->Close().ok());
   EXPECT_EQ(fake_.byes, 1);
   EXPECT_EQ(stream->Send(2, 2, Op())->Take().status().code(), absl::StatusCode::kCancelled);
+}
+
+// It would take all of the 5 s that a good-bye may have.
+TEST_F(ShardStreamTest, TheGoodByeToAShardThatIsGoneIsNotRepeated) {
+  const auto stream = Open();
+  fake_.RefuseByes();
+  EXPECT_EQ(stream->Close().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(fake_.byes, 1);
+}
+
+TEST_F(ShardStreamTest, GoodByesAreSaidAtTheSameTime) {
+  constexpr int kStreams = 8;
+  constexpr absl::Duration kDelay = absl::Milliseconds(300);
+  fake_.DelayByes(kDelay);
+  std::vector<std::unique_ptr<ShardStream>> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(Open());
+  const absl::Time start = absl::Now();
+  CloseStreams(streams);
+  EXPECT_LT(absl::Now() - start, kStreams * kDelay);
+  EXPECT_EQ(fake_.byes, kStreams);
 }
 
 TEST(ShardStreamOpenTest, AnUnreachableShardIsAnErrorWithinTheDeadline) {
@@ -196,7 +232,9 @@ TEST(ShardStreamOpenTest, AnUnreachableShardIsAnErrorWithinTheDeadline) {
   const absl::Time start = absl::Now();
   const absl::Status status = ShardStream::Open(client, stream_options, counters).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("shard 0 at unix:/nonexistent/shard.sock"));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("shard 0 at unix:/nonexistent/shard.sock"),
+                    HasSubstr("start it again with its data directory")));
   EXPECT_LT(absl::Now() - start, absl::Seconds(3));
 }
 

@@ -27,6 +27,7 @@ std::string SharedData() {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "skipped: shared data not present: " << path
 
 struct RealSet {
+  const char* name;
   const char* train;
   const char* test;
   DatasetInfo info;  // of the training part, as far as stated
@@ -75,21 +76,25 @@ DatasetInfo Stated(int64_t points, int64_t features, int64_t labels, double feat
 }
 
 INSTANTIATE_TEST_SUITE_P(RealSets, SharedDataTest,
-                         testing::Values(RealSet{"citeulike-t/train.txt.xz",
+                         testing::Values(RealSet{"Citeulike",
+                                                 "citeulike-t/train.txt.xz",
                                                  "citeulike-t/test.txt.xz",
                                                  Stated(20610, 20000, 52946, 18.9, 11.21, 0),
                                                  5334,
                                                  {0.0720, 0.0613, 0.0591}},
-                                         RealSet{"delicious-bibtex/delicious_train.txt.xz",
+                                         RealSet{"Delicious",
+                                                 "delicious-bibtex/delicious_train.txt.xz",
                                                  "delicious-bibtex/delicious_test.txt.xz",
                                                  Stated(12920, 500, 983, 18.5, 19.05, 10),
                                                  3185,
                                                  {0.4075, 0.3784, 0.3469}},
-                                         RealSet{"delicious-bibtex/bibtex_train.txt.xz",
+                                         RealSet{"Bibtex",
+                                                 "delicious-bibtex/bibtex_train.txt.xz",
                                                  "delicious-bibtex/bibtex_test.txt.xz",
                                                  Stated(4880, 1836, 159, 68.5, 2.38, 0),
                                                  2515,
-                                                 {0.1396, 0.0928, 0.0717}}));
+                                                 {0.1396, 0.0928, 0.0717}}),
+                         [](const testing::TestParamInfo<RealSet>& set) { return set.param.name; });
 
 TEST(SharedTextTest, ReadsTheBooks) {
   const std::string path = SharedData() + "/books-text/train.txt.xz";

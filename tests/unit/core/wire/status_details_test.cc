@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 
@@ -37,8 +38,8 @@ TEST(StatusDetailsTest, GarbageIsIgnored) {
 TEST(StatusDetailsTest, MessagesAreValidAndBounded) {
   EXPECT_EQ(ErrorMessageForWire("plain \xc3\xa9"), "plain \xc3\xa9");
   EXPECT_EQ(ErrorMessageForWire("bad \xff\xc3 \xed\xa0\x80 end"), "bad ?? ??? end");
-  const std::string cut =
-      ErrorMessageForWire(std::string(kMaxErrorMessageBytes - 1, 'a') + "\xe2\x82\xac");
+  const std::string cut = ErrorMessageForWire(
+      absl::StrCat(std::string(kMaxErrorMessageBytes - 1, 'a'), "\xe2\x82\xac"));
   EXPECT_EQ(cut, std::string(kMaxErrorMessageBytes - 1, 'a'));
 }
 

@@ -162,8 +162,10 @@ TEST_F(ConfigTest, AMissingFileAndADirectoryAreErrors) {
 TEST_F(ConfigTest, BadEnvironmentAndFlagsAreNamed) {
   environment_ = {{"DSLIDE_SHARDS", "0"}};
   EXPECT_EQ(Parse({}), 2);
-  EXPECT_THAT(err_, HasSubstr("DSLIDE_SHARDS: shards: 0 is outside [1, 64]"));
+  EXPECT_THAT(err_, HasSubstr("DSLIDE_SHARDS: 0 is outside [1, 64]"));
   environment_.clear();
+  EXPECT_EQ(Parse({"--shards", "0"}), 2);
+  EXPECT_THAT(err_, HasSubstr("dslide-test: --shards: 0 is outside [1, 64]"));
   EXPECT_EQ(Parse({"--weight", "nan"}), 2);
   EXPECT_THAT(err_, HasSubstr("--weight"));
 }

@@ -139,19 +139,27 @@ TEST_F(CoordinatorServiceTest, ShardsRegisterBeatAndLeave) {
   v1::HeartbeatResponse beat_response;
   ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::Heartbeat, beat, &beat_response).ok());
   EXPECT_EQ(beat_response.topology_version(), 1u);
+  ASSERT_TRUE(
+      Call(&v1::CoordinatorService::Stub::GetClusterMap, v1::GetClusterMapRequest(), &map).ok());
+  ASSERT_EQ(map.shards_size(), 2);
+  EXPECT_EQ(map.shards(1).health(), v1::SHARD_HEALTH_ALIVE);
+  EXPECT_EQ(map.shards(1).address(), "inproc:1");
+  EXPECT_EQ(map.shards(1).memory_bytes(), 123);
+  EXPECT_EQ(map.shards(1).applied_commands(), 456);
   v1::DeregisterShardRequest leave;
   leave.set_shard_id(0);
   leave.set_generation(1);
   v1::DeregisterShardResponse left;
   ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::DeregisterShard, leave, &left).ok());
+  const absl::Status late =
+      Call(&v1::CoordinatorService::Stub::GetClusterMap, v1::GetClusterMapRequest(), &map);
+  EXPECT_EQ(ReasonOf(late), "NOT_ALL_SHARDS");
+  v1::GetClusterStatusResponse status;
   ASSERT_TRUE(
-      Call(&v1::CoordinatorService::Stub::GetClusterMap, v1::GetClusterMapRequest(), &map).ok());
-  ASSERT_EQ(map.shards_size(), 2);
-  EXPECT_EQ(map.shards(0).health(), v1::SHARD_HEALTH_LEFT);
-  EXPECT_EQ(map.shards(1).health(), v1::SHARD_HEALTH_ALIVE);
-  EXPECT_EQ(map.shards(1).address(), "inproc:1");
-  EXPECT_EQ(map.shards(1).memory_bytes(), 123);
-  EXPECT_EQ(map.shards(1).applied_commands(), 456);
+      Call(&v1::CoordinatorService::Stub::GetClusterStatus, v1::GetClusterStatusRequest(), &status)
+          .ok());
+  ASSERT_EQ(status.shards_size(), 2);
+  EXPECT_EQ(status.shards(0).health(), v1::SHARD_HEALTH_LEFT);
 }
 
 TEST_F(CoordinatorServiceTest, AModelGoesToAllShardsAndBackToClients) {

@@ -121,9 +121,10 @@ TEST_F(CoordinatorTest, AShardThatFailsIsNamedAndNothingStays) {
   FailWith("b:1", absl::UnavailableError("connection refused"));
   const auto failed = coordinator_->RegisterModel(TestModel("m"), kTimeout);
   EXPECT_EQ(failed.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(failed.status().message()),
-              HasSubstr("creating model m failed on 1 of 2 shards: shard 1 at b:1: UNAVAILABLE: "
-                        "connection refused"));
+  EXPECT_THAT(
+      std::string(failed.status().message()),
+      HasSubstr("creating model \"m\" failed on 1 of 2 shards: shard 1 at b:1: UNAVAILABLE: "
+                "connection refused"));
   EXPECT_EQ(ModelsOn("a:1"), 0u);
   EXPECT_TRUE(coordinator_->ListModels().empty());
   FailWith("b:1", absl::OkStatus());

@@ -13,6 +13,7 @@
 namespace dslide::coordinator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class MembershipTest : public ::testing::Test {
@@ -45,7 +46,8 @@ TEST_F(MembershipTest, TheMapExistsWhenAllAreThere) {
   const auto early = membership_.Map();
   EXPECT_EQ(early.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(early.status()), "NOT_ALL_SHARDS");
-  EXPECT_THAT(std::string(early.status().message()), HasSubstr("waiting for 1 of 3"));
+  EXPECT_THAT(std::string(early.status().message()),
+              AllOf(HasSubstr("waiting for 1 of 3"), HasSubstr("start each of them")));
   EXPECT_EQ(membership_.topology_version(), 0u);
   MustRegister(Registration(3, "c:1", 2, 0.5));
   const auto map = membership_.Map();
@@ -129,6 +131,26 @@ TEST_F(MembershipTest, ALeftShardIsReplacedFirst) {
   EXPECT_EQ(MustRegister(Registration(4, "d:1")).shard, leaving.shard);
 }
 
+TEST_F(MembershipTest, TheMapWaitsForTheSuccessorOfAShardThatHasLeft) {
+  MustRegister(Registration(1, "a:1"));
+  const Ownership leaving = MustRegister(Registration(2, "b:1"));
+  MustRegister(Registration(3, "c:1"));
+  ASSERT_TRUE(membership_.Map().ok());
+  EXPECT_TRUE(membership_.Deregister(leaving.shard, leaving.generation).ok());
+  Membership restarted({.expected_shards = 3}, &clock_);
+  ASSERT_TRUE(restarted.Restore(membership_.Record(), /*models_exist=*/true).ok());
+  for (const Membership* membership : {&membership_, &restarted}) {
+    const absl::Status waiting = membership->Map().status();
+    EXPECT_EQ(ReasonOf(waiting), "NOT_ALL_SHARDS");
+    EXPECT_THAT(std::string(waiting.message()), HasSubstr("waiting for 1 of 3 shards to register "
+                                                          "(missing: 1)"));
+  }
+  ASSERT_TRUE(restarted.Register(Registration(4, "d:1"), /*models_exist=*/true).ok());
+  const auto map = restarted.Map();
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->shards[1].address, "d:1");
+}
+
 TEST_F(MembershipTest, MalformedRegistrationsAreRefused) {
   EXPECT_EQ(RefusedBecause(Registration(1, "a:1", 3)), "BAD_REGISTRATION");
   EXPECT_EQ(RefusedBecause(Registration(1, "a:1", -2)), "BAD_REGISTRATION");
@@ -176,7 +198,6 @@ TEST_F(MembershipTest, TheRecordRestoresOwnershipsAndFences) {
   Membership again({.expected_shards = 3}, &clock_);
   ASSERT_TRUE(again.Restore(membership_.Record(), /*models_exist=*/true).ok());
   EXPECT_EQ(again.Record(), membership_.Record());
-  EXPECT_TRUE(again.Map().ok());
   EXPECT_TRUE(again.Heartbeat(owner.shard, owner.generation, 0, 0).ok());
   EXPECT_EQ(again.Shards()[0].health, ShardHealth::kAlive);
   EXPECT_EQ(again.Shards()[2].health, ShardHealth::kLeft);

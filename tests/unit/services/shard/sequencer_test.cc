@@ -149,8 +149,8 @@ TEST_F(SequencerTest, StopAnswersWhatWaitsAndRefusesWhatComes) {
 
 TEST_F(SequencerTest, TasksRunInTheirTurn) {
   Make();
-  std::atomic<bool> before = false;
-  ASSERT_TRUE(sequencer_->Submit(Describe([&](Answer) { before = true; })).ok());
+  // Its answer may come after that of the task: only the order of the work is fixed.
+  ASSERT_TRUE(sequencer_->Submit(Describe([](Answer) {})).ok());
   int64_t commands = 0;
   ASSERT_TRUE(sequencer_
                   ->RunTask([&](ShardCore& core) {

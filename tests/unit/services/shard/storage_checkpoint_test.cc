@@ -249,7 +249,12 @@ TEST_F(CheckpointTest, AStartSweepsWhatACrashLeft) {
   fs::create_directories(directory_ / "m" / ".tmp-two");
   std::ofstream(directory_ / "m" / ".tmp-two" / "rows-0.sst") << "half";
   // Between taking the old one away and putting the new one in place.
+  EXPECT_TRUE(CheckpointStore::Exists(directory_.string(), "m", "one"));
   fs::rename(CheckpointPath("one"), directory_ / "m" / ".old-one");
+  EXPECT_TRUE(CheckpointStore::Exists(directory_.string(), "m", "one"));
+  EXPECT_FALSE(CheckpointStore::Exists(directory_.string(), "m", "other"));
+  EXPECT_FALSE(CheckpointStore::Exists(directory_.string(), "other", "one"));
+  EXPECT_FALSE(CheckpointStore::Exists("/nonexistent", "m", "one"));
   store_ = nullptr;
   store_ = Open();
   EXPECT_FALSE(fs::exists(directory_ / "m" / ".tmp-two"));
