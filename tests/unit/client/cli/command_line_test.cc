@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -39,7 +40,7 @@ class CommandLineTest : public ::testing::Test {
  protected:
   // A file that vanishes with the test's directory.
   static std::string File(const std::string& name, const std::string& content) {
-    const std::string path = absl::StrCat(testing::TempDir(), "/", name);
+    const std::string path = absl::StrCat(testing::TempDir(), "/", getpid(), ".", name);
     std::ofstream(path) << content;
     return path;
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 
 class ModelDirTest : public ::testing::Test {
  protected:
-  ModelDirTest() : path_(absl::StrCat(testing::TempDir(), "/model-dir-test")) {
+  ModelDirTest() : path_(absl::StrCat(testing::TempDir(), "/model-dir-test.", getpid())) {
     std::filesystem::remove_all(path_);
     data_ = *SparseDataset::FromText("data", "2 3 4\n0 1:1\n1,3 0:2 2:1\n", {});
     model_.spec = *ResolveSpec(SpecOptions(), *data_);

@@ -153,9 +153,10 @@ TEST_F(WorkFeedTest, ChunksBecomeBatchesAndAnEpochEndsWithADrain) {
   const std::vector<WorkRequest> requests = script_.Wanting();
   ASSERT_THAT(requests, SizeIs(5));
   EXPECT_EQ(requests[1].held, std::vector<uint64_t>({7}));
-  ASSERT_THAT(requests[4].finished, SizeIs(1));
-  EXPECT_EQ(requests[4].finished[0].lease, 9u);
-  EXPECT_EQ(requests[4].finished[0].metric, 0.5);
+  // Chunk 8's may have, too: the feed asks when its time has come.
+  ASSERT_FALSE(requests[4].finished.empty());
+  EXPECT_EQ(requests[4].finished.back().lease, 9u);
+  EXPECT_EQ(requests[4].finished.back().metric, 0.5);
 }
 
 TEST_F(WorkFeedTest, TheNextLeaseIsAskedForWhileBatchesAreStillQueued) {

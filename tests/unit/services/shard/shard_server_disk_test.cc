@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -32,7 +33,7 @@ class ShardServerDiskTest : public ShardServerTest {
 
   const fs::path directory_ =
       fs::path(::testing::TempDir()) /
-      ("shard_server_test_" +
+      ("shard_server_test_" + std::to_string(getpid()) + "_" +
        std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
 };
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -64,7 +65,7 @@ class CheckpointTest : public ::testing::Test {
 
   const fs::path directory_ =
       fs::path(::testing::TempDir()) /
-      ("checkpoint_test_" +
+      ("checkpoint_test_" + std::to_string(getpid()) + "_" +
        std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
   SampleTrainer trainer_;
   int64_t step_ = 0;
