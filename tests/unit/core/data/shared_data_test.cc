@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <ostream>
 #include <string>
 
 #include "core/data/dataset_info.h"
@@ -34,6 +35,9 @@ struct RealSet {
   int64_t test_points;
   PrecisionAtK baseline;
 };
+
+// For the names of the tests.
+void PrintTo(const RealSet& set, std::ostream* out) { *out << set.name; }
 
 class SharedDataTest : public testing::TestWithParam<RealSet> {};
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -81,6 +82,7 @@ class FakeShards final : public ShardAdmin {
     std::set<std::string> checkpoints;  // "model/checkpoint"
     absl::Status failure;               // what every call answers, if not OK
     int creates = 0;
+    int64_t largest_head = 0;  // rows, over all models it was ever asked to create
   };
 
   absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& command,
@@ -88,6 +90,11 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     ++shard.creates;
+    for (const TableSpec& table : command.spec.tables) {
+      if (table.role == TableRole::kHead) {
+        shard.largest_head = std::max(shard.largest_head, table.rows);
+      }
+    }
     if (!shard.failure.ok()) return shard.failure;
     return shard.models.try_emplace(command.spec.name, command).second;
   }
