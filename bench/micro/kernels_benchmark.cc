@@ -189,10 +189,11 @@ void AdamUpdateBenchmark(benchmark::State& state) {
 }
 BENCHMARK(AdamUpdateBenchmark)->Arg(0)->Arg(21);
 
-void HadamardLanesBenchmark(benchmark::State& state) {
+void SignedHadamardLanesBenchmark(benchmark::State& state) {
+  const std::vector<float> signs(state.range(0), -1.0f);
   AlignedBuffer x = RandomBuffer(state.range(0) * kHadamardLanes, 1);
   for (auto _ : state) {
-    HadamardLanes(x.data(), state.range(0));
+    SignedHadamardLanes(x.data(), signs.data(), x.data(), state.range(0));
     for (float& value : x.span().first(1)) value = 1.0f;
     benchmark::ClobberMemory();
     if (!(x.data()[1] < 1e30f)) {
@@ -201,7 +202,7 @@ void HadamardLanesBenchmark(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * kHadamardLanes);  // transforms
 }
-BENCHMARK(HadamardLanesBenchmark)->Arg(128)->Arg(256);
+BENCHMARK(SignedHadamardLanesBenchmark)->Arg(128)->Arg(256);
 
 void HadamardReferenceBenchmark(benchmark::State& state) {
   const AlignedBuffer x = RandomBuffer(state.range(0), 1);

@@ -134,7 +134,7 @@ int Run(const Options& options) {
   auto index = HashIndex::Create(ResolvedHashSpec(spec), spec.dim);
   if (!index.ok()) return std::fprintf(stderr, "%s\n", index.status().ToString().c_str()), 1;
   begin = Now();
-  (*index)->Build(**store, {}, true, parallelism);
+  (*index)->Build(**store, {}, Refresh::kYes, parallelism);
   std::printf("first build          %9.2f ms\n", Now() - begin);
 
   Times times;
@@ -195,8 +195,8 @@ int Run(const Options& options) {
     std::fill(dirty.begin(), dirty.end(), 0);
     times["dirty rows"].wall.push_back(static_cast<double>(rows.size()));
     Timed(times, "6 build, dirty rows",
-          [&] { (*index)->Build(**store, rows, false, parallelism); });
-    Timed(times, "7 build, refreshed", [&] { (*index)->Build(**store, {}, true, parallelism); });
+          [&] { (*index)->Build(**store, rows, Refresh::kNo, parallelism); });
+    Timed(times, "7 build, refreshed", [&] { (*index)->Build(**store, {}, Refresh::kYes, parallelism); });
   }
   std::printf("%-20s %9s %9s\n", "median", "wall ms", "CPU ms");
   for (const auto& [stage, series] : times) {

@@ -71,6 +71,7 @@ absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::StartEmbedded(
   if (cluster.data_dir.empty()) {
     ASSIGN_OR_RETURN(session->embedded_->temporary, TemporaryDirectory::Create());
     cluster.data_dir = session->embedded_->temporary->path();
+    cluster.write_latest = false;
   }
   ASSIGN_OR_RETURN(session->embedded_->cluster, EmbeddedCluster::Start(cluster));
   EmbeddedCluster* raw = session->embedded_->cluster.get();
@@ -80,6 +81,11 @@ absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::StartEmbedded(
                        [raw](const std::string& address) { return raw->OpenChannel(address); },
                        std::move(options)));
   return session;
+}
+
+std::map<std::string, double> ClusterSession::StageSeconds() const {
+  if (embedded_ == nullptr || embedded_->cluster == nullptr) return {};
+  return embedded_->cluster->StageSeconds();
 }
 
 absl::Status ClusterSession::Close() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,9 @@ class ClusterSession {
 
   ClusterClient& client() { return *client_; }
   bool embedded() const { return embedded_ != nullptr; }
+
+  // Seconds by stage of an embedded cluster's shards; empty for a cluster that runs elsewhere.
+  std::map<std::string, double> StageSeconds() const;
 
   // Ends the client and stops an embedded cluster, whose shards then write their rows to data_dir.
   // Errors: what kept a shard from doing so.

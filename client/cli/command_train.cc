@@ -246,6 +246,13 @@ absl::Status TrainRun::Train() {
                                 "another name: --job NAME"));
   }
   result_.training_traffic = counters.Total();
+  result_.stages = session_->StageSeconds();
+  const StageSeconds& stages = result_.report.stages;
+  result_.stages["trainer_wait_embed_forward"] = stages.wait_embed_forward;
+  result_.stages["trainer_wait_head_forward"] = stages.wait_head_forward;
+  result_.stages["trainer_wait_head_backward"] = stages.wait_head_backward;
+  result_.stages["trainer_fingerprints"] = stages.hash;
+  result_.stages["trainer_compute"] = stages.compute - stages.hash;
   return absl::OkStatus();
 }
 

@@ -46,6 +46,7 @@ std::string TrainResultToJson(const TrainResult& result) {
   json["bytes_received"] = result.traffic.bytes_received;
   json["dense_equivalent_bytes"] = result.dense_bytes_per_step * report.steps;
   json["peak_rss_bytes"] = static_cast<int64_t>(result.peak_rss_bytes);
+  json["stages"] = result.stages;
   json["seed"] = result.seed;
   json["commit"] = result.commit;
   return json.dump();

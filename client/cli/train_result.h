@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,8 @@ struct TrainResult {
   std::optional<PrecisionAtK> precision;  // on the evaluation data; none when there is none
   std::optional<PrecisionAtK> baseline;   // of always naming the most frequent labels
   RecallCount recall;                     // of the final model, on the evaluation data
+  // Seconds by stage: the shards' (embedded ones only) and the trainer's ("trainer_...").
+  std::map<std::string, double> stages;
   double peak_rss_bytes = 0;
   uint64_t seed = 0;
   std::string commit;

@@ -16,6 +16,14 @@ constexpr int64_t kDefaultChunkBatches = 16;
 // How soon stop_requested is heard while there is nothing to do.
 constexpr absl::Duration kStopPoll = absl::Milliseconds(100);
 
+// Points evaluated at once. An exact scan of so many scores ends within a call's deadline on a slow
+// machine, too.
+int64_t EvaluationBatch(int64_t batch_size, int64_t num_labels) {
+  constexpr int64_t kScores = int64_t{1} << 26;
+  return std::clamp<int64_t>(kScores / std::max<int64_t>(num_labels, 1), 1,
+                             std::min<int64_t>(batch_size, 256));
+}
+
 int64_t ChunkSamples(const TrainingSpec& training) {
   return training.chunk_samples > 0 ? training.chunk_samples
                                     : kDefaultChunkBatches * training.batch_size;
@@ -45,7 +53,7 @@ absl::Status Trainer::Open() {
   std::vector<StepChannel*> channels;
   for (const auto& stream : streams_) channels.push_back(stream.get());
   EvaluatorOptions evaluator;
-  evaluator.batch_size = std::min<int64_t>(spec.training.batch_size, 256);
+  evaluator.batch_size = EvaluationBatch(spec.training.batch_size, parts_.network.num_labels());
   evaluator.parallelism = options_.parallelism;
   evaluator_ = std::make_unique<Evaluator>(
       parts_.network, parts_.preparer, channels,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "core/base/counter_rng.h"
@@ -20,6 +21,8 @@ constexpr uint64_t kBucketStartPart = 3;
 constexpr int64_t kMaxTables = 256;
 // Rows hashed in one go: a few groups of lanes, small enough for the L1 and L2 caches.
 constexpr int64_t kRowsPerChunk = 64;
+// Rows asked for ahead of being hashed.
+constexpr int64_t kHashedRowsAhead = 4;
 
 // `rows` is sorted. A row beyond the index would be written outside of its arrays.
 void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t num_rows) {
@@ -27,6 +30,10 @@ void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t n
   std::fprintf(stderr, "HashIndex: %s row %u, but the index has %lld rows\n", what,
                rows.back().value(), static_cast<long long>(num_rows));
   std::abort();
+}
+
+absl::Duration Now(const SelectScratch& scratch) {
+  return scratch.clock == nullptr ? absl::ZeroDuration() : scratch.clock->Now();
 }
 
 // How far down the ranking a budget reaches: all rows with more than `agreements` equal codes, and
@@ -48,14 +55,15 @@ Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
 
 // Rows that share a bucket with the query, once each, in an order of no meaning; their entries of
 // `agreements` become 1. Returns how many.
-int64_t CollectRows(const HashTables& tables, uint64_t start_key, int64_t read_cap,
-                    absl::Span<const uint32_t> fingerprints, SelectScratch& scratch) {
+int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t start_key,
+                    int64_t read_cap, absl::Span<const uint32_t> fingerprints,
+                    SelectScratch& scratch) {
   const auto num_tables = static_cast<int64_t>(fingerprints.size());
   for (int64_t t = 0; t < num_tables; ++t) tables.PrefetchBucket(t, fingerprints[t]);
   std::array<absl::Span<const LocalRow>, kMaxTables> buckets;
   int64_t reads = 0;
   for (int64_t t = 0; t < num_tables; ++t) {
-    buckets[t] = tables.Bucket(t, fingerprints[t]);
+    buckets[t] = tables.Bucket(codes, t, fingerprints[t]);
     __builtin_prefetch(buckets[t].data());
     reads += std::min(static_cast<int64_t>(buckets[t].size()), read_cap);
   }
@@ -89,7 +97,8 @@ int64_t CollectRows(const HashTables& tables, uint64_t start_key, int64_t read_c
 }
 
 // Writes how many codes each of `seen` shares with the query to `agreements`, and how many rows
-// have each number to `counts`. A row that shares a bucket shares that table's codes: never 0.
+// have each number to `counts`. A row that shares a bucket shares that table's codes, unless it was
+// hashed again since the tables were sorted: then it may have none, and does not survive.
 void CountAgreements(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
                      absl::Span<const LocalRow> seen, SelectScratch& scratch) {
   scratch.query.resize(codes.words_per_row());
@@ -145,6 +154,9 @@ struct HashIndex::State {
       : spec(hash_spec),
         family(std::move(hash_family)),
         start_key(DeriveKey(hash_spec.seed, kBucketStartPart)) {}
+  ~State() {
+    if (sorter.joinable()) sorter.join();
+  }
 
   // Hashes `count` rows, the i-th being row_at(i), into the tables' fingerprints.
   template <typename RowAt>
@@ -156,8 +168,10 @@ struct HashIndex::State {
   const uint64_t start_key;
   bool built = false;
   RowCenter center;
-  HashTables tables;
   RowCodes codes;
+  HashTables tables;  // present
+  HashTables next;    // of the build under way
+  std::thread sorter;
 };
 
 template <typename RowAt>
@@ -179,6 +193,7 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
     const int64_t first = chunk * kRowsPerChunk;
     const int64_t size = std::min(kRowsPerChunk, count - first);
     for (int64_t i = 0; i < size; ++i) {
+      if (first + i + kHashedRowsAhead < count) rows.Prefetch(row_at(first + i + kHashedRowsAhead));
       const LocalRow row = row_at(first + i);
       center.Center(rows.Weights(row), rows.Bias(row), &buffer.centered[i * dim],
                     &buffer.extras[i * 2]);
@@ -186,9 +201,7 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
     family->HashRows(buffer.centered, buffer.extras, size, Parallelism{1},
                      absl::MakeSpan(buffer.fingerprints));
     for (int64_t i = 0; i < size; ++i) {
-      const int64_t row = row_at(first + i).value();
-      tables.SetFingerprints(row, &buffer.fingerprints[i * num_tables]);
-      codes.Set(row, &buffer.fingerprints[i * num_tables]);
+      codes.Set(row_at(first + i).value(), &buffer.fingerprints[i * num_tables]);
     }
   });
 }
@@ -210,29 +223,68 @@ absl::StatusOr<std::unique_ptr<HashIndex>> HashIndex::Create(const HashSpec& spe
 
 const HashFamily& HashIndex::family() const { return *state_->family; }
 
-void HashIndex::Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, bool refresh_center,
-                      Parallelism parallelism) {
+bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
+                       Parallelism parallelism, StageTimes* times) {
   State& state = *state_;
   const int64_t num_rows = rows.num_rows();
   const bool first = !state.built || num_rows != state.tables.num_rows();
   if (first) {
     const int64_t codes = state.spec.codes_per_table;
     const int64_t bits = state.family->fingerprint_bits();
-    state.tables.Reset(state.family->num_tables(), bits, num_rows);
     state.codes.Reset(state.family->num_tables(), codes, bits / codes, num_rows);
+    state.tables.Reset(state.family->num_tables(), bits, num_rows);
+    refresh = Refresh::kYes;
   }
-  if (first || refresh_center) {
-    state.center = RowCenter::Measure(rows, state.spec, parallelism);
-    const auto every_row = [](int64_t i) { return LocalRow(static_cast<uint32_t>(i)); };
-    state.HashRows(rows, num_rows, every_row, parallelism);
-  } else {
-    if (dirty.empty()) return;
+  if (refresh != Refresh::kNo) {
+    const ScopedStage stage(times, Stage::kCentring);
+    RowCenter center = RowCenter::Measure(rows, state.spec, parallelism);
+    if (refresh == Refresh::kIfMoved && !center.HasMovedFrom(state.center, kMovedTolerance)) {
+      refresh = Refresh::kNo;
+    } else {
+      state.center = std::move(center);
+    }
+  }
+  const ScopedStage stage(times, Stage::kRehash);
+  if (refresh == Refresh::kNo) {
+    if (dirty.empty()) return false;
     DieUnlessBelow("dirty", dirty, num_rows);
     const auto dirty_row = [&](int64_t i) { return dirty[i]; };
     state.HashRows(rows, static_cast<int64_t>(dirty.size()), dirty_row, parallelism);
+  } else {
+    const auto every_row = [](int64_t i) { return LocalRow(static_cast<uint32_t>(i)); };
+    state.HashRows(rows, num_rows, every_row, parallelism);
   }
-  state.tables.Sort(parallelism);
-  state.built = true;
+  return true;
+}
+
+void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> dirty,
+                           Refresh refresh, Parallelism parallelism, StageTimes* times) {
+  FinishBuild();
+  if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
+  if (state_->next.num_rows() != rows.num_rows()) {
+    state_->next.Reset(state_->codes.num_tables(), state_->codes.fingerprint_bits(),
+                       rows.num_rows());
+  }
+  state_->sorter = std::thread([state = state_.get(), times] {
+    const ScopedStage stage(times, Stage::kTableBuild);
+    state->next.Sort(state->codes, Parallelism{1});
+  });
+}
+
+void HashIndex::FinishBuild() {
+  if (!state_->sorter.joinable()) return;
+  state_->sorter.join();
+  std::swap(state_->tables, state_->next);
+  state_->built = true;
+}
+
+void HashIndex::Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
+                      Parallelism parallelism, StageTimes* times) {
+  FinishBuild();
+  if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
+  const ScopedStage stage(times, Stage::kTableBuild);
+  state_->tables.Sort(state_->codes, parallelism);
+  state_->built = true;
 }
 
 bool HashIndex::built() const { return state_->built; }
@@ -248,8 +300,10 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   }
   const int64_t num_rows = state.tables.num_rows();
   DieUnlessBelow("label", labels, num_rows);
-  const int64_t num_seen =
-      CollectRows(state.tables, state.start_key, state.spec.bucket_read_cap, fingerprints, scratch);
+  const absl::Duration start = Now(scratch);
+  const int64_t num_seen = CollectRows(state.tables, state.codes, state.start_key,
+                                       state.spec.bucket_read_cap, fingerprints, scratch);
+  const absl::Duration collected = Now(scratch);
   const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
   CountAgreements(state.codes, fingerprints, seen, scratch);
 
@@ -269,15 +323,17 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   TakeBest(FindCutoff(scratch.counts, left), seen, num_rows, scratch, selection.active);
   if (scratch.ties.size() < selection.active.size()) scratch.ties.resize(selection.active.size());
   SortRows(absl::MakeSpan(selection.active), num_rows, absl::MakeSpan(scratch.ties));
+  scratch.lookup_time += collected - start;
+  scratch.ranking_time += Now(scratch) - collected;
 }
 
 absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   if (!state_->built) return {};
-  return state_->tables.Bucket(table, fingerprint);
+  return state_->tables.Bucket(state_->codes, table, fingerprint);
 }
 
 int64_t HashIndex::memory_bytes() const {
-  return state_->tables.memory_bytes() + state_->codes.memory_bytes();
+  return state_->tables.memory_bytes() + state_->next.memory_bytes() + state_->codes.memory_bytes();
 }
 
 }  // namespace dslide

@@ -1,8 +1,8 @@
 // The hash tables of one shard's part of a head: built from its rows, asked for candidates.
 //
 // Layout per table: ids counting-sorted by fingerprint plus bucket offsets: 4 bytes a row and
-// table, and 2 or 4 more for the row's fingerprint, which lets a build hash changed rows only. All
-// codes of a row once more, packed, to rank candidates by: about K L bits a row.
+// table, twice where the next tables are sorted while the present ones serve. All codes of a row,
+// packed, to rank candidates by and to sort from: about K L bits a row.
 
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
+#include "core/base/stage_times.h"
 #include "core/lsh/hash_family.h"
 #include "core/lsh/hash_spec.h"
 
@@ -28,6 +29,8 @@ class HashedRows {
   // [dim] floats, valid until the rows change.
   virtual const float* Weights(LocalRow row) const = 0;
   virtual float Bias(LocalRow row) const = 0;
+  // A hint that the row will be read soon.
+  virtual void Prefetch(LocalRow row) const {}
 };
 
 // What one sample touches on this shard.
@@ -51,10 +54,22 @@ class SelectScratch {
   std::vector<uint64_t> query;       // the query's codes, packed
   std::vector<LocalRow> seen;        // room for the rows with agreements > 0
   std::vector<LocalRow> ties;        // room for the rows with just as many agreements as needed
+
+  // Where Select() adds up its time; not measured without a clock.
+  const Clock* clock = nullptr;
+  absl::Duration lookup_time;   // buckets read
+  absl::Duration ranking_time;  // codes compared, the best taken
+};
+
+// Whether a build takes the mean row and the norm bound anew, and hashes every row again.
+enum class Refresh {
+  kNo,
+  kIfMoved,  // when they have moved by more than kMovedTolerance of the norm bound
+  kYes,
 };
 
 // Deterministic: equal rows, dirty sets and build points give equal tables, for any thread count.
-// Thread safety: Select() is concurrent with itself; the caller excludes Build().
+// Thread safety: Select() is concurrent with itself; the caller excludes the builds.
 class HashIndex {
  public:
   // Errors: those of HashFamily::Create.
@@ -63,18 +78,27 @@ class HashIndex {
 
   const HashFamily& family() const;
 
-  // Makes the tables equal to what a fresh build over `rows` gives with the current mean and norm
-  // bound, hashing only what changed.
+  // Begins a build: the tables that FinishBuild() will put in place are those of a fresh build over
+  // `rows` as they are now, with the mean and norm bound in force. Hashes the dirty rows at once,
+  // and sorts on a thread of its own. Meanwhile Select() finds rows by the old tables, and ranks
+  // them by their new codes. Finishes a build under way first.
   //   dirty : rows changed since the last build, sorted and unique. Ignored on the first build.
-  // The mean row and the norm bound M are taken anew from all rows at each build in which
-  // `refresh_center` is set (and at the first, and when the number of rows changed): then every row
-  // is hashed again. Until then the old ones serve, so tables also depend on when the last refresh
-  // was: copies that must agree (a restored shard) refresh at the same point.
-  // Cost: hashing of the dirty rows plus two passes over num_rows * num_tables fingerprints.
-  void Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, bool refresh_center,
-             Parallelism parallelism);
+  //   times : where the time goes; may be null; outlives the build.
+  // On the first build, and when the number of rows changed, everything is taken anew. Otherwise
+  // tables also depend on when the last refresh was: copies that must agree (a restored shard)
+  // refresh at the same point.
+  // Cost: hashing of the dirty rows, and two passes over num_rows * num_tables codes elsewhere.
+  void StartBuild(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
+                  Parallelism parallelism, StageTimes* times = nullptr);
+  // Waits for the sorting and makes the new tables the present ones. Without a build under way
+  // nothing happens.
+  void FinishBuild();
+  // Both, with all threads sorting.
+  void Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
+             Parallelism parallelism, StageTimes* times = nullptr);
+  static constexpr float kMovedTolerance = 0.1f;
 
-  // True once Build() has run; before that Select() returns the labels alone.
+  // True once a build was finished; before that Select() returns the labels alone.
   bool built() const;
 
   // Returns the rows one sample touches: its labels, then candidates up to `budget` rows in all.
@@ -97,6 +121,10 @@ class HashIndex {
  private:
   HashIndex();
   struct State;
+  // The hashing part of a build. False when nothing has changed.
+  bool Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
+              Parallelism parallelism, StageTimes* times);
+
   std::unique_ptr<State> state_;
 };
 

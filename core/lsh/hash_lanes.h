@@ -33,14 +33,13 @@ class LaneBlock {
   // Fills rows [0, dim) with `lanes` vectors of a [*, dim] array, one to a column, and everything
   // else with 0. lanes <= kHashLanes.
   void LoadTransposed(const float* vectors, int64_t dim, int64_t lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      const float* vector = vectors + lane * dim;
-      for (int64_t i = 0; i < dim; ++i) data_[i * kHashLanes + lane] = vector[i];
-    }
-    for (int64_t lane = lanes; lane < kHashLanes; ++lane) {
-      for (int64_t i = 0; i < dim; ++i) data_[i * kHashLanes + lane] = 0.0f;
-    }
     std::fill(row(dim), row(rows_), 0.0f);
+    if (lanes == kHashLanes) return TransposeToLanes(vectors, dim, data_);
+    for (int64_t i = 0; i < dim; ++i) {
+      for (int64_t lane = 0; lane < kHashLanes; ++lane) {
+        data_[i * kHashLanes + lane] = lane < lanes ? vectors[lane * dim + i] : 0.0f;
+      }
+    }
   }
 
  private:

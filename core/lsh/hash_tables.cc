@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 
 namespace dslide {
 namespace {
@@ -19,78 +18,61 @@ void HashTables::Reset(int64_t num_tables, int64_t fingerprint_bits, int64_t num
   const int64_t address_bits = std::min(fingerprint_bits, std::max(kMinAddressBits, row_bits));
   shift_ = fingerprint_bits - address_bits;
   offsets_per_table_ = (int64_t{1} << address_bits) + 2;
-  const int64_t cells = num_tables * num_rows;
-  const bool wide = fingerprint_bits > 16;
-  narrow_.assign(wide ? 0 : cells, 0);
-  wide_.assign(wide ? cells : 0, 0);
   offsets_.assign(num_tables * offsets_per_table_, 0);
-  ids_.assign(cells, LocalRow(0));
-}
-
-void HashTables::SetFingerprints(int64_t row, const uint32_t* fingerprints) {
-  for (int64_t t = 0; t < num_tables_; ++t) {
-    const int64_t at = t * num_rows_ + row;
-    if (wide_.empty()) {
-      narrow_[at] = static_cast<uint16_t>(fingerprints[t]);
-    } else {
-      wide_[at] = fingerprints[t];
-    }
-  }
+  ids_.assign(num_tables * num_rows, LocalRow(0));
 }
 
 // A stable counting sort by address. Counts go to places address + 2, their sums start the runs at
 // address + 1, and placing the ids moves each start to its run's end, the next run's start: then
 // the run of an address is [offsets[address], offsets[address + 1]) without a second array.
-template <typename Print>
-void HashTables::SortTable(int64_t table, const Print* fingerprints) {
+void HashTables::SortTable(const RowCodes& codes, int64_t table) {
   uint32_t* offsets = Offsets(table);
   LocalRow* ids = ids_.data() + table * num_rows_;
+  const RowCodes::Column fingerprints = codes.Fingerprints(table);
+  const int64_t num_rows = num_rows_;
+  const int64_t shift = shift_;
   std::fill_n(offsets, offsets_per_table_, 0u);
-  for (int64_t row = 0; row < num_rows_; ++row) ++offsets[(fingerprints[row] >> shift_) + 2];
+  for (int64_t row = 0; row < num_rows; ++row) ++offsets[(fingerprints[row] >> shift) + 2];
   for (int64_t i = 1; i < offsets_per_table_; ++i) offsets[i] += offsets[i - 1];
-  for (int64_t row = 0; row < num_rows_; ++row) {
-    ids[offsets[(fingerprints[row] >> shift_) + 1]++] = LocalRow(static_cast<uint32_t>(row));
+  for (int64_t row = 0; row < num_rows; ++row) {
+    ids[offsets[(fingerprints[row] >> shift) + 1]++] = LocalRow(static_cast<uint32_t>(row));
   }
-  if (shift_ == 0) return;
+  if (shift == 0) return;
   // Few rows share an address here, so ordinary sorts of tiny runs are cheap.
   for (int64_t address = 0; address + 2 < offsets_per_table_; ++address) {
     std::sort(ids + offsets[address], ids + offsets[address + 1], [&](LocalRow a, LocalRow b) {
-      const Print left = fingerprints[a.value()];
-      const Print right = fingerprints[b.value()];
+      const uint32_t left = fingerprints[a.value()];
+      const uint32_t right = fingerprints[b.value()];
       return left != right ? left < right : a < b;
     });
   }
 }
 
-void HashTables::Sort(Parallelism parallelism) {
-  ParallelFor(parallelism, num_tables_, /*grain=*/1, [&](int64_t table, int) {
-    if (wide_.empty()) {
-      SortTable(table, narrow_.data() + table * num_rows_);
-    } else {
-      SortTable(table, wide_.data() + table * num_rows_);
-    }
-  });
+void HashTables::Sort(const RowCodes& codes, Parallelism parallelism) {
+  ParallelFor(parallelism, num_tables_, /*grain=*/1,
+              [&](int64_t table, int) { SortTable(codes, table); });
 }
 
-absl::Span<const LocalRow> HashTables::Bucket(int64_t table, uint32_t fingerprint) const {
+absl::Span<const LocalRow> HashTables::Bucket(const RowCodes& codes, int64_t table,
+                                              uint32_t fingerprint) const {
   if (fingerprint >> fingerprint_bits_ != 0) return {};
   const uint32_t* offsets = Offsets(table) + (fingerprint >> shift_);
   const LocalRow* ids = ids_.data() + table * num_rows_;
   const LocalRow* begin = ids + offsets[0];
   const LocalRow* end = ids + offsets[1];
   if (shift_ != 0) {
-    begin = std::partition_point(
-        begin, end, [&](LocalRow row) { return Fingerprint(table, row.value()) < fingerprint; });
-    end = std::partition_point(
-        begin, end, [&](LocalRow row) { return Fingerprint(table, row.value()) == fingerprint; });
+    const RowCodes::Column own = codes.Fingerprints(table);
+    begin = std::partition_point(begin, end,
+                                 [&](LocalRow row) { return own[row.value()] < fingerprint; });
+    end = std::partition_point(begin, end,
+                               [&](LocalRow row) { return own[row.value()] == fingerprint; });
   }
   return {begin, static_cast<size_t>(end - begin)};
 }
 
 int64_t HashTables::memory_bytes() const {
-  return static_cast<int64_t>(
-      narrow_.capacity() * sizeof(uint16_t) + wide_.capacity() * sizeof(uint32_t) +
-      offsets_.capacity() * sizeof(uint32_t) + ids_.capacity() * sizeof(LocalRow));
+  return static_cast<int64_t>(offsets_.capacity() * sizeof(uint32_t) +
+                              ids_.capacity() * sizeof(LocalRow));
 }
 
 }  // namespace dslide

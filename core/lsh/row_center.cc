@@ -4,32 +4,45 @@
 #include <cmath>
 #include <limits>
 
+#include "core/math/kernels.h"
+
 namespace dslide {
 namespace {
 
-constexpr int64_t kLanes = 8;
+// The rows that are measured, evenly spread over all of them.
+struct MeasuredRows {
+  explicit MeasuredRows(const HashedRows& all)
+      : rows(all), count(std::min(all.num_rows(), RowCenter::kMeasuredRows)) {}
+
+  LocalRow At(int64_t i) const {
+    return LocalRow(static_cast<uint32_t>(i * rows.num_rows() / count));
+  }
+
+  const HashedRows& rows;
+  const int64_t count;
+};
 
 // [dim + 1] means of the rows and the biases, summed in double in a fixed number of partitions.
-std::vector<float> MeanRow(const HashedRows& rows, Parallelism parallelism) {
+std::vector<float> MeanRow(const MeasuredRows& measured, Parallelism parallelism) {
+  const HashedRows& rows = measured.rows;
   const int64_t dim = rows.dim();
   std::vector<std::vector<double>> sums(kFixedPartitions);
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t partition, int) {
     std::vector<double>& sum = sums[partition];
     sum.assign(dim + 1, 0.0);
-    const auto [begin, end] = PartitionRange(rows.num_rows(), kFixedPartitions, partition);
-    for (int64_t r = begin; r < end; ++r) {
-      const LocalRow row(static_cast<uint32_t>(r));
-      const float* weights = rows.Weights(row);
-      for (int64_t i = 0; i < dim; ++i) sum[i] += static_cast<double>(weights[i]);
+    const auto [begin, end] = PartitionRange(measured.count, kFixedPartitions, partition);
+    for (int64_t i = begin; i < end; ++i) {
+      const LocalRow row = measured.At(i);
+      AddToDoubles(rows.Weights(row), sum.data(), dim);
       sum[dim] += static_cast<double>(rows.Bias(row));
     }
   });
   std::vector<float> mean(dim + 1, 0.0f);
-  if (rows.num_rows() == 0) return mean;
+  if (measured.count == 0) return mean;
   for (int64_t i = 0; i <= dim; ++i) {
     double total = 0.0;
     for (const std::vector<double>& sum : sums) total += sum[i];
-    mean[i] = static_cast<float>(total / static_cast<double>(rows.num_rows()));
+    mean[i] = static_cast<float>(total / static_cast<double>(measured.count));
   }
   return mean;
 }
@@ -48,52 +61,49 @@ float Quantile(std::vector<float>& values, double quantile) {
 
 RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
                              Parallelism parallelism) {
+  const MeasuredRows measured(rows);
   RowCenter center;
   center.mean_ =
-      spec.center ? MeanRow(rows, parallelism) : std::vector<float>(rows.dim() + 1, 0.0f);
-  center.norm_coordinate_ = spec.norm_coordinate;
+      spec.center ? MeanRow(measured, parallelism) : std::vector<float>(rows.dim() + 1, 0.0f);
   if (!spec.norm_coordinate) return center;
-  std::vector<float> squares(rows.num_rows());
-  ParallelFor(parallelism, rows.num_rows(), /*grain=*/256, [&](int64_t r, int) {
-    const LocalRow row(static_cast<uint32_t>(r));
-    const float square = center.CenteredSquares(rows.Weights(row), rows.Bias(row));
+  std::vector<float> squares(measured.count);
+  std::vector<std::vector<float>> centered(std::max(1, parallelism.threads),
+                                           std::vector<float>(rows.dim()));
+  ParallelFor(parallelism, measured.count, /*grain=*/256, [&](int64_t i, int thread) {
+    const LocalRow row = measured.At(i);
+    const float square =
+        center.Subtract(rows.Weights(row), rows.Bias(row), centered[thread].data());
     // Also turns NaN into a number: nth_element needs an order.
     constexpr float kLargest = std::numeric_limits<float>::max();
-    squares[r] = square < kLargest ? square : kLargest;
+    squares[i] = square < kLargest ? square : kLargest;
   });
+  center.norm_coordinate_ = true;
   center.bound_squared_ = Quantile(squares, spec.norm_quantile);
   return center;
 }
 
-// kLanes running sums, so that the compiler may use vectors without changing the result.
-float RowCenter::CenteredSquares(const float* weights, float bias) const {
+float RowCenter::Subtract(const float* weights, float bias, float* centered) const {
   const int64_t dim = static_cast<int64_t>(mean_.size()) - 1;
-  float sums[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const float difference = weights[i + lane] - mean_[i + lane];
-      sums[lane] += difference * difference;
-    }
-  }
-  for (; i < dim; ++i) {
-    const float difference = weights[i] - mean_[i];
-    sums[i % kLanes] += difference * difference;
-  }
   const float bias_difference = bias - mean_[dim];
-  float total = bias_difference * bias_difference;
-  for (const float sum : sums) total += sum;
-  return total;
+  return CenterRow(weights, mean_.data(), centered, dim) + bias_difference * bias_difference;
 }
 
 void RowCenter::Center(const float* weights, float bias, float* centered, float* extras) const {
-  const int64_t dim = static_cast<int64_t>(mean_.size()) - 1;
-  for (int64_t i = 0; i < dim; ++i) centered[i] = weights[i] - mean_[i];
-  extras[0] = bias - mean_[dim];
-  extras[1] = 0.0f;
-  if (norm_coordinate_) {
-    extras[1] = std::sqrt(std::max(0.0f, bound_squared_ - CenteredSquares(weights, bias)));
+  const float squares = Subtract(weights, bias, centered);
+  extras[0] = bias - mean_.back();
+  extras[1] = norm_coordinate_ ? std::sqrt(std::max(0.0f, bound_squared_ - squares)) : 0.0f;
+}
+
+bool RowCenter::HasMovedFrom(const RowCenter& other, float tolerance) const {
+  if (mean_.size() != other.mean_.size()) return true;
+  float squares = 0.0f;
+  for (size_t i = 0; i < mean_.size(); ++i) {
+    squares += (mean_[i] - other.mean_[i]) * (mean_[i] - other.mean_[i]);
   }
+  if (!norm_coordinate_) return squares > 0.0f;
+  const float limit = tolerance * std::sqrt(other.bound_squared_);
+  return std::sqrt(squares) > limit ||
+         std::abs(std::sqrt(bound_squared_) - std::sqrt(other.bound_squared_)) > limit;
 }
 
 }  // namespace dslide

@@ -20,16 +20,23 @@ class RowCenter {
   RowCenter() = default;
 
   // Measures `rows`: their mean (0 unless spec.center) and the spec.norm_quantile of the norms of
-  // the centred rows, bias included (0 unless spec.norm_coordinate).
+  // the centred rows, bias included (0 unless spec.norm_coordinate). Of more than kMeasuredRows rows
+  // so many are looked at, evenly spread: their mean is off by 1/256 of one row's deviation.
+  static constexpr int64_t kMeasuredRows = 65536;
   static RowCenter Measure(const HashedRows& rows, const HashSpec& spec, Parallelism parallelism);
 
   // Writes row `weights` ([dim]) minus the mean to `centered` ([dim]), and its centred bias and
   // norm coordinate sqrt(max(0, M^2 - |centred row and bias|^2)) to `extras` ([2]).
   void Center(const float* weights, float bias, float* centered, float* extras) const;
 
+  // Whether rows hashed with `other` lie noticeably elsewhere than with this one: the mean row has
+  // moved, or the norm bound has changed, by more than `tolerance` of the other's norm bound.
+  // Without a norm bound any difference counts.
+  bool HasMovedFrom(const RowCenter& other, float tolerance) const;
+
  private:
-  // Squared norm of the centred row and bias.
-  float CenteredSquares(const float* weights, float bias) const;
+  // Writes the centred row and returns its squared norm, bias included.
+  float Subtract(const float* weights, float bias, float* centered) const;
 
   std::vector<float> mean_;  // [dim + 1]: the last is the bias's
   bool norm_coordinate_ = false;

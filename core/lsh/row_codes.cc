@@ -16,9 +16,11 @@ constexpr size_t kUnrolledWords = 16;
 void RowCodes::Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_per_code,
                      int64_t num_rows) {
   num_tables_ = num_tables;
+  num_rows_ = num_rows;
   num_codes_ = num_tables * codes_per_table;
   bits_per_code_ = bits_per_code;
   fingerprint_bits_ = codes_per_table * bits_per_code;
+  fingerprint_mask_ = (uint32_t{1} << fingerprint_bits_) - 1;
   tables_per_word_ = 64 / fingerprint_bits_;
   stride_ = (num_tables + tables_per_word_ - 1) / tables_per_word_;
   lowest_bits_ = 0;
@@ -29,13 +31,12 @@ void RowCodes::Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_p
 }
 
 void RowCodes::Pack(const uint32_t* fingerprints, uint64_t* words) const {
-  const uint64_t mask = (uint64_t{1} << fingerprint_bits_) - 1;
   for (int64_t w = 0; w < stride_; ++w) {
     const int64_t first = w * tables_per_word_;
     const int64_t last = std::min(first + tables_per_word_, num_tables_);
     uint64_t word = 0;
     for (int64_t t = first; t < last; ++t) {
-      word |= (fingerprints[t] & mask) << ((t - first) * fingerprint_bits_);
+      word |= uint64_t{fingerprints[t] & fingerprint_mask_} << ((t - first) * fingerprint_bits_);
     }
     words[w] = word;
   }

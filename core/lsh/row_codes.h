@@ -36,6 +36,32 @@ class RowCodes {
   // packed query; other entries stay.
   void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
 
+  // The fingerprints of one table. Valid while the codes are; sees later Set()s.
+  class Column {
+   public:
+    uint32_t operator[](int64_t row) const {
+      return static_cast<uint32_t>(words_[row * stride_] >> shift_) & mask_;
+    }
+
+   private:
+    friend class RowCodes;
+    const uint64_t* words_;  // that of row 0 which holds the table's fingerprint
+    int64_t stride_;
+    int64_t shift_;
+    uint32_t mask_;
+  };
+  Column Fingerprints(int64_t table) const {
+    Column column;
+    column.words_ = words_.data() + table / tables_per_word_;
+    column.stride_ = stride_;
+    column.shift_ = table % tables_per_word_ * fingerprint_bits_;
+    column.mask_ = fingerprint_mask_;
+    return column;
+  }
+
+  int64_t num_tables() const { return num_tables_; }
+  int64_t num_rows() const { return num_rows_; }
+  int64_t fingerprint_bits() const { return fingerprint_bits_; }
   int64_t num_codes() const { return num_codes_; }
   int64_t words_per_row() const { return stride_; }
   int64_t memory_bytes() const {
@@ -48,9 +74,11 @@ class RowCodes {
                       uint16_t* equal) const;
 
   int64_t num_tables_ = 0;
+  int64_t num_rows_ = 0;
   int64_t num_codes_ = 0;  // of a row, over all tables
   int64_t bits_per_code_ = 1;
   int64_t fingerprint_bits_ = 0;
+  uint32_t fingerprint_mask_ = 0;
   int64_t tables_per_word_ = 1;
   int64_t stride_ = 0;           // words of a row
   uint64_t lowest_bits_ = 0;     // of the codes in a word

@@ -76,11 +76,11 @@ void SimHash::Hash(const HashInput& input, Parallelism parallelism, uint32_t* fi
 
 // scratch.projections = H D3 H D2 H D1 scratch.vectors, not yet divided by n.
 void SimHash::Project(const Block& block, Scratch& scratch) const {
-  float* y = scratch.projections.data();
-  std::copy_n(scratch.vectors.data(), width_ * kHashLanes, y);
+  const float* from = scratch.vectors.data();
+  float* const y = scratch.projections.data();
   for (const std::vector<float>& signs : block.signs) {
-    FlipSignsLanes(y, signs.data(), width_);
-    HadamardLanes(y, width_);
+    SignedHadamardLanes(from, signs.data(), y, width_);
+    from = y;
   }
 }
 
@@ -92,30 +92,35 @@ void SimHash::HashGroup(const HashInput& input, int64_t first, int64_t lanes, Sc
       scratch.extras[which][lane] = lane < lanes ? input.Extra(first + lane, which) : 0.0f;
     }
   }
-  // Nearly normal factors of the extras, in place of signs, would give the textbook collision
-  // probability for short rows too; they were measured to find less: see docs/hashing.md.
-  const float scale = 1.0f / static_cast<float>(width_);  // exact: a power of two
-  const float* extra1 = scratch.extras[0];
-  const float* extra2 = scratch.extras[1];
   int64_t bit = 0;
   for (int64_t t = 0; t < num_tables_; ++t) {
     std::fill_n(scratch.packed, kHashLanes, 0u);
-    for (int64_t k = 0; k < codes_; ++k, ++bit) {
+    for (int64_t code = 0; code < codes_;) {
       const Block& block = blocks_[bit / width_];
       const int64_t i = bit % width_;
       if (i == 0) Project(block, scratch);
-      const float* y = scratch.projections.row(i);
-      const float r1 = block.extra_signs[0][i];
-      const float r2 = block.extra_signs[1][i];
-      for (int64_t lane = 0; lane < kHashLanes; ++lane) {
-        const float projection = (y[lane] * scale + r1 * extra1[lane]) + r2 * extra2[lane];
-        scratch.packed[lane] |= static_cast<uint32_t>(projection >= 0.0f) << k;
-      }
+      // A table's codes may continue in the next block.
+      const int64_t count = std::min(codes_ - code, width_ - i);
+      SignBits(block, i, code, count, scratch);
+      code += count;
+      bit += count;
     }
     for (int64_t lane = 0; lane < lanes; ++lane) {
       fingerprints[lane * num_tables_ + t] = scratch.packed[lane];
     }
   }
+}
+
+// Codes first .. first + count - 1 of the present table from the projections i, i + 1, ....
+void SimHash::SignBits(const Block& block, int64_t i, int64_t first, int64_t count,
+                       Scratch& scratch) const {
+  // Nearly normal factors of the extras, in place of signs, would give the textbook collision
+  // probability for short rows too; they were measured to find less: see docs/hashing.md.
+  const SignBitsInput input{
+      .scale = 1.0f / static_cast<float>(width_),  // exact: a power of two
+      .extra_signs = {block.extra_signs[0].data() + i, block.extra_signs[1].data() + i},
+      .extras = {scratch.extras[0], scratch.extras[1]}};
+  SignBitsLanes(scratch.projections.row(i), input, first, count, scratch.packed);
 }
 
 }  // namespace dslide

@@ -41,6 +41,8 @@ class SimHash final : public HashFamily {
   void HashGroup(const HashInput& input, int64_t first, int64_t lanes, Scratch& scratch,
                  uint32_t* fingerprints) const;
   void Project(const Block& block, Scratch& scratch) const;
+  void SignBits(const Block& block, int64_t i, int64_t first, int64_t count,
+                Scratch& scratch) const;
 
   const int64_t dim_;
   const int64_t codes_;

@@ -88,12 +88,38 @@ void AdamUpdate(float* w, float* m, float* v, const float* g, int64_t n,
 
 // Vectors side by side in the columns of one block, so that one butterfly serves all of them.
 inline constexpr int64_t kHadamardLanes = 16;
-// In place, unnormalised Walsh-Hadamard transform of kHadamardLanes vectors of n floats.
-//   x : [n, kHadamardLanes], 64-byte aligned; n a power of two.
+// out[i][lane] = vectors[lane][i].
+//   vectors : [kHadamardLanes, n]    out : [n, kHadamardLanes], 64-byte aligned
+void TransposeToLanes(const float* vectors, int64_t n, float* out);
+
+// out = H D in for kHadamardLanes vectors of n floats: D the signs, H the unnormalised
+// Walsh-Hadamard matrix.
+//   in, out : [n, kHadamardLanes], 64-byte aligned; n a power of two, at least 16; may be the same
+//   signs   : [n] of +1 or -1
 // Butterflies of distance 1, 2, 4, ... n/2 in this order, (a, b) -> (a + b, a - b): equal bits on
 // every instruction set and in every language.
-void HadamardLanes(float* x, int64_t n);
-// x[i][lane] = signs[i] < 0 ? -x[i][lane] : x[i][lane]. signs: [n] of +1 or -1.
-void FlipSignsLanes(float* x, const float* signs, int64_t n);
+void SignedHadamardLanes(const float* in, const float* signs, float* out, int64_t n);
+
+// What turns a projection into a code: y * scale + extra_signs[0] * extras[0] + extra_signs[1] *
+// extras[1], added from left to right, never fused.
+struct SignBitsInput {
+  float scale;
+  const float* extra_signs[2];  // [count] each
+  const float* extras[2];       // [kHadamardLanes] each, 64-byte aligned
+};
+// Sets bit first + i of bits[lane] where the i-th projection of that lane is not negative.
+//   y    : [count, kHadamardLanes], 64-byte aligned; first + count <= 32
+//   bits : [kHadamardLanes], 64-byte aligned; other bits stay
+// Equal bits on every instruction set.
+void SignBitsLanes(const float* y, const SignBitsInput& input, int64_t first, int64_t count,
+                   uint32_t* bits);
+
+// out[i] = x[i] - mean[i]; returns the sum of out[i]^2 in one order: running sums of every 16th
+// element, added one after the other. x, mean, out: [n]. Equal bits on every instruction set.
+inline constexpr int64_t kCenterLanes = 16;
+float CenterRow(const float* x, const float* mean, float* out, int64_t n);
+
+// sums[i] += x[i]. x, sums: [n]. Equal bits on every instruction set.
+void AddToDoubles(const float* x, double* sums, int64_t n);
 
 }  // namespace dslide

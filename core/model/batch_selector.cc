@@ -1,13 +1,15 @@
 #include "core/model/batch_selector.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dslide {
 
 int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism,
-                              HeadContext& context) {
+                              HeadContext& context, StageTimes* times) {
   const int64_t batch = context.batch.batch();
-  SelectActive(plan, parallelism, context.batch);
+  SelectActive(plan, parallelism, context.batch, times);
+  const ScopedStage stage(times, Stage::kInversion);
   WriteKeys(context.batch, parallelism);
   inversion_.Invert(plan.num_rows);
   const int64_t num_shared = plan.index == nullptr ? plan.num_rows : plan.tail_rows;
@@ -18,7 +20,7 @@ int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism
 }
 
 void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallelism,
-                                 const HeadBatch& batch) {
+                                 const HeadBatch& batch, StageTimes* times) {
   // Selections of earlier, larger batches stay for their memory.
   if (static_cast<int64_t>(selections_.size()) < batch.batch()) selections_.resize(batch.batch());
   if (static_cast<int>(select_scratch_.size()) < parallelism.threads) {
@@ -31,6 +33,10 @@ void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallel
     }
     return;
   }
+  for (SelectScratch& scratch : select_scratch_) {
+    scratch.clock = times == nullptr ? nullptr : &times->clock();
+  }
+  const absl::Duration start = times == nullptr ? absl::ZeroDuration() : times->Now();
   const int64_t num_tables = plan.index->family().num_tables();
   ParallelFor(parallelism, batch.batch(), /*grain=*/4, [&](int64_t sample, int thread) {
     const absl::Span<const uint32_t> fingerprints =
@@ -38,6 +44,21 @@ void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallel
     plan.index->Select(fingerprints, batch.LabelsOf(sample), plan.max_active,
                        select_scratch_[thread], selections_[sample]);
   });
+  if (times != nullptr) AddTimes(times->Now() - start, *times);
+}
+
+// Deals the time of all threads' selections in proportion to what each part took on them.
+void BatchSelector::AddTimes(absl::Duration elapsed, StageTimes& times) {
+  absl::Duration lookup;
+  absl::Duration ranking;
+  for (SelectScratch& scratch : select_scratch_) {
+    lookup += std::exchange(scratch.lookup_time, absl::ZeroDuration());
+    ranking += std::exchange(scratch.ranking_time, absl::ZeroDuration());
+  }
+  const double both = absl::ToDoubleSeconds(lookup + ranking);
+  const absl::Duration share = both > 0 ? elapsed * (absl::ToDoubleSeconds(lookup) / both) : elapsed;
+  times.Add(Stage::kLookup, share);
+  times.Add(Stage::kRanking, elapsed - share);
 }
 
 // A pair's tag is its sample, times two, plus one for a label.

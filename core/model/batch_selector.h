@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/base/stage_times.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/batch_inversion.h"
 #include "core/model/head_context.h"
@@ -28,10 +29,14 @@ class BatchSelector {
   // Reads context.batch and fills rows, is_shared, pair_offsets, score_offsets, samples, is_label
   // and tail_weights. Without an index the pairs are the labels alone: the other pairs of a shared
   // row need no list. Returns the number of active pairs, unlisted ones included.
-  int64_t Select(const SelectionPlan& plan, Parallelism parallelism, HeadContext& context);
+  //   times : where the time goes; may be null
+  int64_t Select(const SelectionPlan& plan, Parallelism parallelism, HeadContext& context,
+                 StageTimes* times = nullptr);
 
  private:
-  void SelectActive(const SelectionPlan& plan, Parallelism parallelism, const HeadBatch& batch);
+  void SelectActive(const SelectionPlan& plan, Parallelism parallelism, const HeadBatch& batch,
+                    StageTimes* times);
+  void AddTimes(absl::Duration elapsed, StageTimes& times);
   void WriteKeys(const HeadBatch& batch, Parallelism parallelism);
   void MergeRows(int64_t batch, HeadContext& context);
   void WeighTail(const SelectionPlan& plan, HeadContext& context);

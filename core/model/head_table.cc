@@ -1,7 +1,6 @@
 #include "core/model/head_table.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -16,17 +15,9 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kRecallRows = 10;
-// A refresh measures the mean row and the norm bound anew and hashes every row again. It costs
-// little more than a build in which most rows are dirty (41,000 rows: 40 ms after 26), so it comes
-// along with those. Otherwise (670,091 rows: 760 ms after 300 with half of them dirty) it comes
-// with the first, second, fourth and every eighth build.
-constexpr int64_t kBuildsPerRefresh = 8;
-
-bool IsRefresh(int64_t builds, int64_t dirty_rows, int64_t num_rows) {
-  if (4 * dirty_rows >= 3 * num_rows) return true;
-  return builds < kBuildsPerRefresh ? std::has_single_bit(static_cast<uint64_t>(builds))
-                                    : builds % kBuildsPerRefresh == 0;
-}
+// Tables of so many ids are sorted, on one thread, in less than a training step: a build becomes
+// visible as many updates later as its ids take steps. Smaller tables are sorted at once.
+constexpr int64_t kIdsPerStep = 1 << 21;
 
 }  // namespace
 
@@ -73,23 +64,31 @@ int64_t HeadTable::ShareOf(int64_t rows) const {
 
 void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
   applied_ = applied;
-  builds_ = 0;
   std::fill(dirty_.begin(), dirty_.end(), 0);
-  Build(parallelism);
+  if (index_ == nullptr || store_->num_rows() == 0) return;
+  index_->Build(*store_, {}, Refresh::kYes, parallelism, times_);
 }
 
-void HeadTable::Build(Parallelism parallelism) {
-  if (index_ == nullptr || store_->num_rows() == 0) return;
+int64_t HeadTable::StepsUntilVisible() const {
+  const int64_t steps = store_->num_rows() * spec_.hash.num_tables / kIdsPerStep;
+  return std::min(steps, spec_.hash.rebuild_every_steps / 2);
+}
+
+void HeadTable::StartBuild(Parallelism parallelism) {
   std::vector<LocalRow>& dirty_rows = scratch_->dirty_rows;
   dirty_rows.clear();
   for (size_t row = 0; row < dirty_.size(); ++row) {
     if (dirty_[row] != 0) dirty_rows.push_back(LocalRow(static_cast<uint32_t>(row)));
     dirty_[row] = 0;
   }
-  const bool refresh = builds_ == 0 || IsRefresh(builds_, static_cast<int64_t>(dirty_rows.size()),
-                                                 store_->num_rows());
-  index_->Build(*store_, dirty_rows, refresh, parallelism);
-  ++builds_;
+  // With most rows to be hashed anyway, a new centre costs little.
+  const bool most_dirty = 4 * static_cast<int64_t>(dirty_rows.size()) >= 3 * store_->num_rows();
+  const Refresh refresh = most_dirty ? Refresh::kYes : Refresh::kIfMoved;
+  if (StepsUntilVisible() == 0) {
+    index_->Build(*store_, dirty_rows, refresh, parallelism, times_);
+  } else {
+    index_->StartBuild(*store_, dirty_rows, refresh, parallelism, times_);
+  }
 }
 
 void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallelism,
@@ -100,9 +99,13 @@ void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallel
                            .max_active = max_active_,
                            .tail_rows = tail_rows_,
                            .tail_key = tail_key};
-  output.active_pairs = scratch_->selector.Select(plan, parallelism, context);
+  output.active_pairs = scratch_->selector.Select(plan, parallelism, context, times_);
   output.distinct_rows = static_cast<int64_t>(context.rows.size());
-  scratch_->scorer.Score(*store_, spec_.loss, parallelism, context, output);
+  {
+    const ScopedStage stage(times_, Stage::kForward);
+    scratch_->scorer.Score(*store_, spec_.loss, parallelism, context, output);
+  }
+  const ScopedStage stage(times_, Stage::kRecall);
   FindRecall(context.batch, parallelism, output);
 }
 
@@ -147,16 +150,25 @@ int64_t HeadTable::Backward(const HeadContext& context, absl::Span<const float> 
                           .scale = scale,
                           .magnitude_bound = magnitude_bound,
                           .step = Step(applied_.value() + 1)};
-  const int64_t rejected = scratch_->updater.Run(update, context, parallelism, *store_,
-                                                 absl::MakeSpan(dirty_), hidden_gradient);
+  int64_t rejected;
+  {
+    const ScopedStage stage(times_, Stage::kHeadUpdate);
+    rejected = scratch_->updater.Run(update, context, parallelism, *store_, absl::MakeSpan(dirty_),
+                                     hidden_gradient);
+  }
   AdvanceStep(parallelism);
   return rejected;
 }
 
 void HeadTable::AdvanceStep(Parallelism parallelism) {
   ++applied_;
-  if (index_ == nullptr || applied_.value() % spec_.hash.rebuild_every_steps != 0) return;
-  Build(parallelism);
+  if (index_ == nullptr || store_->num_rows() == 0) return;
+  const int64_t since_start = applied_.value() % spec_.hash.rebuild_every_steps;
+  if (since_start == 0) {
+    StartBuild(parallelism);
+  } else if (since_start == StepsUntilVisible()) {
+    index_->FinishBuild();
+  }
 }
 
 void HeadTable::MarkDirty(absl::Span<const LocalRow> rows) {

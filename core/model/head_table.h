@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/base/stage_times.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/head_context.h"
 #include "core/model/row_store.h"
@@ -37,6 +38,9 @@ class HeadTable {
 
   ~HeadTable();
 
+  // From now on the time of each stage is added to `times`, which outlives the table; null ends it.
+  void MeasureStages(StageTimes* times) { times_ = times; }
+
   RowStore& store() { return *store_; }
   const RowStore& store() const { return *store_; }
   const HashIndex* index() const { return index_.get(); }  // null when every row is active
@@ -52,8 +56,9 @@ class HeadTable {
                HeadForwardOutput& output);
 
   // One update, of the loss scale * sum over samples of cross-entropy: each distinct row of the
-  // context once. Then the tables are built when the update count is a multiple of
-  // rebuild_every_steps.
+  // context once. Then, when the update count is a multiple of rebuild_every_steps, the changed rows
+  // are hashed and new hash tables are sorted; large ones in the background, to come into force a
+  // fixed number of updates later.
   //   log_partitions : [batch] of the softmax over all shards; ignored for sigmoid.
   //   hidden_gradient : [batch, dim], overwritten with this shard's part.
   // Returns the number of rows refused by the magnitude bound (left unchanged).
@@ -92,7 +97,9 @@ class HeadTable {
   Candidates SelectWithin(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
                           Parallelism parallelism) const;
   void FindRecall(const HeadBatch& batch, Parallelism parallelism, HeadForwardOutput& output);
-  void Build(Parallelism parallelism);
+  void StartBuild(Parallelism parallelism);
+  // Updates from the start of a build until its tables serve; 0: at once.
+  int64_t StepsUntilVisible() const;
 
   const HeadSpec spec_;
   std::unique_ptr<RowStore> store_;
@@ -100,9 +107,9 @@ class HeadTable {
   int64_t max_active_ = 0;  // this shard's part; 0: all rows
   int64_t tail_rows_ = 0;   // this shard's part
   Step applied_ = Step(0);
-  int64_t builds_ = 0;          // since the tables were built from scratch
   std::vector<uint8_t> dirty_;  // [num_rows]
   std::unique_ptr<Scratch> scratch_;
+  StageTimes* times_ = nullptr;
 };
 
 }  // namespace dslide

@@ -66,7 +66,7 @@ class RowStore final : public HashedRows {
                      float magnitude_bound);
 
   // Brings the weights and the bias of a row towards the cache; a hint.
-  void Prefetch(LocalRow row) const;
+  void Prefetch(LocalRow row) const override;
   // Brings the whole record, for an update.
   void PrefetchRecord(LocalRow row) const;
 

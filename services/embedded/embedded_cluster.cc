@@ -125,6 +125,7 @@ absl::Status EmbeddedCluster::State::StartShard(const EmbeddedClusterOptions& op
   server.metric_labels = {{"shard", absl::StrCat(ordinal)}};
   if (!options.data_dir.empty()) {
     server.data_dir = ShardDir(options.data_dir, ordinal);
+    server.write_latest = options.write_latest;
     RETURN_IF_ERROR(MakeDirectory(server.data_dir));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<shard::ShardServer> started,
@@ -186,6 +187,18 @@ std::vector<const Metrics*> EmbeddedCluster::metrics() const {
   if (state_->coordinator != nullptr) all.push_back(&state_->coordinator->metrics());
   for (const auto& server : state_->shards) all.push_back(&server->metrics());
   return all;
+}
+
+std::map<std::string, double> EmbeddedCluster::StageSeconds() const {
+  std::map<std::string, double> seconds;
+  for (int64_t i = 0; i < kNumStages; ++i) {
+    const Stage stage = static_cast<Stage>(i);
+    double& sum = seconds[std::string(StageName(stage))];
+    for (const auto& server : state_->shards) {
+      sum += absl::ToDoubleSeconds(server->stages().Total(stage));
+    }
+  }
+  return seconds;
 }
 
 absl::Status EmbeddedCluster::Stop() { return state_->Stop(); }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct EmbeddedClusterOptions {
   // Holds coordinator/ and shard-0/, shard-1/, ...; made when absent. Checkpoints named "latest"
   // are loaded at the start and written at the stop. "" keeps nothing and has no checkpoints.
   std::string data_dir = {};
+  // False: data_dir is thrown away afterwards, and nothing is written at the stop.
+  bool write_latest = true;
   // Relative shares of the slots, one per shard; empty: equal.
   std::vector<double> capacity_weights = {};
   absl::Duration start_timeout = absl::Seconds(600);
@@ -59,6 +62,9 @@ class EmbeddedCluster {
   // The numbers of all services, for one admin page: the coordinator's, then the shards' with a
   // label shard="0", "1", .... Valid until Stop().
   std::vector<const Metrics*> metrics() const;
+
+  // Seconds by stage of a step (core/base/stage_times.h), summed over the shards. Until Stop().
+  std::map<std::string, double> StageSeconds() const;
 
   // Stops and says whether everything could be written. Repeated calls return the same.
   absl::Status Stop();

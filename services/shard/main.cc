@@ -3,6 +3,8 @@
 #include <atomic>
 
 #include "core/base/log.h"
+#include "core/base/passive_waiting.h"
+#include "core/math/kernels.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
 #include "services/common/server_runtime.h"
@@ -81,6 +83,10 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
+  if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
+    LogError("wrong environment", {{"error", kernels.message()}});
+    return kExitUsage;
+  }
   SignalWaiter signals;
   Settings settings;
   ShardServerOptions& options = settings.server;
@@ -120,4 +126,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace dslide::shard
 
-int main(int argc, char** argv) { return dslide::shard::Main(argc, argv); }
+int main(int argc, char** argv) {
+  dslide::WaitPassively(argv);
+  return dslide::shard::Main(argc, argv);
+}

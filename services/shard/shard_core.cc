@@ -238,7 +238,7 @@ Answer ShardCore::Run(TopKCommand& command) {
 
 absl::StatusOr<std::unique_ptr<ShardModel>> ShardCore::NewModel(const CreateModelCommand& command) {
   return ShardModel::Create(command, options_.models, options_.memory_bytes - memory_bytes(),
-                            options_.parallelism);
+                            options_.parallelism, options_.stages);
 }
 
 void ShardCore::InstallModel(std::unique_ptr<ShardModel> model) {

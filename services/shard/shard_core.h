@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/parallel.h"
+#include "core/base/stage_times.h"
 #include "core/model/commands.h"
 #include "services/shard/client_table.h"
 #include "services/shard/shard_model.h"
@@ -39,6 +40,8 @@ struct ShardCoreOptions {
   // Rows and hash tables of all models together.
   int64_t memory_bytes = INT64_MAX;
   int64_t max_models = 256;
+  // Where the time of steps is added up; may be null; outlives the core. Decides nothing.
+  StageTimes* stages = nullptr;
 };
 
 struct Answer {

@@ -29,7 +29,8 @@ size_t CommandKind(const Command& command) {
   return std::variant_size_v<StepOp> + command.index() - 1;
 }
 
-ShardMetrics::ShardMetrics(Metrics& metrics) : metrics_(metrics) {
+ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
+    : metrics_(metrics), stages_(stages) {
   decode_ = metrics.AddHistogram("dslide_shard_decode_seconds",
                                  "Time to decode and check a request before it is queued.");
   encode_ = metrics.AddHistogram("dslide_shard_encode_seconds", "Time to encode an answer.");
@@ -79,6 +80,12 @@ ShardMetrics::ShardMetrics(Metrics& metrics) : metrics_(metrics) {
            "Bytes that a dense all-reduce of this shard's rows would have moved for the same "
            "updates: rows x (dim + bias) x 4.",
            {{"direction", direction}});
+  }
+  for (size_t i = 0; i < stage_mirrors_.size(); ++i) {
+    stage_mirrors_[i].counter = metrics.AddCounter(
+        "dslide_shard_stage_seconds_total",
+        "Time of training steps by stage. table_build runs beside the others.",
+        {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
   }
   models_ = metrics.AddGauge("dslide_shard_models", "Models on this shard.");
   memory_bytes_ = metrics.AddGauge("dslide_shard_table_bytes",
@@ -163,6 +170,14 @@ void ShardMetrics::Publish(const ShardCore& core) {
       mirror.counter.Increment(static_cast<double>(value - mirror.published));
     }
     mirror.published = value;
+  }
+  for (size_t i = 0; i < stage_mirrors_.size(); ++i) {
+    const absl::Duration total = stages_.Total(static_cast<Stage>(i));
+    StageMirror& mirror = stage_mirrors_[i];
+    if (total > mirror.published) {
+      mirror.counter.Increment(absl::ToDoubleSeconds(total - mirror.published));
+    }
+    mirror.published = total;
   }
   clients_.Set(static_cast<double>(core.clients().open_clients()));
   reply_bytes_.Set(static_cast<double>(core.clients().reply_bytes()));

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/stage_times.h"
 #include "core/metrics/metrics.h"
 #include "core/model/commands.h"
 #include "services/shard/shard_core.h"
@@ -24,8 +25,8 @@ const std::vector<std::string>& CommandNames();
 // Thread safety: safe from any thread, unless a line says otherwise.
 class ShardMetrics {
  public:
-  // `metrics` outlives it.
-  explicit ShardMetrics(Metrics& metrics);
+  // Both outlive it.
+  ShardMetrics(Metrics& metrics, const StageTimes& stages);
 
   void RecordDecode(absl::Duration duration) const;
   void RecordEncode(absl::Duration duration) const;
@@ -60,6 +61,12 @@ class ShardMetrics {
     int64_t published = 0;
   };
   std::vector<Mirror> mirrors_;  // of the applying thread
+  const StageTimes& stages_;
+  struct StageMirror {
+    Counter counter;
+    absl::Duration published;
+  };
+  std::array<StageMirror, kNumStages> stage_mirrors_;  // of the applying thread
   Gauge models_, memory_bytes_, clients_, reply_bytes_, contexts_, context_bytes_;
   absl::Mutex mu_;
   std::map<std::string, Counter> refusals_ ABSL_GUARDED_BY(mu_);

@@ -97,20 +97,22 @@ absl::Status ShardTable::CheckFingerprints(absl::Span<const uint32_t> prints, in
 }
 
 ShardModel::ShardModel(const CreateModelCommand& command, const ModelLimits& limits,
-                       Parallelism parallelism)
+                       Parallelism parallelism, StageTimes* stages)
     : spec_(command.spec),
       shard_(command.shard),
       slot_maps_(command.slot_maps),
       limits_(limits),
       parallelism_(parallelism),
       bound_(static_cast<float>(command.spec.magnitude_bound)),
+      stages_(stages),
       topology_version_(command.topology_version) {}
 
 absl::StatusOr<std::unique_ptr<ShardModel>> ShardModel::Create(const CreateModelCommand& command,
                                                                const ModelLimits& limits,
                                                                int64_t memory_bytes,
-                                                               Parallelism parallelism) {
-  std::unique_ptr<ShardModel> model(new ShardModel(command, limits, parallelism));
+                                                               Parallelism parallelism,
+                                                               StageTimes* stages) {
+  std::unique_ptr<ShardModel> model(new ShardModel(command, limits, parallelism, stages));
   for (const TableSpec& table : model->spec_.tables) {
     RETURN_IF_ERROR(model->AddTable(table, memory_bytes - model->memory_bytes()));
   }
@@ -158,6 +160,7 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
     case TableRole::kHead: {
       ASSIGN_OR_RETURN(table.head,
                        HeadTable::Create(spec, spec_.seed, std::move(rows), parallelism_));
+      table.head->MeasureStages(stages_);
       break;
     }
   }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/parallel.h"
+#include "core/base/stage_times.h"
 #include "core/model/commands.h"
 #include "core/model/embedding_table.h"
 #include "core/model/head_table.h"
@@ -66,13 +67,15 @@ struct ModelLimits {
 // number.
 class ShardModel {
  public:
-  // Checks that memory for the rows fits into `memory_bytes` before it is taken.
+  // Checks that memory for the rows fits into `memory_bytes` before it is taken. `stages` may be
+  // null and outlives the model.
   // Errors: InvalidArgument BAD_MODEL when a dense table's rows here would not fit into a message;
   // ResourceExhausted OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ShardModel>> Create(const CreateModelCommand& command,
                                                             const ModelLimits& limits,
                                                             int64_t memory_bytes,
-                                                            Parallelism parallelism);
+                                                            Parallelism parallelism,
+                                                            StageTimes* stages = nullptr);
 
   const ModelSpec& spec() const { return spec_; }
   ShardId shard() const { return shard_; }
@@ -105,7 +108,8 @@ class ShardModel {
   absl::StatusOr<TopKReply> TopK(const TopKCommand& command) const;
 
  private:
-  ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism);
+  ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism,
+             StageTimes* stages);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
@@ -131,6 +135,7 @@ class ShardModel {
   const ModelLimits limits_;
   const Parallelism parallelism_;
   const float bound_;
+  StageTimes* const stages_;
   uint64_t topology_version_ = 0;
   std::vector<ShardTable> tables_;  // as in spec_
   ModelCounters counters_;

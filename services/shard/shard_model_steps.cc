@@ -91,6 +91,7 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   reply.partial.rows = batch;
   reply.partial.cols = table->spec.dim;
   reply.partial.data.resize(batch * table->spec.dim);
+  const ScopedStage stage(stages_, Stage::kEmbedForward);
   table->embedding->Forward(features, parallelism_, absl::MakeSpan(reply.partial.data));
   return reply;
 }
@@ -102,6 +103,7 @@ absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackward
   RETURN_IF_ERROR(
       CheckBatch(static_cast<int64_t>(op.gradient.size()) / op.dim, features.batch(), "gradient"));
   RETURN_IF_ERROR(CheckMagnitude("gradient", op.gradient));
+  const ScopedStage stage(stages_, Stage::kEmbedUpdate);
   EmbedBackwardReply reply;
   int64_t rejected = 0;
   reply.distinct_rows =

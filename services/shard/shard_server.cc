@@ -24,7 +24,8 @@ int64_t MachineMemoryBytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
 }
 
-ShardCoreOptions Resolved(ShardCoreOptions core) {
+ShardCoreOptions Resolved(ShardCoreOptions core, StageTimes* stages) {
+  core.stages = stages;
   if (core.parallelism.threads <= 0) {
     core.parallelism.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
@@ -63,15 +64,16 @@ absl::Status CheckShardServerOptions(const ShardServerOptions& options) {
                    "this shard"));
 }
 
-ShardServer::ShardServer(ShardServerOptions options) : options_(std::move(options)) {}
+ShardServer::ShardServer(ShardServerOptions options)
+    : options_(std::move(options)), stages_(std::make_unique<StageTimes>(*options_.clock)) {}
 
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptions options) {
   RETURN_IF_ERROR(CheckShardServerOptions(options));
   std::unique_ptr<ShardServer> server(new ShardServer(std::move(options)));
   const ShardServerOptions& own = server->options_;
   server->metrics_ = std::make_unique<Metrics>(own.metric_labels);
-  server->shard_metrics_ = std::make_unique<ShardMetrics>(*server->metrics_);
-  server->core_ = std::make_unique<ShardCore>(Resolved(own.core));
+  server->shard_metrics_ = std::make_unique<ShardMetrics>(*server->metrics_, *server->stages_);
+  server->core_ = std::make_unique<ShardCore>(Resolved(own.core, server->stages_.get()));
   if (const absl::Status loaded = server->LoadCheckpoints(); !loaded.ok()) {
     return DataDirError(own.data_dir, loaded);
   }
@@ -207,7 +209,7 @@ void ShardServer::OnFenced(const absl::Status& why) {
 }
 
 absl::Status ShardServer::WriteLatest() {
-  if (store_ == nullptr) return absl::OkStatus();
+  if (store_ == nullptr || !options_.write_latest) return absl::OkStatus();
   {
     const absl::MutexLock lock(&mu_);
     // The newer owner's rows are the ones that count.

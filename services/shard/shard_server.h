@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
+#include "core/base/stage_times.h"
 #include "core/metrics/metrics.h"
 #include "services/common/server_runtime.h"
 #include "services/common/transport.h"
@@ -35,6 +36,8 @@ struct ShardServerOptions {
   // Where checkpoints are kept; "" for none. The checkpoint "latest" of each model is loaded at the
   // start and written at a clean stop.
   std::string data_dir = {};
+  // False for a directory that is thrown away afterwards: no checkpoint is written at the stop.
+  bool write_latest = true;
   // Address of the coordinator; "" for a shard on its own, which is ready at once.
   std::string coordinator = {};
   // Address under which clients and the coordinator reach this shard; "" takes server.listen's.
@@ -71,6 +74,7 @@ class ShardServer {
   ServerRuntime& runtime() { return *runtime_; }
   Sequencer& sequencer() { return *sequencer_; }
   const Metrics& metrics() const { return *metrics_; }
+  const StageTimes& stages() const { return *stages_; }
   // Adds process_* and dslide_build_info to the page: once per process.
   void AddProcessMetrics() { metrics_->AddProcessMetrics(); }
   // Ordinal; -1 before the shard is registered.
@@ -93,6 +97,7 @@ class ShardServer {
 
   const ShardServerOptions options_;
   // In the order of construction: later ones use earlier ones.
+  const std::unique_ptr<StageTimes> stages_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ShardMetrics> shard_metrics_;
   std::unique_ptr<CheckpointStore> store_;

@@ -79,6 +79,23 @@ TEST_P(RowCodesTest, CountsWhatOneByOneCounts) {
   }
 }
 
+TEST_P(RowCodesTest, GivesFingerprintsBack) {
+  const Shape& shape = GetParam();
+  RowCodes codes;
+  codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 5);
+  CounterRng rng(3);
+  std::vector<std::vector<uint32_t>> rows;
+  for (int64_t row = 0; row < 5; ++row) {
+    rows.push_back(RandomFingerprints(rng));
+    codes.Set(row, rows.back().data());
+  }
+  for (int64_t row = 0; row < 5; ++row) {
+    for (int64_t t = 0; t < shape.num_tables; ++t) {
+      EXPECT_EQ(codes.Fingerprints(t)[row], rows[row][t]) << "row " << row << " table " << t;
+    }
+  }
+}
+
 TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
   const Shape& shape = GetParam();
   const int64_t bits = shape.codes_per_table * shape.bits_per_code;

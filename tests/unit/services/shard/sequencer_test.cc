@@ -47,7 +47,8 @@ class SequencerTest : public ::testing::Test {
   SampleTrainer trainer_;
   std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
   Metrics metrics_;
-  ShardMetrics shard_metrics_{metrics_};
+  StageTimes stages_{SteadyClock()};
+  ShardMetrics shard_metrics_{metrics_, stages_};
   absl::Notification released_;
   std::unique_ptr<Sequencer> sequencer_;
 };
