@@ -131,7 +131,7 @@ int Run(const Options& options) {
   auto store = RowStore::Create(spec, 1, ShardRows(*map, ShardId(0), spec.rows), parallelism);
   if (!store.ok()) return std::fprintf(stderr, "%s\n", store.status().ToString().c_str()), 1;
   std::printf("create rows          %9.2f ms\n", Now() - begin);
-  auto index = HashIndex::Create(ResolvedHashSpec(spec), spec.dim);
+  auto index = HashIndex::Create(ResolvedHead(spec).hash, spec.dim);
   if (!index.ok()) return std::fprintf(stderr, "%s\n", index.status().ToString().c_str()), 1;
   begin = Now();
   (*index)->Build(**store, {}, Refresh::kYes, parallelism);

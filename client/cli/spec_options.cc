@@ -103,9 +103,9 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
             "Active rows of a point at most; 0: all rows, no hashing");
   AddOption(app, "--tail-rows", options.tail_rows,
             "Random rows that a step shares to estimate the rest of the softmax; 0: plain SLIDE");
-  AddOption(app, "--tables", options.tables, "Hash tables (L)");
+  AddOption(app, "--tables", options.tables, "Hash tables (L); 0: chosen");
   AddOption(app, "--codes", options.codes, "Codes of a table address (K); 0: from the rows");
-  AddOption(app, "--rebuild-every", options.rebuild_every, "Steps between builds of the tables");
+  AddOption(app, "--rebuild-every", options.rebuild_every, "Steps between builds of the tables; 0: from the rows");
   AddOption(app, "--patience", options.patience,
             "Epochs without a better held-out P@1 before training ends; 0: never");
   AddOption(app, "--validation-fraction", options.validation_fraction,
@@ -155,6 +155,10 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
     }
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  // A kept model stays what it is when a later version chooses otherwise.
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kHead) table.head = ResolvedHead(table);
+  }
   return spec;
 }
 

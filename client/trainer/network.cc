@@ -34,11 +34,7 @@ absl::StatusOr<Network> Network::Create(ModelSpec spec) {
   Network network(std::move(spec));
   const TableSpec& head = network.head();
   if (head.head.max_active > 0) {
-    HashSpec hash = head.head.hash;
-    if (hash.codes_per_table == 0) {
-      hash.codes_per_table = DefaultCodesPerTable(hash.family, head.rows, hash.bin_size);
-    }
-    ASSIGN_OR_RETURN(network.hash_, HashFamily::Create(hash, head.dim));
+    ASSIGN_OR_RETURN(network.hash_, HashFamily::Create(ResolvedHead(head).hash, head.dim));
   }
   return network;
 }

@@ -227,7 +227,7 @@ absl::Status StepPipeline::ForwardHidden(InFlight& step, const Answers& answers)
 
 void StepPipeline::SendHeadForward(InFlight& step) {
   const int64_t batch = step.batch.samples();
-  const HeadSpec& head = network_.head().head;
+  const HeadSpec head = ResolvedHead(network_.head());
   HeadForwardOp op;
   op.table = network_.head().name;
   op.dim = network_.head().dim;

@@ -14,9 +14,10 @@ constexpr int64_t kMaxDim = 65536;
 
 absl::StatusOr<std::unique_ptr<HashFamily>> HashFamily::Create(const HashSpec& spec, int64_t dim) {
   RETURN_IF_ERROR(spec.Validate());
-  if (spec.codes_per_table == 0) {
+  if (spec.codes_per_table == 0 || spec.num_tables == 0) {
     return absl::InvalidArgumentError(
-        "hash.codes_per_table is 0: fill it in with DefaultCodesPerTable before hashing");
+        "hash.codes_per_table is 0 or hash.num_tables is 0: choose them with ResolveHashSpec "
+        "before hashing");
   }
   if (dim < 1 || dim > kMaxDim) {
     return absl::InvalidArgumentError(

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -43,7 +44,7 @@ struct Cutoff {
   int64_t ties = 0;
 };
 
-// `counts[a]` rows have `a` agreements; a = 0 is not counted.
+// `counts[a]` rows have `a` equal codes; a = 0 is not counted.
 Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   int64_t left = budget;
   for (int64_t a = static_cast<int64_t>(counts.size()) - 1; a > 0; --a) {
@@ -53,8 +54,26 @@ Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   return {};
 }
 
-// Rows that share a bucket with the query, once each, in an order of no meaning; their entries of
-// `agreements` become 1. Returns how many.
+// Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls.
+constexpr uint16_t kCallStep = 4;
+constexpr uint16_t kSeen = 0;
+constexpr uint16_t kLabel = 1;
+constexpr uint16_t kFound = 2;  // a flag: met once more; of a label: found by hashing
+
+// Begins a call: no row is marked but the labels.
+void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScratch& scratch) {
+  if (static_cast<int64_t>(scratch.marks.size()) < num_rows) scratch.marks.resize(num_rows, 0);
+  constexpr uint16_t kLastCall = std::numeric_limits<uint16_t>::max() / kCallStep * kCallStep;
+  if (scratch.call == kLastCall) {
+    std::fill(scratch.marks.begin(), scratch.marks.end(), 0);
+    scratch.call = 0;
+  }
+  scratch.call += kCallStep;
+  for (const LocalRow label : labels) scratch.marks[label.value()] = scratch.call + kLabel;
+}
+
+// Rows that share a bucket with the query, once each, in an order of no meaning; labels are only
+// marked as found. Returns how many.
 int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t start_key,
                     int64_t read_cap, absl::Span<const uint32_t> fingerprints,
                     SelectScratch& scratch) {
@@ -68,16 +87,16 @@ int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t st
     reads += std::min(static_cast<int64_t>(buckets[t].size()), read_cap);
   }
   if (static_cast<int64_t>(scratch.seen.size()) < reads) scratch.seen.resize(reads);
-  if (static_cast<int64_t>(scratch.agreements.size()) < tables.num_rows()) {
-    scratch.agreements.resize(tables.num_rows(), 0);
-  }
-  uint16_t* agreements = scratch.agreements.data();
+  uint16_t* const marks = scratch.marks.data();
+  const uint16_t call = scratch.call;
   LocalRow* next = scratch.seen.data();
   const auto collect = [&](absl::Span<const LocalRow> ids) {
     for (const LocalRow row : ids) {  // without branches: half of them would be mispredicted
+      const uint16_t mark = marks[row.value()];
+      const bool is_new = mark < call;
       *next = row;
-      next += agreements[row.value()] == 0;
-      agreements[row.value()] = 1;
+      next += is_new;
+      marks[row.value()] = is_new ? call + kSeen : mark | kFound;
     }
   };
   for (int64_t t = 0; t < num_tables; ++t) {
@@ -96,53 +115,57 @@ int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t st
   return next - scratch.seen.data();
 }
 
-// Writes how many codes each of `seen` shares with the query to `agreements`, and how many rows
-// have each number to `counts`. A row that shares a bucket shares that table's codes, unless it was
-// hashed again since the tables were sorted: then it may have none, and does not survive.
-void CountAgreements(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
-                     absl::Span<const LocalRow> seen, SelectScratch& scratch) {
+// Writes how many codes each of `seen` and of the labels shares with the query, and how many of
+// both have each number to `counts`. A row that shares a bucket shares that table's codes, unless
+// it was hashed again since the tables were sorted: then it may have none, and does not survive.
+void CountEqualCodes(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
+                     absl::Span<const LocalRow> seen, absl::Span<const LocalRow> labels,
+                     SelectScratch& scratch) {
   scratch.query.resize(codes.words_per_row());
   codes.Pack(fingerprints.data(), scratch.query.data());
-  codes.CountEqual(seen, scratch.query.data(), scratch.agreements.data());
+  if (scratch.equal.size() < seen.size()) scratch.equal.resize(seen.size());
+  codes.CountEqual(seen, scratch.query.data(), scratch.equal.data());
+  scratch.label_equal.resize(labels.size());
+  codes.CountEqual(labels, scratch.query.data(), scratch.label_equal.data());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if ((scratch.marks[labels[i].value()] & kFound) == 0) scratch.label_equal[i] = 0;
+  }
   scratch.counts.assign(codes.num_codes() + 1, 0);
-  for (const LocalRow row : seen) ++scratch.counts[scratch.agreements[row.value()]];
+  for (size_t i = 0; i < seen.size(); ++i) ++scratch.counts[scratch.equal[i]];
+  for (const uint16_t equal : scratch.label_equal) ++scratch.counts[equal];
 }
 
-// Whether `row` survives `cutoff` among `seen`.
-bool Survives(LocalRow row, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
-              const std::vector<uint16_t>& agreements) {
-  const int64_t own = agreements[row.value()];
+// Whether label i survives `cutoff` among all rows that were found.
+bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
+              absl::Span<const LocalRow> labels, const SelectScratch& scratch) {
+  const int64_t own = scratch.label_equal[i];
   if (own == 0 || own < cutoff.agreements) return false;
   if (own > cutoff.agreements) return true;
   int64_t ahead = 0;
-  for (const LocalRow other : seen) {
-    ahead += agreements[other.value()] == own && other < row;
-  }
+  for (size_t k = 0; k < seen.size(); ++k) ahead += scratch.equal[k] == own && seen[k] < labels[i];
+  for (size_t k = 0; k < i; ++k) ahead += scratch.label_equal[k] == own;  // labels ascend
   return ahead < cutoff.ties;
 }
 
-// Appends the rows of `seen` above the cutoff, and clears their agreements.
-// Overwrites `seen`.
+// Appends the rows of `seen` above the cutoff. Overwrites `seen`.
 void TakeBest(const Cutoff& cutoff, absl::Span<const LocalRow> seen, int64_t num_rows,
               SelectScratch& scratch, std::vector<LocalRow>& active) {
-  uint16_t* agreements = scratch.agreements.data();
+  const uint16_t* const equal = scratch.equal.data();
   const auto kept = active.size();
   active.resize(kept + seen.size());
   if (scratch.ties.size() < seen.size()) scratch.ties.resize(seen.size());
   LocalRow* above = active.data() + kept;
-  LocalRow* equal = scratch.ties.data();
-  for (const LocalRow row : seen) {
-    const int64_t own = agreements[row.value()];
-    agreements[row.value()] = 0;
-    *above = row;
-    above += own > cutoff.agreements;
-    *equal = row;
-    equal += own == cutoff.agreements;
+  LocalRow* tied = scratch.ties.data();
+  for (size_t i = 0; i < seen.size(); ++i) {
+    *above = seen[i];
+    above += equal[i] > cutoff.agreements;
+    *tied = seen[i];
+    tied += equal[i] == cutoff.agreements;
   }
   active.resize(above - active.data());
-  if (cutoff.agreements == 0) return;  // everything is above; ties are labels
+  if (cutoff.agreements == 0) return;  // everything is above
   LocalRow* ties = scratch.ties.data();
-  KeepSmallest({ties, static_cast<size_t>(equal - ties)}, cutoff.ties, num_rows,
+  KeepSmallest({ties, static_cast<size_t>(tied - ties)}, cutoff.ties, num_rows,
                absl::MakeSpan(scratch.seen));
   active.insert(active.end(), ties, ties + cutoff.ties);
 }
@@ -301,24 +324,21 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   const int64_t num_rows = state.tables.num_rows();
   DieUnlessBelow("label", labels, num_rows);
   const absl::Duration start = Now(scratch);
+  MarkLabels(labels, num_rows, scratch);
   const int64_t num_seen = CollectRows(state.tables, state.codes, state.start_key,
                                        state.spec.bucket_read_cap, fingerprints, scratch);
   const absl::Duration collected = Now(scratch);
   const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
-  CountAgreements(state.codes, fingerprints, seen, scratch);
+  CountEqualCodes(state.codes, fingerprints, seen, labels, scratch);
 
   // Labels are judged as if they had been mere candidates, then taken out of the ranking.
   const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
-  for (const LocalRow label : labels) {
-    if (!Survives(label, with_labels, seen, scratch.agreements)) {
-      selection.missed_labels.push_back(label);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (!Survives(i, with_labels, seen, labels, scratch)) {
+      selection.missed_labels.push_back(labels[i]);
     }
   }
-  for (const LocalRow label : labels) {
-    --scratch.counts[scratch.agreements[label.value()]];
-    scratch.agreements[label.value()] = 0;
-  }
-  scratch.counts[0] = 0;
+  for (const uint16_t equal : scratch.label_equal) --scratch.counts[equal];
   const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
   TakeBest(FindCutoff(scratch.counts, left), seen, num_rows, scratch, selection.active);
   if (scratch.ties.size() < selection.active.size()) scratch.ties.resize(selection.active.size());

@@ -49,11 +49,15 @@ struct Selection {
 // may serve several indexes in turn.
 class SelectScratch {
  public:
-  std::vector<uint16_t> agreements;  // [>= num_rows], zero between calls
-  std::vector<uint32_t> counts;      // [codes + 1], rows by agreements
-  std::vector<uint64_t> query;       // the query's codes, packed
-  std::vector<LocalRow> seen;        // room for the rows with agreements > 0
-  std::vector<LocalRow> ties;        // room for the rows with just as many agreements as needed
+  // What the present call knows of a row, as an offset from `call`; older values mean nothing.
+  std::vector<uint16_t> marks;  // [>= num_rows]
+  uint16_t call = 0;
+  std::vector<LocalRow> seen;          // room for the rows that share a bucket, labels not among them
+  std::vector<uint16_t> equal;         // [seen]: codes equal to the query's
+  std::vector<uint16_t> label_equal;   // [labels]: the same, 0 for one that shares no bucket
+  std::vector<uint32_t> counts;        // [codes + 1], rows by equal codes
+  std::vector<uint64_t> query;         // the query's codes, packed
+  std::vector<LocalRow> ties;          // room for the rows with just as many as needed
 
   // Where Select() adds up its time; not measured without a clock.
   const Clock* clock = nullptr;

@@ -10,7 +10,13 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kMaxFingerprintBits = 24;
+// What the sweep in docs/hashing.md chose.
 constexpr int64_t kTargetBucketRows = 80;
+constexpr int64_t kMaxDefaultBits = 16;
+constexpr int64_t kDefaultTables = 12;
+// A build costs time in proportion to the rows, so larger tables are built less often.
+constexpr int64_t kDefaultRebuildSteps = 50;
+constexpr int64_t kRowsOfDefaultRebuild = 1'000'000;
 
 absl::Status OutOfRange(const char* field, int64_t value, int64_t low, int64_t high) {
   return absl::InvalidArgumentError(
@@ -23,6 +29,18 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t h
 
 int64_t BitsPerCode(HashFamilyKind family, int64_t bin_size) {
   return family == HashFamilyKind::kDwta ? std::bit_width(static_cast<uint64_t>(bin_size)) - 1 : 1;
+}
+
+// So many codes that a bucket would hold about kTargetBucketRows rows, if they were spread evenly.
+int64_t DefaultCodes(HashFamilyKind family, int64_t rows, int64_t bin_size) {
+  const double wanted_buckets =
+      static_cast<double>(std::max<int64_t>(rows, 1)) / static_cast<double>(kTargetBucketRows);
+  const int64_t bits_per_code = BitsPerCode(family, bin_size);
+  const int64_t codes =
+      std::llround(std::log2(wanted_buckets) / static_cast<double>(bits_per_code));
+  const int64_t smallest = std::max<int64_t>(1, 4 / bits_per_code);
+  const int64_t largest = std::max<int64_t>(1, kMaxDefaultBits / bits_per_code);
+  return std::clamp(codes, smallest, largest);
 }
 
 }  // namespace
@@ -39,8 +57,8 @@ absl::Status HashSpec::Validate() const {
   const int64_t max_codes = kMaxFingerprintBits / BitsPerCode(family, bin_size);
   for (const absl::Status& status :
        {CheckRange("codes_per_table", codes_per_table, 0, max_codes),
-        CheckRange("num_tables", num_tables, 1, 256),
-        CheckRange("rebuild_every_steps", rebuild_every_steps, 1, 1'000'000),
+        CheckRange("num_tables", num_tables, 0, 256),
+        CheckRange("rebuild_every_steps", rebuild_every_steps, 0, 1'000'000),
         CheckRange("bucket_read_cap", bucket_read_cap, 1, 65536)}) {
     if (!status.ok()) return status;
   }
@@ -51,15 +69,17 @@ absl::Status HashSpec::Validate() const {
   return absl::OkStatus();
 }
 
-int64_t DefaultCodesPerTable(HashFamilyKind family, int64_t rows, int64_t bin_size) {
-  const double wanted_buckets =
-      static_cast<double>(std::max<int64_t>(rows, 1)) / static_cast<double>(kTargetBucketRows);
-  const int64_t bits_per_code = BitsPerCode(family, bin_size);
-  const int64_t codes =
-      std::llround(std::log2(wanted_buckets) / static_cast<double>(bits_per_code));
-  const int64_t smallest = std::max<int64_t>(1, 4 / bits_per_code);
-  const int64_t largest = std::max<int64_t>(1, 16 / bits_per_code);
-  return std::clamp(codes, smallest, largest);
+HashSpec ResolveHashSpec(const HashSpec& spec, int64_t rows) {
+  HashSpec resolved = spec;
+  if (spec.codes_per_table == 0) {
+    resolved.codes_per_table = DefaultCodes(spec.family, rows, spec.bin_size);
+  }
+  if (spec.num_tables == 0) resolved.num_tables = kDefaultTables;
+  if (spec.rebuild_every_steps == 0) {
+    resolved.rebuild_every_steps =
+        kDefaultRebuildSteps * std::max<int64_t>(1, rows / kRowsOfDefaultRebuild);
+  }
+  return resolved;
 }
 
 }  // namespace dslide

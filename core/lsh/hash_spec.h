@@ -21,13 +21,13 @@ struct HashSpec {
   // 0 chooses it from the number of rows. SimHash range [1, 24]; DWTA: codes x bits <= 24.
   int64_t codes_per_table = 0;
   // L: tables. Raising it finds more true rows; costs 4 bytes a row and a lookup a sample, each.
-  // Range [1, 256].
-  int64_t num_tables = 12;
+  // 0 chooses it. Range [1, 256].
+  int64_t num_tables = 0;
   // DWTA only: coordinates compared per code. A power of two in [2, 256].
   int64_t bin_size = 8;
   // Steps between builds of the tables (only rows touched since the last build are hashed again).
-  // Range [1, 1000000].
-  int64_t rebuild_every_steps = 50;
+  // 0 chooses it from the number of rows. Range [1, 1000000].
+  int64_t rebuild_every_steps = 0;
   // At most this many ids are read from one bucket, from a deterministic start. Range [1, 65536].
   int64_t bucket_read_cap = 4096;
   // Subtract the mean row before hashing. The softmax does not change when one vector is added to
@@ -40,17 +40,16 @@ struct HashSpec {
   // All random signs, permutations and bins follow from it.
   uint64_t seed = 0x5eed;
 
-  // Names the field, the value and the range. `codes_per_table` 0 is valid here.
+  // Names the field, the value and the range. What 0 chooses may be 0 here.
   absl::Status Validate() const;
 
   friend bool operator==(const HashSpec&, const HashSpec&) = default;
 };
 
-// The codes per table used for `rows` rows when the spec leaves it 0: so many that a bucket holds
-// about 80 rows, with fingerprints of 4 to 16 bits (always at least one code).
-//   rows     : of the whole table, not of one shard: the fingerprint of a query must not depend on
-//              the number of shards.
-//   bin_size : of the spec; used by DWTA, whose codes have log2(bin_size) bits.
-int64_t DefaultCodesPerTable(HashFamilyKind family, int64_t rows, int64_t bin_size = 8);
+// The settings used for a table of `rows` rows: `spec` with codes_per_table, num_tables and
+// rebuild_every_steps chosen where they are 0. The choices come from a sweep: docs/hashing.md.
+//   rows : of the whole table, not of one shard: the fingerprint of a query must not depend on the
+//          number of shards.
+HashSpec ResolveHashSpec(const HashSpec& spec, int64_t rows);
 
 }  // namespace dslide

@@ -56,7 +56,7 @@ void RowCodes::CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* q
     const uint64_t* const words = all + rows[i].value() * kWords;
     int64_t different = 0;
     for (int64_t w = 0; w < kWords; ++w) different += std::popcount(words[w] ^ wanted[w]);
-    equal[rows[i].value()] = static_cast<uint16_t>(num_codes_ - different);
+    equal[i] = static_cast<uint16_t>(num_codes_ - different);
   }
 }
 
@@ -71,8 +71,8 @@ void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query
     (this->*kUnrolled[stride_ - 1])(rows, query, equal);
     return;
   }
-  for (const LocalRow row : rows) {
-    const uint64_t* const words = &words_[row.value() * stride_];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const uint64_t* const words = &words_[rows[i].value() * stride_];
     int64_t different = 0;
     for (int64_t w = 0; w < stride_; ++w) {
       const uint64_t bits = words[w] ^ query[w];
@@ -80,7 +80,7 @@ void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query
       for (int64_t b = 1; b < bits_per_code_; ++b) any |= bits >> b;
       different += std::popcount(any & lowest_bits_);
     }
-    equal[row.value()] = static_cast<uint16_t>(num_codes_ - different);
+    equal[i] = static_cast<uint16_t>(num_codes_ - different);
   }
 }
 

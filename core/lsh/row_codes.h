@@ -32,8 +32,7 @@ class RowCodes {
   // fingerprint of this index has are ignored.
   void Pack(const uint32_t* fingerprints, uint64_t* words) const;
 
-  // Writes to equal[row] how many of the num_codes() codes of each of `rows` equal those of the
-  // packed query; other entries stay.
+  // Writes to equal[i] how many of the num_codes() codes of rows[i] equal those of the packed query.
   void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
 
   // The fingerprints of one table. Valid while the codes are; sees later Set()s.

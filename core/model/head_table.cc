@@ -33,7 +33,7 @@ struct HeadTable::Scratch {
 };
 
 HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
-    : spec_(spec.head),
+    : spec_(ResolvedHead(spec)),
       store_(std::move(store)),
       dirty_(store_->num_rows(), 0),
       scratch_(std::make_unique<Scratch>()) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<HeadTable>> HeadTable::Create(const TableSpec& sp
                    RowStore::Create(spec, model_seed, std::move(rows), parallelism));
   std::unique_ptr<HeadTable> table(new HeadTable(spec, std::move(store)));
   if (spec.head.max_active > 0) {
-    ASSIGN_OR_RETURN(table->index_, HashIndex::Create(ResolvedHashSpec(spec), spec.dim));
+    ASSIGN_OR_RETURN(table->index_, HashIndex::Create(table->spec_.hash, spec.dim));
   }
   table->ResetAfterLoad(Step(0), parallelism);
   return table;

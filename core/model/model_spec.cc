@@ -46,7 +46,7 @@ absl::Status ValidateHead(const HeadSpec& head) {
   RETURN_IF_ERROR(CheckInteger("tail_rows", head.tail_rows, 0, kMaxTableRows));
   RETURN_IF_ERROR(head.hash.Validate());
   RETURN_IF_ERROR(CheckInteger("recall_samples", head.recall_samples, 0, 65536));
-  return CheckInteger("recall_every_steps", head.recall_every_steps, 1, 1000000);
+  return CheckInteger("recall_every_steps", head.recall_every_steps, 0, 1000000);
 }
 
 absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
@@ -154,12 +154,15 @@ const TableSpec* ModelSpec::FindRole(TableRole role) const {
   return found == tables.end() ? nullptr : &*found;
 }
 
-HashSpec ResolvedHashSpec(const TableSpec& head) {
-  HashSpec hash = head.head.hash;
-  if (hash.codes_per_table == 0) {
-    hash.codes_per_table = DefaultCodesPerTable(hash.family, head.rows, hash.bin_size);
+HeadSpec ResolvedHead(const TableSpec& head) {
+  // A scan of so many rows takes about a tenth of a step, so that recall costs half a percent.
+  constexpr int64_t kRowsPerTwentySteps = 100'000;
+  HeadSpec resolved = head.head;
+  resolved.hash = ResolveHashSpec(head.head.hash, head.rows);
+  if (resolved.recall_every_steps == 0) {
+    resolved.recall_every_steps = 20 * (1 + head.rows / kRowsPerTwentySteps);
   }
-  return hash;
+  return resolved;
 }
 
 }  // namespace dslide

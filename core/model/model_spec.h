@@ -51,8 +51,9 @@ struct HeadSpec {
   HashSpec hash;
   // Samples whose exact top 10 a step compares with their active sets: the recall metric. 0: none.
   int64_t recall_samples = 1;
-  // A step samples recall when its number is a multiple of this. Range [1, 1000000].
-  int64_t recall_every_steps = 20;
+  // A step samples recall when its number is a multiple of this. 0 chooses it from the number of
+  // rows, which are all scanned. Range [1, 1000000].
+  int64_t recall_every_steps = 0;
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
 
@@ -125,8 +126,8 @@ struct ModelSpec {
 inline constexpr int64_t kMaxModelTables = 64;
 inline constexpr int64_t kMaxRowDim = 65536;
 
-// The hash settings that shards and clients use for `head`: its own, with codes_per_table 0
-// replaced by the default for the table's rows. Requires head.rows > 0.
-HashSpec ResolvedHashSpec(const TableSpec& head);
+// The settings of table `head` that shards and clients use: its own, with those chosen that are left
+// to the number of rows. Requires head.rows > 0.
+HeadSpec ResolvedHead(const TableSpec& head);
 
 }  // namespace dslide

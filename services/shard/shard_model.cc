@@ -37,7 +37,7 @@ int64_t EstimateBytes(const TableSpec& spec, int64_t rows) {
   int64_t bytes = rows * record_bytes;  // at most 2^31 * 2^20
   if (spec.role == TableRole::kHead && spec.head.max_active > 0) {
     constexpr int64_t kHashBytes = 12;  // id, fingerprint and addresses, per row and table
-    bytes += rows * spec.head.hash.num_tables * kHashBytes;
+    bytes += rows * ResolvedHead(spec).hash.num_tables * kHashBytes;
   }
   return bytes;
 }

@@ -31,16 +31,16 @@ TEST(HashSpecTest, RefusalNamesFieldValueAndRange) {
          s.family = HashFamilyKind::kDwta;
          s.codes_per_table = 9;
        }},
-      {"hash.num_tables is 0, must be in [1, 256]", [](HashSpec& s) { s.num_tables = 0; }},
-      {"hash.num_tables is 257, must be in [1, 256]", [](HashSpec& s) { s.num_tables = 257; }},
+      {"hash.num_tables is -1, must be in [0, 256]", [](HashSpec& s) { s.num_tables = -1; }},
+      {"hash.num_tables is 257, must be in [0, 256]", [](HashSpec& s) { s.num_tables = 257; }},
       {"hash.bin_size is 12, must be a power of two in [2, 256]",
        [](HashSpec& s) { s.bin_size = 12; }},
       {"hash.bin_size is 1, must be a power of two in [2, 256]",
        [](HashSpec& s) { s.bin_size = 1; }},
       {"hash.bin_size is -8,", [](HashSpec& s) { s.bin_size = -8; }},
       {"hash.bin_size is 512,", [](HashSpec& s) { s.bin_size = 512; }},
-      {"hash.rebuild_every_steps is 0, must be in [1, 1000000]",
-       [](HashSpec& s) { s.rebuild_every_steps = 0; }},
+      {"hash.rebuild_every_steps is -1, must be in [0, 1000000]",
+       [](HashSpec& s) { s.rebuild_every_steps = -1; }},
       {"hash.bucket_read_cap is 0, must be in [1, 65536]",
        [](HashSpec& s) { s.bucket_read_cap = 0; }},
       {"hash.norm_quantile is 0, must be in (0, 1]", [](HashSpec& s) { s.norm_quantile = 0; }},
@@ -60,41 +60,59 @@ TEST(HashSpecTest, RefusalNamesFieldValueAndRange) {
   }
 }
 
-TEST(HashSpecTest, FamilyRefusesUnfilledCodesAndBadDim) {
+TEST(HashSpecTest, FamilyRefusesUnresolvedSpecsAndBadDim) {
   HashSpec spec;
   EXPECT_THAT(std::string(HashFamily::Create(spec, 8).status().message()),
-              HasSubstr("codes_per_table is 0"));
+              HasSubstr("ResolveHashSpec"));
   spec.codes_per_table = 4;
+  EXPECT_FALSE(HashFamily::Create(spec, 1).ok());
+  spec.num_tables = 2;
   EXPECT_TRUE(HashFamily::Create(spec, 1).ok());
   EXPECT_THAT(std::string(HashFamily::Create(spec, 0).status().message()), HasSubstr("dim is 0"));
   EXPECT_THAT(std::string(HashFamily::Create(spec, 65537).status().message()),
               HasSubstr("dim is 65537"));
 }
 
-TEST(HashSpecTest, DefaultCodesMakeBucketsOfAboutEightyRows) {
-  const HashFamilyKind simhash = HashFamilyKind::kSimHash;
-  EXPECT_EQ(DefaultCodesPerTable(simhash, 0), 4);
-  EXPECT_EQ(DefaultCodesPerTable(simhash, 100), 4);
-  EXPECT_EQ(DefaultCodesPerTable(simhash, 41467), 9);
-  EXPECT_EQ(DefaultCodesPerTable(simhash, 670091), 13);
-  EXPECT_EQ(DefaultCodesPerTable(simhash, int64_t{1} << 31), 16);
-  const HashFamilyKind dwta = HashFamilyKind::kDwta;
-  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467), 3);
-  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467, 2), 9);
-  EXPECT_EQ(DefaultCodesPerTable(dwta, 41467, 256), 1);
-  EXPECT_EQ(DefaultCodesPerTable(dwta, int64_t{1} << 31, 256), 2);
+// Rows evenly spread over the addresses would fill buckets of 40 to 160 rows.
+TEST(HashSpecTest, ResolvedAddressesFitTheRows) {
+  for (const int64_t rows : {int64_t{2000}, int64_t{41467}, int64_t{670091}, int64_t{3} << 20}) {
+    const HashSpec spec = ResolveHashSpec(HashSpec(), rows);
+    EXPECT_GE(rows >> spec.codes_per_table, 40) << rows;
+    EXPECT_LE(rows >> spec.codes_per_table, 160) << rows;
+  }
+  EXPECT_EQ(ResolveHashSpec(HashSpec(), 0).codes_per_table, 4);
+  EXPECT_EQ(ResolveHashSpec(HashSpec(), int64_t{1} << 31).codes_per_table, 16);
+  HashSpec dwta;
+  dwta.family = HashFamilyKind::kDwta;
+  EXPECT_EQ(ResolveHashSpec(dwta, 41467).codes_per_table, 3) << "of three bits each";
 }
 
-TEST(HashSpecTest, DefaultCodesAreAlwaysValid) {
+TEST(HashSpecTest, ResolvingKeepsWhatIsSet) {
+  HashSpec spec;
+  spec.codes_per_table = 5;
+  spec.num_tables = 7;
+  spec.rebuild_every_steps = 3;
+  EXPECT_EQ(ResolveHashSpec(spec, 670091), spec);
+}
+
+TEST(HashSpecTest, LargeTablesAreBuiltLessOften) {
+  const auto steps = [](int64_t rows) {
+    return ResolveHashSpec(HashSpec(), rows).rebuild_every_steps;
+  };
+  EXPECT_EQ(steps(1000), steps(670091));
+  EXPECT_GE(steps(30'000'000), 20 * steps(1'000'000));
+}
+
+TEST(HashSpecTest, ResolvedSpecsAreAlwaysValid) {
   for (const HashFamilyKind family : {HashFamilyKind::kSimHash, HashFamilyKind::kDwta}) {
     for (int64_t bin_size = 2; bin_size <= 256; bin_size *= 2) {
       for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5000}, int64_t{1} << 31}) {
         HashSpec spec;
         spec.family = family;
         spec.bin_size = bin_size;
-        spec.codes_per_table = DefaultCodesPerTable(family, rows, bin_size);
-        EXPECT_GE(spec.codes_per_table, 1);
-        EXPECT_TRUE(spec.Validate().ok()) << spec.Validate();
+        const HashSpec resolved = ResolveHashSpec(spec, rows);
+        EXPECT_TRUE(resolved.Validate().ok()) << resolved.Validate();
+        EXPECT_TRUE(HashFamily::Create(resolved, 8).ok());
       }
     }
   }

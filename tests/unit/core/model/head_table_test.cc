@@ -438,7 +438,7 @@ TEST(HeadTableTest, RefusesSettingsThatItsPartsRefuse) {
   EXPECT_EQ(HeadTable::Create(spec, 1, rows, Parallelism{1}).status().code(),
             absl::StatusCode::kInvalidArgument);
   spec = MakeSpec(10, 0);
-  spec.head.hash.num_tables = 0;
+  spec.head.hash.num_tables = 257;
   EXPECT_EQ(HeadTable::Create(spec, 1, rows, Parallelism{1}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

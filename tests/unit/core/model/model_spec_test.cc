@@ -122,13 +122,17 @@ TEST(ModelSpecTest, FindsTablesByNameAndRole) {
   EXPECT_EQ(ModelSpec().FindRole(TableRole::kHead), nullptr);
 }
 
-TEST(ModelSpecTest, ResolvedHashFollowsTheRowsOfTheWholeTable) {
+TEST(ModelSpecTest, AResolvedHeadHasNoOpenSettings) {
   TableSpec head = GoodSpec().tables[3];
   head.rows = 41000;
-  EXPECT_EQ(ResolvedHashSpec(head), head.head.hash) << "a set value stays";
+  head.head.recall_every_steps = 7;
+  EXPECT_EQ(ResolvedHead(head), head.head) << "a set value stays";
   head.head.hash.codes_per_table = 0;
-  EXPECT_EQ(ResolvedHashSpec(head).codes_per_table,
-            DefaultCodesPerTable(HashFamilyKind::kSimHash, 41000, 8));
+  head.head.recall_every_steps = 0;
+  EXPECT_EQ(ResolvedHead(head).hash, ResolveHashSpec(head.head.hash, 41000));
+  const int64_t often = ResolvedHead(head).recall_every_steps;
+  head.rows = 4'100'000;
+  EXPECT_GT(ResolvedHead(head).recall_every_steps, 20 * often) << "scanning all rows costs time";
 }
 
 }  // namespace
