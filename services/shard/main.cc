@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "core/base/heap.h"
 #include "core/base/log.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
@@ -81,6 +82,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
+  KeepFreedMemory();
   SignalWaiter signals;
   Settings settings;
   ShardServerOptions& options = settings.server;
