@@ -114,6 +114,8 @@ class ShardModel {
 
   absl::StatusOr<GatherReply> GatherByFingerprint(const GatherCommand& command,
                                                   const ShardTable& table) const;
+  // For a loop over so many rows by id.
+  Parallelism ForRows(int64_t rows) const;
   absl::Status CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
                              size_t biases) const;
   absl::Status CheckRows(const ShardTable& table, const RowBlock& block) const;

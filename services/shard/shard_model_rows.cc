@@ -17,15 +17,20 @@
 namespace dslide::shard {
 namespace {
 
-constexpr int64_t kRowsPerGrain = 256;
-// Copying rows is quick: a thread is worth waking for a megabyte.
-constexpr int64_t kRowsPerReadGrain = 2048;
+constexpr int64_t kRowsPerGrain = 512;
+// Fewer rows than these stay on one thread: they are copied in a millisecond or two, about as long
+// as OpenMP's threads spin after the loop while the transport wants the CPUs.
+constexpr int64_t kSerialRows = 16384;
 // Rows are in random places: they are asked for so many rows before they are needed.
 constexpr int64_t kRowsAhead = 8;
 // Ids that one gather by fingerprint may answer: they travel in one message.
 constexpr int64_t kMaxSelectedIds = 900'000;
 
 }  // namespace
+
+Parallelism ShardModel::ForRows(int64_t rows) const {
+  return rows < kSerialRows ? Parallelism{.threads = 1} : parallelism_;
+}
 
 absl::Status ShardModel::CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
                                        size_t biases) const {
@@ -79,7 +84,7 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
   block.dim = dim;
   block.values.resize(n * dim);
   if (store.has_bias()) block.biases.resize(n);
-  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int) {
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
     if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
     std::memcpy(block.values.data() + i * dim, store.Weights(locals[i]), dim * sizeof(float));
     if (store.has_bias()) block.biases[i] = store.Bias(locals[i]);
@@ -94,7 +99,7 @@ void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
   const auto n = static_cast<int64_t>(locals.size());
   const bool halves = to.type == ActivationType::kBf16;
   const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
-  ParallelFor(parallelism_, n, kRowsPerReadGrain, [&](int64_t i, int) {
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
     if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
     const RowChunk& chunk = to.chunks[i / to.rows_per_chunk];
     const int64_t at = i % to.rows_per_chunk;
@@ -142,7 +147,7 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
   const auto address = reinterpret_cast<uintptr_t>(memory.data());
   float* const aligned = memory.data() + (64 - address % 64) % 64 / sizeof(float);
   std::atomic<int64_t> rejected = 0;
-  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int thread) {
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
     if (i + kRowsAhead < n) store.PrefetchRecord(locals[i + kRowsAhead]);
     float* const scratch = aligned + thread * stride;
     const float* const values = row_of(i, scratch);
