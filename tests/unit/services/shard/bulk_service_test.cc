@@ -1,6 +1,7 @@
 // Gather and Scatter as raw bytes: what protobuf's classes on the other side see of it.
 
 #include <gmock/gmock.h>
+#include <grpcpp/impl/client_unary_call.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
