@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/command_bench.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/suggest.h"
 #include "client/cli/terminal.h"
@@ -145,6 +146,8 @@ CLI::App& AddSubcommand(CLI::App& app, const std::string& name, const std::strin
 }
 
 int RunCommandLine(const std::vector<std::string>& args) {
+  // Its flags are its own.
+  if (!args.empty() && args.front() == "bench") return RunBench({args.begin() + 1, args.end()});
   Context context;
   CLI::App app("Trains very wide models on cheap machines with locality-sensitive hashing.",
                "dslide");
@@ -157,6 +160,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddStatusCommand(app, context);
   AddUpCommand(app, context);
   AddDataCommand(app, context);
+  AddBenchCommand(app, context);
   AddVersionCommand(app, context);
   if (const std::optional<int> code = Parse(app, args); code.has_value()) return *code;
   if (!context.run) {

@@ -56,6 +56,7 @@ void AddPredictCommand(CLI::App& app, Context& context);
 void AddStatusCommand(CLI::App& app, Context& context);
 void AddUpCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
+void AddBenchCommand(CLI::App& app, Context& context);
 void AddVersionCommand(CLI::App& app, Context& context);
 
 // Parses, runs, prints an error to stderr, and returns the exit code. args[0] is the first

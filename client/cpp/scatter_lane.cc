@@ -32,7 +32,8 @@ ScatterLane::~ScatterLane() {
 
 void ScatterLane::Submit(ScatterCommand command, std::function<void(ScatterResult)> done) {
   absl::MutexLock lock(&mu_);
-  items_.push_back({std::move(command), std::move(done), absl::Now() + options_.timeout});
+  items_.push_back({std::make_shared<ScatterCommand>(std::move(command)), std::move(done),
+                    absl::Now() + options_.timeout});
   if (!started_) {
     started_ = true;
     thread_ = std::thread([this] { Run(); });
@@ -90,14 +91,16 @@ ScatterResult ScatterLane::Send(Item& item) {
     if (!former.ok()) return {former.status(), Outcome::kNotApplied, 0};
     if (*former == Outcome::kApplied) ++next_sequence_;
   }
-  item.command.envelope.job = options_.job;
-  item.command.envelope.client = client_;
-  item.command.envelope.topology_version = topology_version_;
-  item.command.envelope.sequence = next_sequence_;
-  item.command.envelope.first_incomplete = next_sequence_;
+  // The envelope is copied when a message is made; the transport shares only the rows.
+  Envelope& envelope = item.command->envelope;
+  envelope.job = options_.job;
+  envelope.client = client_;
+  envelope.topology_version = topology_version_;
+  envelope.sequence = next_sequence_;
+  envelope.first_incomplete = next_sequence_;
   ScatterResult result;
   for (int attempt = 1;; ++attempt) {
-    item.command.envelope.generation = generation_;
+    envelope.generation = generation_;
     result = shard_.Scatter(item.command, item.deadline - absl::Now());
     const bool slow_down =
         result.outcome == Outcome::kNotApplied &&

@@ -35,7 +35,7 @@ class ScatterLane {
 
  private:
   struct Item {
-    ScatterCommand command;
+    std::shared_ptr<ScatterCommand> command;  // shared with the transport while it is sent
     std::function<void(ScatterResult)> done;
     absl::Time deadline;
   };

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/cpp/bulk_calls.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/unary_call.h"
@@ -19,54 +21,6 @@ namespace dslide {
 namespace {
 
 using Stub = v1::ShardService::Stub;
-
-// Reads one gather's answer, chunk by chunk, on gRPC's threads.
-class GatherReader final : public grpc::ClientReadReactor<v1::GatherResponse> {
- public:
-  GatherReader(std::string peer, WireCounters& counters, ShardClient::Done<GatherReply> done)
-      : peer_(std::move(peer)), counters_(counters), done_(std::move(done)) {}
-
-  void Start(Stub& stub, v1::GatherRequest request, absl::Time deadline) {
-    request_ = std::move(request);
-    PrepareContext(context_, deadline);
-    counters_.AddSent(WireMethod::kGather, request_.ByteSizeLong());
-    stub.async()->Gather(&context_, &request_, this);
-    StartRead(&chunk_);
-    StartCall();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    counters_.AddReceived(WireMethod::kGather, chunk_.ByteSizeLong());
-    if (bad_.ok()) bad_ = assembler_.Add(chunk_);
-    if (!bad_.ok()) {
-      context_.TryCancel();
-      return;
-    }
-    StartRead(&chunk_);
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    if (!bad_.ok()) {
-      done_(bad_);
-    } else if (!status.ok()) {
-      done_(FromGrpc(status, peer_, "Gather"));
-    } else {
-      done_(std::move(assembler_).Finish());
-    }
-    delete this;
-  }
-
- private:
-  const std::string peer_;
-  WireCounters& counters_;
-  const ShardClient::Done<GatherReply> done_;
-  grpc::ClientContext context_;
-  v1::GatherRequest request_;
-  v1::GatherResponse chunk_;
-  wire::GatherAssembler assembler_;
-  absl::Status bad_;
-};
 
 // What one asynchronous top-k call needs until it is answered.
 struct TopKCall {
@@ -106,23 +60,33 @@ struct ShardClient::Impl {
                                            });
   }
 
-  absl::StatusOr<GatherReply> GatherOnce(const v1::GatherRequest& request, absl::Time deadline) {
-    grpc::ClientContext context;
-    PrepareContext(context, deadline);
-    counters->AddSent(WireMethod::kGather, request.ByteSizeLong());
-    const auto reader = stub->Gather(&context, request);
-    wire::GatherAssembler assembler;
-    v1::GatherResponse chunk;
-    absl::Status bad;
-    while (bad.ok() && reader->Read(&chunk)) {
-      counters->AddReceived(WireMethod::kGather, chunk.ByteSizeLong());
-      bad = assembler.Add(chunk);
+  BulkPeer Peer() const { return {channel, peer, counters}; }
+
+  absl::StatusOr<GatherReply> GatherOnce(const v1::GatherRequest& request,
+                                         const wire::GatherTarget* target, absl::Time deadline) {
+    absl::StatusOr<GatherReply> reply;
+    absl::Notification ready;
+    StartGather(Peer(), request, target, deadline, [&](absl::StatusOr<GatherReply> result) {
+      reply = std::move(result);
+      ready.Notify();
+    });
+    ready.WaitForNotification();
+    return reply;
+  }
+
+  absl::StatusOr<GatherReply> Gather(const GatherCommand& command,
+                                     const wire::GatherTarget* target) {
+    v1::GatherRequest request;
+    wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
+    const absl::Time deadline = absl::Now() + options.timeout;
+    for (int attempt = 1;; ++attempt) {
+      absl::StatusOr<GatherReply> reply = GatherOnce(request, target, deadline);
+      if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
+      const absl::Duration pause = PauseBefore(reply.status(), options.retry, attempt,
+                                               static_cast<uint64_t>(shard.value()));
+      if (absl::Now() + pause >= deadline) return reply;
+      absl::SleepFor(pause);
     }
-    if (!bad.ok()) context.TryCancel();
-    const grpc::Status status = reader->Finish();
-    RETURN_IF_ERROR(bad);
-    if (!status.ok()) return FromGrpc(status, peer, "Gather");
-    return std::move(assembler).Finish();
   }
 };
 
@@ -179,17 +143,21 @@ absl::Status ShardClient::Bye(const ByeCommand& command) {
 }
 
 absl::StatusOr<GatherReply> ShardClient::Gather(const GatherCommand& command) {
-  v1::GatherRequest request;
-  wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
-  const absl::Time deadline = absl::Now() + impl_->options.timeout;
-  for (int attempt = 1;; ++attempt) {
-    absl::StatusOr<GatherReply> reply = impl_->GatherOnce(request, deadline);
-    if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
-    const absl::Duration pause = PauseBefore(reply.status(), impl_->options.retry, attempt,
-                                             static_cast<uint64_t>(impl_->shard.value()));
-    if (absl::Now() + pause >= deadline) return reply;
-    absl::SleepFor(pause);
+  return impl_->Gather(command, /*target=*/nullptr);
+}
+
+absl::Status ShardClient::GatherInto(const GatherCommand& command, int64_t dim,
+                                     absl::Span<float> values, absl::Span<float> biases) {
+  const auto n = static_cast<int64_t>(command.rows.size());
+  if (command.by_fingerprint || static_cast<int64_t>(values.size()) != n * dim ||
+      (!biases.empty() && static_cast<int64_t>(biases.size()) != n)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a gather of ", n, " rows of ", dim, " floats by id needs room for ", n * dim,
+        " values and 0 or ", n, " biases, not for ", values.size(), " and ", biases.size()));
   }
+  const wire::GatherTarget target = {
+      .rows = command.rows, .dim = dim, .values = values, .biases = biases, .places = {}};
+  return impl_->Gather(command, &target).status();
 }
 
 absl::StatusOr<TopKReply> ShardClient::TopK(const TopKCommand& command) {
@@ -201,24 +169,14 @@ absl::StatusOr<TopKReply> ShardClient::TopK(const TopKCommand& command) {
   return wire::DecodeTopKResponse(response, command.batch, command.k);
 }
 
-ScatterResult ShardClient::Scatter(const ScatterCommand& command, absl::Duration timeout) {
-  grpc::ClientContext context;
-  PrepareContext(context, absl::Now() + timeout);
-  v1::ScatterResponse response;
-  const auto writer = impl_->stub->Scatter(&context, &response);
-  for (const v1::ScatterRequest& chunk : wire::EncodeScatter(command, ActivationType::kF32)) {
-    impl_->counters->AddSent(WireMethod::kScatter, chunk.ByteSizeLong());
-    if (!writer->Write(chunk)) break;  // Finish() says why
-  }
-  writer->WritesDone();
-  const grpc::Status status = writer->Finish();
+ScatterResult ShardClient::Scatter(std::shared_ptr<const ScatterCommand> command,
+                                   absl::Duration timeout) {
+  const absl::StatusOr<v1::ScatterResponse> response =
+      RunScatter(impl_->Peer(), std::move(command), absl::Now() + timeout);
   ScatterResult result;
-  result.status = FromGrpc(status, impl_->peer, "Scatter");
+  result.status = response.status();
   result.outcome = OutcomeOf(result.status);
-  if (status.ok()) {
-    impl_->counters->AddReceived(WireMethod::kScatter, response.ByteSizeLong());
-    result.applied_steps = response.applied_steps();
-  }
+  if (response.ok()) result.applied_steps = response->applied_steps();
   return result;
 }
 
@@ -278,9 +236,16 @@ absl::StatusOr<int64_t> ShardClient::LoadCheckpoint(const std::string& model,
 void ShardClient::GatherAsync(const GatherCommand& command, Done<GatherReply> done) {
   v1::GatherRequest request;
   wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
-  // Deletes itself when the call is over.
-  auto* reader = new GatherReader(impl_->peer, *impl_->counters, std::move(done));
-  reader->Start(*impl_->stub, std::move(request), absl::Now() + impl_->options.timeout);
+  StartGather(impl_->Peer(), std::move(request), /*target=*/nullptr,
+              absl::Now() + impl_->options.timeout, std::move(done));
+}
+
+void ShardClient::GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
+                              Done<GatherReply> done) {
+  v1::GatherRequest request;
+  wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
+  StartGather(impl_->Peer(), std::move(request), &target, absl::Now() + impl_->options.timeout,
+              std::move(done));
 }
 
 void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {

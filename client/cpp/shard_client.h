@@ -11,10 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
 #include "client/cpp/wire_counters.h"
 #include "core/model/commands.h"
+#include "core/wire/bulk_codec.h"
 
 namespace dslide {
 
@@ -66,9 +68,17 @@ class ShardClient {
   absl::Status Bye(const ByeCommand& command);
 
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command);
+  // As Gather by id, into the caller's memory: no other copy, and memory that is used again need not
+  // be faulted in again. On an error the rows there are undefined.
+  //   values : [command.rows.size(), dim]     biases : [command.rows.size()], or empty: not wanted
+  // Errors: also InvalidArgument when `values` or `biases` have another size.
+  absl::Status GatherInto(const GatherCommand& command, int64_t dim, absl::Span<float> values,
+                          absl::Span<float> biases);
   absl::StatusOr<TopKReply> TopK(const TopKCommand& command);
   // One attempt, at most once: see ClusterClient::Scatter for the one that finds out what happened.
-  ScatterResult Scatter(const ScatterCommand& command, absl::Duration timeout);
+  // The rows are sent from where they are: the command stays as it is until nobody shares it, which
+  // may be later than the return when the call was cut short.
+  ScatterResult Scatter(std::shared_ptr<const ScatterCommand> command, absl::Duration timeout);
 
   absl::StatusOr<bool> CreateModel(const CreateModelCommand& command);
   absl::StatusOr<DescribeModelReply> DescribeModel(const std::string& model, bool with_digests);
@@ -81,6 +91,9 @@ class ShardClient {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   void GatherAsync(const GatherCommand& command, Done<GatherReply> done);
+  // Into the target, which must stay until `done` is called; the reply has no rows.
+  void GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
+                   Done<GatherReply> done);
   void TopKAsync(const TopKCommand& command, Done<TopKReply> done);
 
  private:

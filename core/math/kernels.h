@@ -44,6 +44,10 @@ void AddTo(const float* x, float* y, int64_t n);
 // True when every |x[i]| <= bound; NaN and infinity make it false. x: [n].
 bool AllWithin(const float* x, int64_t n, float bound);
 
+// The largest |x[i]| of n floats that start at any byte; 0 for none. Infinity when one is infinite,
+// and NaN when one is NaN.
+float MaxMagnitude(const char* x, int64_t n);
+
 // Logits of one row for some samples of a batch.
 //   weights : [dim]                  hidden : [*, stride], stride >= dim
 //   samples : positions in hidden    logits : [samples.size()], written

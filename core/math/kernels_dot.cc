@@ -4,9 +4,13 @@
 #define HWY_TARGET_INCLUDE "core/math/kernels_dot.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include <algorithm>
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "core/math/kernels.h"
 #include "core/math/kernels_subnormal.h"
@@ -34,6 +38,31 @@ bool AllWithinImpl(const float* x, size_t n, float bound) {
   return true;
 }
 
+// As bit patterns without the sign, floats are ordered like integers, and NaN is above infinity.
+uint32_t MaxMagnitudeBitsImpl(const uint8_t* HWY_RESTRICT x, size_t n) {
+  const FloatTag d;
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::Repartition<uint8_t, FloatTag> bytes;
+  constexpr uint32_t kMagnitude = 0x7fffffffu;
+  const auto mask = hn::Set(du, kMagnitude);
+  auto best = hn::Zero(du);
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const auto bits = hn::BitCast(du, hn::LoadU(bytes, x + i * sizeof(float)));
+    best = hn::Max(best, hn::And(bits, mask));
+  }
+  HWY_ALIGN uint32_t lanes[kLanes];
+  hn::Store(best, du, lanes);
+  uint32_t most = 0;
+  for (size_t lane = 0; lane < hn::Lanes(d); ++lane) most = std::max(most, lanes[lane]);
+  for (; i < n; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i * sizeof(float), sizeof(bits));
+    most = std::max(most, bits & kMagnitude);
+  }
+  return most;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dslide
 HWY_AFTER_NAMESPACE();
@@ -43,6 +72,7 @@ namespace dslide {
 
 HWY_EXPORT(DotImpl);
 HWY_EXPORT(AllWithinImpl);
+HWY_EXPORT(MaxMagnitudeBitsImpl);
 
 float Dot(const float* a, const float* b, int64_t n) {
   return DSLIDE_DISPATCH(DotImpl)(a, b, static_cast<size_t>(n));
@@ -57,6 +87,11 @@ bool AllWithin(const float* x, int64_t n, float bound) {
   // Infinity is never within a bound, not even an infinite one. A NaN bound admits nothing.
   const float finite_bound = bound > FLT_MAX ? FLT_MAX : bound;
   return DSLIDE_DISPATCH(AllWithinImpl)(x, static_cast<size_t>(n), finite_bound);
+}
+
+float MaxMagnitude(const char* x, int64_t n) {
+  return std::bit_cast<float>(DSLIDE_DISPATCH(MaxMagnitudeBitsImpl)(
+      reinterpret_cast<const uint8_t*>(x), static_cast<size_t>(n)));
 }
 
 }  // namespace dslide

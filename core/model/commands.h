@@ -7,15 +7,19 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
+#include "core/model/received_rows.h"
 #include "core/model/replies.h"
+#include "core/model/row_sink.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
@@ -94,6 +98,11 @@ struct ScatterCommand {
   std::string table;
   ScatterMode mode = ScatterMode::kGradient;
   RowBlock rows;
+  // Rows that still lie in the messages that brought them; `rows` is then empty. Shared by copies
+  // of the command.
+  std::shared_ptr<const ReceivedRows> received = nullptr;
+
+  absl::Span<const RowId> row_ids() const { return received ? received->rows : rows.rows; }
 };
 
 struct GatherCommand {
@@ -105,6 +114,8 @@ struct GatherCommand {
   int64_t batch = 0;                   // by fingerprint
   std::vector<uint32_t> fingerprints;  // [batch, num_tables]
   int64_t max_active = 0;              // 0: the model's
+  // Takes the rows; null: the answer holds them. Outlives the command.
+  RowSink* sink = nullptr;
 };
 
 struct TopKCommand {

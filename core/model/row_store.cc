@@ -47,11 +47,12 @@ uint64_t HashRecord(RowId row, const float* record, int64_t floats) {
   return hash;
 }
 
-// Memory for one record on the calling thread, to put it back when an update is refused.
-float* SavedRecord(int64_t floats) {
-  thread_local std::vector<float> saved;
-  if (static_cast<int64_t>(saved.size()) < floats) saved.resize(floats);
-  return saved.data();
+// Memory for one record on the calling thread: the old one, to put it back when an update is
+// refused, or the new one until it is accepted.
+float* ScratchRecord(int64_t floats) {
+  thread_local std::vector<float> record;
+  if (static_cast<int64_t>(record.size()) < floats) record.resize(floats);
+  return record.data();
 }
 
 }  // namespace
@@ -152,7 +153,7 @@ bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gra
   if (!AllWithin(gradient, dim_, magnitude_bound)) return false;
   if (has_bias_ && !(std::abs(bias_gradient) <= magnitude_bound)) return false;
   float* const record = Record(row);
-  float* const saved = SavedRecord(record_floats_);
+  float* const saved = ScratchRecord(record_floats_);
   std::copy_n(record, record_floats_, saved);
   optimizer_->Apply(View(row), gradient, bias_gradient, dim_, stride_, step, LastStep(row));
   if (!RecordIsGood(record, magnitude_bound)) {
@@ -167,21 +168,29 @@ bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gra
 bool RowStore::ChangeWeights(LocalRow row, Change change, const float* values, float bias,
                              float magnitude_bound) {
   float* const record = Record(row);
-  float* const saved = SavedRecord(record_floats_);
-  std::copy_n(record, record_floats_, saved);
   float* const tail = record + tail_offset_;
+  // What will be stored is looked at before it is, so that nothing has to be put back.
   if (change == Change::kAdd) {
-    AddTo(values, record, dim_);
-    if (has_bias_) tail[0] += bias;
-  } else {
-    std::copy_n(values, dim_, record);
-    std::fill(record + stride_, tail, 0.0f);
-    if (has_bias_) tail[0] = bias;
-    std::fill(tail + 1, tail + tail_used_ - 1, 0.0f);
+    float* const sum = ScratchRecord(record_floats_);
+    std::copy_n(record, dim_, sum);
+    AddTo(values, sum, dim_);
+    const float new_bias = has_bias_ ? tail[0] + bias : 0.0f;
+    if (!AllWithin(sum, dim_, magnitude_bound) || !(std::abs(new_bias) <= magnitude_bound)) {
+      return false;
+    }
+    std::copy_n(sum, dim_, record);
+    if (has_bias_) tail[0] = new_bias;
+    return true;
   }
-  if (RecordIsGood(record, magnitude_bound)) return true;
-  std::copy_n(saved, record_floats_, record);
-  return false;
+  if (!AllWithin(values, dim_, magnitude_bound) ||
+      (has_bias_ && !(std::abs(bias) <= magnitude_bound))) {
+    return false;
+  }
+  std::copy_n(values, dim_, record);
+  std::fill(record + stride_, tail, 0.0f);
+  if (has_bias_) tail[0] = bias;
+  std::fill(tail + 1, tail + tail_used_ - 1, 0.0f);
+  return true;
 }
 
 void RowStore::Prefetch(LocalRow row) const {

@@ -23,23 +23,6 @@ std::string CountText(Count count) {
   return absl::StrCat(count.low, " to ", count.high);
 }
 
-// The number of elements of `element_bytes` in `bytes`.
-absl::StatusOr<int64_t> CheckedCount(absl::string_view field, const std::string& bytes,
-                                     int64_t element_bytes, Count count) {
-  const auto size = static_cast<int64_t>(bytes.size());
-  if (size % element_bytes != 0) {
-    return Refusal(reason::kBadSize, field,
-                   absl::StrCat("has ", size, " bytes, must be a multiple of ", element_bytes));
-  }
-  const int64_t n = size / element_bytes;
-  if (n < count.low || n > count.high) {
-    return Refusal(
-        n > count.high && count.low != count.high ? reason::kOverLimit : reason::kBadSize, field,
-        absl::StrCat("has ", n, " elements, must have ", CountText(count)));
-  }
-  return n;
-}
-
 template <typename T>
 std::vector<T> Copied(const std::string& bytes, int64_t n) {
   std::vector<T> values(n);
@@ -87,15 +70,36 @@ absl::Status Refusal(absl::string_view reason, absl::string_view field, absl::st
                           absl::StrCat(field, " ", problem));
 }
 
+absl::StatusOr<int64_t> CheckCount(absl::string_view field, int64_t bytes, int64_t element_bytes,
+                                   Count count) {
+  if (bytes % element_bytes != 0) {
+    return Refusal(reason::kBadSize, field,
+                   absl::StrCat("has ", bytes, " bytes, must be a multiple of ", element_bytes));
+  }
+  const int64_t n = bytes / element_bytes;
+  if (n < count.low || n > count.high) {
+    return Refusal(
+        n > count.high && count.low != count.high ? reason::kOverLimit : reason::kBadSize, field,
+        absl::StrCat("has ", n, " elements, must have ", CountText(count)));
+  }
+  return n;
+}
+
+absl::Status CheckMatrixSides(absl::string_view field, const v1::Matrix& matrix, Count rows,
+                              Count cols) {
+  RETURN_IF_ERROR(CheckSide(field, "rows", matrix.rows(), rows));
+  return CheckSide(field, "columns", matrix.cols(), cols);
+}
+
 absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const std::string& bytes,
                                                  Count count) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckedCount(field, bytes, 4, count));
+  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   return Copied<uint32_t>(bytes, n);
 }
 
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
                                                 Count count, Floats floats) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckedCount(field, bytes, 4, count));
+  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   std::vector<float> values = Copied<float>(bytes, n);
   RETURN_IF_ERROR(CheckFloats(field, values, floats));
   return values;
@@ -103,7 +107,7 @@ absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const s
 
 absl::StatusOr<std::vector<RowId>> DecodeRowIds(absl::string_view field, const std::string& bytes,
                                                 Count count) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckedCount(field, bytes, 4, count));
+  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   std::vector<RowId> rows = Copied<RowId>(bytes, n);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].value() >= kMaxTableRows) {
@@ -164,8 +168,7 @@ void EncodeRowIds(absl::Span<const RowId> values, std::string* out) { Store(valu
 absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matrix& matrix,
                                          Count rows, Count cols, Floats floats) {
   ASSIGN_OR_RETURN(const ActivationType type, DecodeElementType(field, matrix.element_type()));
-  RETURN_IF_ERROR(CheckSide(field, "rows", matrix.rows(), rows));
-  RETURN_IF_ERROR(CheckSide(field, "columns", matrix.cols(), cols));
+  RETURN_IF_ERROR(CheckMatrixSides(field, matrix, rows, cols));
   MatrixReply decoded;
   decoded.rows = matrix.rows();
   decoded.cols = matrix.cols();
@@ -176,7 +179,7 @@ absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matr
                      DecodeFloats(data_field, matrix.data(), Count::Exactly(n), floats));
     return decoded;
   }
-  RETURN_IF_ERROR(CheckedCount(data_field, matrix.data(), 2, Count::Exactly(n)).status());
+  RETURN_IF_ERROR(CheckCount(data_field, static_cast<int64_t>(matrix.data().size()), 2, Count::Exactly(n)).status());
   decoded.data.resize(n);
   // A protobuf string is not aligned for 2-byte elements by contract.
   const std::vector<BFloat16> halves = Copied<BFloat16>(matrix.data(), n);

@@ -79,6 +79,13 @@ void EncodeMatrix(int64_t rows, int64_t cols, absl::Span<const float> data, Acti
 absl::StatusOr<ActivationType> DecodeElementType(absl::string_view field, v1::ElementType type);
 v1::ElementType EncodeElementType(ActivationType type);
 
+// The number of elements of `element_bytes` each in `bytes` bytes, when there are `count`.
+absl::StatusOr<int64_t> CheckCount(absl::string_view field, int64_t bytes, int64_t element_bytes,
+                                   Count count);
+// The sides that the matrix states, whatever its data.
+absl::Status CheckMatrixSides(absl::string_view field, const v1::Matrix& matrix, Count rows,
+                              Count cols);
+
 // InvalidArgument with a reason word: "<field> <problem>".
 absl::Status Refusal(absl::string_view reason, absl::string_view field, absl::string_view problem);
 

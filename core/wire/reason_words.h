@@ -15,6 +15,7 @@ inline constexpr char kBadStep[] = "BAD_STEP";              // not 0 <= first_op
 inline constexpr char kBadEnum[] = "BAD_ENUM";              // unspecified or unknown
 inline constexpr char kBadSize[] = "BAD_SIZE";              // bytes and counts do not agree
 inline constexpr char kOverLimit[] = "OVER_LIMIT";          // more than a message may hold
+inline constexpr char kBadMessage[] = "BAD_MESSAGE";        // its bytes are no message
 inline constexpr char kBadOffsets[] = "BAD_OFFSETS";        // not ascending from 0 to the count
 inline constexpr char kNotAscending[] = "NOT_ASCENDING";    // ids unsorted or twice
 inline constexpr char kBadRowId[] = "BAD_ROW_ID";           // beyond any table

@@ -35,13 +35,6 @@ absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int
                  absl::StrCat("is ", value, ", must be in [", low, ", ", high, "]"));
 }
 
-// Rows that fit into a chunk; at least one.
-int64_t RowsPerChunk(int64_t chunk_bytes, int64_t dim, ActivationType type, bool has_bias) {
-  const int64_t element = type == ActivationType::kF32 ? 4 : 2;
-  const int64_t row_bytes = 4 + dim * element + (has_bias ? 4 : 0);
-  return std::clamp<int64_t>(chunk_bytes / row_bytes, 1, kMaxMatrixSide);
-}
-
 // Encodes rows [first, first + count) of a block.
 void EncodeRowRange(const RowBlock& block, int64_t first, int64_t count, ActivationType type,
                     v1::RowBlock* out) {
@@ -54,45 +47,12 @@ void EncodeRowRange(const RowBlock& block, int64_t first, int64_t count, Activat
   }
 }
 
-// Appends `more` to `block`. Both are valid by themselves.
-absl::Status AppendRows(absl::string_view field, RowBlock&& more, RowBlock& block) {
-  if (more.rows.empty()) return absl::OkStatus();
-  if (block.rows.empty()) {
-    block = std::move(more);
-    return absl::OkStatus();
-  }
-  if (more.dim != block.dim) {
-    return Refusal(reason::kBadSize, field,
-                   absl::StrCat("has ", more.dim, " columns after messages with ", block.dim));
-  }
-  if (more.rows.front() <= block.rows.back()) {
-    return Refusal(
-        reason::kNotAscending, field,
-        absl::StrCat("starts with row ", more.rows.front().value(),
-                     " after a message that ended with row ", block.rows.back().value()));
-  }
-  if (more.biases.empty() != block.biases.empty()) {
-    return Refusal(reason::kWrongBiases, field, "has biases in some messages and not in others");
-  }
-  block.rows.insert(block.rows.end(), more.rows.begin(), more.rows.end());
-  block.values.insert(block.values.end(), more.values.begin(), more.values.end());
-  block.biases.insert(block.biases.end(), more.biases.begin(), more.biases.end());
-  return absl::OkStatus();
-}
+}  // namespace
 
-absl::StatusOr<ScatterMode> DecodeScatterMode(v1::ScatterMode mode) {
-  switch (mode) {
-    case v1::SCATTER_MODE_GRADIENT:
-      return ScatterMode::kGradient;
-    case v1::SCATTER_MODE_ADD:
-      return ScatterMode::kAdd;
-    case v1::SCATTER_MODE_ASSIGN:
-      return ScatterMode::kAssign;
-    default:
-      return Refusal(reason::kBadEnum, "mode",
-                     absl::StrCat("is ", static_cast<int>(mode),
-                                  ", must be SCATTER_MODE_GRADIENT, _ADD or _ASSIGN"));
-  }
+int64_t RowsPerChunk(int64_t chunk_bytes, int64_t dim, ActivationType type, bool has_bias) {
+  const int64_t element = type == ActivationType::kF32 ? 4 : 2;
+  const int64_t row_bytes = 4 + dim * element + (has_bias ? 4 : 0);
+  return std::clamp<int64_t>(chunk_bytes / row_bytes, 1, kMaxMatrixSide);
 }
 
 v1::ScatterMode EncodeScatterMode(ScatterMode mode) {
@@ -106,8 +66,6 @@ v1::ScatterMode EncodeScatterMode(ScatterMode mode) {
   }
   return v1::SCATTER_MODE_UNSPECIFIED;
 }
-
-}  // namespace
 
 absl::Status BadAnswer(const absl::Status& why) {
   return absl::InternalError(absl::StrCat("malformed answer: ", why.message()));
@@ -210,88 +168,6 @@ bool GatherChunker::Next(v1::GatherResponse* out) {
   EncodeRowRange(reply_.rows, next_row_, count, type_, out->mutable_rows());
   next_row_ += count;
   return true;
-}
-
-absl::Status GatherAssembler::Add(const v1::GatherResponse& chunk) {
-  if (total_rows_ < 0) {
-    total_rows_ = chunk.total_rows();
-    if (total_rows_ < 0 || total_rows_ > kMaxBulkRows) {
-      return absl::InternalError(absl::StrCat("malformed answer: total_rows is ", total_rows_));
-    }
-    if (!chunk.sample_offsets().empty()) {
-      auto offsets = DecodeOffsets("sample_offsets", chunk.sample_offsets(), {1, kMaxBatch});
-      if (!offsets.ok()) return BadAnswer(offsets.status());
-      reply_.sample_offsets = *std::move(offsets);
-      auto rows = DecodeRowIds("sample_row_ids", chunk.sample_row_ids(),
-                               Count::Exactly(reply_.sample_offsets.back()));
-      if (!rows.ok()) return BadAnswer(rows.status());
-      reply_.sample_rows = *std::move(rows);
-    }
-  }
-  auto rows = DecodeRowBlock("rows", chunk.rows(), kMaxMatrixSide, Floats::kAny);
-  if (!rows.ok()) return BadAnswer(rows.status());
-  if (reply_.rows.rows.empty()) reply_.rows.dim = rows->dim;
-  const absl::Status appended = AppendRows("rows", *std::move(rows), reply_.rows);
-  if (!appended.ok()) return BadAnswer(appended);
-  if (static_cast<int64_t>(reply_.rows.rows.size()) > total_rows_) {
-    return absl::InternalError(
-        absl::StrCat("malformed answer: more than the announced ", total_rows_, " rows"));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<GatherReply> GatherAssembler::Finish() && {
-  if (static_cast<int64_t>(reply_.rows.rows.size()) != total_rows_) {
-    return absl::InternalError(absl::StrCat("malformed answer: ", reply_.rows.rows.size(), " of ",
-                                            total_rows_, " rows arrived"));
-  }
-  return std::move(reply_);
-}
-
-absl::Status ScatterAssembler::AddFirst(const v1::ScatterRequest& chunk) {
-  if (!chunk.has_envelope()) {
-    return Refusal(reason::kMissingField, "envelope", "must be in the first message");
-  }
-  ASSIGN_OR_RETURN(command_.envelope, DecodeEnvelope(chunk.envelope()));
-  has_envelope_ = true;
-  RETURN_IF_ERROR(CheckName("table", chunk.table()));
-  command_.table = chunk.table();
-  ASSIGN_OR_RETURN(command_.mode, DecodeScatterMode(chunk.mode()));
-  total_rows_ = chunk.total_rows();
-  return CheckRange("total_rows", total_rows_, 0, kMaxBulkRows);
-}
-
-absl::Status ScatterAssembler::Add(const v1::ScatterRequest& chunk) {
-  if (!has_envelope_) {
-    RETURN_IF_ERROR(AddFirst(chunk));
-  } else if (chunk.has_envelope() || !chunk.table().empty() ||
-             chunk.mode() != v1::SCATTER_MODE_UNSPECIFIED || chunk.total_rows() != 0) {
-    return Refusal(reason::kOutOfRange, "envelope, table, mode and total_rows",
-                   "belong into the first message of the stream only");
-  }
-  bytes_ += static_cast<int64_t>(chunk.ByteSizeLong());
-  if (bytes_ > max_bytes_) {
-    return Refusal(reason::kOverLimit, "scatter",
-                   absl::StrCat("has more than ", max_bytes_, " bytes: send it in several calls"));
-  }
-  ASSIGN_OR_RETURN(RowBlock rows,
-                   DecodeRowBlock("rows", chunk.rows(), kMaxBulkRows, Floats::kBounded));
-  const auto total = static_cast<int64_t>(command_.rows.rows.size() + rows.rows.size());
-  if (total > total_rows_) {
-    return Refusal(reason::kBadSize, "rows",
-                   absl::StrCat("are ", total, " by now, but total_rows is ", total_rows_));
-  }
-  return AppendRows("rows", std::move(rows), command_.rows);
-}
-
-absl::StatusOr<ScatterCommand> ScatterAssembler::Finish() && {
-  if (!has_envelope_) return Refusal(reason::kMissingField, "scatter", "has no message");
-  if (static_cast<int64_t>(command_.rows.rows.size()) != total_rows_) {
-    return Refusal(reason::kIncomplete, "scatter",
-                   absl::StrCat("ended after ", command_.rows.rows.size(), " of ", total_rows_,
-                                " rows: send it again"));
-  }
-  return std::move(command_);
 }
 
 std::vector<v1::ScatterRequest> EncodeScatter(const ScatterCommand& command, ActivationType type,

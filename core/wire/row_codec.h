@@ -24,6 +24,11 @@ absl::StatusOr<RowBlock> DecodeRowBlock(absl::string_view field, const v1::RowBl
                                         int64_t max_rows, Floats floats);
 void EncodeRowBlock(const RowBlock& block, ActivationType type, v1::RowBlock* out);
 
+// Bytes of numbers in one message of a bulk stream, about.
+inline constexpr int64_t kChunkBytes = 1 << 20;
+// Rows that fit into a message of `chunk_bytes`; at least one.
+int64_t RowsPerChunk(int64_t chunk_bytes, int64_t dim, ActivationType type, bool has_bias);
+
 // --- Gather
 
 // A decoded gather, and the type its answer's values travel in.
@@ -38,8 +43,6 @@ void EncodeGatherRequest(const GatherCall& call, v1::GatherRequest* out);
 // selected. Reads `reply` in place: it must live and stay as it is.
 class GatherChunker {
  public:
-  static constexpr int64_t kChunkBytes = 1 << 20;
-
   GatherChunker(const GatherReply& reply, ActivationType type, int64_t chunk_bytes = kChunkBytes);
 
   // Fills `out` and returns true, or returns false after the last chunk. There is at least one.
@@ -53,49 +56,13 @@ class GatherChunker {
   bool first_ = true;
 };
 
-// Puts the messages of one answer together again.
-class GatherAssembler {
- public:
-  absl::Status Add(const v1::GatherResponse& chunk);
-  // Call once, after the last chunk. Errors: Internal when rows are missing.
-  absl::StatusOr<GatherReply> Finish() &&;
-
- private:
-  GatherReply reply_;
-  int64_t total_rows_ = -1;
-};
-
 // --- Scatter
 
-// Collects the messages of one Scatter stream.
-class ScatterAssembler {
- public:
-  // `max_bytes` bounds the whole call (row ids, values and biases together).
-  explicit ScatterAssembler(int64_t max_bytes) : max_bytes_(max_bytes) {}
-
-  // Errors: InvalidArgument; the call has then failed and further messages need not be added.
-  absl::Status Add(const v1::ScatterRequest& chunk);
-  // True once the first message's envelope was read; what an error answers is then known.
-  bool has_envelope() const { return has_envelope_; }
-  const Envelope& envelope() const { return command_.envelope; }
-  int64_t bytes() const { return bytes_; }
-  // Call once, after the last message. Errors: InvalidArgument when there was none, or when rows
-  // are missing: a broken stream looks like an ended one, so the announced number decides.
-  absl::StatusOr<ScatterCommand> Finish() &&;
-
- private:
-  absl::Status AddFirst(const v1::ScatterRequest& chunk);
-
-  const int64_t max_bytes_;
-  int64_t bytes_ = 0;
-  bool has_envelope_ = false;
-  int64_t total_rows_ = 0;
-  ScatterCommand command_;
-};
+v1::ScatterMode EncodeScatterMode(ScatterMode mode);
 
 // The messages of one scatter, of about `chunk_bytes` each; at least one.
 std::vector<v1::ScatterRequest> EncodeScatter(const ScatterCommand& command, ActivationType type,
-                                              int64_t chunk_bytes = GatherChunker::kChunkBytes);
+                                              int64_t chunk_bytes = kChunkBytes);
 
 // --- TopK
 

@@ -1,11 +1,17 @@
 #include "services/shard/bulk_service.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/bulk_frames.h"
 #include "core/wire/reason_words.h"
-#include "services/shard/client_table.h"
+#include "core/wire/row_codec.h"
+#include "dslide/v1/shard.pb.h"
+#include "services/common/byte_slices.h"
 
 namespace dslide::shard {
 namespace {
@@ -13,22 +19,36 @@ namespace {
 // Bulk calls have a budget of their own; in the queue they count like any other command.
 constexpr int64_t kQueuedBytes = 64 << 10;
 
+absl::StatusOr<wire::GatherCall> DecodeGather(const grpc::ByteBuffer& bytes) {
+  grpc::ByteBuffer copy = bytes;  // of references; parsing uses it up
+  const std::shared_ptr<const MessageSlices> message = TakeSlices(copy);
+  std::string whole;
+  for (const absl::string_view piece : message->pieces) whole.append(piece.data(), piece.size());
+  v1::GatherRequest request;
+  if (!request.ParseFromString(whole)) {
+    return wire::Refusal(reason::kBadMessage, "GatherRequest",
+                         "is cut or garbled: its bytes are no such message");
+  }
+  return wire::DecodeGatherRequest(request);
+}
+
 }  // namespace
 
 GatherCall::GatherCall(ServiceContext& shared, grpc::CallbackServerContext* context,
-                       const v1::GatherRequest& request)
+                       const grpc::ByteBuffer& request)
     : shared_(shared), record_(shared, "Gather") {
-  record_.Received(request.ByteSizeLong());
+  record_.Received(request.Length());
   Start(context, request);
 }
 
-void GatherCall::Start(grpc::CallbackServerContext* context, const v1::GatherRequest& request) {
-  absl::StatusOr<wire::GatherCall> call = wire::DecodeGatherRequest(request);
+void GatherCall::Start(grpc::CallbackServerContext* context, const grpc::ByteBuffer& request) {
+  absl::StatusOr<wire::GatherCall> call = DecodeGather(request);
   if (!call.ok()) {
     shared_.metrics->RecordRefusal(call.status());
     return Finish(record_.Finish(call.status()));
   }
   element_type_ = call->element_type;
+  call->command.sink = this;
   Sequencer::Request queued;
   queued.command = std::move(call->command);
   queued.bytes = kQueuedBytes;
@@ -37,11 +57,8 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const v1::GatherReq
     // The size of the answer is not known yet: there must be room at all.
     return alive.ok() ? record_.TakeBulk(kQueuedBytes) : alive;
   };
-  queued.done = [this](Answer answer) {
-    answer_ = std::move(answer);
-    if (!answer_.reply->status.ok()) return Finish(record_.Finish(answer_.reply->status));
-    record_.ForceBulk(ReplyBytes(*answer_.reply));
-    chunker_.emplace(std::get<GatherReply>(answer_.reply->body), element_type_);
+  queued.done = [this](const Answer& answer) {
+    if (!answer.reply->status.ok()) return Finish(record_.Finish(answer.reply->status));
     WriteNext();
   };
   const absl::Status submitted = shared_.sequencer->Submit(std::move(queued));
@@ -50,19 +67,63 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const v1::GatherReq
   Finish(record_.Finish(submitted));
 }
 
+absl::StatusOr<const RowChunks*> GatherCall::Begin(int64_t rows, bool has_bias,
+                                                   const GatherReply& reply) {
+  const int64_t dim = reply.rows.dim;
+  const int64_t step = wire::RowsPerChunk(wire::kChunkBytes, dim, element_type_, has_bias);
+  RETURN_IF_ERROR(record_.TakeBulk((rows + step - 1) / step * kBulkBufferBytes));
+  // What was selected may fill a message by itself; and an answer has at least one message.
+  const bool separate = !reply.sample_offsets.empty() || rows == 0;
+  if (separate) {
+    v1::GatherResponse first;
+    first.set_total_rows(rows);
+    wire::EncodeU32s(reply.sample_offsets, first.mutable_sample_offsets());
+    wire::EncodeRowIds(reply.sample_rows, first.mutable_sample_row_ids());
+    if (rows == 0) wire::EncodeRowBlock(reply.rows, element_type_, first.mutable_rows());
+    first_ = first.SerializeAsString();
+  }
+  chunks_.type = element_type_;
+  chunks_.rows_per_chunk = step;
+  for (int64_t row = 0; row < rows; row += step) {
+    const wire::GatherFrame frame({.count = std::min(step, rows - row),
+                                   .dim = dim,
+                                   .type = element_type_,
+                                   .has_bias = has_bias,
+                                   .total_rows = row == 0 && !separate ? rows : 0});
+    Message& message = messages_.emplace_back();
+    message.buffer = shared_.bulk_buffers.Take();
+    message.start = frame.lead();
+    message.size = frame.size();
+    chunks_.chunks.push_back(frame.Write(message.buffer.data() + message.start));
+  }
+  return &chunks_;
+}
+
 void GatherCall::WriteNext() {
-  if (!chunker_->Next(&response_)) return Finish(record_.Finish(absl::OkStatus()));
-  record_.Sent(response_.ByteSizeLong());
-  StartWrite(&response_);
+  grpc::Slice slice;
+  if (!first_.empty()) {
+    slice = grpc::Slice(std::exchange(first_, {}));
+  } else if (next_ < messages_.size()) {
+    Message& message = messages_[next_++];
+    const absl::string_view bytes(message.buffer.data() + message.start,
+                                  static_cast<size_t>(message.size));
+    slice = OwnedSlice(bytes, std::move(message.buffer));
+  } else {
+    return Finish(record_.Finish(absl::OkStatus()));
+  }
+  record_.Sent(slice.size());
+  sending_ = grpc::ByteBuffer(&slice, 1);
+  StartWrite(&sending_);
 }
 
 void GatherCall::OnWriteDone(bool ok) {
+  sending_.Clear();  // the buffer goes back to the pool as soon as gRPC is done with it
   if (ok) return WriteNext();
   Finish(record_.Finish(absl::CancelledError("the caller is gone")));
 }
 
 ScatterCall::ScatterCall(ServiceContext& shared, grpc::CallbackServerContext* context,
-                         v1::ScatterResponse* response)
+                         grpc::ByteBuffer* response)
     : shared_(shared),
       context_(context),
       response_(response),
@@ -81,18 +142,17 @@ void ScatterCall::OnReadDone(bool ok) {
     }
     return Submit(*std::move(command));
   }
-  record_.Received(request_.ByteSizeLong());
+  record_.Received(request_.Length());
   if (const absl::Status added = Add(); !added.ok()) return Refuse(added);
   StartRead(&request_);
 }
 
 absl::Status ScatterCall::Add() {
-  // Twice: 16-bit numbers take 32 bits in memory.
-  if (absl::Status room = record_.TakeBulk(2 * static_cast<int64_t>(request_.ByteSizeLong()));
-      !room.ok()) {
-    return room;
-  }
-  return assembler_.Add(request_);
+  // The message stays; an eighth for what is noted about its rows.
+  const auto bytes = static_cast<int64_t>(request_.Length());
+  RETURN_IF_ERROR(record_.TakeBulk(bytes + bytes / 8));
+  const std::shared_ptr<const MessageSlices> message = TakeSlices(request_);
+  return assembler_.Add(message->pieces, message);
 }
 
 void ScatterCall::Refuse(const absl::Status& refusal) {
@@ -110,9 +170,12 @@ void ScatterCall::Submit(Command command) {
   queued.admit = RefuseCancelled(context_);
   queued.done = [this](const Answer& answer) {
     if (const auto* reply = std::get_if<ScatterReply>(&answer.reply->body)) {
-      response_->set_generation(answer.generation);
-      response_->set_applied_steps(reply->applied_steps);
-      record_.Sent(response_->ByteSizeLong());
+      v1::ScatterResponse response;
+      response.set_generation(answer.generation);
+      response.set_applied_steps(reply->applied_steps);
+      const grpc::Slice bytes(response.SerializeAsString());
+      *response_ = grpc::ByteBuffer(&bytes, 1);
+      record_.Sent(bytes.size());
     }
     End(answer.reply->status);
   };

@@ -1,44 +1,63 @@
 // Rows in bulk: Gather answers in chunks, Scatter arrives in chunks. Each object is one call and
 // owns itself: deleted when the call is over.
+//
+// Messages are raw bytes here. A gathered row is copied once, by the core, from its table into the
+// slice that gRPC sends; a scattered one is read in the slices that gRPC received.
 
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
-#include "core/wire/row_codec.h"
-#include "dslide/v1/shard.pb.h"
+#include "core/base/buffer_pool.h"
+#include "core/model/row_sink.h"
+#include "core/wire/bulk_codec.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
 
-class GatherCall final : public grpc::ServerWriteReactor<v1::GatherResponse> {
+class GatherCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, private RowSink {
  public:
   GatherCall(ServiceContext& shared, grpc::CallbackServerContext* context,
-             const v1::GatherRequest& request);
+             const grpc::ByteBuffer& request);
 
   void OnWriteDone(bool ok) override;
   void OnDone() override { delete this; }
 
  private:
-  void Start(grpc::CallbackServerContext* context, const v1::GatherRequest& request);
+  // A message to be sent, somewhere inside a buffer of the pool.
+  struct Message {
+    PooledBuffer buffer;
+    int64_t start = 0;
+    int64_t size = 0;
+  };
+
+  void Start(grpc::CallbackServerContext* context, const grpc::ByteBuffer& request);
+  absl::StatusOr<const RowChunks*> Begin(int64_t rows, bool has_bias,
+                                         const GatherReply& reply) override;
   void WriteNext();
 
   ServiceContext& shared_;
   CallRecord record_;
   ActivationType element_type_ = ActivationType::kF32;
-  Answer answer_;
-  std::optional<wire::GatherChunker> chunker_;  // reads answer_
-  v1::GatherResponse response_;
+  // Of the sequencer's thread until the answer is there.
+  std::string first_;              // a message without rows in front of the others; may be empty
+  std::vector<Message> messages_;  // with rows
+  RowChunks chunks_;               // inside messages_
+  size_t next_ = 0;
+  grpc::ByteBuffer sending_;
 };
 
-class ScatterCall final : public grpc::ServerReadReactor<v1::ScatterRequest> {
+class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
   // `response` lives as long as the call.
   ScatterCall(ServiceContext& shared, grpc::CallbackServerContext* context,
-              v1::ScatterResponse* response);
+              grpc::ByteBuffer* response);
 
   void OnReadDone(bool ok) override;
   void OnDone() override { delete this; }
@@ -51,10 +70,10 @@ class ScatterCall final : public grpc::ServerReadReactor<v1::ScatterRequest> {
 
   ServiceContext& shared_;
   grpc::CallbackServerContext* const context_;
-  v1::ScatterResponse* const response_;
+  grpc::ByteBuffer* const response_;
   CallRecord record_;
   wire::ScatterAssembler assembler_;
-  v1::ScatterRequest request_;
+  grpc::ByteBuffer request_;
 };
 
 }  // namespace dslide::shard

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "core/base/heap.h"
 #include "core/base/log.h"
 #include "core/base/passive_waiting.h"
 #include "core/math/kernels.h"
@@ -83,6 +84,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
+  KeepFreedMemory();
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     LogError("wrong environment", {{"error", kernels.message()}});
     return kExitUsage;

@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/buffer_pool.h"
 #include "core/base/clock.h"
+#include "core/wire/row_codec.h"
 #include "services/common/rpc_metrics.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_metrics.h"
@@ -32,7 +34,12 @@ struct ServiceLimits {
   int64_t scatter_bytes = int64_t{768} << 20;
   // Of all Gather answers and Scatter requests that are in memory at one time.
   int64_t bulk_bytes = int64_t{1} << 30;
+  // Kept of the memory of Gather answers when they are sent, for the next ones.
+  int64_t spare_bulk_bytes = int64_t{128} << 20;
 };
+
+// One message of a Gather answer: its bytes, and room to put its rows on a 64-byte boundary.
+inline constexpr int64_t kBulkBufferBytes = wire::kChunkBytes + 256;
 
 // One long-lived stream, as far as a shutdown is concerned.
 class Stoppable {
@@ -60,12 +67,16 @@ class StreamRegistry {
 
 // Pointers are not owned and outlive all calls.
 struct ServiceContext {
+  explicit ServiceContext(const ServiceLimits& service_limits)
+      : limits(service_limits), bulk_buffers(kBulkBufferBytes, service_limits.spare_bulk_bytes) {}
+
   Sequencer* sequencer = nullptr;
   ShardMetrics* metrics = nullptr;
   const RpcMetrics* rpc = nullptr;
   const Clock* clock = nullptr;
   CheckpointStore* store = nullptr;  // null without a data directory; sequencer's thread only
-  ServiceLimits limits = {};
+  const ServiceLimits limits;
+  BufferPool bulk_buffers;
   StreamRegistry streams = {};
   std::atomic<int64_t> bulk_bytes = 0;
   // Who this shard is, for calls that do not go through the sequencer.

@@ -118,13 +118,29 @@ class ShardModel {
 
   absl::StatusOr<GatherReply> GatherByFingerprint(const GatherCommand& command,
                                                   const ShardTable& table) const;
+  // For a loop over so many rows by id.
+  Parallelism ForRows(int64_t rows) const;
+  absl::Status CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
+                             size_t biases) const;
   absl::Status CheckRows(const ShardTable& table, const RowBlock& block) const;
+  absl::Status CheckReceived(const ShardTable& table, const ReceivedRows& received) const;
   absl::Status CheckMagnitude(absl::string_view field, absl::Span<const float> values) const;
   absl::StatusOr<std::vector<LocalRow>> ToLocal(const ShardTable& table,
                                                 absl::Span<const RowId> rows) const;
   absl::Status CheckStepReply(int64_t batch, int64_t dim) const;
   RowBlock ReadRows(const ShardTable& table, std::vector<RowId> rows,
                     absl::Span<const LocalRow> locals) const;
+  // Copies rows into memory that the asker provides.
+  void ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
+                absl::Span<const LocalRow> locals, const RowChunks& to) const;
+  // Puts the rows where the command wants them: its sink, or the reply.
+  absl::Status Deliver(const GatherCommand& command, const ShardTable& table,
+                       std::vector<RowId> rows, GatherReply& reply) const;
+  // Changes checked rows as one update. row_of(i, scratch) returns the numbers of row i, [dim];
+  // it may put them into `scratch`, [dim] on a 64-byte boundary.
+  template <typename RowOf>
+  void ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<const float> biases,
+                  absl::Span<const LocalRow> locals, const RowOf& row_of);
   // Applies gradients of checked rows as one update.
   void ApplyGradients(ShardTable& table, const RowBlock& block, absl::Span<const LocalRow> locals);
   void CountUpdate(const ShardTable& table);

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/aligned_buffer.h"
+#include "core/base/bfloat16.h"
 #include "core/base/status_macros.h"
+#include "core/math/kernels.h"
 #include "core/wire/array_codec.h"
 #include "services/shard/refusal.h"
 #include "services/shard/shard_model.h"
@@ -16,30 +17,43 @@
 namespace dslide::shard {
 namespace {
 
-constexpr int64_t kRowsPerGrain = 256;
+constexpr int64_t kRowsPerGrain = 512;
+// Fewer rows than these stay on one thread: they are copied in a millisecond or two, about as long
+// as OpenMP's threads spin after the loop while the transport wants the CPUs.
+constexpr int64_t kSerialRows = 16384;
+// Rows are in random places: they are asked for so many rows before they are needed.
+constexpr int64_t kRowsAhead = 8;
 // Ids that one gather by fingerprint may answer: they travel in one message.
 constexpr int64_t kMaxSelectedIds = 900'000;
 
 }  // namespace
 
-absl::Status ShardModel::CheckRows(const ShardTable& table, const RowBlock& block) const {
-  const auto n = static_cast<int64_t>(block.rows.size());
-  const bool has_bias = table.store().has_bias();
-  if (n == 0) return absl::OkStatus();
-  if (block.dim != table.spec.dim) {
+Parallelism ShardModel::ForRows(int64_t rows) const {
+  return rows < kSerialRows ? Parallelism{.threads = 1} : parallelism_;
+}
+
+absl::Status ShardModel::CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
+                                       size_t biases) const {
+  if (dim != table.spec.dim) {
     return Refuse(reason::kWrongDim,
-                  absl::StrCat("the request has ", block.dim, " columns, table \"", table.spec.name,
+                  absl::StrCat("the request has ", dim, " columns, table \"", table.spec.name,
                                "\" has ", table.spec.dim));
   }
+  const bool has_bias = table.store().has_bias();
+  if (biases == static_cast<size_t>(has_bias ? rows : 0)) return absl::OkStatus();
+  return Refuse(reason::kWrongBiases,
+                absl::StrCat("the request has ", biases, " biases for ", rows,
+                             " rows, rows of table \"", table.spec.name, "\" have ",
+                             has_bias ? "one each" : "none"));
+}
+
+absl::Status ShardModel::CheckRows(const ShardTable& table, const RowBlock& block) const {
+  const auto n = static_cast<int64_t>(block.rows.size());
+  if (n == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRowShape(table, n, block.dim, block.biases.size()));
   if (static_cast<int64_t>(block.values.size()) != n * block.dim) {
     return Refuse(reason::kBadSize, absl::StrCat("the request has ", block.values.size(),
                                                  " values for ", n, " rows of ", block.dim));
-  }
-  if (static_cast<int64_t>(block.biases.size()) != (has_bias ? n : 0)) {
-    return Refuse(reason::kWrongBiases,
-                  absl::StrCat("the request has ", block.biases.size(), " biases for ", n,
-                               " rows, rows of table \"", table.spec.name, "\" have ",
-                               has_bias ? "one each" : "none"));
   }
   for (int64_t i = 1; i < n; ++i) {
     if (block.rows[i] <= block.rows[i - 1]) {
@@ -48,6 +62,16 @@ absl::Status ShardModel::CheckRows(const ShardTable& table, const RowBlock& bloc
   }
   RETURN_IF_ERROR(CheckMagnitude("values", block.values));
   return CheckMagnitude("biases", block.biases);
+}
+
+absl::Status ShardModel::CheckReceived(const ShardTable& table, const ReceivedRows& received) const {
+  const auto n = static_cast<int64_t>(received.rows.size());
+  if (n == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRowShape(table, n, received.dim, received.biases.size()));
+  // Ids ascend and numbers are finite: they were decoded so. Their magnitudes are known.
+  if (received.max_bias > bound_) RETURN_IF_ERROR(CheckMagnitude("biases", received.biases));
+  if (received.max_value <= bound_) return absl::OkStatus();
+  return CheckMagnitude("values", received.ToBlock().values);
 }
 
 RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
@@ -60,66 +84,111 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
   block.dim = dim;
   block.values.resize(n * dim);
   if (store.has_bias()) block.biases.resize(n);
-  constexpr int64_t kAhead = 8;
-  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int) {
-    if (i + kAhead < n) store.Prefetch(locals[i + kAhead]);
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
+    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
     std::memcpy(block.values.data() + i * dim, store.Weights(locals[i]), dim * sizeof(float));
     if (store.has_bias()) block.biases[i] = store.Bias(locals[i]);
   });
   return block;
 }
 
-void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
-                                absl::Span<const LocalRow> locals) {
+void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
+                          absl::Span<const LocalRow> locals, const RowChunks& to) const {
+  const RowStore& store = table.store();
+  const int64_t dim = store.dim();
+  const auto n = static_cast<int64_t>(locals.size());
+  const bool halves = to.type == ActivationType::kBf16;
+  const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
+    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
+    const RowChunk& chunk = to.chunks[i / to.rows_per_chunk];
+    const int64_t at = i % to.rows_per_chunk;
+    const float* const weights = store.Weights(locals[i]);
+    if (halves) {
+      FloatsToBFloat16(weights, dim, reinterpret_cast<BFloat16*>(chunk.values + at * row_bytes));
+    } else {
+      std::memcpy(chunk.values + at * row_bytes, weights, row_bytes);
+    }
+    std::memcpy(chunk.ids + at * sizeof(RowId), &rows[i], sizeof(RowId));
+    if (chunk.biases == nullptr) return;
+    const float bias = store.Bias(locals[i]);
+    std::memcpy(chunk.biases + at * sizeof(float), &bias, sizeof(float));
+  });
+}
+
+absl::Status ShardModel::Deliver(const GatherCommand& command, const ShardTable& table,
+                                 std::vector<RowId> rows, GatherReply& reply) const {
+  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, rows));
+  if (command.sink == nullptr) {
+    reply.rows = ReadRows(table, std::move(rows), locals);
+    return absl::OkStatus();
+  }
+  const RowStore& store = table.store();
+  reply.rows.dim = store.dim();
+  ASSIGN_OR_RETURN(
+      const RowChunks* const chunks,
+      command.sink->Begin(static_cast<int64_t>(rows.size()), store.has_bias(), reply));
+  ReadInto(table, rows, locals, *chunks);
+  return absl::OkStatus();
+}
+
+template <typename RowOf>
+void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<const float> biases,
+                            absl::Span<const LocalRow> locals, const RowOf& row_of) {
   RowStore& store = table.store();
   const int64_t dim = store.dim();
+  const auto n = static_cast<int64_t>(locals.size());
   const Step step(table.applied().value() + 1);
+  const auto change =
+      mode == ScatterMode::kAdd ? RowStore::Change::kAdd : RowStore::Change::kAssign;
   // The optimizer wants its gradient on a 64-byte boundary.
   const int64_t stride = store.stride();
   std::vector<float> memory(std::max(1, parallelism_.threads) * stride + 16);
   const auto address = reinterpret_cast<uintptr_t>(memory.data());
   float* const aligned = memory.data() + (64 - address % 64) % 64 / sizeof(float);
   std::atomic<int64_t> rejected = 0;
-  ParallelFor(parallelism_, static_cast<int64_t>(locals.size()), kRowsPerGrain,
-              [&](int64_t i, int thread) {
-                float* const gradient = aligned + thread * stride;
-                std::memcpy(gradient, block.values.data() + i * dim, dim * sizeof(float));
-                const float bias = block.biases.empty() ? 0.0f : block.biases[i];
-                if (!store.ApplyGradient(locals[i], gradient, bias, step, bound_)) {
-                  rejected.fetch_add(1, std::memory_order_relaxed);
-                }
-              });
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
+    if (i + kRowsAhead < n) store.PrefetchRecord(locals[i + kRowsAhead]);
+    float* const scratch = aligned + thread * stride;
+    const float* const values = row_of(i, scratch);
+    const float bias = biases.empty() ? 0.0f : biases[i];
+    bool good = false;
+    if (mode == ScatterMode::kGradient) {
+      if (values != scratch) std::memcpy(scratch, values, dim * sizeof(float));
+      good = store.ApplyGradient(locals[i], scratch, bias, step, bound_);
+    } else {
+      good = store.ChangeWeights(locals[i], change, values, bias, bound_);
+    }
+    if (!good) rejected.fetch_add(1, std::memory_order_relaxed);
+  });
   counters_.rejected_rows += rejected.load();
   if (table.head != nullptr) table.head->MarkDirty(locals);
   table.AdvanceStep(parallelism_);
+}
+
+void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
+                                absl::Span<const LocalRow> locals) {
+  ChangeRows(table, ScatterMode::kGradient, block.biases, locals,
+             [&](int64_t i, float*) { return block.values.data() + i * block.dim; });
   CountUpdate(table);
 }
 
 absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) {
   ASSIGN_OR_RETURN(const ShardTable* const found, Find(command.table));
   auto& table = const_cast<ShardTable&>(*found);
-  const RowBlock& block = command.rows;
-  RETURN_IF_ERROR(CheckRows(table, block));
-  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, block.rows));
-  if (command.mode == ScatterMode::kGradient) {
-    ApplyGradients(table, block, locals);
-    return ScatterReply{.applied_steps = table.applied().value()};
+  const ReceivedRows* const received = command.received.get();
+  RETURN_IF_ERROR(received == nullptr ? CheckRows(table, command.rows)
+                                      : CheckReceived(table, *received));
+  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, command.row_ids()));
+  if (received == nullptr) {
+    const RowBlock& block = command.rows;
+    ChangeRows(table, command.mode, block.biases, locals,
+               [&](int64_t i, float*) { return block.values.data() + i * block.dim; });
+  } else {
+    ChangeRows(table, command.mode, received->biases, locals,
+               [&](int64_t i, float* scratch) { return received->Row(i, scratch); });
   }
-  RowStore& store = table.store();
-  const int64_t dim = store.dim();
-  const auto change =
-      command.mode == ScatterMode::kAdd ? RowStore::Change::kAdd : RowStore::Change::kAssign;
-  std::atomic<int64_t> rejected = 0;
-  ParallelFor(
-      parallelism_, static_cast<int64_t>(locals.size()), kRowsPerGrain, [&](int64_t i, int) {
-        const float bias = block.biases.empty() ? 0.0f : block.biases[i];
-        if (!store.ChangeWeights(locals[i], change, block.values.data() + i * dim, bias, bound_)) {
-          rejected.fetch_add(1, std::memory_order_relaxed);
-        }
-      });
-  counters_.rejected_rows += rejected.load();
-  if (table.head != nullptr) table.head->MarkDirty(locals);
-  table.AdvanceStep(parallelism_);
+  if (command.mode == ScatterMode::kGradient) CountUpdate(table);
   return ScatterReply{.applied_steps = table.applied().value()};
 }
 
@@ -132,9 +201,9 @@ absl::StatusOr<GatherReply> ShardModel::Gather(const GatherCommand& command) con
                   absl::StrCat(n, " rows of ", table->spec.dim, " numbers are more than ",
                                limits_.max_gather_bytes, " bytes: ask for fewer rows"));
   }
-  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(*table, command.rows));
-  return GatherReply{
-      .rows = ReadRows(*table, command.rows, locals), .sample_offsets = {}, .sample_rows = {}};
+  GatherReply reply;
+  RETURN_IF_ERROR(Deliver(command, *table, command.rows, reply));
+  return reply;
 }
 
 absl::StatusOr<GatherReply> ShardModel::GatherByFingerprint(const GatherCommand& command,
@@ -169,8 +238,7 @@ absl::StatusOr<GatherReply> ShardModel::GatherByFingerprint(const GatherCommand&
                   absl::StrCat("the ", distinct.size(), " selected rows are more than ",
                                limits_.max_gather_bytes, " bytes: send fewer samples"));
   }
-  ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, distinct));
-  reply.rows = ReadRows(table, std::move(distinct), locals);
+  RETURN_IF_ERROR(Deliver(command, table, std::move(distinct), reply));
   return reply;
 }
 

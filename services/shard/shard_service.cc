@@ -37,14 +37,26 @@ class ShardServiceImpl::Unary final : public grpc::ServerUnaryReactor {
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, CheckpointStore* store,
                                    Metrics* metrics, const Clock* clock)
-    : options_(options), rpc_metrics_(*metrics, "shard", kShardServiceName) {
+    : options_(options),
+      metrics_(*metrics),
+      shared_(options.limits),
+      rpc_metrics_(*metrics, "shard", kShardServiceName) {
   shared_.sequencer = sequencer;
   shared_.metrics = shard_metrics;
   shared_.rpc = &rpc_metrics_;
   shared_.clock = clock;
   shared_.store = store;
-  shared_.limits = options.limits;
+  metrics_.AddGaugeCallback(this, "dslide_shard_bulk_buffer_bytes",
+                            "Memory of Gather answers: on their way, and kept for the next ones.",
+                            {{"state", "used"}},
+                            [this] { return double(shared_.bulk_buffers.used_bytes()); });
+  metrics_.AddGaugeCallback(this, "dslide_shard_bulk_buffer_bytes",
+                            "Memory of Gather answers: on their way, and kept for the next ones.",
+                            {{"state", "spare"}},
+                            [this] { return double(shared_.bulk_buffers.free_bytes()); });
 }
+
+ShardServiceImpl::~ShardServiceImpl() { metrics_.RemoveCallbacks(this); }
 
 void ShardServiceImpl::SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version) {
   shared_.shard_id = shard.value();
@@ -108,13 +120,13 @@ grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* ShardServiceImpl::St
   return new StepStream(shared_, context);
 }
 
-grpc::ServerWriteReactor<v1::GatherResponse>* ShardServiceImpl::Gather(
-    grpc::CallbackServerContext* context, const v1::GatherRequest* request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* ShardServiceImpl::Gather(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   return new GatherCall(shared_, context, *request);
 }
 
-grpc::ServerReadReactor<v1::ScatterRequest>* ShardServiceImpl::Scatter(
-    grpc::CallbackServerContext* context, v1::ScatterResponse* response) {
+grpc::ServerReadReactor<grpc::ByteBuffer>* ShardServiceImpl::Scatter(
+    grpc::CallbackServerContext* context, grpc::ByteBuffer* response) {
   return new ScatterCall(shared_, context, response);
 }
 

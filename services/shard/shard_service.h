@@ -23,11 +23,14 @@ struct ShardServiceOptions {
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
-class ShardServiceImpl final : public v1::ShardService::CallbackService {
+class ShardServiceImpl final
+    : public v1::ShardService::WithRawCallbackMethod_Gather<
+          v1::ShardService::WithRawCallbackMethod_Scatter<v1::ShardService::CallbackService>> {
  public:
   // The pointers outlive it; `store` is null without a data directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
                    CheckpointStore* store, Metrics* metrics, const Clock* clock);
+  ~ShardServiceImpl() override;
 
   // What GetServerInfo tells; follows SetOwnershipCommand.
   void SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version);
@@ -39,10 +42,12 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
                                           v1::GetServerInfoResponse* response) override;
   grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* Step(
       grpc::CallbackServerContext* context) override;
-  grpc::ServerWriteReactor<v1::GatherResponse>* Gather(grpc::CallbackServerContext* context,
-                                                       const v1::GatherRequest* request) override;
-  grpc::ServerReadReactor<v1::ScatterRequest>* Scatter(grpc::CallbackServerContext* context,
-                                                       v1::ScatterResponse* response) override;
+  // Bytes of v1.GatherRequest and v1.GatherResponse.
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Gather(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request) override;
+  // Bytes of v1.ScatterRequest and v1.ScatterResponse.
+  grpc::ServerReadReactor<grpc::ByteBuffer>* Scatter(grpc::CallbackServerContext* context,
+                                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* TopK(grpc::CallbackServerContext* context,
                                  const v1::TopKRequest* request,
                                  v1::TopKResponse* response) override;
@@ -91,6 +96,7 @@ class ShardServiceImpl final : public v1::ShardService::CallbackService {
   grpc::ServerUnaryReactor* NotInThisVersion(Unary* call);
 
   const ShardServiceOptions options_;
+  Metrics& metrics_;
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
 };

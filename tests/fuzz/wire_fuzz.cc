@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/wire/bulk_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/row_codec.h"

@@ -33,6 +33,9 @@ EDGES = {
     "client/cli": _SERVED
     | {"core/data", "client/cpp", "client/trainer", "services/common", "services/embedded"},
 }
+# Benchmarks measure from outside, as clients; they may also run a whole cluster in their process.
+_BENCH = _SERVED | {"core/data", "client/cpp", "client/trainer", "client/cli"}
+_BENCH |= {"services/embedded", "services/common"}
 # The one header through which a folder may be used by another, where there is only one.
 ONE_DOOR = {
     ("client/cli", "services/embedded"): {"services/embedded/embedded_cluster.h"},
@@ -136,6 +139,8 @@ def check_includes(path, text, exists):
             # A benchmark may run beside the reference that judges what it measures.
             if folder == "bench" and target == "tests" and "/reference/" not in include:
                 yield f"{path}:{line}: bench may use only tests/reference ({include})"
+            if folder == "bench" and target not in _BENCH | {"bench", "tests"}:
+                yield f"{path}:{line}: bench may not use {target} ({include})"
             continue
         if target not in EDGES.get(folder, set()):
             yield f"{path}:{line}: {folder} may not use {target} ({include})"
@@ -244,6 +249,8 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(self.includes("core/model/a.cc", '#include "tests/reference/x.h"\n'))
         self.assertFalse(self.includes("core/lsh/a.cc", '#include "core/math/kernels.h"\n'))
         self.assertFalse(self.includes("tests/unit/a_test.cc", '#include "services/shard/x.h"\n'))
+        self.assertTrue(self.includes("bench/rpc/a.cc", '#include "services/shard/x.h"\n'))
+        self.assertFalse(self.includes("bench/rpc/a.cc", '#include "client/cpp/x.h"\n'))
 
     def test_one_door(self):
         door = '#include "services/embedded/embedded_cluster.h"\n'

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -91,6 +92,36 @@ TEST_P(DotKernelTest, AllWithinRefusesInfinityUnderEveryBound) {
     const std::vector<float> infinite(n, infinity);
     EXPECT_FALSE(AllWithin(infinite.data(), n, infinity));
   }
+}
+
+TEST_P(DotKernelTest, MaxMagnitudeFindsTheLargestAtEveryAddress) {
+  for (const int64_t n : Lengths()) {
+    const std::vector<float> x = RandomFloats(n, Values::kWide, 8);
+    float expected = 0;
+    for (const float value : x) expected = std::max(expected, std::fabs(value));
+    std::vector<char> bytes(n * sizeof(float) + 8);
+    for (size_t shift = 0; shift < 8; ++shift) {
+      std::copy_n(reinterpret_cast<const char*>(x.data()), n * sizeof(float),
+                  bytes.data() + shift);
+      EXPECT_EQ(MaxMagnitude(bytes.data() + shift, n), expected) << "n " << n;
+    }
+  }
+}
+
+TEST_P(DotKernelTest, MaxMagnitudeShowsWhatIsNoNumber) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int64_t n : {1, 5, 16, 33}) {
+    for (int64_t at = 0; at < n; ++at) {
+      std::vector<float> x(n, -1.0f);
+      const auto* const bytes = reinterpret_cast<const char*>(x.data());
+      x[at] = -kInfinity;
+      EXPECT_EQ(MaxMagnitude(bytes, n), kInfinity);
+      x[n - 1 - at] = -kNan;
+      EXPECT_TRUE(std::isnan(MaxMagnitude(bytes, n)));
+    }
+  }
+  EXPECT_EQ(MaxMagnitude(nullptr, 0), 0.0f);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "core/base/reason.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/bulk_codec.h"
 #include "core/wire/reason_words.h"
 #include "tests/unit/core/wire/wire_samples.h"
 
@@ -173,7 +174,7 @@ TEST(ScatterCodecTest, CommandsComeBackWhateverTheSizeOfAChunk) {
       }
       const auto got = std::move(assembler).Finish();
       ASSERT_TRUE(got.ok()) << got.status();
-      ExpectEqual(got->rows, command.rows);
+      ExpectEqual(got->received->ToBlock(), command.rows);
       EXPECT_EQ(got->mode, ScatterMode::kAdd);
       EXPECT_EQ(got->envelope.sequence, 12u);
       EXPECT_EQ(got->table, "t");

@@ -1,0 +1,133 @@
+#include "bench/rpc/bulk_load.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/channel_factory.h"
+#include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
+#include "core/partition/slot_map.h"
+
+namespace dslide::bench {
+namespace {
+
+constexpr char kModel[] = "bench";
+constexpr char kTable[] = "rows";
+constexpr int kRequestsPerSize = 4;
+// Memory of the scatters of one size; large ones have fewer requests.
+constexpr int64_t kScatterBytes = int64_t{128} << 20;
+
+std::vector<RowId> RandomRows(int64_t count, int64_t table_rows, uint64_t seed) {
+  CounterRng random(seed);
+  absl::flat_hash_set<uint32_t> chosen;
+  while (static_cast<int64_t>(chosen.size()) < count) {
+    chosen.insert(static_cast<uint32_t>(random.NextBelow(static_cast<uint64_t>(table_rows))));
+  }
+  std::vector<RowId> rows;
+  for (const uint32_t row : chosen) rows.emplace_back(row);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BulkLoad>> BulkLoad::Start(const Options& options) {
+  std::unique_ptr<BulkLoad> load(new BulkLoad(options));
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels({})(options.address));
+  ClientOptions client;
+  client.job = kModel;
+  load->client_ = std::make_unique<ShardClient>(std::move(channel), ShardId(0), options.address,
+                                                client, &load->counters_);
+  load->id_ = NewClientId();
+  RETURN_IF_ERROR(load->CreateTable());
+  int64_t largest = 0;
+  for (const int64_t rows : options.sizes) {
+    load->MakeRequests(rows);
+    largest = std::max(largest, rows);
+  }
+  load->answer_.resize(static_cast<size_t>(largest * options.dim));
+  return load;
+}
+
+absl::Status BulkLoad::CreateTable() {
+  TableSpec table;
+  table.name = kTable;
+  table.role = TableRole::kEmbedding;
+  table.rows = options_.table_rows;
+  table.dim = options_.dim;
+  table.num_slots = std::min<int64_t>(kDefaultNumSlots, options_.table_rows);
+  table.optimizer.kind = OptimizerKind::kSgd;
+  CreateModelCommand create;
+  create.spec.name = kModel;
+  create.spec.tables = {table};
+  ASSIGN_OR_RETURN(SlotMap slots, SlotMap::Deal(table.num_slots, {1.0}));
+  create.slot_maps = {std::move(slots)};
+  create.topology_version = 1;
+  RETURN_IF_ERROR(client_->CreateModel(create).status());
+  ASSIGN_OR_RETURN(const HelloReply hello,
+                   client_->Hello({.job = kModel, .client = id_}, absl::Seconds(10)));
+  generation_ = hello.generation;
+  return absl::OkStatus();
+}
+
+void BulkLoad::MakeRequests(int64_t rows) {
+  Requests& requests = requests_[rows];
+  const int64_t bytes = rows * options_.dim * static_cast<int64_t>(sizeof(float));
+  for (int i = 0; i < kRequestsPerSize; ++i) {
+    GatherCommand gather;
+    gather.model = kModel;
+    gather.table = kTable;
+    gather.rows = RandomRows(rows, options_.table_rows, static_cast<uint64_t>(rows * 64 + i));
+    auto scatter = std::make_shared<ScatterCommand>();  // shared with gRPC while it is sent
+    scatter->envelope.model = kModel;
+    scatter->envelope.job = kModel;
+    scatter->envelope.client = id_;
+    scatter->table = kTable;
+    scatter->rows.rows = gather.rows;
+    scatter->rows.dim = options_.dim;
+    CounterRng random(static_cast<uint64_t>(rows + i));
+    scatter->rows.values.resize(static_cast<size_t>(rows * options_.dim));
+    for (float& value : scatter->rows.values) value = 1e-3f * (random.NextUniform() - 0.5f);
+    requests.gathers.push_back(std::move(gather));
+    if (i == 0 || (i + 1) * bytes <= kScatterBytes) requests.scatters.push_back(std::move(scatter));
+  }
+}
+
+absl::Status BulkLoad::Gather(int64_t rows) {
+  Requests& requests = requests_[rows];
+  const GatherCommand& command = requests.gathers[requests.next++ % requests.gathers.size()];
+  return client_->GatherInto(
+      command, options_.dim,
+      absl::MakeSpan(answer_).subspan(0, static_cast<size_t>(rows * options_.dim)), {});
+}
+
+absl::Status BulkLoad::Send(ScatterMode mode, const std::shared_ptr<ScatterCommand>& command) {
+  command->mode = mode;
+  command->envelope.sequence = ++sequence_;
+  command->envelope.first_incomplete = sequence_;
+  command->envelope.generation = generation_;
+  return client_->Scatter(command, absl::Seconds(30)).status;
+}
+
+absl::Status BulkLoad::Scatter(ScatterMode mode, int64_t rows) {
+  Requests& requests = requests_[rows];
+  return Send(mode, requests.scatters[requests.next++ % requests.scatters.size()]);
+}
+
+absl::Status BulkLoad::CheckRows() {
+  for (auto& [rows, requests] : requests_) {
+    const ScatterCommand& sent = *requests.scatters[0];
+    RETURN_IF_ERROR(Send(ScatterMode::kAssign, requests.scatters[0]));
+    const absl::Span<float> got = absl::MakeSpan(answer_).subspan(0, sent.rows.values.size());
+    RETURN_IF_ERROR(client_->GatherInto(requests.gathers[0], options_.dim, got, {}));
+    if (!std::equal(got.begin(), got.end(), sent.rows.values.begin())) {
+      return absl::InternalError(absl::StrCat("rows that were assigned by a request of ", rows,
+                                              " rows read differently"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dslide::bench

@@ -1,0 +1,335 @@
+#include "bench/rpc/rpc_command.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "bench/common/machine.h"
+#include "bench/rpc/bulk_load.h"
+#include "bench/rpc/stream_baseline.h"
+#include "bench/rpc/tcp_baseline.h"
+#include "bench/rpc/transfer_meter.h"
+#include "client/cli/child_process.h"
+#include "client/cli/terminal.h"
+#include "client/cpp/channel_factory.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/version.h"
+
+namespace dslide::bench {
+namespace {
+
+struct Options {
+  std::vector<int64_t> sizes = {128, 1000, 10000, 100000};
+  int64_t dim = 128;
+  int64_t table_rows = 670091;
+  double seconds = 0.25;
+  int64_t min_repeats = 5;
+  int64_t max_repeats = 15;
+  bool spin = true;
+  std::string output = "text";
+};
+
+// Repetitions go on until every rate of the table is within this.
+constexpr double kWantedSpread = 0.05;
+
+// The processes on the other side.
+struct Peers {
+  std::string log_dir;
+  std::unique_ptr<cli::ChildProcess> shard;
+  std::unique_ptr<cli::ChildProcess> baseline;
+  std::string shard_address;
+  std::string baseline_address;
+  int tcp_port = 0;
+
+  ~Peers() {
+    if (log_dir.empty()) return;
+    shard = nullptr;
+    baseline = nullptr;
+    std::error_code ignored;
+    std::filesystem::remove_all(log_dir, ignored);
+  }
+};
+
+absl::StatusOr<std::string> WaitForValue(cli::ChildProcess& child, const std::string& key) {
+  for (int tries = 0; tries < 500; ++tries) {
+    std::string value = cli::LastLogValue(child.log_path(), key);
+    if (!value.empty()) return value;
+    if (!child.Running()) return absl::UnavailableError(child.Obituary());
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return absl::DeadlineExceededError(absl::StrCat(child.name(), " did not start within 10 s"));
+}
+
+absl::Status StartPeers(Peers& peers) {
+  char directory[] = "/tmp/dslide-bench-XXXXXX";
+  if (mkdtemp(directory) == nullptr) return absl::InternalError("cannot make a directory in /tmp");
+  peers.log_dir = directory;
+  const std::string programs = cli::ProgramDirectory();
+  ASSIGN_OR_RETURN(
+      peers.shard,
+      cli::ChildProcess::Start("shard", programs + "/dslide-shard",
+                               {"--listen", "127.0.0.1:0", "--coordinator", "", "--admin", "",
+                                "--shard-id", "0"},
+                               peers.log_dir + "/shard.log"));
+  ASSIGN_OR_RETURN(peers.baseline,
+                   cli::ChildProcess::Start("baseline", programs + "/dslide-bench", {"rpc-baseline"},
+                                            peers.log_dir + "/baseline.log"));
+  ASSIGN_OR_RETURN(peers.shard_address, WaitForValue(*peers.shard, "address"));
+  ASSIGN_OR_RETURN(peers.baseline_address, WaitForValue(*peers.baseline, "address"));
+  ASSIGN_OR_RETURN(const std::string port, WaitForValue(*peers.baseline, "tcp_port"));
+  peers.tcp_port = std::stoi(port);
+  return absl::OkStatus();
+}
+
+// One line of the result.
+struct Cell {
+  std::string name;
+  int64_t rows = 0;
+  pid_t server = 0;
+  std::function<absl::Status()> request;
+  std::vector<TransferWindow> windows;
+};
+
+std::vector<Cell> MakeCells(const Options& options, const Peers& peers, BulkLoad& load,
+                            TcpBaselineClient& tcp, const std::shared_ptr<grpc::Channel>& channel) {
+  std::vector<Cell> cells;
+  const pid_t shard = peers.shard->pid();
+  const pid_t baseline = peers.baseline->pid();
+  for (const int64_t rows : options.sizes) {
+    const int64_t bytes = rows * options.dim * 4;
+    const auto add = [&](const char* name, pid_t server, std::function<absl::Status()> request) {
+      cells.push_back({name, rows, server, std::move(request), {}});
+    };
+    add("raw_tcp", baseline, [&tcp, bytes] { return tcp.Fetch(bytes); });
+    add("grpc_down", baseline, [channel, bytes] { return StreamDown(channel, bytes); });
+    add("grpc_up", baseline, [channel, bytes] { return StreamUp(channel, bytes); });
+    add("gather", shard, [&load, rows] { return load.Gather(rows); });
+    add("scatter_add", shard, [&load, rows] { return load.Scatter(ScatterMode::kAdd, rows); });
+    add("scatter_gradient", shard,
+        [&load, rows] { return load.Scatter(ScatterMode::kGradient, rows); });
+    add("scatter_assign", shard,
+        [&load, rows] { return load.Scatter(ScatterMode::kAssign, rows); });
+  }
+  return cells;
+}
+
+// Every round measures every cell, so that a busy minute of the machine touches all of them.
+absl::StatusOr<int64_t> Measure(const Options& options, std::vector<Cell>& cells) {
+  for (int64_t round = 1;; ++round) {
+    double widest = 0;
+    for (Cell& cell : cells) {
+      ASSIGN_OR_RETURN(
+          const TransferWindow window,
+          MeasureWindow(cell.request, cell.rows * options.dim * 4, options.seconds, cell.server));
+      cell.windows.push_back(window);
+      widest = std::max(widest, Summarise(cell.windows).spread);
+    }
+    cli::PrintNote(absl::StrFormat("round %d: largest spread of a rate %.0f %%", round,
+                                   100 * widest));
+    if (round >= options.max_repeats) return round;
+    if (round >= options.min_repeats && widest <= kWantedSpread) return round;
+  }
+}
+
+double CpuOf(const TransferWindow& window) {
+  return window.client_cpu_s_per_gb + window.server_cpu_s_per_gb;
+}
+
+// Results by (name, rows); of a size that was not measured, zeros.
+class Results {
+ public:
+  explicit Results(const std::vector<Cell>& cells) {
+    for (const Cell& cell : cells) by_name_[{cell.name, cell.rows}] = Summarise(cell.windows);
+  }
+  TransferWindow Of(const std::string& name, int64_t rows) const {
+    const auto found = by_name_.find({name, rows});
+    return found == by_name_.end() ? TransferWindow() : found->second.median;
+  }
+
+ private:
+  std::map<std::pair<std::string, int64_t>, TransferResult> by_name_;
+};
+
+nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& cells,
+                              int64_t rounds, double foreign_load) {
+  const Results results(cells);
+  const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+  const double gather_cpu = CpuOf(results.Of("gather", largest));
+  const double scatter_cpu = CpuOf(results.Of("scatter_add", largest));
+  const double down_cpu = CpuOf(results.Of("grpc_down", largest));
+  const double up_cpu = CpuOf(results.Of("grpc_up", largest));
+  nlohmann::ordered_json json;
+  json["gather_1k_p50_ms"] = results.Of("gather", 1000).p50_ms;
+  json["gather_10k_gbps"] = results.Of("gather", 10000).gbps;
+  json["gather_100k_gbps"] = results.Of("gather", 100000).gbps;
+  json["scatter_10k_gbps"] = results.Of("scatter_add", 10000).gbps;
+  json["scatter_100k_gbps"] = results.Of("scatter_add", 100000).gbps;
+  json["raw_tcp_gbps"] = results.Of("raw_tcp", largest).gbps;
+  json["cpu_s_per_gb"] = std::max(gather_cpu, scatter_cpu);
+  json["foreign_load"] = foreign_load;
+  json["echo_cpu_s_per_gb"] = std::max(down_cpu, up_cpu);
+  json["cpu_ratio_to_echo"] =
+      down_cpu > 0 && up_cpu > 0 ? std::max(gather_cpu / down_cpu, scatter_cpu / up_cpu) : 0.0;
+  json["gather_cpu_ratio"] = down_cpu > 0 ? gather_cpu / down_cpu : 0.0;
+  json["scatter_cpu_ratio"] = up_cpu > 0 ? scatter_cpu / up_cpu : 0.0;
+  json["table"] = nlohmann::ordered_json::array();
+  for (const Cell& cell : cells) {
+    const TransferResult result = Summarise(cell.windows);
+    const TransferWindow& median = result.median;
+    nlohmann::ordered_json line;
+    line["operation"] = cell.name;
+    line["rows"] = cell.rows;
+    line["rows_per_second"] = 1e9 * median.gbps / (4.0 * double(options.dim));
+    line["gbps"] = median.gbps;
+    line["gbps_spread"] = result.spread;
+    line["p50_ms"] = median.p50_ms;
+    line["p99_ms"] = median.p99_ms;
+    line["client_cpu_s_per_gb"] = median.client_cpu_s_per_gb;
+    line["server_cpu_s_per_gb"] = median.server_cpu_s_per_gb;
+    json["table"].push_back(line);
+  }
+  json["dim"] = options.dim;
+  json["table_rows"] = options.table_rows;
+  json["rounds"] = rounds;
+  json["spinners"] = options.spin;
+  json["commit"] = Revision();
+  json["cpu"] = CpuDescription();
+  json["congestion_control"] = CongestionControl();
+  return json;
+}
+
+void PrintText(const Options& options, const nlohmann::ordered_json& json) {
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& line : json["table"]) {
+    const auto number = [&](const char* key, const char* format) {
+      return absl::StrFormat(absl::ParsedFormat<'f'>(format), line[key].get<double>());
+    };
+    lines.push_back({line["operation"], absl::StrCat(line["rows"].get<int64_t>()),
+                     number("gbps", "%.2f"), number("gbps_spread", "%.2f"),
+                     number("p50_ms", "%.3f"), number("p99_ms", "%.3f"),
+                     number("client_cpu_s_per_gb", "%.2f"), number("server_cpu_s_per_gb", "%.2f")});
+  }
+  cli::PrintLine(cli::FormatTable(
+      {"operation", "rows", "GB/s", "spread", "p50 ms", "p99 ms", "client s/GB", "server s/GB"},
+      lines));
+  cli::PrintLine(absl::StrFormat(
+      "\n%d rows of %d floats in the table; medians of %d rounds of %.2f s; GB = 1e9 bytes of row "
+      "values.\nCPU-seconds per GB at the largest size: gather %.2f x, scatter (add) %.2f x of a "
+      "gRPC stream of the same bytes.\nOther processes kept %.2f CPUs busy. %s. %s, congestion "
+      "control %s, commit %s.",
+      options.table_rows, options.dim, json["rounds"].get<int64_t>(), options.seconds,
+      json["gather_cpu_ratio"].get<double>(), json["scatter_cpu_ratio"].get<double>(),
+      json["foreign_load"].get<double>(),
+      options.spin ? "Idle CPUs were kept awake by spinners of the lowest priority"
+                   : "Idle CPUs could halt (--no-spin)",
+      json["cpu"].get<std::string>(), json["congestion_control"].get<std::string>(),
+      json["commit"].get<std::string>()));
+}
+
+absl::Status Run(const Options& options) {
+  for (const int64_t rows : options.sizes) {
+    if (rows >= 1 && rows <= options.table_rows / 2 && rows <= 1 << 20) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rows-per-request ", rows, " must be from 1 to half of --table-rows (",
+                     options.table_rows, ") and at most 1048576"));
+  }
+  // Before gRPC has threads: a fork takes only the calling one along.
+  std::unique_ptr<Spinners> spinners;
+  if (options.spin) spinners = std::make_unique<Spinners>();
+  Peers peers;
+  RETURN_IF_ERROR(StartPeers(peers));
+  ASSIGN_OR_RETURN(std::unique_ptr<BulkLoad> load,
+                   BulkLoad::Start({.address = peers.shard_address,
+                                    .table_rows = options.table_rows,
+                                    .dim = options.dim,
+                                    .sizes = options.sizes}));
+  RETURN_IF_ERROR(load->CheckRows());
+  ASSIGN_OR_RETURN(std::unique_ptr<TcpBaselineClient> tcp,
+                   TcpBaselineClient::Connect(peers.tcp_port));
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels({})(peers.baseline_address));
+  std::vector<Cell> cells = MakeCells(options, peers, *load, *tcp, channel);
+  std::vector<pid_t> own = {peers.shard->pid(), peers.baseline->pid()};
+  if (spinners != nullptr) own.insert(own.end(), spinners->pids().begin(), spinners->pids().end());
+  const ForeignLoadMeter foreign(own);
+  ASSIGN_OR_RETURN(const int64_t rounds, Measure(options, cells));
+  const nlohmann::ordered_json json = ToJson(options, cells, rounds, foreign.Load());
+  if (options.output == "json") {
+    cli::PrintLine(json.dump());
+  } else {
+    PrintText(options, json);
+  }
+  return absl::OkStatus();
+}
+
+// The other side of the baselines, until this process's parent ends it.
+absl::Status ServeBaselines() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TcpBaselineServer> tcp, TcpBaselineServer::Start());
+  StreamBaselineService service;
+  grpc::ServerBuilder builder;
+  SetBaselineServerArguments(builder);
+  builder.RegisterCallbackGenericService(&service);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) return absl::UnavailableError("cannot listen on 127.0.0.1");
+  LogInfo("serving",
+          {{"address", absl::StrCat("127.0.0.1:", port)}, {"tcp_port", absl::StrCat(tcp->port())}});
+  pause();
+  return absl::OkStatus();
+}
+
+void Report(const absl::Status& status, int* exit_code) {
+  if (status.ok()) return;
+  cli::PrintNote(absl::StrCat("dslide bench rpc: ", status.message()));
+  *exit_code = absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+}  // namespace
+
+void AddRpcCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<Options>();  // shared with the callback
+  CLI::App* const rpc =
+      app.add_subcommand("rpc", "Measures Gather and Scatter between one client and one shard");
+  rpc->add_option("--rows-per-request", options->sizes, "Sizes of the requests, in rows")
+      ->delimiter(',')
+      ->capture_default_str();
+  rpc->add_option("--dim", options->dim, "Floats of a row")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  rpc->add_option("--table-rows", options->table_rows, "Rows of the table")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 31))
+      ->capture_default_str();
+  rpc->add_option("--seconds", options->seconds, "Length of one measurement")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  rpc->add_option("--min-rounds", options->min_repeats, "Measurements of each kind at least")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  rpc->add_option("--max-rounds", options->max_repeats,
+                  "And at most, when they disagree by more than 5 %")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  rpc->add_flag("!--no-spin", options->spin, "Let idle CPUs halt");
+  rpc->add_option("-o,--output", options->output, "Form of the result: text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+  rpc->callback([options, exit_code] { Report(Run(*options), exit_code); });
+  CLI::App* const baseline = app.add_subcommand("rpc-baseline", "The other side of the baselines");
+  baseline->group("");  // for the command above only
+  baseline->callback([exit_code] { Report(ServeBaselines(), exit_code); });
+}
+
+}  // namespace dslide::bench

@@ -1,0 +1,60 @@
+#include "bench/rpc/transfer_meter.h"
+
+#include <chrono>
+
+#include "bench/common/machine.h"
+#include "bench/common/statistics.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+absl::StatusOr<TransferWindow> MeasureWindow(const std::function<absl::Status()>& request,
+                                             int64_t bytes, double seconds, pid_t server) {
+  RETURN_IF_ERROR(request());  // the window before may have left other memory in the caches
+  std::vector<double> latencies_ms;
+  const double client_before = CpuSeconds(0);
+  const double server_before = CpuSeconds(server);
+  const Clock::time_point start = Clock::now();
+  while (latencies_ms.size() < 3 || SecondsSince(start) < seconds) {
+    const Clock::time_point begin = Clock::now();
+    RETURN_IF_ERROR(request());
+    latencies_ms.push_back(1e3 * SecondsSince(begin));
+  }
+  const double gigabytes = 1e-9 * static_cast<double>(bytes) * double(latencies_ms.size());
+  TransferWindow window;
+  window.gbps = gigabytes / SecondsSince(start);
+  window.p50_ms = Quantile(latencies_ms, 0.5);
+  window.p99_ms = Quantile(latencies_ms, 0.99);
+  window.client_cpu_s_per_gb = (CpuSeconds(0) - client_before) / gigabytes;
+  window.server_cpu_s_per_gb = (CpuSeconds(server) - server_before) / gigabytes;
+  return window;
+}
+
+TransferResult Summarise(const std::vector<TransferWindow>& windows) {
+  const auto middle = [&](double TransferWindow::*field) {
+    std::vector<double> values;
+    for (const TransferWindow& window : windows) values.push_back(window.*field);
+    return Median(values);
+  };
+  TransferResult result;
+  result.median = {.gbps = middle(&TransferWindow::gbps),
+                   .p50_ms = middle(&TransferWindow::p50_ms),
+                   .p99_ms = middle(&TransferWindow::p99_ms),
+                   .client_cpu_s_per_gb = middle(&TransferWindow::client_cpu_s_per_gb),
+                   .server_cpu_s_per_gb = middle(&TransferWindow::server_cpu_s_per_gb)};
+  std::vector<double> rates;
+  for (const TransferWindow& window : windows) rates.push_back(window.gbps);
+  result.spread = Spread(rates);
+  return result;
+}
+
+}  // namespace dslide::bench
