@@ -1,0 +1,32 @@
+#include "bench/common/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dslide::bench {
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2.0;
+}
+
+double Spread(const std::vector<double>& values) {
+  if (values.size() < 2) return 0.0;
+  const auto [smallest, largest] = std::minmax_element(values.begin(), values.end());
+  if (*smallest == *largest) return 0.0;
+  const double median = std::abs(Median(values));
+  if (median == 0.0) return std::numeric_limits<double>::infinity();
+  return (*largest - *smallest) / median;
+}
+
+bool RepeatRule::Enough(const std::vector<double>& values) const {
+  const auto count = static_cast<int>(values.size());
+  if (count >= max_repeats) return true;
+  return count >= min_repeats && Spread(values) <= spread;
+}
+
+}  // namespace dslide::bench
