@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bench/common/common_commands.h"
 #include "bench/dense/blas_core.h"
 #include "bench/dense/dense_command.h"
 #include "bench/train/train_command.h"
@@ -13,6 +14,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   dslide::bench::AddTrainCommand(app, &exit_code);
   dslide::bench::AddDenseCommand(app, &exit_code);
+  dslide::bench::AddDataCommand(app, &exit_code);
+  dslide::bench::AddMachineCommand(app, &exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }
