@@ -57,7 +57,7 @@ def train_once(options, network, data):
         report = started.run_json(
             "dslide", "train", "-q", "-o", "json", "--cluster", address, "--insecure",
             "--data", data["train"], "--model", options.model, "--steps", options.steps,
-            "--epochs", 1000, "--validation-fraction", 0,
+            "--epochs", 1000, "--validation-fraction", 0, "--timeout", "300s",
             within=TRAIN_SECONDS, wrapper=network.inside("trainer"))
         moved = [network.bytes(shard_host(shard)) - before[shard] for shard in range(SHARDS)]
     samples = report["samples_per_second"] * report["seconds"]
