@@ -5,6 +5,7 @@
 
 #include "bench/dense/blas.h"
 #include "core/base/status_macros.h"
+#include "core/math/kernels.h"
 #include "core/model/model_spec.h"
 #include "core/model/row_init.h"
 
@@ -35,19 +36,6 @@ absl::Status MakeBuffer(int64_t size, AlignedBuffer& buffer) {
 }
 
 }  // namespace
-
-AdamFactors DenseAdam::Factors(int64_t step) const {
-  const auto t = static_cast<double>(step);
-  return {.decay1 = beta1,
-          .decay2 = beta2,
-          .blend1 = 1.0f - beta1,
-          .blend2 = 1.0f - beta2,
-          .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(beta1), t)),
-          .correction2 = static_cast<float>(1.0 - std::pow(static_cast<double>(beta2), t)),
-          .rate = learning_rate,
-          .epsilon = epsilon,
-          .keep = 1.0f};
-}
 
 DenseHead::DenseHead(int64_t labels, int64_t dim, int64_t max_batch, Parallelism parallelism)
     : labels_(labels), dim_(dim), max_batch_(max_batch), parallelism_(parallelism) {}
@@ -173,7 +161,7 @@ double DenseHead::Combine(const SparseBatch& batch) {
   return loss / static_cast<double>(samples_);
 }
 
-void DenseHead::Backward(const SparseBatch& batch, const float* hidden, const AdamFactors& factors,
+void DenseHead::Backward(const float* hidden, const DenseAdam& adam, int64_t step,
                          float* hidden_gradient) {
   const int64_t floats = samples_ * dim_;
   ParallelFor(parallelism_, kPartitions, 1, [&](int64_t partition, int) {
@@ -181,7 +169,8 @@ void DenseHead::Backward(const SparseBatch& batch, const float* hidden, const Ad
     std::fill_n(scratch.hidden_gradient.data(), floats, 0.0f);
     const auto [begin, end] = PartitionRange(NumBlocks(), kPartitions, partition);
     for (int64_t block = begin; block < end; ++block) {
-      BackwardBlock(block, hidden, factors, scratch);
+      BackwardBlock(block, hidden, scratch);
+      UpdateBlock(block, adam, step, scratch);
     }
   });
   std::fill_n(hidden_gradient, floats, 0.0f);
@@ -193,13 +182,12 @@ void DenseHead::Backward(const SparseBatch& batch, const float* hidden, const Ad
 // The gradient by a logit is factor[sample] * exponential, minus the target's part at labels. The
 // factor is applied to the narrow side of each product, so the exponentials are read and never
 // written again.
-void DenseHead::BackwardBlock(int64_t block, const float* hidden, const AdamFactors& factors,
-                              Scratch& scratch) {
+void DenseHead::BackwardBlock(int64_t block, const float* hidden, Scratch& scratch) {
   const int64_t first = block * kBlockLabels;
   const int64_t size = BlockSize(block);
   const float* const exponentials = Exponentials(block);
   const float* const sample_factors = block_sum_.data() + block * max_batch_;
-  float* const weights = weights_.data() + first * dim_;
+  const float* const weights = weights_.data() + first * dim_;
 
   std::fill_n(scratch.scaled_hidden.data(), samples_ * dim_, 0.0f);
   std::fill_n(scratch.bias_gradient.data(), size, 0.0f);
@@ -214,10 +202,17 @@ void DenseHead::BackwardBlock(int64_t block, const float* hidden, const AdamFact
   TransposedMultiply(exponentials, scratch.scaled_hidden.data(), size, dim_, samples_,
                      scratch.gradient.data());
   ApplyTargets(block, hidden, scratch);
-  AdamUpdate(weights, m_.data() + first * dim_, v_.data() + first * dim_, scratch.gradient.data(),
-             size * dim_, factors);
-  AdamUpdate(bias_.data() + first, bias_m_.data() + first, bias_v_.data() + first,
-             scratch.bias_gradient.data(), size, factors);
+}
+
+void DenseHead::UpdateBlock(int64_t block, const DenseAdam& adam, int64_t step,
+                            const Scratch& scratch) {
+  const int64_t first = block * kBlockLabels;
+  const int64_t size = BlockSize(block);
+  const int64_t at = first * dim_;
+  adam.Update(step, size * dim_, scratch.gradient.data(), weights_.data() + at, m_.data() + at,
+              v_.data() + at);
+  adam.Update(step, size, scratch.bias_gradient.data(), bias_.data() + first,
+              bias_m_.data() + first, bias_v_.data() + first);
 }
 
 void DenseHead::ApplyTargets(int64_t block, const float* hidden, Scratch& scratch) {

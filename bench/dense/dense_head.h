@@ -8,23 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "bench/dense/adam.h"
 #include "core/base/aligned_buffer.h"
 #include "core/base/parallel.h"
 #include "core/data/sparse_batch.h"
-#include "core/math/kernels.h"
 
 namespace dslide::bench {
-
-// Adam without weight decay (Kingma and Ba 2014, arXiv:1412.6980).
-struct DenseAdam {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float epsilon = 1e-8f;
-
-  // What AdamUpdate() takes in step 1, 2, ...
-  AdamFactors Factors(int64_t step) const;
-};
 
 // Labels are handled in blocks of kBlockLabels. A block's exponentials are kept from Forward() to
 // Backward(): 4 bytes for each label and sample. Not thread-safe.
@@ -44,9 +33,9 @@ class DenseHead {
   double Forward(const SparseBatch& batch, const float* hidden);
 
   // Updates all weights with the gradient of the mean loss of the last Forward().
+  //   step            : of Adam, from 1
   //   hidden_gradient : [samples, dim], overwritten
-  void Backward(const SparseBatch& batch, const float* hidden, const AdamFactors& factors,
-                float* hidden_gradient);
+  void Backward(const float* hidden, const DenseAdam& adam, int64_t step, float* hidden_gradient);
 
   absl::Span<const float> weights() const { return weights_.span(); }  // [labels, dim]
   absl::Span<const float> bias() const { return bias_.span(); }        // [labels]
@@ -80,8 +69,8 @@ class DenseHead {
   void CollectTargets(const SparseBatch& batch);
   void ForwardBlock(int64_t block, const float* hidden);
   double Combine(const SparseBatch& batch);
-  void BackwardBlock(int64_t block, const float* hidden, const AdamFactors& factors,
-                     Scratch& scratch);
+  void BackwardBlock(int64_t block, const float* hidden, Scratch& scratch);
+  void UpdateBlock(int64_t block, const DenseAdam& adam, int64_t step, const Scratch& scratch);
   void ApplyTargets(int64_t block, const float* hidden, Scratch& scratch);
 
   const int64_t labels_;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/dense/blas.h"
 #include "core/base/status_macros.h"
+#include "core/math/kernels.h"
 #include "core/model/model_spec.h"
 #include "core/model/row_init.h"
 
@@ -111,7 +112,7 @@ absl::StatusOr<DenseStep> DenseNetwork::Train(const SparseBatch& batch) {
   step.embed = timer.Lap();
   step.loss = head_->Forward(batch, hidden_.data());
   step.head_forward = timer.Lap();
-  head_->Backward(batch, hidden_.data(), options_.adam.Factors(steps_), hidden_gradient_.data());
+  head_->Backward(hidden_.data(), options_.adam, steps_, hidden_gradient_.data());
   step.head_backward = timer.Lap();
   MaskHiddenGradient(batch.samples());
   step.input_rows = UpdateInput(batch);
@@ -143,7 +144,6 @@ void DenseNetwork::MaskHiddenGradient(int64_t samples) {
 // Returns the number of distinct features.
 int64_t DenseNetwork::UpdateInput(const SparseBatch& batch) {
   const int64_t dim = options_.hidden;
-  const AdamFactors factors = options_.adam.Factors(steps_);
   inputs_.clear();
   for (int64_t sample = 0; sample < batch.samples(); ++sample) {
     const absl::Span<const RowId> features = batch.FeaturesOf(sample);
@@ -173,14 +173,15 @@ int64_t DenseNetwork::UpdateInput(const SparseBatch& batch) {
            dim);
     }
     const int64_t at = inputs_[first_input_[group]].feature * dim;
-    AdamUpdate(embedding_.data() + at, embedding_m_.data() + at, embedding_v_.data() + at,
-               gradient.data(), dim, factors);
+    options_.adam.Update(steps_, dim, gradient.data(), embedding_.data() + at,
+                         embedding_m_.data() + at, embedding_v_.data() + at);
   });
   std::vector<float> bias_gradient(dim, 0.0f);
   for (int64_t sample = 0; sample < batch.samples(); ++sample) {
     AddTo(hidden_gradient_.data() + sample * dim, bias_gradient.data(), dim);
   }
-  AdamUpdate(bias_.data(), bias_m_.data(), bias_v_.data(), bias_gradient.data(), dim, factors);
+  options_.adam.Update(steps_, dim, bias_gradient.data(), bias_.data(), bias_m_.data(),
+                       bias_v_.data());
   return distinct;
 }
 
