@@ -37,7 +37,7 @@ nlohmann::ordered_json DescribeMachine() {
   json["cpu"] = ProcessorName(cpuinfo.str());
   json["processors"] = static_cast<int64_t>(sysconf(_SC_NPROCESSORS_ONLN));
   json["memory_bytes"] = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  json["kernels"] = std::string(KernelTarget());
+  json["instruction_set"] = std::string(KernelTarget());
   json["date"] = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
   return json;
 }
