@@ -138,6 +138,23 @@ def dense_figures(options, network, data):
     }
 
 
+def per_sample(dense, options):
+    """Bytes of a sample on a dense worker's link: the gradient once in each direction, each step."""
+    return 2 * dense["all_reduce_bytes"] / options.batch if dense else None
+
+
+def quotient(a, b):
+    return a / b if a is not None and b else None
+
+
+def shape_of(options, data):
+    with open(data["train"], encoding="ascii") as lines_of_data:
+        points, features, labels = map(int, next(lines_of_data).split())
+    spec = measurement.json.loads(options.model.read_text(encoding="utf-8"))
+    return {"features": features, "hidden": spec["tables"][0]["dim"], "labels": labels,
+            "points": points}
+
+
 def measure(options):
     with programs.Programs(options.bin_dir) as started:
         data = started.data(options.shape)
@@ -147,22 +164,27 @@ def measure(options):
     with ShapedNetwork(hosts) as network:
         fast = train_at(options, network, data, "1gbit")
         slow = train_at(options, network, data, "100mbit")
-        dense = dense_figures(options, network, data)
+        try:
+            dense = dense_figures(options, network, data)
+        except programs.Skipped as reason:
+            say(f"skipped: {reason}")
+            dense = None
         control = network.congestion_control()
-    # A worker's link carries the gradient once in each direction in every step.
-    dense_bytes = 2 * dense["all_reduce_bytes"] / options.batch
+    ours, slowest = fast["samples_per_second"], slow["samples_per_second"]
+    sequential = dense and dense["samples_per_second"]
+    overlapped = dense and dense["samples_per_second_overlapped"]
+    bytes_per_sample = SHARDS * fast["bytes_per_sample_and_shard"]
     return {
-        "samples_per_second_1gbit": fast["samples_per_second"],
-        "samples_per_second_100mbit": slow["samples_per_second"],
-        "dense_samples_per_second_1gbit": dense["samples_per_second"],
-        "dense_samples_per_second_1gbit_overlapped": dense["samples_per_second_overlapped"],
-        "speedup_vs_dense_1gbit": fast["samples_per_second"] / dense["samples_per_second"],
-        "speedup_vs_dense_1gbit_overlapped":
-            fast["samples_per_second"] / dense["samples_per_second_overlapped"],
+        "samples_per_second_1gbit": ours,
+        "samples_per_second_100mbit": slowest,
+        "dense_samples_per_second_1gbit": sequential,
+        "dense_samples_per_second_1gbit_overlapped": overlapped,
+        "speedup_vs_dense_1gbit": quotient(ours, sequential),
+        "speedup_vs_dense_1gbit_overlapped": quotient(ours, overlapped),
         "bytes_per_sample_and_shard": fast["bytes_per_sample_and_shard"],
-        "bytes_per_sample": SHARDS * fast["bytes_per_sample_and_shard"],
-        "dense_bytes_per_sample_and_worker": dense_bytes,
-        "saved_ratio": dense_bytes / (SHARDS * fast["bytes_per_sample_and_shard"]),
+        "bytes_per_sample": bytes_per_sample,
+        "dense_bytes_per_sample_and_worker": per_sample(dense, options),
+        "saved_ratio": quotient(per_sample(dense, options), bytes_per_sample),
         "1gbit": fast,
         "100mbit": slow,
         "dense": dense,
@@ -171,24 +193,23 @@ def measure(options):
         "spread": max(fast["spread"], slow["spread"]),
         "congestion_control": control,
         "quick": options.quick,
-    } | machine | {"foreign_load": foreign.processors()}
+    } | shape_of(options, data) | machine | {"foreign_load": foreign.processors()}
 
 
 def lines(result):
+    yield f"dslide at 1 Gbit/s     {result['samples_per_second_1gbit']:9.1f} samples/s"
+    yield f"dslide at 100 Mbit/s   {result['samples_per_second_100mbit']:9.1f} samples/s"
+    yield f"  bytes per sample and shard {result['bytes_per_sample_and_shard']:,.0f}"
     dense = result["dense"]
-    return [
-        f"dslide at 1 Gbit/s     {result['samples_per_second_1gbit']:9.1f} samples/s",
-        f"dslide at 100 Mbit/s   {result['samples_per_second_100mbit']:9.1f} samples/s",
-        f"  bytes per sample and shard {result['bytes_per_sample_and_shard']:,.0f}",
-        f"dense at 1 Gbit/s      {result['dense_samples_per_second_1gbit']:9.1f} samples/s  "
-        f"({dense['compute_seconds']:.2f} s computing + {dense['all_reduce_seconds']:.2f} s "
-        f"all-reduce of {dense['all_reduce_bytes'] / 1e6:.0f} MB; perfectly overlapped "
-        f"{result['dense_samples_per_second_1gbit_overlapped']:.1f})",
-        f"speedup                {result['speedup_vs_dense_1gbit']:9.1f}  "
-        f"(against perfect overlap {result['speedup_vs_dense_1gbit_overlapped']:.1f})",
-        f"bytes saved            {result['saved_ratio']:9.1f} times fewer per sample",
-        measurement.footer(result),
-    ]
+    if dense:
+        yield (f"dense at 1 Gbit/s      {dense['samples_per_second']:9.1f} samples/s  "
+               f"({dense['compute_seconds']:.2f} s computing + {dense['all_reduce_seconds']:.2f} s "
+               f"all-reduce of {dense['all_reduce_bytes'] / 1e6:.0f} MB; perfectly overlapped "
+               f"{dense['samples_per_second_overlapped']:.1f})")
+        yield (f"speedup                {result['speedup_vs_dense_1gbit']:9.1f}  "
+               f"(against perfect overlap {result['speedup_vs_dense_1gbit_overlapped']:.1f})")
+        yield f"bytes saved            {result['saved_ratio']:9.1f} times fewer per sample"
+    yield measurement.footer(result)
 
 
 def parse():

@@ -12,9 +12,9 @@ namespace dslide::bench {
 // The processor's name in the text of /proc/cpuinfo; "unknown" when it has none.
 std::string ProcessorName(absl::string_view cpuinfo);
 
-// {"commit", "cpu", "processors", "memory_bytes", "instruction_set", "date"}: the revision of this build,
-// the processor and how many there are, the memory, the instruction set of the kernels and the time
-// now (UTC, RFC 3339).
+// {"commit", "cpu", "processors", "memory_bytes", "instruction_set", "date"}: the revision of this
+// build, the processor and how many there are, the memory, the instruction set of the kernels and
+// the time now (UTC, RFC 3339).
 nlohmann::ordered_json DescribeMachine();
 
 }  // namespace dslide::bench

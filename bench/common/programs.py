@@ -1,6 +1,7 @@
 """Starts the project's programs for a benchmark and ends them in every case."""
 
 import contextlib
+import os
 import pathlib
 import shutil
 import sys
@@ -13,6 +14,11 @@ sys.path.insert(0, str(ROOT / "tests/integration"))
 import processes  # noqa: E402
 
 SKIPPED = processes.SKIPPED
+
+
+class Skipped(Exception):
+    """A program that said why it cannot do what was asked here."""
+
 
 
 class Programs(contextlib.ExitStack):
@@ -41,12 +47,14 @@ class Programs(contextlib.ExitStack):
 
     def data(self, shape, within=600):
         """{"train", "eval"}: paths of generated data; `shape` holds flags of `dslide-bench data`."""
-        return self.run_json("dslide-bench", "data", "--data-dir", ROOT / "data/bench", *shape,
-                             within=within)
+        directory = os.environ.get("DSLIDE_BENCH_DATA_DIR", ROOT / "data/bench")
+        return self.run_json("dslide-bench", "data", "--data-dir", directory, *shape, within=within)
 
 
 def finish_json(process, within):
     finished = process.finish(within)
+    if finished.code == SKIPPED:
+        raise Skipped(finished.stderr.strip().splitlines()[-1])
     if finished.code != 0:
         raise RuntimeError(str(finished))
     result = finished.json()

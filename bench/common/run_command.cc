@@ -21,6 +21,10 @@ void PrintResult(const nlohmann::ordered_json& json) { PrintResult(json.dump());
 
 int ExitCode(const std::string& command, const absl::Status& status) {
   if (status.ok()) return 0;
+  if (absl::IsUnimplemented(status)) {
+    Say(absl::StrCat("skipped: ", status.message()));
+    return kExitSkipped;
+  }
   Say(absl::StrCat("dslide-bench ", command, ": ", status.message()));
   return kExitFailure;
 }

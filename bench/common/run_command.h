@@ -10,6 +10,8 @@
 namespace dslide::bench {
 
 inline constexpr int kExitFailure = 1;
+// This build or machine cannot do it; stderr says why.
+inline constexpr int kExitSkipped = 77;
 
 // A line to stderr: progress, and everything that is no result.
 void Say(const std::string& text);
@@ -18,7 +20,7 @@ void Say(const std::string& text);
 void PrintResult(const std::string& text);
 void PrintResult(const nlohmann::ordered_json& json);
 
-// 0, or kExitFailure after saying why.
+// 0, kExitSkipped for Unimplemented and kExitFailure for every other error, after saying why.
 int ExitCode(const std::string& command, const absl::Status& status);
 
 }  // namespace dslide::bench

@@ -37,9 +37,10 @@ void Summarize(const DenseOptions& shape, DenseRunResult& result) {
   const auto row_bytes = static_cast<int64_t>(sizeof(float)) * shape.hidden;
   const int64_t head = shape.labels * (row_bytes + static_cast<int64_t>(sizeof(float)));
   const auto input_rows = static_cast<int64_t>(Median(touched));
-  result.gradient_bytes =
-      head + row_bytes + input_rows * (row_bytes + static_cast<int64_t>(sizeof(uint32_t)));
-  result.whole_gradient_bytes = head + row_bytes + shape.features * row_bytes;
+  const int64_t touched_bytes = input_rows * (row_bytes + static_cast<int64_t>(sizeof(uint32_t)));
+  const int64_t whole_bytes = shape.features * row_bytes;
+  result.gradient_bytes = head + row_bytes + std::min(touched_bytes, whole_bytes);
+  result.whole_gradient_bytes = head + row_bytes + whole_bytes;
 }
 
 }  // namespace

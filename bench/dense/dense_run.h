@@ -29,7 +29,8 @@ struct DenseRunResult {
   double samples_per_second = 0.0;
   double spread = 0.0;  // of the steps' times
   // What data-parallel workers would exchange in a step: the head whole; of the input the rows that
-  // were touched, with their ids; both biases. And the same with the whole input.
+  // were touched, with their ids (or all, when that is less); both biases. And the same with the
+  // whole input.
   int64_t gradient_bytes = 0;
   int64_t whole_gradient_bytes = 0;
 

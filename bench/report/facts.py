@@ -5,6 +5,7 @@ measured.
 """
 
 from page import lookup
+from tables import SECTIONS
 
 
 def _points(results, curve):
@@ -87,4 +88,6 @@ FACTS = [slow_link_binds, dense_communicates_more, load_was_high, page_has_sever
 
 
 def of(results):
-    return {fact.__name__: fact(results) for fact in FACTS}
+    """{name: True, False or None}, with "measured_NAME" for each benchmark that has a result."""
+    measured = {f"measured_{name}": True if name in results else None for name in SECTIONS}
+    return measured | {fact.__name__: fact(results) for fact in FACTS}

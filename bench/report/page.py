@@ -63,6 +63,8 @@ def fill(template, results, facts, plots):
             return f"({tables.origin(result)})" if result else ""
         if kind == "plot":
             return f"![{path.replace('_', ' ')}](benchmarks/{path}.svg)" if path in plots else ""
+        if path.partition(".")[0] not in tables.SECTIONS:
+            raise TemplateError(f"no figure {path!r}: it begins with no benchmark's name")
         return tables.number(lookup(results, path))
 
     text = _PLACE.sub(place, _WHEN.sub(choose, template))

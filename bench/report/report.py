@@ -47,18 +47,22 @@ def draw(results, directory):
             plots.curve(directory / f"growth_{name}.svg", title, label, points, logarithmic)
             drawn.add(f"growth_{name}")
     if page.lookup(results, "train.dense_samples_per_second"):
-        plots.bars(directory / "train.svg", "Training, 670 K labels, one machine", "samples/s", [
+        title = f"Training, {results['train']['labels']:,} labels, one machine"
+        plots.bars(directory / "train.svg", title, "samples/s", [
             ("dslide", results["train"]["samples_per_second"]),
             ("dense baseline", results["train"]["dense_samples_per_second"])])
         drawn.add("train")
     if "cluster" in results:
         cluster = results["cluster"]
-        plots.bars(directory / "cluster.svg", "Training over slow links, 670 K labels", "samples/s", [
+        title = f"Training over slow links, {cluster['labels']:,} labels"
+        measured = [
             ("dslide, 1 Gbit/s", cluster["samples_per_second_1gbit"]),
             ("dslide, 100 Mbit/s", cluster["samples_per_second_100mbit"]),
             ("dense, 1 Gbit/s", cluster["dense_samples_per_second_1gbit"]),
             ("dense, 1 Gbit/s, if overlapped",
-             cluster["dense_samples_per_second_1gbit_overlapped"])])
+             cluster["dense_samples_per_second_1gbit_overlapped"])]
+        plots.bars(directory / "cluster.svg", title, "samples/s",
+                   [pair for pair in measured if pair[1] is not None])
         drawn.add("cluster")
     limited = [kernel for kernel in page.lookup(results, "micro.kernels") or []
                if kernel.get("share_of_limit") is not None]
@@ -71,7 +75,7 @@ def draw(results, directory):
 
 
 def make(results, output):
-    template = (HERE / "template.md").read_text(encoding="utf-8")
+    template = (HERE / "benchmarks.template").read_text(encoding="utf-8")
     drawn = draw(results, output / "benchmarks")
     # A plot without results would be an old one.
     for path in (output / "benchmarks").glob("*.svg"):

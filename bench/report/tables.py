@@ -7,7 +7,7 @@ def number(value, digits=3):
         return "–"
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value)
-    if value == 0 or abs(value) >= 1000:
+    if isinstance(value, int) or value == 0 or abs(value) >= 1000:
         return f"{value:,.0f}"
     if abs(value) < 1e-4:
         return f"{value:.{digits - 1}e}"
@@ -17,6 +17,13 @@ def number(value, digits=3):
 
 def percent(value):
     return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def spread(figures):
+    """The spread of repeated runs, in a table's cell."""
+    if figures.get("spread") is None:
+        return "–"
+    return percent(figures["spread"]) if figures.get("repeats", 2) > 1 else "one run"
 
 
 def table(header, rows):
@@ -33,8 +40,9 @@ def table(header, rows):
 
 def origin(result):
     """Where a result comes from: every table ends with it."""
-    repeats = f"{result['repeats']} runs, spread {percent(result['spread'])}; " \
-        if "repeats" in result and "spread" in result else ""
+    repeats = ""
+    if result.get("repeats", 0) > 1 and "spread" in result:
+        repeats = f"{result['repeats']} runs, spread {percent(result['spread'])}; "
     load = result.get("foreign_load")
     return (f"{result.get('date', 'unknown date')[:10]}, commit {result.get('commit', 'unknown')}, "
             f"{result.get('processors', '?')} x {result.get('cpu', 'unknown processor')}; {repeats}"
@@ -42,18 +50,18 @@ def origin(result):
 
 
 def train(result):
-    dense = result.get("dense", {})
+    dense = result.get("dense") or {}
     rows = [
         ["samples/s", number(result["samples_per_second"]),
          number(result.get("dense_samples_per_second"))],
         ["times the baseline", number(result.get("speedup_vs_dense")), "1"],
-        ["spread", percent(result["spread"]), percent(dense.get("spread"))],
+        ["spread", spread(result), spread(dense)],
         ["steps measured", number(result["steps"]), number(dense.get("steps"))],
         ["P@1 on the test points", number(result.get("p_at_1")), "–"],
         ["active rows per sample", number(result["active_rows_per_sample"]), "all"],
         ["peak memory, GB", number(result["peak_rss_bytes"] / 1e9), "–"],
     ]
-    parts = [table(["670 K shape", "dslide", "dense baseline"], rows)]
+    parts = [table([f"{number(result['labels'])} labels", "dslide", "dense baseline"], rows)]
     for name, stages in (("dslide", result.get("stages")), ("dense baseline", dense.get("stages"))):
         seconds = {key: value for key, value in (stages or {}).items()
                    if isinstance(value, (int, float))}
@@ -66,19 +74,19 @@ def train(result):
 
 
 def cluster(result):
-    dense = result["dense"]
+    dense = result.get("dense") or {}
     return table(["two shards, one trainer", "1 Gbit/s", "100 Mbit/s"], [
         ["dslide, samples/s", number(result["samples_per_second_1gbit"]),
          number(result["samples_per_second_100mbit"])],
-        ["spread", percent(result["1gbit"]["spread"]), percent(result["100mbit"]["spread"])],
+        ["spread", spread(result["1gbit"]), spread(result["100mbit"])],
         ["bytes per sample and shard", number(result["bytes_per_sample_and_shard"]),
          number(result["100mbit"]["bytes_per_sample_and_shard"])],
     ]) + "\n\n" + table(["dense data parallel, 2 workers", "1 Gbit/s"], [
-        ["computing a step, s", number(dense["compute_seconds"])],
-        ["all-reduce of a step, s", number(dense["all_reduce_seconds"])],
-        ["bytes of the gradient", number(dense["all_reduce_bytes"])],
-        ["samples/s, one after the other", number(dense["samples_per_second"])],
-        ["samples/s, if overlapped perfectly", number(dense["samples_per_second_overlapped"])],
+        ["computing a step, s", number(dense.get("compute_seconds"))],
+        ["all-reduce of a step, s", number(dense.get("all_reduce_seconds"))],
+        ["bytes of the gradient", number(dense.get("all_reduce_bytes"))],
+        ["samples/s, one after the other", number(dense.get("samples_per_second"))],
+        ["samples/s, if overlapped perfectly", number(dense.get("samples_per_second_overlapped"))],
         ["dslide is faster by", number(result["speedup_vs_dense_1gbit"])],
         ["against perfect overlap", number(result["speedup_vs_dense_1gbit_overlapped"])],
         ["fewer bytes per sample by", number(result["saved_ratio"])],
@@ -92,7 +100,7 @@ def growth(result):
 def growth_curve(result, name):
     curve = result["curves"][name]
     rows = [[number(point["x"]), number(point["samples_per_second"]),
-             percent(point["spread"]) if point["repeats"] > 1 else "one run",
+             spread(point),
              number(point["distinct_rows_per_batch"]), number(point["rss_bytes"] / 1e9)]
             for point in curve["points"]]
     rows += [[number(point["x"]), "left out: " + point["why"], "", "", ""]

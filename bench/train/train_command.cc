@@ -96,30 +96,35 @@ absl::StatusOr<Json> RepeatTraining(const TrainCommand& options) {
   return report;
 }
 
-absl::StatusOr<DenseRunResult> TrainDense(const TrainCommand& options) {
-  SparseDatasetOptions sparse;
-  sparse.parallelism = cli::ThreadsOrAll(options.threads);
-  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, sparse));
-  cli::SpecOptions spec_options;
-  spec_options.model_file = options.model;
-  ASSIGN_OR_RETURN(const ModelSpec spec, cli::ResolveSpec(spec_options, *data));
+absl::StatusOr<DenseRunResult> TrainDense(const TrainCommand& options, const Dataset& data,
+                                          const ModelSpec& spec) {
   DenseRunOptions dense;
   dense.hidden = spec.tables.front().dim;
   dense.batch = spec.training.batch_size;
   dense.learning_rate = static_cast<float>(spec.tables.front().optimizer.learning_rate);
   dense.steps = options.dense_steps;
   dense.seed = spec.seed;
-  dense.parallelism = sparse.parallelism;
+  dense.parallelism = cli::ThreadsOrAll(options.threads);
   Say(absl::StrCat("Dense baseline, ", dense.steps, " steps"));
-  return RunDense(*data, dense);
+  return RunDense(data, dense);
 }
 
-// Adds the baseline's figures; null ones, said aloud, when this build has none.
+// Adds the shape and the baseline's figures; null ones, said aloud, when this build has none.
 absl::Status AddDense(const TrainCommand& options, Json& json) {
   json["dense_samples_per_second"] = nullptr;
   json["speedup_vs_dense"] = nullptr;
+  SparseDatasetOptions sparse;
+  sparse.parallelism = cli::ThreadsOrAll(options.threads);
+  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, sparse));
+  cli::SpecOptions spec_options;
+  spec_options.model_file = options.model;
+  ASSIGN_OR_RETURN(const ModelSpec spec, cli::ResolveSpec(spec_options, *data));
+  json["features"] = data->num_features();
+  json["hidden"] = spec.tables.front().dim;
+  json["labels"] = data->num_labels();
+  json["points"] = data->num_points();
   if (options.dense_steps == 0) return absl::OkStatus();
-  const absl::StatusOr<DenseRunResult> dense = TrainDense(options);
+  const absl::StatusOr<DenseRunResult> dense = TrainDense(options, *data, spec);
   if (absl::IsUnimplemented(dense.status())) {
     Say(absl::StrCat("skipped: ", dense.status().message()));
     return absl::OkStatus();

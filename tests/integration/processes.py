@@ -49,6 +49,10 @@ def use_bin_dir(directory):
     _bin_dir = pathlib.Path(directory).resolve()
 
 
+def bin_dir():
+    return _bin_dir
+
+
 def wait_until(condition, describe, within):
     """The first true value of `condition()`; fails with `describe()` after `within` seconds."""
     deadline = time.monotonic() + within * SLOWDOWN
