@@ -22,7 +22,7 @@ std::string ProcessorName(absl::string_view cpuinfo) {
     if (!absl::StartsWith(line, "model name")) continue;
     const size_t colon = line.find(':');
     if (colon == absl::string_view::npos) continue;
-    const std::string name(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    std::string name(absl::StripAsciiWhitespace(line.substr(colon + 1)));
     if (!name.empty()) return name;
   }
   return "unknown";
