@@ -1,60 +1,31 @@
 #include "bench/common/machine.h"
 
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
-#include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/version.h"
+#include "core/math/kernels.h"
 
 namespace dslide::bench {
-namespace {
 
-double Seconds(const timespec& time) { return double(time.tv_sec) + 1e-9 * double(time.tv_nsec); }
-
-double MonotonicSeconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return Seconds(now);
-}
-
-// CPU seconds of everybody since the machine started, waiting for disks and stolen time left out.
-double BusySeconds() {
-  std::ifstream file("/proc/stat");
-  std::string word;
-  file >> word;
-  double user = 0;
-  double nice = 0;
-  double system = 0;
-  double idle = 0;
-  double wait = 0;
-  double irq = 0;
-  double soft_irq = 0;
-  file >> user >> nice >> system >> idle >> wait >> irq >> soft_irq;
-  return (user + nice + system + irq + soft_irq) / double(sysconf(_SC_CLK_TCK));
-}
-
-}  // namespace
-
-std::string CpuDescription() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string model = "unknown CPU";
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) model = line.substr(colon + 2);
-    break;
+std::string ProcessorName(absl::string_view cpuinfo) {
+  for (const absl::string_view line : absl::StrSplit(cpuinfo, '\n')) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const size_t colon = line.find(':');
+    if (colon == absl::string_view::npos) continue;
+    std::string name(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    if (!name.empty()) return name;
   }
-  return absl::StrCat(model, ", ", std::thread::hardware_concurrency(), " CPUs");
+  return "unknown";
 }
 
 std::string CongestionControl() {
@@ -63,48 +34,18 @@ std::string CongestionControl() {
   return file >> name ? name : "unknown";
 }
 
-double CpuSeconds(pid_t pid) {
-  clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
-  if (pid != 0 && clock_getcpuclockid(pid, &clock) != 0) return 0;
-  timespec used = {};
-  return clock_gettime(clock, &used) == 0 ? Seconds(used) : 0;
-}
-
-ForeignLoadMeter::ForeignLoadMeter(std::vector<pid_t> own)
-    : own_(std::move(own)), start_seconds_(MonotonicSeconds()), start_foreign_(Foreign()) {}
-
-double ForeignLoadMeter::Foreign() const {
-  double own = CpuSeconds(0);
-  for (const pid_t pid : own_) own += CpuSeconds(pid);
-  return BusySeconds() - own;
-}
-
-double ForeignLoadMeter::Load() const {
-  const double seconds = MonotonicSeconds() - start_seconds_;
-  return seconds <= 0 ? 0 : std::max(0.0, (Foreign() - start_foreign_) / seconds);
-}
-
-Spinners::Spinners() {
-  const pid_t parent = getpid();
-  for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
-    const pid_t pid = fork();
-    if (pid < 0) return;  // a latency without them is higher, not wrong
-    if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(0);
-      const sched_param none = {};
-      setpriority(PRIO_PROCESS, 0, 19);
-      sched_setscheduler(0, SCHED_IDLE, &none);
-      for (volatile unsigned turns = 0;; turns = turns + 1) {
-      }
-    }
-    pids_.push_back(pid);
-  }
-}
-
-Spinners::~Spinners() {
-  for (const pid_t pid : pids_) kill(pid, SIGKILL);
-  for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+nlohmann::ordered_json DescribeMachine() {
+  std::ifstream file("/proc/cpuinfo");
+  std::ostringstream cpuinfo;
+  cpuinfo << file.rdbuf();
+  nlohmann::ordered_json json;
+  json["commit"] = Revision();
+  json["cpu"] = ProcessorName(cpuinfo.str());
+  json["processors"] = static_cast<int64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  json["memory_bytes"] = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  json["instruction_set"] = std::string(KernelTarget());
+  json["date"] = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
+  return json;
 }
 
 }  // namespace dslide::bench

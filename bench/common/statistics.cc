@@ -3,21 +3,40 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace dslide::bench {
 
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2.0;
+}
+
 double Quantile(std::vector<double> values, double part) {
-  if (values.empty()) return 0;
+  if (values.empty()) return 0.0;
   const double rank = std::ceil(part * static_cast<double>(values.size()));
-  const auto at = static_cast<size_t>(std::clamp(rank, 1.0, double(values.size()))) - 1;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
+  const double clamped = std::clamp(rank, 1.0, static_cast<double>(values.size()));
+  const auto at = static_cast<std::ptrdiff_t>(clamped) - 1;
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<size_t>(at)];
 }
 
 double Spread(const std::vector<double>& values) {
-  const double middle = Median(values);
-  if (values.size() < 2 || middle == 0) return 0;
-  return (Quantile(values, 0.75) - Quantile(values, 0.25)) / std::abs(middle);
+  if (values.size() < 2) return 0.0;
+  const auto [smallest, largest] = std::minmax_element(values.begin(), values.end());
+  if (*smallest == *largest) return 0.0;
+  const double median = std::abs(Median(values));
+  if (median == 0.0) return std::numeric_limits<double>::infinity();
+  return (*largest - *smallest) / median;
+}
+
+bool RepeatRule::Enough(const std::vector<double>& values) const {
+  const auto count = static_cast<int>(values.size());
+  if (count >= max_repeats) return true;
+  return count >= min_repeats && Spread(values) <= spread;
 }
 
 }  // namespace dslide::bench

@@ -17,7 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "bench/common/foreign_load.h"
 #include "bench/common/machine.h"
+#include "bench/common/spinners.h"
 #include "bench/rpc/bulk_load.h"
 #include "bench/rpc/stream_baseline.h"
 #include "bench/rpc/tcp_baseline.h"
@@ -27,7 +29,6 @@
 #include "client/cpp/channel_factory.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
-#include "core/base/version.h"
 
 namespace dslide::bench {
 namespace {
@@ -44,7 +45,7 @@ struct Options {
 };
 
 // Repetitions go on until every rate of the table is within this.
-constexpr double kWantedSpread = 0.05;
+constexpr double kWantedSpread = 0.1;
 
 // The processes on the other side.
 struct Peers {
@@ -206,8 +207,7 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
   json["table_rows"] = options.table_rows;
   json["rounds"] = rounds;
   json["spinners"] = options.spin;
-  json["commit"] = Revision();
-  json["cpu"] = CpuDescription();
+  json.update(DescribeMachine());
   json["congestion_control"] = CongestionControl();
   return json;
 }
@@ -264,9 +264,9 @@ absl::Status Run(const Options& options) {
   std::vector<Cell> cells = MakeCells(options, peers, *load, *tcp, channel);
   std::vector<pid_t> own = {peers.shard->pid(), peers.baseline->pid()};
   if (spinners != nullptr) own.insert(own.end(), spinners->pids().begin(), spinners->pids().end());
-  const ForeignLoadMeter foreign(own);
+  const ForeignLoad foreign(own);
   ASSIGN_OR_RETURN(const int64_t rounds, Measure(options, cells));
-  const nlohmann::ordered_json json = ToJson(options, cells, rounds, foreign.Load());
+  const nlohmann::ordered_json json = ToJson(options, cells, rounds, foreign.Processors());
   if (options.output == "json") {
     cli::PrintLine(json.dump());
   } else {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "bench/common/machine.h"
+#include "bench/common/foreign_load.h"
 #include "bench/common/statistics.h"
 #include "core/base/status_macros.h"
 
@@ -21,8 +21,8 @@ absl::StatusOr<TransferWindow> MeasureWindow(const std::function<absl::Status()>
                                              int64_t bytes, double seconds, pid_t server) {
   RETURN_IF_ERROR(request());  // the window before may have left other memory in the caches
   std::vector<double> latencies_ms;
-  const double client_before = CpuSeconds(0);
-  const double server_before = CpuSeconds(server);
+  const double client_before = ProcessorSeconds(0);
+  const double server_before = ProcessorSeconds(server);
   const Clock::time_point start = Clock::now();
   while (latencies_ms.size() < 3 || SecondsSince(start) < seconds) {
     const Clock::time_point begin = Clock::now();
@@ -34,8 +34,8 @@ absl::StatusOr<TransferWindow> MeasureWindow(const std::function<absl::Status()>
   window.gbps = gigabytes / SecondsSince(start);
   window.p50_ms = Quantile(latencies_ms, 0.5);
   window.p99_ms = Quantile(latencies_ms, 0.99);
-  window.client_cpu_s_per_gb = (CpuSeconds(0) - client_before) / gigabytes;
-  window.server_cpu_s_per_gb = (CpuSeconds(server) - server_before) / gigabytes;
+  window.client_cpu_s_per_gb = (ProcessorSeconds(0) - client_before) / gigabytes;
+  window.server_cpu_s_per_gb = (ProcessorSeconds(server) - server_before) / gigabytes;
   return window;
 }
 

@@ -1,6 +1,7 @@
 """Starts the project's programs for a test, waits for what they do, and ends them in every case.
 
-A module for the *_test.py files of this folder. Each of them is used as
+A module for the *_test.py files of this folder; the benchmarks that start programs use it too
+(bench/common/programs.py). Each of the tests is used as
 
     python3 FILE_test.py --bin-dir build/bin [unittest arguments, for example -k name or -v]
 
@@ -38,8 +39,18 @@ _SHOWN_BYTES = 4000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-# Set by main().
+# Set by use_bin_dir().
 _bin_dir = pathlib.Path()
+
+
+def use_bin_dir(directory):
+    """Where the programs are."""
+    global _bin_dir
+    _bin_dir = pathlib.Path(directory).resolve()
+
+
+def bin_dir():
+    return _bin_dir
 
 
 def wait_until(condition, describe, within):
@@ -122,16 +133,19 @@ class Finished:
 
 
 class Process:
-    """A running program; its output goes to files."""
+    """A running program; its output goes to files.
 
-    def __init__(self, program, arguments, directory, environment=None):
+    `wrapper` is a command that becomes the program, for example `ip netns exec NAME`.
+    """
+
+    def __init__(self, program, arguments, directory, environment=None, wrapper=()):
         self.command = " ".join([program, *map(str, arguments)])
         self._stdout = directory / "stdout"
         self._stderr = directory / "stderr"
         self._started = time.monotonic()
         with open(self._stdout, "wb") as stdout, open(self._stderr, "wb") as stderr:
             self._popen = subprocess.Popen(
-                [_bin_dir / program, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                [*wrapper, _bin_dir / program, *map(str, arguments)], stdin=subprocess.DEVNULL,
                 stdout=stdout, stderr=stderr, cwd=directory, start_new_session=True,
                 env=_environment(environment), preexec_fn=_die_with_parent)
 
@@ -292,11 +306,10 @@ def metric(page, name):
 
 def main():
     """Runs the tests of the file that is executed, and ends the process."""
-    global _bin_dir
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     options, rest = parser.parse_known_args()
-    _bin_dir = options.bin_dir.resolve()
+    use_bin_dir(options.bin_dir)
     result = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
     for test, reason in result.skipped:
         print(f"SKIPPED {test.id()}: {reason}", flush=True)

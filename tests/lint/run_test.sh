@@ -32,6 +32,9 @@ expect 2 "unknown argument 'quik'" ./run test quik
 expect 2 "takes 'json', not 'xml'" ./run test -o xml
 expect 2 "unknown check 'tydi'" ./run lint tydi
 expect 2 "seconds is 'x'" ./run fuzz x
+expect 2 "unknown benchmark 'trian'" ./run bench trian
+expect 2 "takes 'json', not 'xml'" ./run bench train -o xml
+expect 2 "unknown argument '--stesp'" ./run bench all --stesp
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent
 

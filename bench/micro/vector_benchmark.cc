@@ -1,0 +1,199 @@
+// The small vector kernels, those that convert, and the row kernel on random rows of a large table;
+// where a slow reference exists, beside it under NAMEReferenceBenchmark.
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/micro/random_buffer.h"
+#include "benchmark/benchmark.h"
+#include "core/base/bfloat16.h"
+#include "core/math/kernels.h"
+#include "tests/reference/math_reference.h"
+#include "tests/reference/optim_reference.h"
+#include "tests/reference/vector_reference.h"
+
+namespace dslide::bench {
+namespace {
+
+constexpr int64_t kDim = 128;
+
+std::vector<double> RandomDoubles(int64_t n, uint64_t key) {
+  const AlignedBuffer floats = RandomFloats(n, key);
+  return {floats.span().begin(), floats.span().end()};
+}
+
+void SumOfSquaresBenchmark(benchmark::State& state) {
+  const AlignedBuffer a = RandomFloats(kDim, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(SumOfSquares(a.data(), kDim));
+}
+BENCHMARK(SumOfSquaresBenchmark);
+void SumOfSquaresReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer a = RandomFloats(kDim, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(reference::SumOfSquares(a.span()));
+}
+BENCHMARK(SumOfSquaresReferenceBenchmark);
+
+// The factor keeps y bounded: alpha flips its sign in every call.
+void AxpyBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  AlignedBuffer y = RandomFloats(kDim, 2);
+  float alpha = 0.5f;
+  for (auto _ : state) {
+    Axpy(alpha, x.data(), y.data(), kDim);
+    benchmark::ClobberMemory();
+    alpha = -alpha;
+  }
+}
+BENCHMARK(AxpyBenchmark);
+void AxpyReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  std::vector<double> y = RandomDoubles(kDim, 2);
+  double alpha = 0.5;
+  for (auto _ : state) {
+    reference::Axpy(alpha, x.span(), absl::MakeSpan(y));
+    benchmark::ClobberMemory();
+    alpha = -alpha;
+  }
+}
+BENCHMARK(AxpyReferenceBenchmark);
+
+void AddToBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  AlignedBuffer y = RandomFloats(kDim, 2);
+  for (auto _ : state) {
+    AddTo(x.data(), y.data(), kDim);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(AddToBenchmark);
+void AddToReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  std::vector<double> y = RandomDoubles(kDim, 2);
+  for (auto _ : state) {
+    reference::AddTo(x.span(), absl::MakeSpan(y));
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(AddToReferenceBenchmark);
+
+void AllWithinBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(AllWithin(x.data(), kDim, 2.0f));
+}
+BENCHMARK(AllWithinBenchmark);
+void AllWithinReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(reference::AllWithin(x.span(), 2.0));
+}
+BENCHMARK(AllWithinReferenceBenchmark);
+
+void ToBFloat16Benchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  std::vector<BFloat16> out(kDim);
+  for (auto _ : state) {
+    FloatsToBFloat16(x.data(), kDim, out.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(ToBFloat16Benchmark);
+void ToBFloat16ReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  std::vector<BFloat16> out(kDim);
+  for (auto _ : state) {
+    for (int64_t i = 0; i < kDim; ++i) out[i] = reference::ToBFloat16(x.data()[i]);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(ToBFloat16ReferenceBenchmark);
+
+void FromBFloat16Benchmark(benchmark::State& state) {
+  const std::vector<BFloat16> in(kDim, BFloat16{0x3f80});
+  AlignedBuffer out = RandomFloats(kDim, 1);
+  for (auto _ : state) {
+    BFloat16ToFloats(in.data(), kDim, out.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(FromBFloat16Benchmark);
+void FromBFloat16ReferenceBenchmark(benchmark::State& state) {
+  const std::vector<BFloat16> in(kDim, BFloat16{0x3f80});
+  AlignedBuffer out = RandomFloats(kDim, 1);
+  for (auto _ : state) {
+    for (int64_t i = 0; i < kDim; ++i) {
+      benchmark::DoNotOptimize(out.data()[i] = ToFloat(in[i]));
+    }
+  }
+}
+BENCHMARK(FromBFloat16ReferenceBenchmark);
+
+void ExpReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(state.range(0), 1);
+  for (auto _ : state) {
+    for (const float value : x.span()) {
+      benchmark::DoNotOptimize(reference::ClampedExp(value - 1.0f));
+    }
+  }
+}
+BENCHMARK(ExpReferenceBenchmark)->Arg(1000);
+
+void FlipSignsBenchmark(benchmark::State& state) {
+  AlignedBuffer x = RandomFloats(kDim * kHadamardLanes, 1);
+  const AlignedBuffer signs = RandomFloats(kDim, 2);
+  for (auto _ : state) {
+    FlipSignsLanes(x.data(), signs.data(), kDim);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(FlipSignsBenchmark);
+void FlipSignsReferenceBenchmark(benchmark::State& state) {
+  std::vector<double> x = RandomDoubles(kDim, 1);
+  const AlignedBuffer signs = RandomFloats(kDim, 2);
+  for (auto _ : state) {
+    for (int64_t lane = 0; lane < kHadamardLanes; ++lane) {
+      reference::FlipSigns(absl::MakeSpan(x), signs.span());
+      benchmark::ClobberMemory();
+    }
+  }
+}
+BENCHMARK(FlipSignsReferenceBenchmark);
+
+// One row's update in double precision, one parameter at a time; arg: the optimizer.
+void OptimizerReferenceBenchmark(benchmark::State& state) {
+  OptimizerSpec spec;
+  spec.kind = static_cast<OptimizerKind>(state.range(0));
+  reference::Row row;
+  row.parameters.resize(kDim + 1);
+  row.parameters.back().decays = false;
+  const std::vector<double> gradients(kDim + 1, 0.01);
+  int64_t step = 1;
+  for (auto _ : state) {
+    reference::DenseStep(spec, step++, gradients, &row);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(OptimizerReferenceBenchmark)->DenseRange(0, 3);
+
+// Logits of rows at random places of a table that no cache holds, two samples each, as a step of
+// training reads them; compare LimitGather.
+void RowLogitsTableBenchmark(benchmark::State& state) {
+  constexpr int64_t kRows = 2'000'000;
+  constexpr int64_t kAhead = 8;
+  const AlignedBuffer& table = BigTable();
+  const AlignedBuffer hidden = RandomFloats(256 * kDim, 2);
+  const std::vector<uint32_t> samples = {17, 201};
+  std::vector<float> logits(samples.size());
+  const auto row = [&](int64_t index) {
+    return table.data() + CounterBits(7, index) % kRows * kDim;
+  };
+  int64_t index = 0;
+  for (auto _ : state) {
+    for (int64_t i = 0; i < kDim; i += 16) __builtin_prefetch(row(index + kAhead) + i);
+    RowLogits(row(index), 0.5f, hidden.data(), kDim, kDim, samples, logits.data());
+    benchmark::ClobberMemory();
+    ++index;
+  }
+}
+BENCHMARK(RowLogitsTableBenchmark);
+
+}  // namespace
+}  // namespace dslide::bench

@@ -1,0 +1,93 @@
+"""What may be true of the results: the page's sentences are chosen by it.
+
+Each function takes the results and returns True or False, and None when its figures were not
+measured.
+"""
+
+from page import lookup
+from tables import SECTIONS
+
+
+def _points(results, curve):
+    return (lookup(results, f"growth.curves.{curve}.points") or [])
+
+
+def _relative_change(results, curve):
+    """Samples per second at the last point of a curve, relative to the first."""
+    points = _points(results, curve)
+    if len(points) < 2:
+        return None
+    return points[-1]["samples_per_second"] / points[0]["samples_per_second"]
+
+
+def _compare(value, test):
+    return None if value is None else test(value)
+
+
+def _above(results, path, bound):
+    return _compare(lookup(results, path), lambda value: value > bound)
+
+
+def slow_link_binds(results):
+    """A tenth of the bandwidth costs more than a tenth of the speed."""
+    fast = lookup(results, "cluster.samples_per_second_1gbit")
+    slow = lookup(results, "cluster.samples_per_second_100mbit")
+    return None if fast is None or slow is None else slow < 0.9 * fast
+
+
+def dense_communicates_more(results):
+    """The dense workers' all-reduce takes longer than their arithmetic."""
+    compute = lookup(results, "cluster.dense.compute_seconds")
+    communicate = lookup(results, "cluster.dense.all_reduce_seconds")
+    return None if compute is None or communicate is None else communicate > compute
+
+
+def load_was_high(results):
+    """Something else kept a tenth of a processor busy during some benchmark."""
+    loads = [result["foreign_load"] for result in results.values()
+             if result.get("foreign_load") is not None]
+    return max(loads) > 0.1 if loads else None
+
+
+def page_has_several_commits(results):
+    commits = {result.get("commit") for result in results.values()}
+    return len(commits) > 1 if commits else None
+
+
+def rows_cost_speed(results):
+    return _compare(_relative_change(results, "rows"), lambda change: change < 0.8)
+
+
+def distinct_rows_grow(results):
+    """The distinct rows of a step grow along the curve of rows."""
+    points = _points(results, "rows")
+    if len(points) < 2:
+        return None
+    return points[-1]["distinct_rows_per_batch"] > 1.25 * points[0]["distinct_rows_per_batch"]
+
+
+def hidden_costs_speed(results):
+    return _compare(_relative_change(results, "hidden"), lambda change: change < 0.8)
+
+
+def shards_cost_speed(results):
+    return _compare(_relative_change(results, "shards"), lambda change: change < 0.8)
+
+
+def trainers_gain_speed(results):
+    return _compare(_relative_change(results, "trainers"), lambda change: change > 1.1)
+
+
+def faster_than_dense(results):
+    return _above(results, "train.speedup_vs_dense", 1.0)
+
+
+FACTS = [slow_link_binds, dense_communicates_more, load_was_high, page_has_several_commits,
+         rows_cost_speed, distinct_rows_grow, hidden_costs_speed, shards_cost_speed,
+         trainers_gain_speed, faster_than_dense]
+
+
+def of(results):
+    """{name: True, False or None}, with "measured_NAME" for each benchmark that has a result."""
+    measured = {f"measured_{name}": True if name in results else None for name in SECTIONS}
+    return measured | {fact.__name__: fact(results) for fact in FACTS}

@@ -1,0 +1,138 @@
+"""Each benchmark's result as Markdown tables, which people can also read in a terminal."""
+
+
+def number(value, digits=3):
+    """"1,234", "12.3", "0.0123": enough digits to compare, and a dash for what was not measured."""
+    if value is None:
+        return "–"
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int) or value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) < 1e-4:
+        return f"{value:.{digits - 1}e}"
+    places = max(0, digits - len(str(int(abs(value)))) + (1 if abs(value) < 1 else 0))
+    return f"{value:.{places}f}"
+
+
+def percent(value):
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def spread(figures):
+    """The spread of repeated runs, in a table's cell."""
+    if figures.get("spread") is None:
+        return "–"
+    return percent(figures["spread"]) if figures.get("repeats", 2) > 1 else "one run"
+
+
+def table(header, rows):
+    """Columns as wide as they need to be."""
+    cells = [header, *rows]
+    widths = [max(len(str(row[i])) for row in cells) for i in range(len(header))]
+
+    def line(row):
+        return "| " + " | ".join(str(cell).ljust(width) for cell, width in zip(row, widths)) + " |"
+
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+
+
+def origin(result):
+    """Where a result comes from: every table ends with it."""
+    repeats = ""
+    if result.get("repeats", 0) > 1 and "spread" in result:
+        repeats = f"{result['repeats']} runs, spread {percent(result['spread'])}; "
+    load = result.get("foreign_load")
+    return (f"{result.get('date', 'unknown date')[:10]}, commit {result.get('commit', 'unknown')}, "
+            f"{result.get('processors', '?')} x {result.get('cpu', 'unknown processor')}; {repeats}"
+            f"foreign load {number(load, 2)} processors")
+
+
+def train(result):
+    dense = result.get("dense") or {}
+    rows = [
+        ["samples/s", number(result["samples_per_second"]),
+         number(result.get("dense_samples_per_second"))],
+        ["times the baseline", number(result.get("speedup_vs_dense")), "1"],
+        ["spread", spread(result), spread(dense)],
+        ["steps measured", number(result["steps"]), number(dense.get("steps"))],
+        ["P@1 on the test points", number(result.get("p_at_1")), "–"],
+        ["active rows per sample", number(result["active_rows_per_sample"]), "all"],
+        ["peak memory, GB", number(result["peak_rss_bytes"] / 1e9), "–"],
+    ]
+    parts = [table([f"{number(result['labels'])} labels", "dslide", "dense baseline"], rows)]
+    for name, stages in (("dslide", result.get("stages")), ("dense baseline", dense.get("stages"))):
+        seconds = {key: value for key, value in (stages or {}).items()
+                   if isinstance(value, (int, float))}
+        total = sum(seconds.values())
+        if total > 0:
+            parts.append(table([f"stage of {name}", "seconds", "share"], [
+                [stage.replace("_", " "), number(value), percent(value / total)]
+                for stage, value in seconds.items()]))
+    return "\n\n".join(parts)
+
+
+def cluster(result):
+    dense = result.get("dense") or {}
+    return table(["two shards, one trainer", "1 Gbit/s", "100 Mbit/s"], [
+        ["dslide, samples/s", number(result["samples_per_second_1gbit"]),
+         number(result["samples_per_second_100mbit"])],
+        ["spread", spread(result["1gbit"]), spread(result["100mbit"])],
+        ["bytes per sample and shard", number(result["bytes_per_sample_and_shard"]),
+         number(result["100mbit"]["bytes_per_sample_and_shard"])],
+    ]) + "\n\n" + table(["dense data parallel, 2 workers", "1 Gbit/s"], [
+        ["computing a step, s", number(dense.get("compute_seconds"))],
+        ["all-reduce of a step, s", number(dense.get("all_reduce_seconds"))],
+        ["bytes of the gradient", number(dense.get("all_reduce_bytes"))],
+        ["samples/s, one after the other", number(dense.get("samples_per_second"))],
+        ["samples/s, if overlapped perfectly", number(dense.get("samples_per_second_overlapped"))],
+        ["dslide is faster by", number(result["speedup_vs_dense_1gbit"])],
+        ["against perfect overlap", number(result["speedup_vs_dense_1gbit_overlapped"])],
+        ["fewer bytes per sample by", number(result["saved_ratio"])],
+    ])
+
+
+def growth(result):
+    return "\n\n".join(growth_curve(result, name) for name in result["curves"])
+
+
+def growth_curve(result, name):
+    curve = result["curves"][name]
+    rows = [[number(point["x"]), number(point["samples_per_second"]),
+             spread(point),
+             number(point["distinct_rows_per_batch"]), number(point["rss_bytes"] / 1e9)]
+            for point in curve["points"]]
+    rows += [[number(point["x"]), "left out: " + point["why"], "", "", ""]
+             for point in curve["left_out"]]
+    return table([name, "samples/s", "spread", "distinct rows per step", "memory, GB"], rows)
+
+
+def micro(result):
+    rows = [[kernel["name"], number(kernel["ns"]), number(kernel.get("gbps")),
+             number(kernel.get("times_reference")), kernel.get("limit") or "–",
+             percent(kernel.get("share_of_limit"))] for kernel in result["kernels"]]
+    limits = [[limit["name"], number(limit["gbps"])] for limit in result["limits"]]
+    return "\n\n".join([
+        table(["limit of the machine", "GB/s"], limits),
+        table(["kernel", "ns", "GB/s", "times the reference", "limit", "share of the limit"], rows),
+    ])
+
+
+_RPC_ROWS = [
+    ("gather_1k_p50_ms", "gather of 1,000 rows, median latency, ms"),
+    ("gather_10k_gbps", "gather of 10,000 rows, Gbit/s"),
+    ("gather_100k_gbps", "gather of 100,000 rows, Gbit/s"),
+    ("scatter_10k_gbps", "scatter of 10,000 rows, Gbit/s"),
+    ("scatter_100k_gbps", "scatter of 100,000 rows, Gbit/s"),
+    ("raw_tcp_gbps", "raw TCP in the same run, Gbit/s"),
+    ("cpu_s_per_gb", "processor seconds for a GB"),
+]
+
+
+def rpc(result):
+    return table(["RPC", "measured"],
+                 [[text, number(result.get(field))] for field, text in _RPC_ROWS])
+
+
+SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth}

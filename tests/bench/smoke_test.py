@@ -1,0 +1,120 @@
+"""Each benchmark runs on tiny shapes and reports what it promises. Speed is not looked at.
+
+usage: smoke_test.py --bin-dir DIR [unittest arguments]
+
+A benchmark that this machine cannot do (no root, no BLAS, not built) is skipped and says why.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(_ROOT / "tests/integration"))
+
+import processes  # noqa: E402
+
+SECONDS = 90
+SHAPE = ["--features", 500, "--labels", 1500, "--points", 600, "--eval-points", 100]
+ORIGIN = {"commit", "cpu", "processors", "foreign_load", "date"}
+# What `dslide train -o json` reports.
+TRAINING = {"samples_per_second", "steps", "epochs", "seconds", "loss", "p_at_1", "p_at_3", "p_at_5",
+            "active_rows_per_sample", "distinct_rows_per_batch", "bytes_sent", "bytes_received",
+            "dense_equivalent_bytes", "peak_rss_bytes", "seed"}
+
+
+class SmokeTest(processes.ProcessTest):
+    def run_program(self, command):
+        """The JSON result of a benchmark; skips the test when it says that it cannot run here."""
+        with subprocess.Popen(
+                list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=os.environ | {"DSLIDE_BENCH_DATA_DIR": str(self.directory / "data")}) as done:
+            self.pid = done.pid
+            try:
+                stdout, stderr = done.communicate(timeout=SECONDS * processes.SLOWDOWN)
+            except subprocess.TimeoutExpired:
+                # So that it can clean up.
+                done.terminate()
+                raise
+        if done.returncode == processes.SKIPPED:
+            self.skipTest(stderr.strip().splitlines()[-1])
+        self.assertEqual(done.returncode, 0, stderr[-3000:])
+        return json.loads(stdout.splitlines()[-1]), stderr
+
+    def run_bench(self, *arguments):
+        return self.run_program([processes.bin_dir() / "dslide-bench", *arguments, "-o", "json",
+                                 "--data-dir", self.directory / "data"])
+
+    def run_script(self, name, *arguments):
+        return self.run_program([sys.executable, _ROOT / f"bench/{name}/{name}_benchmark.py",
+                                 "--bin-dir", processes.bin_dir(), "--quick", "-o", "json",
+                                 *arguments])
+
+    def assert_positive(self, result, *fields):
+        for field in fields:
+            self.assertGreater(result[field], 0, field)
+
+    def test_dense(self):
+        result, _ = self.run_bench("dense", *SHAPE, "--steps", 2, "--batch", 64)
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assert_positive(result, "samples_per_second", "step_seconds", "gradient_bytes",
+                             "first_loss")
+        self.assertLessEqual(result["gradient_bytes"], result["whole_gradient_bytes"])
+        self.assertEqual(result["steps"], 2)
+
+    def test_train(self):
+        result, stderr = self.run_bench("train", *SHAPE, "--epochs", 1, "--max-repeats", 2,
+                                        "--max-spread", 0)
+        self.assertLessEqual(ORIGIN | TRAINING | {"stages", "repeats", "spread"}, result.keys())
+        self.assert_positive(result, "samples_per_second", "steps")
+        self.assertEqual(result["repeats"], 2)
+        self.assertEqual([result["labels"], result["points"]], [1500, 600])
+        if result["dense_samples_per_second"] is None:
+            self.assertIn("skipped: ", stderr)
+        else:
+            self.assertAlmostEqual(
+                result["speedup_vs_dense"],
+                result["samples_per_second"] / result["dense_samples_per_second"])
+
+    def test_train_refuses_a_file_that_is_absent(self):
+        done = self.start("dslide-bench", "train", "--data", "/nonexistent/data.txt").finish(20)
+        self.assert_ended(done, 1, "/nonexistent/data.txt")
+        self.assertEqual(done.stdout, "")
+
+    def test_growth(self):
+        result, _ = self.run_script("growth", "--curves", "rows,trainers", "--steps", 4)
+        self.assertLessEqual(ORIGIN, result.keys())
+        for curve in ("rows", "trainers"):
+            points = result["curves"][curve]["points"]
+            self.assertEqual(len(points), 2, result["curves"][curve]["left_out"])
+            for point in points:
+                self.assert_positive(point, "x", "samples_per_second", "rss_bytes")
+
+    def test_cluster(self):
+        result, stderr = self.run_script("cluster", "--steps", 3)
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assert_positive(result, "samples_per_second_1gbit", "samples_per_second_100mbit",
+                             "bytes_per_sample_and_shard")
+        if result["dense"] is None:
+            self.assertIn("skipped: ", stderr)
+        else:
+            self.assert_positive(result, "dense_samples_per_second_1gbit", "speedup_vs_dense_1gbit",
+                                 "saved_ratio")
+            # Half of it is the rate of 1 Gbit/s; the rest may be the bucket's first burst.
+            dense = result["dense"]
+            self.assertLess(8 * dense["all_reduce_bytes"] / dense["all_reduce_seconds"], 2e9)
+        left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+        self.assertNotIn(f"dslide{self.pid}-", left.stdout)
+
+    def test_micro(self):
+        result, _ = self.run_script("micro")
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assertGreater(len(result["kernels"]), 20)
+        for kernel in result["kernels"]:
+            self.assert_positive(kernel, "ns", "gbps", "share_of_limit")
+
+
+if __name__ == "__main__":
+    processes.main()

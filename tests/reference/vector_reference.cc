@@ -1,0 +1,32 @@
+#include "tests/reference/vector_reference.h"
+
+#include <cmath>
+
+namespace dslide::reference {
+
+double SumOfSquares(absl::Span<const float> a) {
+  double sum = 0.0;
+  for (const float value : a) sum += double{value} * double{value};
+  return sum;
+}
+
+void Axpy(double alpha, absl::Span<const float> x, absl::Span<double> y) {
+  for (size_t i = 0; i < x.size(); ++i) y[i] += alpha * double{x[i]};
+}
+
+void AddTo(absl::Span<const float> x, absl::Span<double> y) { Axpy(1.0, x, y); }
+
+bool AllWithin(absl::Span<const float> x, double bound) {
+  for (const float value : x) {
+    if (!(std::fabs(double{value}) <= bound)) return false;
+  }
+  return true;
+}
+
+void FlipSigns(absl::Span<double> x, absl::Span<const float> signs) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (signs[i] < 0) x[i] = -x[i];
+  }
+}
+
+}  // namespace dslide::reference

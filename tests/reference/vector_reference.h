@@ -1,0 +1,19 @@
+// The small vector kernels of core/math/kernels.h in plain loops and double precision.
+
+#pragma once
+
+#include "absl/types/span.h"
+
+namespace dslide::reference {
+
+double SumOfSquares(absl::Span<const float> a);
+// y[i] += alpha * x[i]. Requires equal sizes.
+void Axpy(double alpha, absl::Span<const float> x, absl::Span<double> y);
+// y[i] += x[i].
+void AddTo(absl::Span<const float> x, absl::Span<double> y);
+// True when every |x[i]| <= bound; NaN makes it false.
+bool AllWithin(absl::Span<const float> x, double bound);
+// x[i] = -x[i] where signs[i] < 0.
+void FlipSigns(absl::Span<double> x, absl::Span<const float> signs);
+
+}  // namespace dslide::reference
