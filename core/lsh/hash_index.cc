@@ -164,7 +164,7 @@ template <typename RowAt>
 void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const RowAt& row_at,
                                 Parallelism parallelism) {
   struct Buffers {
-    std::vector<float> centered, extras;
+    std::vector<float> centered, extras, weights;
     std::vector<uint32_t> fingerprints;
   };
   std::vector<Buffers> buffers(std::max(1, parallelism.threads));
@@ -175,13 +175,14 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
     Buffers& buffer = buffers[thread];
     buffer.centered.resize(kRowsPerChunk * dim);
     buffer.extras.resize(kRowsPerChunk * 2);
+    buffer.weights.resize(RowScratchFloats(dim));
     buffer.fingerprints.resize(kRowsPerChunk * num_tables);
     const int64_t first = chunk * kRowsPerChunk;
     const int64_t size = std::min(kRowsPerChunk, count - first);
     for (int64_t i = 0; i < size; ++i) {
       const LocalRow row = row_at(first + i);
-      center.Center(rows.Weights(row), rows.Bias(row), &buffer.centered[i * dim],
-                    &buffer.extras[i * 2]);
+      center.Center(rows.ReadWeights(row, buffer.weights.data()), rows.Bias(row),
+                    &buffer.centered[i * dim], &buffer.extras[i * 2]);
     }
     family->HashRows(buffer.centered, buffer.extras, size, Parallelism{1},
                      absl::MakeSpan(buffer.fingerprints));
@@ -274,6 +275,12 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
 absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   if (!state_->built) return {};
   return state_->tables.Bucket(table, fingerprint);
+}
+
+IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
+  const int64_t bits = FingerprintBits(spec);
+  return {.tables = HashTables::BytesFor(spec.num_tables, bits, num_rows),
+          .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 
 int64_t HashIndex::memory_bytes() const {

@@ -19,14 +19,18 @@
 
 namespace dslide {
 
+// Floats that a reader of rows brings for one row: `dim` rounded up to 64 bytes.
+constexpr int64_t RowScratchFloats(int64_t dim) { return (dim + 15) / 16 * 16; }
+
 // What the index reads of a head's rows. Implemented by the row store.
 class HashedRows {
  public:
   virtual ~HashedRows() = default;
   virtual int64_t num_rows() const = 0;
   virtual int64_t dim() const = 0;
-  // [dim] floats, valid until the rows change.
-  virtual const float* Weights(LocalRow row) const = 0;
+  // [dim] floats, valid until the rows or the scratch change: the row itself where it is stored in
+  // f32, or else `scratch`, filled. scratch: [RowScratchFloats(dim())].
+  virtual const float* ReadWeights(LocalRow row, float* scratch) const = 0;
   virtual float Bias(LocalRow row) const = 0;
 };
 
@@ -51,6 +55,12 @@ class SelectScratch {
   std::vector<uint64_t> query;       // the query's codes, packed
   std::vector<LocalRow> seen;        // room for the rows with agreements > 0
   std::vector<LocalRow> ties;        // room for the rows with just as many agreements as needed
+};
+
+// Bytes that an index holds, by what for.
+struct IndexBytes {
+  int64_t tables = 0;  // ids, fingerprints and bucket offsets
+  int64_t codes = 0;   // the rows' packed codes
 };
 
 // Deterministic: equal rows, dirty sets and build points give equal tables, for any thread count.
@@ -91,8 +101,10 @@ class HashIndex {
   // The rows of one bucket, ascending; empty before the first build. Valid until the next Build().
   absl::Span<const LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
 
-  // Bytes held by the tables.
+  // Bytes held by the tables and codes; BytesFor() the spec and rows once built.
   int64_t memory_bytes() const;
+  // Requires spec.codes_per_table > 0.
+  static IndexBytes BytesFor(const HashSpec& spec, int64_t num_rows);
 
  private:
   HashIndex();

@@ -51,6 +51,10 @@ absl::Status HashSpec::Validate() const {
   return absl::OkStatus();
 }
 
+int64_t FingerprintBits(const HashSpec& spec) {
+  return spec.codes_per_table * BitsPerCode(spec.family, spec.bin_size);
+}
+
 int64_t DefaultCodesPerTable(HashFamilyKind family, int64_t rows, int64_t bin_size) {
   const double wanted_buckets =
       static_cast<double>(std::max<int64_t>(rows, 1)) / static_cast<double>(kTargetBucketRows);

@@ -46,6 +46,9 @@ struct HashSpec {
   friend bool operator==(const HashSpec&, const HashSpec&) = default;
 };
 
+// Bits of a fingerprint: codes_per_table (not 0) codes of one bit, for DWTA of log2(bin_size) bits.
+int64_t FingerprintBits(const HashSpec& spec);
+
 // The codes per table used for `rows` rows when the spec leaves it 0: so many that a bucket holds
 // about 80 rows, with fingerprints of 4 to 16 bits (always at least one code).
 //   rows     : of the whole table, not of one shard: the fingerprint of a query must not depend on

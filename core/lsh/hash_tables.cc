@@ -8,6 +8,16 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kMinAddressBits = 8;
+// Fingerprints of more bits are stored in 32.
+constexpr int64_t kNarrowBits = 16;
+
+int64_t AddressBits(int64_t fingerprint_bits, int64_t num_rows) {
+  const int64_t row_bits = std::bit_width(static_cast<uint64_t>(num_rows)) + 1;
+  return std::min(fingerprint_bits, std::max(kMinAddressBits, row_bits));
+}
+
+// Addresses + 2: see SortTable.
+int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bits) + 2; }
 
 }  // namespace
 
@@ -15,12 +25,11 @@ void HashTables::Reset(int64_t num_tables, int64_t fingerprint_bits, int64_t num
   num_tables_ = num_tables;
   num_rows_ = num_rows;
   fingerprint_bits_ = fingerprint_bits;
-  const int64_t row_bits = std::bit_width(static_cast<uint64_t>(num_rows)) + 1;
-  const int64_t address_bits = std::min(fingerprint_bits, std::max(kMinAddressBits, row_bits));
+  const int64_t address_bits = AddressBits(fingerprint_bits, num_rows);
   shift_ = fingerprint_bits - address_bits;
-  offsets_per_table_ = (int64_t{1} << address_bits) + 2;
+  offsets_per_table_ = OffsetsPerTable(address_bits);
   const int64_t cells = num_tables * num_rows;
-  const bool wide = fingerprint_bits > 16;
+  const bool wide = fingerprint_bits > kNarrowBits;
   narrow_.assign(wide ? 0 : cells, 0);
   wide_.assign(wide ? cells : 0, 0);
   offsets_.assign(num_tables * offsets_per_table_, 0);
@@ -85,6 +94,15 @@ absl::Span<const LocalRow> HashTables::Bucket(int64_t table, uint32_t fingerprin
         begin, end, [&](LocalRow row) { return Fingerprint(table, row.value()) == fingerprint; });
   }
   return {begin, static_cast<size_t>(end - begin)};
+}
+
+int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
+  const auto print_bytes =
+      static_cast<int64_t>(fingerprint_bits > kNarrowBits ? sizeof(uint32_t) : sizeof(uint16_t));
+  const auto id_bytes = static_cast<int64_t>(sizeof(LocalRow));
+  const int64_t offsets = OffsetsPerTable(AddressBits(fingerprint_bits, num_rows));
+  return num_tables *
+         (num_rows * (id_bytes + print_bytes) + offsets * static_cast<int64_t>(sizeof(uint32_t)));
 }
 
 int64_t HashTables::memory_bytes() const {

@@ -42,6 +42,8 @@ class HashTables {
 
   int64_t num_rows() const { return num_rows_; }
   int64_t memory_bytes() const;
+  // memory_bytes() after a Reset() with these.
+  static int64_t BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows);
 
  private:
   uint32_t Fingerprint(int64_t table, int64_t row) const {

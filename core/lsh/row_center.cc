@@ -16,10 +16,11 @@ std::vector<float> MeanRow(const HashedRows& rows, Parallelism parallelism) {
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t partition, int) {
     std::vector<double>& sum = sums[partition];
     sum.assign(dim + 1, 0.0);
+    std::vector<float> scratch(RowScratchFloats(dim));
     const auto [begin, end] = PartitionRange(rows.num_rows(), kFixedPartitions, partition);
     for (int64_t r = begin; r < end; ++r) {
       const LocalRow row(static_cast<uint32_t>(r));
-      const float* weights = rows.Weights(row);
+      const float* weights = rows.ReadWeights(row, scratch.data());
       for (int64_t i = 0; i < dim; ++i) sum[i] += static_cast<double>(weights[i]);
       sum[dim] += static_cast<double>(rows.Bias(row));
     }
@@ -54,9 +55,12 @@ RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
   center.norm_coordinate_ = spec.norm_coordinate;
   if (!spec.norm_coordinate) return center;
   std::vector<float> squares(rows.num_rows());
-  ParallelFor(parallelism, rows.num_rows(), /*grain=*/256, [&](int64_t r, int) {
+  const int64_t scratch_floats = RowScratchFloats(rows.dim());
+  std::vector<float> scratch(std::max(1, parallelism.threads) * scratch_floats);
+  ParallelFor(parallelism, rows.num_rows(), /*grain=*/256, [&](int64_t r, int thread) {
     const LocalRow row(static_cast<uint32_t>(r));
-    const float square = center.CenteredSquares(rows.Weights(row), rows.Bias(row));
+    const float* const weights = rows.ReadWeights(row, &scratch[thread * scratch_floats]);
+    const float square = center.CenteredSquares(weights, rows.Bias(row));
     // Also turns NaN into a number: nth_element needs an order.
     constexpr float kLargest = std::numeric_limits<float>::max();
     squares[r] = square < kLargest ? square : kLargest;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/aligned_buffer.h"
 #include "core/base/status_macros.h"
+#include "core/model/aligned_floats.h"
 #include "core/wire/array_codec.h"
 #include "services/shard/refusal.h"
 #include "services/shard/shard_model.h"
@@ -61,9 +61,12 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
   block.values.resize(n * dim);
   if (store.has_bias()) block.biases.resize(n);
   constexpr int64_t kAhead = 8;
-  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int) {
+  std::vector<AlignedFloats> widened(std::max(1, parallelism_.threads));
+  for (AlignedFloats& row : widened) row.Resize(store.stride());
+  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int thread) {
     if (i + kAhead < n) store.Prefetch(locals[i + kAhead]);
-    std::memcpy(block.values.data() + i * dim, store.Weights(locals[i]), dim * sizeof(float));
+    std::memcpy(block.values.data() + i * dim, store.ReadWeights(locals[i], widened[thread].data()),
+                dim * sizeof(float));
     if (store.has_bias()) block.biases[i] = store.Bias(locals[i]);
   });
   return block;
@@ -73,22 +76,22 @@ void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
                                 absl::Span<const LocalRow> locals) {
   RowStore& store = table.store();
   const int64_t dim = store.dim();
-  const Step step(table.applied().value() + 1);
+  const RowUpdate update = store.BeginUpdate(Step(table.applied().value() + 1), bound_);
   // The optimizer wants its gradient on a 64-byte boundary.
-  const int64_t stride = store.stride();
-  std::vector<float> memory(std::max(1, parallelism_.threads) * stride + 16);
-  const auto address = reinterpret_cast<uintptr_t>(memory.data());
-  float* const aligned = memory.data() + (64 - address % 64) % 64 / sizeof(float);
+  std::vector<AlignedFloats> gradients(std::max(1, parallelism_.threads));
+  for (AlignedFloats& gradient : gradients) gradient.Resize(store.stride());
+  constexpr int64_t kAhead = 2;
+  const auto n = static_cast<int64_t>(locals.size());
   std::atomic<int64_t> rejected = 0;
-  ParallelFor(parallelism_, static_cast<int64_t>(locals.size()), kRowsPerGrain,
-              [&](int64_t i, int thread) {
-                float* const gradient = aligned + thread * stride;
-                std::memcpy(gradient, block.values.data() + i * dim, dim * sizeof(float));
-                const float bias = block.biases.empty() ? 0.0f : block.biases[i];
-                if (!store.ApplyGradient(locals[i], gradient, bias, step, bound_)) {
-                  rejected.fetch_add(1, std::memory_order_relaxed);
-                }
-              });
+  ParallelFor(parallelism_, n, kRowsPerGrain, [&](int64_t i, int thread) {
+    if (i + kAhead < n) store.PrefetchRecord(locals[i + kAhead]);
+    float* const gradient = gradients[thread].data();
+    std::memcpy(gradient, block.values.data() + i * dim, dim * sizeof(float));
+    const float bias = block.biases.empty() ? 0.0f : block.biases[i];
+    if (!store.ApplyGradient(locals[i], gradient, bias, update)) {
+      rejected.fetch_add(1, std::memory_order_relaxed);
+    }
+  });
   counters_.rejected_rows += rejected.load();
   if (table.head != nullptr) table.head->MarkDirty(locals);
   table.AdvanceStep(parallelism_);
@@ -109,11 +112,12 @@ absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) 
   const int64_t dim = store.dim();
   const auto change =
       command.mode == ScatterMode::kAdd ? RowStore::Change::kAdd : RowStore::Change::kAssign;
+  const RowUpdate update = store.BeginUpdate(Step(table.applied().value() + 1), bound_);
   std::atomic<int64_t> rejected = 0;
   ParallelFor(
       parallelism_, static_cast<int64_t>(locals.size()), kRowsPerGrain, [&](int64_t i, int) {
         const float bias = block.biases.empty() ? 0.0f : block.biases[i];
-        if (!store.ChangeWeights(locals[i], change, block.values.data() + i * dim, bias, bound_)) {
+        if (!store.ChangeWeights(locals[i], change, block.values.data() + i * dim, bias, update)) {
           rejected.fetch_add(1, std::memory_order_relaxed);
         }
       });
