@@ -63,8 +63,8 @@ using IntVec = hn::Vec<IntTag>;
 // numbers, and infinity and NaN come after all of those. Cheaper than a comparison each, whose
 // masks would have to be collected.
 struct Largest {
-  IntVec weight = hn::Zero(IntTag());  // of gradients and new weights
-  IntVec state = hn::Zero(IntTag());   // of new states
+  IntVec weight;  // of gradients and new weights
+  IntVec state;   // of new states
 
   static HWY_INLINE IntVec Magnitude(FloatVec x) {
     return hn::And(hn::BitCast(IntTag(), x), hn::Set(IntTag(), 0x7fffffff));
@@ -144,7 +144,7 @@ void AddToImpl(const float* x, float* y, size_t n) { ForEachVector(n, AddStep{x,
 // throughout, which are.
 template <typename Update>
 HWY_INLINE bool AllGood(size_t n, float bound, const Update& update) {
-  Largest largest;
+  Largest largest{hn::Zero(IntTag()), hn::Zero(IntTag())};
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) update(FullVector{}, i, largest);
   if (i < n) update(PartialVector{n - i}, i, largest);
