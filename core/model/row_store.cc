@@ -5,8 +5,11 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -127,6 +130,13 @@ Step RowStore::LastStep(LocalRow row) const {
 void RowStore::StoreLastStep(LocalRow row, Step step) {
   const uint32_t last_step = static_cast<uint32_t>(step.value());
   std::memcpy(Tail(row) + layout_.tail_floats - 1, &last_step, sizeof(last_step));
+}
+
+void RowStore::DieOfShortWeights() const {
+  const std::string precision(PrecisionName(layout_.precision));
+  std::fprintf(stderr, "RowStore::Weights: the rows are stored as %s; use ReadWeights\n",
+               precision.c_str());
+  std::abort();
 }
 
 const float* RowStore::WidenWeights(LocalRow row, float* scratch) const {

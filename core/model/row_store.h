@@ -6,7 +6,6 @@
 
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <memory>
 
@@ -54,12 +53,13 @@ class RowStore final : public HashedRows {
   int64_t dim() const override { return layout_.dim; }
   // Weights of a table in f32, where they lie. Requires precision f32; ReadWeights() serves all.
   const float* Weights(LocalRow row) const {
-    assert(!layout_.short_weights());
+    if (layout_.short_weights()) DieOfShortWeights();
     return reinterpret_cast<const float*>(Record(row));
   }
   // The weights as floats: the record itself, or `scratch` filled. scratch: [stride()].
   const float* ReadWeights(LocalRow row, float* scratch) const override {
-    return layout_.short_weights() ? WidenWeights(row, scratch) : Weights(row);
+    if (layout_.short_weights()) return WidenWeights(row, scratch);
+    return reinterpret_cast<const float*>(Record(row));
   }
   float Bias(LocalRow row) const override { return Tail(row)[0]; }
   bool has_bias() const { return layout_.has_bias; }
@@ -118,6 +118,7 @@ class RowStore final : public HashedRows {
   const float* Tail(LocalRow row) const {
     return reinterpret_cast<const float*>(Record(row) + layout_.tail_offset);
   }
+  [[noreturn]] void DieOfShortWeights() const;
   const float* WidenWeights(LocalRow row, float* scratch) const;
   RowSource SourceOf(const char* record, Workspace& work) const;
   RowView ViewOf(Workspace& work) const;

@@ -326,8 +326,9 @@ TEST(HeadTableTest, ScatteredRowsAreHashedAgainOnSchedule) {
     return std::count(candidates.rows.begin(), candidates.rows.end(), LocalRow(5)) > 0;
   };
   ASSERT_FALSE(row_is_selected());
+  const dslide::Step step(1);
   ASSERT_TRUE(head->store().ChangeWeights(LocalRow(5), RowStore::Change::kAssign, weights.data(),
-                                          0.0f, 1e4f));
+                                          0.0f, head->store().BeginUpdate(step, 1e4f)));
   head->MarkDirty({LocalRow(5)});
   head->AdvanceStep(Parallelism{1});
   head->AdvanceStep(Parallelism{1});
