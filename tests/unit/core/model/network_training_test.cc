@@ -158,7 +158,7 @@ TEST_P(ShortRowTrainingTest, ReachesNearlyTheLossOfF32) {
       }
     }
     EXPECT_LT(wanted, 0.8 * first) << "nothing was learned";
-    // A tenth of what was learned; measured: below a fortieth.
+    // Within a tenth of what was learned.
     EXPECT_LT(reached, wanted + 0.1 * (first - wanted)) << "optimizer " << static_cast<int>(kind);
   }
 }
@@ -183,7 +183,7 @@ TEST_P(ShortRowTrainingTest, EqualBitsForAnyNumberOfThreads) {
 TEST_P(ShortRowTrainingTest, ShardsChangeNothingButTheOrderOfSums) {
   const ModelShape shape = TrainingShape(OptimizerKind::kAdam);
   ShardedNetwork one(InPrecision(shape, GetParam()), {1.0}, 1);
-  ShardedNetwork many(InPrecision(shape, GetParam()), {4, 1, 2}, 2);
+  ShardedNetwork many(InPrecision(shape, GetParam()), {4, 1, 2}, 1);
   EXPECT_EQ(one.Digest(), many.Digest()) << "first rows depend on the shards";
   // The first step's hidden sums have one order on one shard and another on three; a last bit may
   // then round a weight the other way, so losses agree to a bf16 number's precision only.

@@ -318,13 +318,13 @@ TEST(ShortRowTest, FirstWeightsAreTheNearestToThoseOfF32) {
   }
 }
 
-// 37 updates of every row, cut over shards and threads in different ways, give equal bytes.
+// 13 updates of every row, cut over shards and threads in different ways, give equal bytes.
 TEST(ShortRowTest, BytesDoNotDependOnShardsOrThreads) {
   for (const RowPrecision precision : kShort) {
     const TableSpec spec = ShortTable(precision);
     const auto train = [&](int64_t shard, int64_t shards, int threads) {
       auto store = MakeStore(spec, shard, shards, threads);
-      for (int64_t step = 1; step <= 37; ++step) {
+      for (int64_t step = 1; step <= 13; ++step) {
         const RowUpdate update = store->BeginUpdate(Step(step), kBound);
         ParallelFor(Parallelism{threads}, store->num_rows(), 4, [&](int64_t i, int) {
           const LocalRow row(static_cast<uint32_t>(i));
