@@ -40,13 +40,14 @@ class CheckpointTest : public ::testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
 
-  void Train(ShardCore& core, int steps) {
+  void Train(ShardCore& core, int steps) { Train(core, steps, trainer_); }
+  void Train(ShardCore& core, int steps, SampleTrainer& trainer) {
     for (int i = 0; i < steps; ++i) {
       ++step_;
-      for (StepOp op : {StepOp(trainer_.EmbedForward()), StepOp(trainer_.HeadForward()),
-                        StepOp(trainer_.HeadBackward()), StepOp(trainer_.EmbedBackward()),
-                        StepOp(trainer_.DenseScatter())}) {
-        const Answer answer = core.Apply(trainer_.Step(std::move(op), step_, step_));
+      for (StepOp op : {StepOp(trainer.EmbedForward()), StepOp(trainer.HeadForward()),
+                        StepOp(trainer.HeadBackward()), StepOp(trainer.EmbedBackward()),
+                        StepOp(trainer.DenseScatter())}) {
+        const Answer answer = core.Apply(trainer.Step(std::move(op), step_, step_));
         ASSERT_TRUE(answer.reply->status.ok()) << answer.reply->status;
       }
     }
@@ -330,10 +331,9 @@ TEST_F(CheckpointTest, EveryPrecisionComesBackAndNoOtherIsTaken) {
   const RowPrecision all[] = {RowPrecision::kF32, RowPrecision::kBf16Weights, RowPrecision::kBf16};
   for (const RowPrecision precision : all) {
     core_ = CoreIn(precision);
-    trainer_ = SampleTrainer();
-    step_ = 0;
-    ASSERT_TRUE(core_->Apply(trainer_.Hello()).reply->status.ok());
-    Train(*core_, 3);
+    SampleTrainer trainer;
+    ASSERT_TRUE(core_->Apply(trainer.Hello()).reply->status.ok());
+    Train(*core_, 3, trainer);
     Write("one");
     ShardCore fresh(SampleOptions());
     ASSERT_TRUE(LoadInto(fresh, "one").ok());
