@@ -145,6 +145,7 @@ void OptimizerApplyBenchmark(benchmark::State& state) {
   AlignedBuffer table = RandomBuffer(rows * record, 1);
   for (float& x : table.span()) x *= x;  // second moments are not negative
   const AlignedBuffer gradient = RandomBuffer(kDim, 2);
+  const RowShape shape{.dim = kDim, .stride = kDim, .magnitude_bound = 1e4f};
   int64_t step = 1;
   for (auto _ : state) {
     float* const row = table.data() + CounterBits(1, step) % rows * record;
@@ -154,7 +155,9 @@ void OptimizerApplyBenchmark(benchmark::State& state) {
                        .bias = tail,
                        .bias_state = tail + 1,
                        .row_state = tail + 3};
-    optimizer->Apply(view, gradient.data(), 0.5f, kDim, kDim, Step(step + 7), Step(step));
+    optimizer->Apply(optimizer->BeginStep(Step(step + 7)), shape,
+                     {.weights = gradient.data(), .bias = 0.5f, .last_step = Step(step)},
+                     view.AsSource(), view);
     ++step;
   }
   state.SetItemsProcessed(state.iterations());
@@ -176,18 +179,42 @@ void AdamUpdateBenchmark(benchmark::State& state) {
                             .decay2 = 0.999f,
                             .blend1 = 0.1f,
                             .blend2 = 0.001f,
-                            .correction1 = 0.9f,
-                            .correction2 = 0.9f,
-                            .rate = 0.001f,
+                            .rate = 0.001f / 0.9f,
+                            .inverse2 = 1.0f / 0.9f,
                             .epsilon = 1e-8f,
                             .keep = 0.9999f};
   for (auto _ : state) {
-    AdamUpdate(w.data(), m.data(), v.data(), g.data(), kDim, factors);
+    AdamUpdate({w.data(), w.data()}, {m.data(), m.data()}, {v.data(), v.data()}, g.data(), kDim,
+               factors, 1e4f);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(AdamUpdateBenchmark)->Arg(0)->Arg(21);
+
+// Stochastic rounding of a row, and what nearest rounding of it costs.
+void RoundToBFloat16Benchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomBuffer(kDim, 1);
+  std::vector<BFloat16> out(kDim);
+  uint32_t key = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(RoundToBFloat16(x.data(), kDim, {++key, 7}, out.data()));
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(RoundToBFloat16Benchmark);
+
+void FloatsToBFloat16Benchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomBuffer(kDim, 1);
+  std::vector<BFloat16> out(kDim);
+  for (auto _ : state) {
+    FloatsToBFloat16(x.data(), kDim, out.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(FloatsToBFloat16Benchmark);
 
 void SignedHadamardLanesBenchmark(benchmark::State& state) {
   const std::vector<float> signs(state.range(0), -1.0f);

@@ -40,6 +40,8 @@ struct Options {
   int64_t steps = 60;
   int64_t rebuild = 20;
   int threads = 1;
+  RowPrecision precision = RowPrecision::kF32;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
 };
 
 double Now() {
@@ -122,6 +124,8 @@ int Run(const Options& options) {
   spec.role = TableRole::kHead;
   spec.rows = options.rows;
   spec.dim = options.dim;
+  spec.precision = options.precision;
+  spec.optimizer.kind = options.optimizer;
   spec.head.hash.num_tables = options.num_tables;
   spec.head.hash.codes_per_table = options.codes;
   const double weight = 1.0;
@@ -226,6 +230,19 @@ int main(int argc, char** argv) {
   app.add_option("--steps", options.steps, "steps to run");
   app.add_option("--rebuild", options.rebuild, "steps between builds");
   app.add_option("--threads", options.threads, "threads");
+  using Precisions = std::map<std::string, dslide::RowPrecision>;
+  app.add_option("--precision", options.precision, "storage of the rows")
+      ->transform(
+          CLI::CheckedTransformer(Precisions{{"f32", dslide::RowPrecision::kF32},
+                                             {"bf16_weights", dslide::RowPrecision::kBf16Weights},
+                                             {"bf16", dslide::RowPrecision::kBf16}}));
+  using Optimizers = std::map<std::string, dslide::OptimizerKind>;
+  app.add_option("--optimizer", options.optimizer, "optimizer")
+      ->transform(CLI::CheckedTransformer(
+          Optimizers{{"sgd", dslide::OptimizerKind::kSgd},
+                     {"adagrad", dslide::OptimizerKind::kAdagrad},
+                     {"row-wise-adagrad", dslide::OptimizerKind::kRowWiseAdagrad},
+                     {"adam", dslide::OptimizerKind::kAdam}}));
   CLI11_PARSE(app, argc, argv);
   return dslide::Run(options);
 }

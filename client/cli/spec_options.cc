@@ -59,6 +59,11 @@ void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
   }
   for (TableSpec& table : spec.tables) {
     SetOptimizer(options, table.optimizer);
+    if (options.precision.has_value()) {
+      table.precision = *options.precision == "bf16"           ? RowPrecision::kBf16
+                        : *options.precision == "bf16_weights" ? RowPrecision::kBf16Weights
+                                                               : RowPrecision::kF32;
+    }
     if (table.role == TableRole::kEmbedding || table.role == TableRole::kHead) {
       // With dense layers between them the two widths are different things: the flag sets the
       // embedding's, and Validate() says so when a layer does not fit.
@@ -92,13 +97,17 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
   AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");
   AddOption(app, "--name", options.name, "Name of the model in the cluster");
   AddOption(app, "--epochs", options.epochs, "Epochs at most");
-  AddOption(app, "--batch-size", options.batch_size, "Points of one step");
+  AddOption(app, "--batch,--batch-size", options.batch_size, "Points of one step");
   AddOption(app, "--in-flight", options.in_flight, "Steps that a trainer keeps moving at once");
   AddOption(app, "--dim", options.dim, "Width of the hidden layer");
   AddOption(app, "--learning-rate", options.learning_rate, "Learning rate of all tables");
   AddOption(app, "--weight-decay", options.weight_decay, "Decoupled weight decay of all tables");
   AddOption(app, "--optimizer", options.optimizer, "Optimizer of all tables")
       ->check(CLI::IsMember({"adam", "adagrad", "row-wise-adagrad", "sgd"}));
+  AddOption(app, "--precision", options.precision,
+            "Storage of the rows of all tables: bf16_weights halves the weights, bf16 the "
+            "optimizer's state too")
+      ->check(CLI::IsMember({"f32", "bf16_weights", "bf16"}));
   AddOption(app, "--max-active", options.max_active,
             "Active rows of a point at most; 0: all rows, no hashing");
   AddOption(app, "--tail-rows", options.tail_rows,
@@ -120,7 +129,7 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
       ->check(CLI::IsMember({"f32", "bf16"}));
 }
 
-ModelSpec DefaultSpec(const Dataset& data) {
+ModelSpec DefaultSpec(int64_t num_labels) {
   ModelSpec spec;
   spec.name = "model";
   TableSpec input;
@@ -132,13 +141,13 @@ ModelSpec DefaultSpec(const Dataset& data) {
   labels.name = "labels";
   labels.role = TableRole::kHead;
   labels.dim = kDefaultDim;
-  if (data.num_labels() <= kExactHeadRows) labels.head.max_active = 0;
+  if (num_labels <= kExactHeadRows) labels.head.max_active = 0;
   spec.tables = {input, labels};
   return spec;
 }
 
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data) {
-  ModelSpec spec = DefaultSpec(data);
+  ModelSpec spec = DefaultSpec(data.num_labels());
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   }
@@ -159,6 +168,28 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   for (TableSpec& table : spec.tables) {
     if (table.role == TableRole::kHead) table.head = ResolvedHead(table);
   }
+  return spec;
+}
+
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes) {
+  ModelSpec spec = DefaultSpec(sizes.rows.value_or(kExactHeadRows + 1));
+  if (!options.model_file.empty()) {
+    ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  }
+  ApplyFlags(options, spec);
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kDense) continue;
+    const bool embedding = table.role == TableRole::kEmbedding;
+    const std::optional<int64_t>& wanted = embedding ? sizes.features : sizes.rows;
+    if (wanted.has_value()) {
+      table.rows = *wanted + (embedding && table.bias_row ? 1 : 0);
+    } else if (table.rows == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "table \"", table.name, "\" takes its rows from the data: say how many with ",
+          embedding ? "--features" : "--rows"));
+    }
+  }
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
   return spec;
 }
 

@@ -36,6 +36,7 @@ struct SpecOptions {
   std::optional<std::string> transform;    // raw, l2, tf-idf
   std::optional<std::string> activations;  // f32, bf16
   std::optional<std::string> optimizer;    // of all tables: adam, adagrad, row-wise-adagrad, sgd
+  std::optional<std::string> precision;    // of all tables: f32, bf16_weights, bf16
 };
 
 void AddSpecOptions(CLI::App& app, SpecOptions& options);
@@ -43,11 +44,19 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options);
 // The model without a spec file: an embedding of 128 with a bias row, Adam at 0.001, and a head
 // that hashes when it has more rows than kExactHeadRows.
 inline constexpr int64_t kExactHeadRows = 4096;
-ModelSpec DefaultSpec(const Dataset& data);
+ModelSpec DefaultSpec(int64_t num_labels);
 
 // Reads the file or derives the spec, applies the flags, and fills in what the data says.
 // Errors: NotFound for the file; InvalidArgument naming field or flag, value and range, or both
 // sizes where the spec and the data disagree.
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data);
+
+// The same without data: sizes that the spec leaves out, or that are asked for instead of its own.
+struct PlannedSizes {
+  std::optional<int64_t> rows;      // of the head: labels
+  std::optional<int64_t> features;  // of the embedding, its bias row not counted
+};
+// Errors: InvalidArgument naming the flag that would give a missing size.
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes);
 
 }  // namespace dslide::cli

@@ -201,7 +201,7 @@ template <typename RowAt>
 void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const RowAt& row_at,
                                 Parallelism parallelism) {
   struct Buffers {
-    std::vector<float> centered, extras;
+    std::vector<float> centered, extras, weights;
     std::vector<uint32_t> fingerprints;
   };
   std::vector<Buffers> buffers(std::max(1, parallelism.threads));
@@ -212,14 +212,15 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
     Buffers& buffer = buffers[thread];
     buffer.centered.resize(kRowsPerChunk * dim);
     buffer.extras.resize(kRowsPerChunk * 2);
+    buffer.weights.resize(RowScratchFloats(dim));
     buffer.fingerprints.resize(kRowsPerChunk * num_tables);
     const int64_t first = chunk * kRowsPerChunk;
     const int64_t size = std::min(kRowsPerChunk, count - first);
     for (int64_t i = 0; i < size; ++i) {
       if (first + i + kHashedRowsAhead < count) rows.Prefetch(row_at(first + i + kHashedRowsAhead));
       const LocalRow row = row_at(first + i);
-      center.Center(rows.Weights(row), rows.Bias(row), &buffer.centered[i * dim],
-                    &buffer.extras[i * 2]);
+      center.Center(rows.ReadWeights(row, buffer.weights.data()), rows.Bias(row),
+                    &buffer.centered[i * dim], &buffer.extras[i * 2]);
     }
     family->HashRows(buffer.centered, buffer.extras, size, Parallelism{1},
                      absl::MakeSpan(buffer.fingerprints));
@@ -256,6 +257,9 @@ bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty,
     const int64_t bits = state.family->fingerprint_bits();
     state.codes.Reset(state.family->num_tables(), codes, bits / codes, num_rows);
     state.tables.Reset(state.family->num_tables(), bits, num_rows);
+    if (StepsUntilVisible(state.spec, num_rows) > 0) {
+      state.next.Reset(state.family->num_tables(), bits, num_rows);
+    }
     refresh = Refresh::kYes;
   }
   if (refresh != Refresh::kNo) {
@@ -350,6 +354,19 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
 absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   if (!state_->built) return {};
   return state_->tables.Bucket(state_->codes, table, fingerprint);
+}
+
+int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {
+  // So many ids are sorted, on one thread, in less than a training step.
+  constexpr int64_t kIdsPerStep = 1 << 21;
+  return std::min(num_rows * spec.num_tables / kIdsPerStep, spec.rebuild_every_steps / 2);
+}
+
+IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
+  const int64_t bits = FingerprintBits(spec);
+  const int64_t sets = StepsUntilVisible(spec, num_rows) > 0 ? 2 : 1;
+  return {.tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows),
+          .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 
 int64_t HashIndex::memory_bytes() const {

@@ -20,14 +20,18 @@
 
 namespace dslide {
 
+// Floats that a reader of rows brings for one row: `dim` rounded up to 64 bytes.
+constexpr int64_t RowScratchFloats(int64_t dim) { return (dim + 15) / 16 * 16; }
+
 // What the index reads of a head's rows. Implemented by the row store.
 class HashedRows {
  public:
   virtual ~HashedRows() = default;
   virtual int64_t num_rows() const = 0;
   virtual int64_t dim() const = 0;
-  // [dim] floats, valid until the rows change.
-  virtual const float* Weights(LocalRow row) const = 0;
+  // [dim] floats, valid until the rows or the scratch change: the row itself where it is stored in
+  // f32, or else `scratch`, filled. scratch: [RowScratchFloats(dim())].
+  virtual const float* ReadWeights(LocalRow row, float* scratch) const = 0;
   virtual float Bias(LocalRow row) const = 0;
   // A hint that the row will be read soon.
   virtual void Prefetch(LocalRow row) const {}
@@ -72,6 +76,12 @@ enum class Refresh {
   kYes,
 };
 
+// Bytes that an index holds, by what for.
+struct IndexBytes {
+  int64_t tables = 0;  // ids, fingerprints and bucket offsets
+  int64_t codes = 0;   // the rows' packed codes
+};
+
 // Deterministic: equal rows, dirty sets and build points give equal tables, for any thread count.
 // Thread safety: Select() is concurrent with itself; the caller excludes the builds.
 class HashIndex {
@@ -102,6 +112,11 @@ class HashIndex {
              Parallelism parallelism, StageTimes* times = nullptr);
   static constexpr float kMovedTolerance = 0.1f;
 
+  // Steps from the start of a build until its tables should serve, for a `spec` without open
+  // settings: enough for the sorting, at most half of rebuild_every_steps; 0 for tables so small that
+  // Build() is cheaper than a thread.
+  static int64_t StepsUntilVisible(const HashSpec& spec, int64_t num_rows);
+
   // True once a build was finished; before that Select() returns the labels alone.
   bool built() const;
 
@@ -119,8 +134,10 @@ class HashIndex {
   // The rows of one bucket, ascending; empty before the first build. Valid until the next Build().
   absl::Span<const LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
 
-  // Bytes held by the tables.
+  // Bytes held by the tables and codes; BytesFor() the spec and rows once built.
   int64_t memory_bytes() const;
+  // Requires spec.codes_per_table > 0.
+  static IndexBytes BytesFor(const HashSpec& spec, int64_t num_rows);
 
  private:
   HashIndex();

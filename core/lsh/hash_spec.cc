@@ -69,6 +69,10 @@ absl::Status HashSpec::Validate() const {
   return absl::OkStatus();
 }
 
+int64_t FingerprintBits(const HashSpec& spec) {
+  return spec.codes_per_table * BitsPerCode(spec.family, spec.bin_size);
+}
+
 HashSpec ResolveHashSpec(const HashSpec& spec, int64_t rows) {
   HashSpec resolved = spec;
   if (spec.codes_per_table == 0) {

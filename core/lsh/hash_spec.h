@@ -46,6 +46,9 @@ struct HashSpec {
   friend bool operator==(const HashSpec&, const HashSpec&) = default;
 };
 
+// Bits of a fingerprint: codes_per_table (not 0) codes of one bit, for DWTA of log2(bin_size) bits.
+int64_t FingerprintBits(const HashSpec& spec);
+
 // The settings used for a table of `rows` rows: `spec` with codes_per_table, num_tables and
 // rebuild_every_steps chosen where they are 0. The choices come from a sweep: docs/hashing.md.
 //   rows : of the whole table, not of one shard: the fingerprint of a query must not depend on the

@@ -8,16 +8,23 @@ namespace {
 
 constexpr int64_t kMinAddressBits = 8;
 
+int64_t AddressBits(int64_t fingerprint_bits, int64_t num_rows) {
+  const int64_t row_bits = std::bit_width(static_cast<uint64_t>(num_rows)) + 1;
+  return std::min(fingerprint_bits, std::max(kMinAddressBits, row_bits));
+}
+
+// Addresses + 2: see SortTable.
+int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bits) + 2; }
+
 }  // namespace
 
 void HashTables::Reset(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
   num_tables_ = num_tables;
   num_rows_ = num_rows;
   fingerprint_bits_ = fingerprint_bits;
-  const int64_t row_bits = std::bit_width(static_cast<uint64_t>(num_rows)) + 1;
-  const int64_t address_bits = std::min(fingerprint_bits, std::max(kMinAddressBits, row_bits));
+  const int64_t address_bits = AddressBits(fingerprint_bits, num_rows);
   shift_ = fingerprint_bits - address_bits;
-  offsets_per_table_ = (int64_t{1} << address_bits) + 2;
+  offsets_per_table_ = OffsetsPerTable(address_bits);
   offsets_.assign(num_tables * offsets_per_table_, 0);
   ids_.assign(num_tables * num_rows, LocalRow(0));
 }
@@ -68,6 +75,12 @@ absl::Span<const LocalRow> HashTables::Bucket(const RowCodes& codes, int64_t tab
                                [&](LocalRow row) { return own[row.value()] == fingerprint; });
   }
   return {begin, static_cast<size_t>(end - begin)};
+}
+
+int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
+  const auto id_bytes = static_cast<int64_t>(sizeof(LocalRow));
+  const int64_t offsets = OffsetsPerTable(AddressBits(fingerprint_bits, num_rows));
+  return num_tables * (num_rows * id_bytes + offsets * static_cast<int64_t>(sizeof(uint32_t)));
 }
 
 int64_t HashTables::memory_bytes() const {

@@ -40,6 +40,8 @@ class HashTables {
 
   int64_t num_rows() const { return num_rows_; }
   int64_t memory_bytes() const;
+  // memory_bytes() after a Reset() with these.
+  static int64_t BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows);
 
  private:
   uint32_t* Offsets(int64_t table) { return offsets_.data() + table * offsets_per_table_; }

@@ -30,10 +30,11 @@ std::vector<float> MeanRow(const MeasuredRows& measured, Parallelism parallelism
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t partition, int) {
     std::vector<double>& sum = sums[partition];
     sum.assign(dim + 1, 0.0);
+    std::vector<float> scratch(RowScratchFloats(dim));
     const auto [begin, end] = PartitionRange(measured.count, kFixedPartitions, partition);
     for (int64_t i = begin; i < end; ++i) {
       const LocalRow row = measured.At(i);
-      AddToDoubles(rows.Weights(row), sum.data(), dim);
+      AddToDoubles(rows.ReadWeights(row, scratch.data()), sum.data(), dim);
       sum[dim] += static_cast<double>(rows.Bias(row));
     }
   });
@@ -67,12 +68,14 @@ RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
       spec.center ? MeanRow(measured, parallelism) : std::vector<float>(rows.dim() + 1, 0.0f);
   if (!spec.norm_coordinate) return center;
   std::vector<float> squares(measured.count);
-  std::vector<std::vector<float>> centered(std::max(1, parallelism.threads),
-                                           std::vector<float>(rows.dim()));
+  // For each thread a widened row and a centred one.
+  const int64_t row_floats = RowScratchFloats(rows.dim());
+  std::vector<float> scratch(std::max(1, parallelism.threads) * 2 * row_floats);
   ParallelFor(parallelism, measured.count, /*grain=*/256, [&](int64_t i, int thread) {
     const LocalRow row = measured.At(i);
-    const float square =
-        center.Subtract(rows.Weights(row), rows.Bias(row), centered[thread].data());
+    float* const widened = &scratch[thread * 2 * row_floats];
+    const float square = center.Subtract(rows.ReadWeights(row, widened), rows.Bias(row),
+                                         widened + row_floats);
     // Also turns NaN into a number: nth_element needs an order.
     constexpr float kLargest = std::numeric_limits<float>::max();
     squares[i] = square < kLargest ? square : kLargest;

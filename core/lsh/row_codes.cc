@@ -22,7 +22,7 @@ void RowCodes::Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_p
   fingerprint_bits_ = codes_per_table * bits_per_code;
   fingerprint_mask_ = (uint32_t{1} << fingerprint_bits_) - 1;
   tables_per_word_ = 64 / fingerprint_bits_;
-  stride_ = (num_tables + tables_per_word_ - 1) / tables_per_word_;
+  stride_ = WordsPerRow(num_tables, fingerprint_bits_);
   lowest_bits_ = 0;
   for (int64_t code = 0; code < tables_per_word_ * codes_per_table; ++code) {
     lowest_bits_ |= uint64_t{1} << (code * bits_per_code);

@@ -66,8 +66,17 @@ class RowCodes {
   int64_t memory_bytes() const {
     return static_cast<int64_t>(words_.capacity() * sizeof(uint64_t));
   }
+  // memory_bytes() after a Reset() with these. Requires fingerprint_bits in [1, 64].
+  static int64_t BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
+    return num_rows * WordsPerRow(num_tables, fingerprint_bits) *
+           static_cast<int64_t>(sizeof(uint64_t));
+  }
 
  private:
+  static int64_t WordsPerRow(int64_t num_tables, int64_t fingerprint_bits) {
+    const int64_t tables_per_word = 64 / fingerprint_bits;
+    return (num_tables + tables_per_word - 1) / tables_per_word;
+  }
   template <int64_t kWords>
   void CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* query,
                       uint16_t* equal) const;

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/bfloat16.h"
+#include "core/base/stochastic_rounding.h"
 
 namespace dslide {
 
@@ -72,23 +73,38 @@ void ExpShifted(float* x, int64_t n, float shift);
 void FloatsToBFloat16(const float* in, int64_t n, BFloat16* out);
 void BFloat16ToFloats(const BFloat16* in, int64_t n, float* out);
 
-// One optimizer update of a vector. w, m, v, g: [n]. All rates are already scheduled.
-// w -= rate * g, after w *= keep (decoupled weight decay; 1 for none).
-void SgdUpdate(float* w, const float* g, int64_t n, float rate, float keep);
+// out[i] = RoundStochastically(in[i], RoundingBits(key, i)): equal bits on every instruction set.
+// Returns the largest |out[i]|, 0 for none; infinity or NaN when there is one. in, out: [n].
+float RoundToBFloat16(const float* in, int64_t n, RoundingKey key, BFloat16* out);
+
+// A vector before and after an update. They may be the same array, or apart.
+struct VectorUpdate {
+  const float* from;
+  float* to;
+};
+
+// One optimizer update of the vectors of a row; w, m, v, a, g: [n]. All rates are already
+// scheduled. Writes all new values and returns true when every |g[i]| and every new |w[i]| is
+// within `bound` and every new state finite: with `to` apart from `from`, a caller can then drop a
+// bad update without having saved anything.
+//
+// w = keep * w - rate * g (decoupled weight decay; keep is 1 for none).
+bool SgdUpdate(VectorUpdate w, const float* g, int64_t n, float rate, float keep, float bound);
 // a += g^2; w = keep * w - rate * g / (sqrt(a) + epsilon).
-void AdagradUpdate(float* w, float* a, const float* g, int64_t n, float rate, float epsilon,
-                   float keep);
+bool AdagradUpdate(VectorUpdate w, VectorUpdate a, const float* g, int64_t n, float rate,
+                   float epsilon, float keep, float bound);
 // Lazy Adam. With decay1 = beta1^(missed + 1) and decay2 = beta2^(missed + 1):
 //   m = decay1 * m + (1 - beta1) * g;  v = decay2 * v + (1 - beta2) * g^2
-//   w = keep * w - rate * (m / correction1) / (sqrt(v / correction2) + epsilon)
+//   w = keep * w - rate / (1 - beta1^step) * m / (sqrt(v / (1 - beta2^step)) + epsilon)
 struct AdamFactors {
-  float decay1, decay2;            // what is left of the old moments
-  float blend1, blend2;            // 1 - beta1, 1 - beta2
-  float correction1, correction2;  // 1 - beta1^step, 1 - beta2^step
-  float rate, epsilon, keep;
+  float decay1, decay2;  // what is left of the old moments
+  float blend1, blend2;  // 1 - beta1, 1 - beta2
+  float rate;            // over 1 - beta1^step
+  float inverse2;        // 1 / (1 - beta2^step)
+  float epsilon, keep;
 };
-void AdamUpdate(float* w, float* m, float* v, const float* g, int64_t n,
-                const AdamFactors& factors);
+bool AdamUpdate(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float* g, int64_t n,
+                const AdamFactors& factors, float bound);
 
 // Vectors side by side in the columns of one block, so that one butterfly serves all of them.
 inline constexpr int64_t kHadamardLanes = 16;

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "core/math/kernels_update.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include <cfloat>
 #include <cstddef>
 
 #include "core/math/kernels.h"
@@ -55,52 +56,81 @@ struct AddStep {
   }
 };
 
+using IntTag = hn::RebindToSigned<FloatTag>;
+using IntVec = hn::Vec<IntTag>;
+
+// The largest magnitudes that an update has seen, lane by lane, as bits: they order like the
+// numbers, and infinity and NaN come after all of those. Cheaper than a comparison each, whose
+// masks would have to be collected.
+struct Largest {
+  IntVec weight;  // of gradients and new weights
+  IntVec state;   // of new states
+
+  static HWY_INLINE IntVec Magnitude(FloatVec x) {
+    return hn::And(hn::BitCast(IntTag(), x), hn::Set(IntTag(), 0x7fffffff));
+  }
+  HWY_INLINE void SeeWeight(FloatVec x) { weight = hn::Max(weight, Magnitude(x)); }
+  HWY_INLINE void SeeState(FloatVec x) { state = hn::Max(state, Magnitude(x)); }
+  // False for a NaN bound.
+  HWY_INLINE bool IsWithin(float bound) const {
+    const FloatTag d;
+    return hn::AllTrue(d, hn::Le(hn::BitCast(d, weight), hn::Set(d, bound))) &&
+           hn::AllTrue(d, hn::Le(hn::BitCast(d, state), hn::Set(d, FLT_MAX)));
+  }
+};
+
 struct SgdStep {
   FloatVec rate, keep;
   const float* g;
-  float* w;
+  VectorUpdate w;
   template <typename Access>
-  HWY_INLINE void operator()(Access at, size_t i) const {
-    const FloatVec kept = hn::Mul(keep, at.Load(w + i));
-    at.Store(hn::NegMulAdd(rate, at.Load(g + i), kept), w + i);
+  HWY_INLINE void operator()(Access at, size_t i, Largest& largest) const {
+    const FloatVec gradient = at.Load(g + i);
+    const FloatVec weight = hn::NegMulAdd(rate, gradient, hn::Mul(keep, at.Load(w.from + i)));
+    at.Store(weight, w.to + i);
+    largest.SeeWeight(gradient);
+    largest.SeeWeight(weight);
   }
 };
 
 struct AdagradStep {
   FloatVec rate, epsilon, keep;
   const float* g;
-  float* w;
-  float* a;
+  VectorUpdate w, a;
   template <typename Access>
-  HWY_INLINE void operator()(Access at, size_t i) const {
+  HWY_INLINE void operator()(Access at, size_t i, Largest& largest) const {
     const FloatVec gradient = at.Load(g + i);
-    const FloatVec squares = hn::MulAdd(gradient, gradient, at.Load(a + i));
-    at.Store(squares, a + i);
+    const FloatVec squares = hn::MulAdd(gradient, gradient, at.Load(a.from + i));
+    at.Store(squares, a.to + i);
     const FloatVec change = hn::Div(gradient, hn::Add(hn::Sqrt(squares), epsilon));
-    at.Store(hn::NegMulAdd(rate, change, hn::Mul(keep, at.Load(w + i))), w + i);
+    const FloatVec weight = hn::NegMulAdd(rate, change, hn::Mul(keep, at.Load(w.from + i)));
+    at.Store(weight, w.to + i);
+    largest.SeeWeight(gradient);
+    largest.SeeWeight(weight);
+    largest.SeeState(squares);
   }
 };
 
 struct AdamStep {
-  FloatVec decay1, decay2, blend1, blend2;
-  FloatVec rate;      // over correction1
-  FloatVec inverse2;  // of correction2
-  FloatVec epsilon, keep;
+  FloatVec decay1, decay2, blend1, blend2, rate, inverse2, epsilon, keep;
   const float* g;
-  float* w;
-  float* m;
-  float* v;
+  VectorUpdate w, m, v;
   template <typename Access>
-  HWY_INLINE void operator()(Access at, size_t i) const {
+  HWY_INLINE void operator()(Access at, size_t i, Largest& largest) const {
     const FloatVec gradient = at.Load(g + i);
-    const FloatVec first = hn::MulAdd(decay1, at.Load(m + i), hn::Mul(blend1, gradient));
+    const FloatVec first = hn::MulAdd(decay1, at.Load(m.from + i), hn::Mul(blend1, gradient));
     const FloatVec second =
-        hn::MulAdd(decay2, at.Load(v + i), hn::Mul(hn::Mul(blend2, gradient), gradient));
-    at.Store(first, m + i);
-    at.Store(second, v + i);
+        hn::MulAdd(decay2, at.Load(v.from + i), hn::Mul(hn::Mul(blend2, gradient), gradient));
+    at.Store(first, m.to + i);
+    at.Store(second, v.to + i);
     const FloatVec scale = hn::Add(hn::Sqrt(hn::Mul(second, inverse2)), epsilon);
-    const FloatVec kept = hn::Mul(keep, at.Load(w + i));
-    at.Store(hn::NegMulAdd(rate, hn::Div(first, scale), kept), w + i);
+    const FloatVec kept = hn::Mul(keep, at.Load(w.from + i));
+    const FloatVec weight = hn::NegMulAdd(rate, hn::Div(first, scale), kept);
+    at.Store(weight, w.to + i);
+    largest.SeeWeight(gradient);
+    largest.SeeWeight(weight);
+    largest.SeeState(second);
+    // A first moment that is not finite would have made a weight that is not.
   }
 };
 
@@ -110,25 +140,36 @@ void AxpyImpl(float alpha, const float* x, float* y, size_t n) {
 
 void AddToImpl(const float* x, float* y, size_t n) { ForEachVector(n, AddStep{x, y}); }
 
-void SgdUpdateImpl(float* w, const float* g, size_t n, float rate, float keep) {
-  const FloatTag d;
-  ForEachVector(n, SgdStep{hn::Set(d, rate), hn::Set(d, keep), g, w});
+// Runs a step over n elements; true when all is good. Lanes beyond a partial vector hold zeros
+// throughout, which are.
+template <typename Update>
+HWY_INLINE bool AllGood(size_t n, float bound, const Update& update) {
+  Largest largest{hn::Zero(IntTag()), hn::Zero(IntTag())};
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) update(FullVector{}, i, largest);
+  if (i < n) update(PartialVector{n - i}, i, largest);
+  return largest.IsWithin(bound);
 }
 
-void AdagradUpdateImpl(float* w, float* a, const float* g, size_t n, float rate, float epsilon,
-                       float keep) {
+bool SgdUpdateImpl(VectorUpdate w, const float* g, size_t n, float rate, float keep, float bound) {
   const FloatTag d;
-  ForEachVector(n, AdagradStep{hn::Set(d, rate), hn::Set(d, epsilon), hn::Set(d, keep), g, w, a});
+  return AllGood(n, bound, SgdStep{hn::Set(d, rate), hn::Set(d, keep), g, w});
 }
 
-void AdamUpdateImpl(float* w, float* m, float* v, const float* g, size_t n,
-                    const AdamFactors& factors) {
+bool AdagradUpdateImpl(VectorUpdate w, VectorUpdate a, const float* g, size_t n, float rate,
+                       float epsilon, float keep, float bound) {
   const FloatTag d;
-  ForEachVector(n, AdamStep{hn::Set(d, factors.decay1), hn::Set(d, factors.decay2),
-                            hn::Set(d, factors.blend1), hn::Set(d, factors.blend2),
-                            hn::Set(d, factors.rate / factors.correction1),
-                            hn::Set(d, 1.0f / factors.correction2), hn::Set(d, factors.epsilon),
-                            hn::Set(d, factors.keep), g, w, m, v});
+  return AllGood(n, bound,
+                 AdagradStep{hn::Set(d, rate), hn::Set(d, epsilon), hn::Set(d, keep), g, w, a});
+}
+
+bool AdamUpdateImpl(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float* g, size_t n,
+                    const AdamFactors& f, float bound) {
+  const FloatTag d;
+  return AllGood(n, bound,
+                 AdamStep{hn::Set(d, f.decay1), hn::Set(d, f.decay2), hn::Set(d, f.blend1),
+                          hn::Set(d, f.blend2), hn::Set(d, f.rate), hn::Set(d, f.inverse2),
+                          hn::Set(d, f.epsilon), hn::Set(d, f.keep), g, w, m, v});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -137,6 +178,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace dslide {
+namespace {
+
+// Infinity is never within a bound, not even an infinite one. A NaN bound admits nothing.
+float FiniteBound(float bound) { return bound > FLT_MAX ? FLT_MAX : bound; }
+
+}  // namespace
 
 HWY_EXPORT(AxpyImpl);
 HWY_EXPORT(AddToImpl);
@@ -152,21 +199,24 @@ void AddTo(const float* x, float* y, int64_t n) {
   DSLIDE_DISPATCH(AddToImpl)(x, y, static_cast<size_t>(n));
 }
 
-void SgdUpdate(float* w, const float* g, int64_t n, float rate, float keep) {
+bool SgdUpdate(VectorUpdate w, const float* g, int64_t n, float rate, float keep, float bound) {
   const SubnormalsAsZero mode;
-  DSLIDE_DISPATCH(SgdUpdateImpl)(w, g, static_cast<size_t>(n), rate, keep);
+  return DSLIDE_DISPATCH(SgdUpdateImpl)(w, g, static_cast<size_t>(n), rate, keep,
+                                        FiniteBound(bound));
 }
 
-void AdagradUpdate(float* w, float* a, const float* g, int64_t n, float rate, float epsilon,
-                   float keep) {
+bool AdagradUpdate(VectorUpdate w, VectorUpdate a, const float* g, int64_t n, float rate,
+                   float epsilon, float keep, float bound) {
   const SubnormalsAsZero mode;
-  DSLIDE_DISPATCH(AdagradUpdateImpl)(w, a, g, static_cast<size_t>(n), rate, epsilon, keep);
+  return DSLIDE_DISPATCH(AdagradUpdateImpl)(w, a, g, static_cast<size_t>(n), rate, epsilon, keep,
+                                            FiniteBound(bound));
 }
 
-void AdamUpdate(float* w, float* m, float* v, const float* g, int64_t n,
-                const AdamFactors& factors) {
+bool AdamUpdate(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float* g, int64_t n,
+                const AdamFactors& factors, float bound) {
   const SubnormalsAsZero mode;
-  DSLIDE_DISPATCH(AdamUpdateImpl)(w, m, v, g, static_cast<size_t>(n), factors);
+  return DSLIDE_DISPATCH(AdamUpdateImpl)(w, m, v, g, static_cast<size_t>(n), factors,
+                                         FiniteBound(bound));
 }
 
 }  // namespace dslide

@@ -16,6 +16,8 @@ namespace {
 
 // Rows asked for ahead of their use. From bench/train/head_step_benchmark.cc.
 constexpr int64_t kRowsAhead = 8;
+// Whole records are several times what the forward pass reads, so fewer are asked for ahead.
+constexpr int64_t kUpdatesAhead = 2;
 
 }  // namespace
 
@@ -44,13 +46,16 @@ void EmbeddingTable::Forward(const FeatureBatch& features, Parallelism paralleli
                              absl::Span<float> sums) const {
   const RowStore& store = *store_;
   const int64_t dim = store.dim();
-  ParallelFor(parallelism, features.batch(), /*grain=*/8, [&](int64_t sample, int) {
+  std::vector<AlignedFloats> scratch(std::max(1, parallelism.threads));
+  for (AlignedFloats& row : scratch) row.Resize(store.stride());
+  ParallelFor(parallelism, features.batch(), /*grain=*/8, [&](int64_t sample, int thread) {
     float* const sum = sums.data() + sample * dim;
+    float* const widened = scratch[thread].data();
     std::fill_n(sum, dim, 0.0f);
     const uint32_t end = features.offsets[sample + 1];
     for (uint32_t i = features.offsets[sample]; i < end; ++i) {
       if (i + kRowsAhead < end) store.Prefetch(features.rows[i + kRowsAhead]);
-      Axpy(features.values[i], store.Weights(features.rows[i]), sum, dim);
+      Axpy(features.values[i], store.ReadWeights(features.rows[i], widened), sum, dim);
     }
   });
 }
@@ -76,13 +81,14 @@ int64_t EmbeddingTable::Backward(const FeatureBatch& features, absl::Span<const 
   const absl::Span<const uint32_t> pairs = scratch.inversion.tags();
 
   applied_ = Step(applied_.value() + 1);
+  const RowUpdate update = store.BeginUpdate(applied_, magnitude_bound);
   const int threads = std::max(1, parallelism.threads);
   scratch.row_gradients.resize(threads);
   for (AlignedFloats& row_gradient : scratch.row_gradients) row_gradient.Resize(dim);
   const int64_t num_rows = static_cast<int64_t>(rows.size());
   std::vector<int64_t> rejected(threads, 0);
   ParallelFor(parallelism, num_rows, /*grain=*/64, [&](int64_t i, int thread) {
-    if (i + kRowsAhead < num_rows) store.Prefetch(rows[i + kRowsAhead]);
+    if (i + kUpdatesAhead < num_rows) store.PrefetchRecord(rows[i + kUpdatesAhead]);
     float* const row_gradient = scratch.row_gradients[thread].data();
     std::fill_n(row_gradient, dim, 0.0f);
     for (uint32_t k = offsets[i]; k < offsets[i + 1]; ++k) {
@@ -90,7 +96,7 @@ int64_t EmbeddingTable::Backward(const FeatureBatch& features, absl::Span<const 
       Axpy(features.values[pair], gradient.data() + scratch.sample_of[pair] * dim, row_gradient,
            dim);
     }
-    if (!store.ApplyGradient(rows[i], row_gradient, 0.0f, applied_, magnitude_bound)) {
+    if (!store.ApplyGradient(rows[i], row_gradient, 0.0f, update)) {
       ++rejected[thread];
     }
   });

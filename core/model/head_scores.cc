@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/math/kernels.h"
+#include "core/model/aligned_floats.h"
 
 namespace dslide {
 namespace {
@@ -103,10 +104,12 @@ void HeadScorer::ComputeLogits(const RowStore& store, int64_t begin, int64_t end
   const float* const hidden = context.batch.hidden.data();
   const absl::Span<const uint32_t> everyone =
       absl::MakeConstSpan(all_samples_).subspan(0, context.batch.batch());
+  AlignedFloats scratch;
+  scratch.Resize(store.stride());
   for (int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) store.Prefetch(context.rows[i + kRowsAhead]);
     const LocalRow row = context.rows[i];
-    RowLogits(store.Weights(row), store.Bias(row), hidden, dim, dim,
+    RowLogits(store.ReadWeights(row, scratch.data()), store.Bias(row), hidden, dim, dim,
               context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
               context.ScoresOf(i).data());
     TakeLabelLogits(context, i, label_logits);

@@ -15,10 +15,6 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kRecallRows = 10;
-// Tables of so many ids are sorted, on one thread, in less than a training step: a build becomes
-// visible as many updates later as its ids take steps. Smaller tables are sorted at once.
-constexpr int64_t kIdsPerStep = 1 << 21;
-
 }  // namespace
 
 // Kept between batches so that a steady stream of them allocates nothing.
@@ -70,8 +66,7 @@ void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
 }
 
 int64_t HeadTable::StepsUntilVisible() const {
-  const int64_t steps = store_->num_rows() * spec_.hash.num_tables / kIdsPerStep;
-  return std::min(steps, spec_.hash.rebuild_every_steps / 2);
+  return HashIndex::StepsUntilVisible(spec_.hash, store_->num_rows());
 }
 
 void HeadTable::StartBuild(Parallelism parallelism) {

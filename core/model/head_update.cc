@@ -36,11 +36,13 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
   workers_.resize(std::max(1, parallelism.threads));
   for (Worker& worker : workers_) {
     worker.row_gradient.Resize(dim);
+    worker.weights.Resize(store.stride());
     worker.coefficients.resize(batch);
     worker.rejected = 0;
   }
   hidden_parts_.resize(kFixedPartitions);
   PrepareFactors(update, context);
+  const RowUpdate row_update = store.BeginUpdate(update.step, update.magnitude_bound);
 
   const absl::Span<const uint32_t> everyone = absl::MakeConstSpan(all_samples_).subspan(0, batch);
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t p, int thread) {
@@ -57,11 +59,10 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
         SigmoidCoefficients(context, i, worker.coefficients.data());
       }
       const float bias_gradient =
-          RowGradients(store.Weights(row), context.batch.hidden.data(), dim, dim,
-                       context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
+          RowGradients(store.ReadWeights(row, worker.weights.data()), context.batch.hidden.data(),
+                       dim, dim, context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
                        worker.coefficients.data(), worker.row_gradient.data(), hidden_part.data());
-      if (!store.ApplyGradient(row, worker.row_gradient.data(), bias_gradient, update.step,
-                               update.magnitude_bound)) {
+      if (!store.ApplyGradient(row, worker.row_gradient.data(), bias_gradient, row_update)) {
         ++worker.rejected;
       }
       dirty[row.value()] = 1;

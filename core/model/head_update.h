@@ -39,6 +39,7 @@ class HeadUpdater {
   // Working memory of one thread.
   struct Worker {
     AlignedFloats row_gradient;       // [dim]
+    AlignedFloats weights;            // of a row, widened
     std::vector<float> coefficients;  // [batch]: derivatives of the loss by the logits of one row
     int64_t rejected = 0;
   };

@@ -74,6 +74,11 @@ absl::Status ValidateTable(const TableSpec& table, bool sizes_known) {
   }
   RETURN_IF_ERROR(Prefixed("optimizer.", table.optimizer.schedule.Validate()));
   RETURN_IF_ERROR(table.optimizer.Validate());
+  if (PrecisionName(table.precision) == "unknown") {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("precision is %d, which names none: use f32, bf16_weights or bf16",
+                        static_cast<int>(table.precision)));
+  }
   if (table.role == TableRole::kHead) return Prefixed("head.", ValidateHead(table.head));
   if (table.head != HeadSpec()) {
     return absl::InvalidArgumentError("head is set, but the table's role is not head");
@@ -123,6 +128,18 @@ absl::Status ValidateTraining(const TrainingSpec& training) {
 }
 
 }  // namespace
+
+absl::string_view PrecisionName(RowPrecision precision) {
+  switch (precision) {
+    case RowPrecision::kF32:
+      return "f32";
+    case RowPrecision::kBf16Weights:
+      return "bf16_weights";
+    case RowPrecision::kBf16:
+      return "bf16";
+  }
+  return "unknown";
+}
 
 absl::Status ModelSpec::Validate(bool sizes_known) const {
   RETURN_IF_ERROR(CheckName("name", name));

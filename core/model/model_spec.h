@@ -35,6 +35,19 @@ struct InitSpec {
   friend bool operator==(const InitSpec&, const InitSpec&) = default;
 };
 
+// How a table's rows are stored. Arithmetic is always f32. bf16 halves the bytes; stored values are
+// rounded at random, up as often as their distance says, so that updates far smaller than the
+// distance of two bf16 numbers add up to what they should.
+enum class RowPrecision {
+  kF32,
+  kBf16Weights,  // weights bf16; optimizer state f32
+  kBf16,         // weights and state vectors bf16
+  // Bias, its state, the state of a whole row and the last step are never shortened.
+};
+
+// "f32", "bf16_weights" or "bf16": as the JSON form writes them.
+absl::string_view PrecisionName(RowPrecision precision);
+
 enum class HeadLoss {
   kSoftmax,  // target of a true label is 1 / number of labels
   kSigmoid,  // an independent yes/no for every active row
@@ -69,6 +82,7 @@ struct TableSpec {
   int64_t num_slots = kDefaultNumSlots;  // [1, kMaxNumSlots]
   InitSpec init;
   OptimizerSpec optimizer;
+  RowPrecision precision = RowPrecision::kF32;
   HeadSpec head;  // when role is kHead; the default otherwise
   friend bool operator==(const TableSpec&, const TableSpec&) = default;
 };

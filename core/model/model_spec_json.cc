@@ -91,6 +91,10 @@ void VisitTable(Archive& archive, TableSpec& table) {
   archive.Field("num_slots", table.num_slots);
   archive.Object("init", [&](auto& nested) { VisitInit(nested, table.init); });
   archive.Object("optimizer", [&](auto& nested) { VisitOptimizer(nested, table.optimizer); });
+  archive.Word("precision", table.precision,
+               JsonWords<RowPrecision>{{"f32", RowPrecision::kF32},
+                                       {"bf16_weights", RowPrecision::kBf16Weights},
+                                       {"bf16", RowPrecision::kBf16}});
   if (table.role == TableRole::kHead) {
     archive.Object("head", [&](auto& nested) { VisitHead(nested, table.head); });
   } else {

@@ -10,18 +10,18 @@ namespace {
 
 constexpr uint64_t kInitPart = 0x1417;
 
-uint64_t KeyOfName(absl::string_view name) {
-  uint64_t key = 0;
-  for (const char c : name) key = DeriveKey(key, static_cast<uint8_t>(c));
-  return key;
-}
-
 float ScaleOf(const TableSpec& spec) {
   if (spec.init.scale > 0.0) return static_cast<float>(spec.init.scale);
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.dim)));
 }
 
 }  // namespace
+
+uint64_t KeyOfName(absl::string_view name) {
+  uint64_t key = 0;
+  for (const char c : name) key = DeriveKey(key, static_cast<uint8_t>(c));
+  return key;
+}
 
 RowInit::RowInit(const TableSpec& spec, uint64_t model_seed)
     : kind_(spec.init.kind),

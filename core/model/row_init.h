@@ -11,6 +11,9 @@
 
 namespace dslide {
 
+// A key of a table's name, to derive random keys from.
+uint64_t KeyOfName(absl::string_view name);
+
 // Draws first weights. Immutable and thread-safe. Only integer arithmetic and one multiplication a
 // value, so the bits are equal on every machine.
 class RowInit {

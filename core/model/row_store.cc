@@ -5,8 +5,11 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,16 +18,19 @@
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
+#include "core/model/aligned_floats.h"
 #include "core/model/row_init.h"
 
 namespace dslide {
 namespace {
 
+constexpr int64_t kLineBytes = 64;
 constexpr int64_t kLineFloats = 16;
 // Rows that a thread takes at once when all rows are visited.
 constexpr int64_t kRowsPerGrain = 1024;
 // A hint brings at most so much; the CPU's own prefetcher follows the rest of a long row.
-constexpr int64_t kMaxPrefetchFloats = 64 * kLineFloats;
+constexpr int64_t kMaxPrefetchBytes = 64 * kLineBytes;
+constexpr uint64_t kRoundingPart = 0x40d;
 
 int64_t RoundUpToLine(int64_t floats) {
   return (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
@@ -32,10 +38,10 @@ int64_t RoundUpToLine(int64_t floats) {
 
 // A 64-bit hash of a record. Each word goes through a bijection of the running value, so one
 // changed word always changes the result.
-uint64_t HashRecord(RowId row, const float* record, int64_t floats) {
+uint64_t HashRecord(RowId row, const char* record, int64_t bytes) {
   constexpr uint64_t kMultiplier = 0x9fb21c651e98df25ULL;
   uint64_t lanes[4] = {row.value(), 1, 2, 3};
-  for (int64_t i = 0; i < floats; i += 8) {  // records are whole lines
+  for (int64_t i = 0; i < bytes; i += 32) {  // records are whole lines
     uint64_t words[4];
     std::memcpy(words, record + i, sizeof(words));
     for (int lane = 0; lane < 4; ++lane) {
@@ -47,163 +53,307 @@ uint64_t HashRecord(RowId row, const float* record, int64_t floats) {
   return hash;
 }
 
-// Memory for one record on the calling thread: the old one, to put it back when an update is
-// refused, or the new one until it is accepted.
-float* ScratchRecord(int64_t floats) {
-  thread_local std::vector<float> record;
-  if (static_cast<int64_t>(record.size()) < floats) record.resize(floats);
-  return record.data();
+bool IsZero(absl::Span<const char> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
+}
+
+void Widen(const char* stored, bool is_short, int64_t n, float* out) {
+  if (is_short) {
+    BFloat16ToFloats(reinterpret_cast<const BFloat16*>(stored), n, out);
+  } else {
+    std::memcpy(out, stored, n * sizeof(float));
+  }
 }
 
 }  // namespace
 
-RowStore::RowStore(const TableSpec& spec, ShardRows rows, std::unique_ptr<Optimizer> optimizer)
+// One thread's copy of a record: every vector and the tail widened to f32, `stride_` floats apart,
+// and the shortened vectors of a bf16 table. What an update computes lands here first; the record
+// changes only when all of it is good.
+struct RowStore::Workspace {
+  AlignedFloats memory;
+  float* weights = nullptr;       // [stride]
+  float* state = nullptr;         // [vectors, stride]
+  float* tail = nullptr;          // [tail_floats]
+  BFloat16* shortened = nullptr;  // [1 + vectors, stride]
+};
+
+RowStore::Workspace& RowStore::ThreadWorkspace() const {
+  thread_local Workspace work;
+  const int64_t vectors = 1 + layout_.state.vectors;
+  const int64_t tail = RoundUpToLine(layout_.tail_floats);
+  work.memory.Resize(vectors * stride_ + tail + (vectors * stride_ + 1) / 2);
+  work.weights = work.memory.data();
+  work.state = work.weights + stride_;
+  work.tail = work.weights + vectors * stride_;
+  work.shortened = reinterpret_cast<BFloat16*>(work.tail + tail);
+  return work;
+}
+
+RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
+                   std::unique_ptr<Optimizer> optimizer)
     : rows_(std::move(rows)),
       optimizer_(std::move(optimizer)),
-      dim_(spec.dim),
-      has_bias_(spec.role != TableRole::kEmbedding),
+      layout_(RowLayout::Of(spec)),
       stride_(RoundUpToLine(spec.dim)),
-      tail_offset_(stride_ * (1 + optimizer_->state_vectors())),
-      tail_used_(1 + optimizer_->bias_state_floats() + optimizer_->row_state_floats() + 1),
-      record_floats_(tail_offset_ + RoundUpToLine(tail_used_)) {}
+      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))) {}
 
 absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec,
                                                            uint64_t model_seed, ShardRows rows,
                                                            Parallelism parallelism) {
   ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, Optimizer::Create(spec.optimizer));
-  std::unique_ptr<RowStore> store(new RowStore(spec, std::move(rows), std::move(optimizer)));
+  std::unique_ptr<RowStore> store(
+      new RowStore(spec, model_seed, std::move(rows), std::move(optimizer)));
   const int64_t num_rows = store->num_rows();
-  ASSIGN_OR_RETURN(store->buffer_, AlignedBuffer::Create(num_rows * store->record_floats_));
+  ASSIGN_OR_RETURN(store->buffer_,
+                   AlignedBuffer::Create(BytesFor(spec, num_rows) / int64_t{sizeof(float)}));
   const RowInit init(spec, model_seed);
-  if (!init.is_zero()) {
-    ParallelFor(parallelism, num_rows, kRowsPerGrain, [&](int64_t i, int) {
-      const LocalRow row(static_cast<uint32_t>(i));
-      init.Fill(store->rows_.ToGlobal(row), absl::MakeSpan(store->Record(row), store->dim_));
-    });
-  }
+  if (init.is_zero()) return store;
+  const bool is_short = store->layout_.short_weights();
+  ParallelFor(parallelism, num_rows, kRowsPerGrain, [&](int64_t i, int) {
+    const LocalRow row(static_cast<uint32_t>(i));
+    char* const record = store->Record(row);
+    float* const weights =
+        is_short ? store->ThreadWorkspace().weights : reinterpret_cast<float*>(record);
+    init.Fill(store->rows_.ToGlobal(row), absl::MakeSpan(weights, spec.dim));
+    if (is_short) FloatsToBFloat16(weights, spec.dim, reinterpret_cast<BFloat16*>(record));
+  });
   return store;
 }
 
 Step RowStore::LastStep(LocalRow row) const {
   uint32_t step;
-  std::memcpy(&step, Record(row) + tail_offset_ + tail_used_ - 1, sizeof(step));
+  std::memcpy(&step, Tail(row) + layout_.tail_floats - 1, sizeof(step));
   return Step(step);
 }
 
-absl::Span<const float> RowStore::RecordSpan(LocalRow row) const {
-  return {Record(row), static_cast<size_t>(record_floats_)};
+void RowStore::StoreLastStep(LocalRow row, Step step) {
+  const uint32_t last_step = static_cast<uint32_t>(step.value());
+  std::memcpy(Tail(row) + layout_.tail_floats - 1, &last_step, sizeof(last_step));
 }
 
-RowView RowStore::View(LocalRow row) {
-  float* const record = Record(row);
-  float* const tail = record + tail_offset_;
+void RowStore::DieOfShortWeights() const {
+  const std::string precision(PrecisionName(layout_.precision));
+  std::fprintf(stderr, "RowStore::Weights: the rows are stored as %s; use ReadWeights\n",
+               precision.c_str());
+  std::abort();
+}
+
+const float* RowStore::WidenWeights(LocalRow row, float* scratch) const {
+  BFloat16ToFloats(reinterpret_cast<const BFloat16*>(Record(row)), layout_.dim, scratch);
+  return scratch;
+}
+
+// Where an update reads: the record, and its widened copy for what is stored in bf16.
+RowSource RowStore::SourceOf(const char* record, Workspace& work) const {
+  RowSource source;
+  source.weights = reinterpret_cast<const float*>(record);
+  if (layout_.short_weights()) {
+    Widen(record, true, layout_.dim, work.weights);
+    source.weights = work.weights;
+  }
+  if (layout_.state.vectors > 0) {
+    source.state = reinterpret_cast<const float*>(record + layout_.weight_bytes);
+  }
+  for (int64_t v = 0; layout_.short_state() && v < layout_.state.vectors; ++v) {
+    Widen(record + layout_.weight_bytes + v * layout_.vector_bytes, true, layout_.dim,
+          work.state + v * stride_);
+    source.state = work.state;
+  }
+  const auto* const tail = reinterpret_cast<const float*>(record + layout_.tail_offset);
+  if (layout_.has_bias) {
+    source.bias = tail;
+    source.bias_state = tail + 1;
+  }
+  if (layout_.state.row_floats > 0) source.row_state = tail + 1 + layout_.state.bias_floats;
+  return source;
+}
+
+RowView RowStore::ViewOf(Workspace& work) const {
   RowView view;
-  view.weights = record;
-  if (optimizer_->state_vectors() > 0) view.state = record + stride_;
-  if (has_bias_) {
-    view.bias = tail;
-    view.bias_state = tail + 1;
+  view.weights = work.weights;
+  if (layout_.state.vectors > 0) view.state = work.state;
+  if (layout_.has_bias) {
+    view.bias = work.tail;
+    view.bias_state = work.tail + 1;
   }
-  if (optimizer_->row_state_floats() > 0) {
-    view.row_state = tail + 1 + optimizer_->bias_state_floats();
-  }
+  if (layout_.state.row_floats > 0) view.row_state = work.tail + 1 + layout_.state.bias_floats;
   return view;
 }
 
-// Weights and bias within the bound, states finite. The last step is no number and not looked at.
-bool RowStore::RecordIsGood(const float* record, float magnitude_bound) const {
-  const float* const tail = record + tail_offset_;
-  return AllWithin(record, dim_, magnitude_bound) &&
-         AllWithin(record + stride_, tail_offset_ - stride_, FLT_MAX) &&
-         std::abs(tail[0]) <= magnitude_bound && AllWithin(tail + 1, tail_used_ - 2, FLT_MAX);
+// Rounds what is stored in bf16. False when a rounded weight passes the bound: rounding may go up.
+bool RowStore::Shorten(LocalRow row, const RowUpdate& update, bool to_nearest,
+                       Workspace& work) const {
+  if (!layout_.short_weights()) return true;
+  const int64_t vectors = layout_.short_state() ? 1 + layout_.state.vectors : 1;
+  if (to_nearest) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      FloatsToBFloat16(work.weights + v * stride_, layout_.dim, work.shortened + v * stride_);
+    }
+    float* const rounded = work.weights;
+    BFloat16ToFloats(work.shortened, layout_.dim, rounded);
+    return AllWithin(rounded, layout_.dim, update.magnitude_bound);
+  }
+  const uint64_t row_key = DeriveKey(rounding_key_, rows_.ToGlobal(row).value());
+  const uint64_t key = CounterBits(row_key, static_cast<uint64_t>(update.factors.step.value()));
+  const float largest =
+      RoundToBFloat16(work.weights, layout_.dim, RoundingKey::Of(key), work.shortened);
+  for (int64_t v = 1; v < vectors; ++v) {
+    RoundToBFloat16(work.weights + v * stride_, layout_.dim,
+                    RoundingKey::Of(key ^ Mix64(static_cast<uint64_t>(v))),
+                    work.shortened + v * stride_);
+  }
+  return largest <= update.magnitude_bound;
 }
 
-absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const float> record,
+// Writes weights, state and tail but for the last step. Padding is never touched: it stays 0.
+void RowStore::Store(LocalRow row, const Workspace& work) {
+  char* const record = Record(row);
+  const int64_t dim = layout_.dim;
+  if (layout_.short_weights()) {
+    std::memcpy(record, work.shortened, dim * sizeof(BFloat16));
+  } else {
+    std::memcpy(record, work.weights, dim * sizeof(float));
+  }
+  for (int64_t v = 0; v < layout_.state.vectors; ++v) {
+    char* const vector = record + layout_.weight_bytes + v * layout_.vector_bytes;
+    if (layout_.short_state()) {
+      std::memcpy(vector, work.shortened + (1 + v) * stride_, dim * sizeof(BFloat16));
+    } else {
+      std::memcpy(vector, work.state + v * stride_, dim * sizeof(float));
+    }
+  }
+  std::memcpy(record + layout_.tail_offset, work.tail, (layout_.tail_floats - 1) * sizeof(float));
+}
+
+RowUpdate RowStore::BeginUpdate(Step step, float magnitude_bound) const {
+  return {.factors = optimizer_->BeginStep(step), .magnitude_bound = magnitude_bound};
+}
+
+bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,
+                             const RowUpdate& update) {
+  Workspace& work = ThreadWorkspace();
+  if (!layout_.has_bias) std::fill_n(work.tail, layout_.tail_floats - 1, 0.0f);
+  const RowShape shape{
+      .dim = layout_.dim, .stride = stride_, .magnitude_bound = update.magnitude_bound};
+  const RowGradient change{.weights = gradient, .bias = bias_gradient, .last_step = LastStep(row)};
+  if (!optimizer_->Apply(update.factors, shape, change, SourceOf(Record(row), work),
+                         ViewOf(work)) ||
+      !Shorten(row, update, /*to_nearest=*/false, work)) {
+    return false;
+  }
+  Store(row, work);
+  StoreLastStep(row, update.factors.step);
+  return true;
+}
+
+// Rows of f32: touches nothing but what changes, and looks at it before it is stored.
+bool RowStore::ChangeFloats(LocalRow row, Change change, const float* values, float bias,
+                            float magnitude_bound) {
+  const int64_t dim = layout_.dim;
+  auto* const weights = reinterpret_cast<float*>(Record(row));
+  float* const tail = Tail(row);
+  const float* stored = values;
+  float new_bias = layout_.has_bias ? bias : 0.0f;
+  if (change == Change::kAdd) {
+    Workspace& work = ThreadWorkspace();
+    std::copy_n(weights, dim, work.weights);
+    AddTo(values, work.weights, dim);
+    stored = work.weights;
+    if (layout_.has_bias) new_bias += tail[0];
+  }
+  if (!AllWithin(stored, dim, magnitude_bound) || !(std::abs(new_bias) <= magnitude_bound)) {
+    return false;
+  }
+  std::copy_n(stored, dim, weights);
+  if (layout_.has_bias) tail[0] = new_bias;
+  if (change == Change::kAdd) return true;
+  std::memset(Record(row) + layout_.weight_bytes, 0, layout_.tail_offset - layout_.weight_bytes);
+  std::fill(tail + 1, tail + layout_.tail_floats - 1, 0.0f);
+  return true;
+}
+
+bool RowStore::ChangeWeights(LocalRow row, Change change, const float* values, float bias,
+                             const RowUpdate& update) {
+  if (layout_.precision == RowPrecision::kF32) {
+    return ChangeFloats(row, change, values, bias, update.magnitude_bound);
+  }
+  Workspace& work = ThreadWorkspace();
+  const char* const record = Record(row);
+  const bool assign = change == Change::kAssign;
+  const int64_t dim = layout_.dim;
+  std::fill_n(work.weights, work.tail + layout_.tail_floats - work.weights, 0.0f);
+  if (assign) {
+    std::copy_n(values, dim, work.weights);
+  } else {
+    Widen(record, layout_.short_weights(), dim, work.weights);
+    for (int64_t v = 0; v < layout_.state.vectors; ++v) {
+      Widen(record + layout_.weight_bytes + v * layout_.vector_bytes, layout_.short_state(), dim,
+            work.state + v * stride_);
+    }
+    std::copy_n(Tail(row), layout_.tail_floats - 1, work.tail);
+    AddTo(values, work.weights, dim);
+  }
+  if (layout_.has_bias) work.tail[0] += bias;
+  // State is as it was and exact in bf16: rounding at random leaves it.
+  if (!AllWithin(work.weights, dim, update.magnitude_bound) ||
+      !AllWithin(work.tail, 1, update.magnitude_bound) || !Shorten(row, update, assign, work)) {
+    return false;
+  }
+  Store(row, work);
+  return true;
+}
+
+absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
                                  float magnitude_bound) {
   const RowId global = rows_.ToGlobal(row);
-  if (static_cast<int64_t>(record.size()) != record_floats_) {
+  if (static_cast<int64_t>(record.size()) != layout_.record_bytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "record of row %d has %d floats, this table's records have %d; it comes from "
-        "another dim or optimizer",
-        global.value(), record.size(), record_floats_));
+        "record of row %d has %d bytes, this table's records have %d; it comes from "
+        "another dim, optimizer or precision",
+        global.value(), record.size(), layout_.record_bytes));
   }
-  if (!RecordIsGood(record.data(), magnitude_bound)) {
+  Workspace& work = ThreadWorkspace();
+  bool padding_is_zero = true;
+  bool finite = true;
+  for (int64_t v = 0; v < 1 + layout_.state.vectors; ++v) {
+    const bool is_short = v == 0 ? layout_.short_weights() : layout_.short_state();
+    const int64_t bytes = v == 0 ? layout_.weight_bytes : layout_.vector_bytes;
+    const int64_t begin = v == 0 ? 0 : layout_.weight_bytes + (v - 1) * bytes;
+    const int64_t used = layout_.dim * (is_short ? 2 : 4);
+    Widen(record.data() + begin, is_short, layout_.dim, work.weights);
+    finite = finite && AllWithin(work.weights, layout_.dim, v == 0 ? magnitude_bound : FLT_MAX);
+    padding_is_zero = padding_is_zero && IsZero(record.subspan(begin + used, bytes - used));
+  }
+  // The last step is no number and not looked at.
+  Widen(record.data() + layout_.tail_offset, false, layout_.tail_floats - 1, work.tail);
+  finite = finite && AllWithin(work.tail, 1, magnitude_bound) &&
+           AllWithin(work.tail + 1, layout_.tail_floats - 2, FLT_MAX);
+  if (!finite) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "record of row %d has a weight or state that is not finite or a weight beyond %g",
         global.value(), magnitude_bound));
   }
-  const auto is_zero = [&](int64_t begin, int64_t end) {
-    return std::all_of(record.begin() + begin, record.begin() + end,
-                       [](float value) { return std::bit_cast<uint32_t>(value) == 0; });
-  };
-  bool padding_is_zero = is_zero(tail_offset_ + tail_used_, record_floats_);
-  for (int64_t vector = 0; vector < tail_offset_; vector += stride_) {
-    padding_is_zero = padding_is_zero && is_zero(vector + dim_, vector + stride_);
-  }
-  if (!padding_is_zero) {
+  if (!padding_is_zero || !IsZero(record.subspan(layout_.tail_offset + 4 * layout_.tail_floats))) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("record of row %d has an unused float that is not 0", global.value()));
+        absl::StrFormat("record of row %d has an unused byte that is not 0", global.value()));
   }
   std::copy(record.begin(), record.end(), Record(row));
   return absl::OkStatus();
 }
 
-bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gradient, Step step,
-                             float magnitude_bound) {
-  if (!AllWithin(gradient, dim_, magnitude_bound)) return false;
-  if (has_bias_ && !(std::abs(bias_gradient) <= magnitude_bound)) return false;
-  float* const record = Record(row);
-  float* const saved = ScratchRecord(record_floats_);
-  std::copy_n(record, record_floats_, saved);
-  optimizer_->Apply(View(row), gradient, bias_gradient, dim_, stride_, step, LastStep(row));
-  if (!RecordIsGood(record, magnitude_bound)) {
-    std::copy_n(saved, record_floats_, record);
-    return false;
-  }
-  const uint32_t last_step = static_cast<uint32_t>(step.value());
-  std::memcpy(record + tail_offset_ + tail_used_ - 1, &last_step, sizeof(last_step));
-  return true;
-}
-
-bool RowStore::ChangeWeights(LocalRow row, Change change, const float* values, float bias,
-                             float magnitude_bound) {
-  float* const record = Record(row);
-  float* const tail = record + tail_offset_;
-  // What will be stored is looked at before it is, so that nothing has to be put back.
-  if (change == Change::kAdd) {
-    float* const sum = ScratchRecord(record_floats_);
-    std::copy_n(record, dim_, sum);
-    AddTo(values, sum, dim_);
-    const float new_bias = has_bias_ ? tail[0] + bias : 0.0f;
-    if (!AllWithin(sum, dim_, magnitude_bound) || !(std::abs(new_bias) <= magnitude_bound)) {
-      return false;
-    }
-    std::copy_n(sum, dim_, record);
-    if (has_bias_) tail[0] = new_bias;
-    return true;
-  }
-  if (!AllWithin(values, dim_, magnitude_bound) ||
-      (has_bias_ && !(std::abs(bias) <= magnitude_bound))) {
-    return false;
-  }
-  std::copy_n(values, dim_, record);
-  std::fill(record + stride_, tail, 0.0f);
-  if (has_bias_) tail[0] = bias;
-  std::fill(tail + 1, tail + tail_used_ - 1, 0.0f);
-  return true;
-}
-
 void RowStore::Prefetch(LocalRow row) const {
-  const float* const record = Record(row);
-  const int64_t floats = std::min(stride_, kMaxPrefetchFloats);
-  for (int64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(record + i);
-  __builtin_prefetch(record + tail_offset_);
+  const char* const record = Record(row);
+  const int64_t bytes = std::min(layout_.weight_bytes, kMaxPrefetchBytes);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(record + i);
+  __builtin_prefetch(record + layout_.tail_offset);
 }
 
 void RowStore::PrefetchRecord(LocalRow row) const {
-  const float* const record = Record(row);
-  const int64_t floats = std::min(record_floats_, kMaxPrefetchFloats);
-  for (int64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(record + i, /*rw=*/1);
+  const char* const record = Record(row);
+  const int64_t bytes = std::min(layout_.tail_offset, kMaxPrefetchBytes);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(record + i, /*rw=*/1);
+  __builtin_prefetch(record + layout_.tail_offset, /*rw=*/1);
 }
 
 uint64_t RowStore::Digest(Parallelism parallelism) const {
@@ -213,7 +363,7 @@ uint64_t RowStore::Digest(Parallelism parallelism) const {
     const int64_t end = std::min(num_rows(), (grain + 1) * kRowsPerGrain);
     for (int64_t i = grain * kRowsPerGrain; i < end; ++i) {
       const LocalRow row(static_cast<uint32_t>(i));
-      sums[grain] += HashRecord(rows_.ToGlobal(row), Record(row), record_floats_);
+      sums[grain] += HashRecord(rows_.ToGlobal(row), Record(row), layout_.record_bytes);
     }
   });
   uint64_t digest = 0;

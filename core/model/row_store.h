@@ -1,10 +1,8 @@
 // The rows of one table that one shard holds, in memory.
 //
-// One 64-byte aligned record per row, slots contiguous:
-//   [weights: stride floats | state vectors: state_vectors x stride | tail]
-//   stride = dim rounded up to 16 floats
-//   tail   = bias, bias state, row state, last step (u32), rounded up to 16 floats
-// Unused floats are 0, so that records can be compared and digested as bytes.
+// One 64-byte aligned record per row, slots contiguous, laid out as row_layout.h says: f32, or bf16
+// where the table's precision says so. Unused bytes are 0, so that records can be compared and
+// digested as bytes. Arithmetic is f32: bf16 parts are widened before and rounded after it.
 
 #pragma once
 
@@ -18,52 +16,81 @@
 #include "core/base/parallel.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/model_spec.h"
+#include "core/model/row_layout.h"
 #include "core/optim/optimizer.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
 
+// What is the same for all rows of one update; from RowStore::BeginUpdate().
+struct RowUpdate {
+  StepFactors factors;
+  float magnitude_bound = 0.0f;
+};
+
 // Thread safety: different rows may be read and changed at the same time; one row only by one.
 class RowStore final : public HashedRows {
  public:
   // Rows start as InitSpec says: a pure function of (model seed, table name, global row id), so a
-  // row has the same first value on any number of shards.
+  // row has the same first value on any number of shards (rounded to nearest in bf16).
   // Errors: those of Optimizer::Create and AlignedBuffer::Create.
   static absl::StatusOr<std::unique_ptr<RowStore>> Create(const TableSpec& spec,
                                                           uint64_t model_seed, ShardRows rows,
                                                           Parallelism parallelism);
+  // memory_bytes() of a store with so many rows.
+  static int64_t BytesFor(const TableSpec& spec, int64_t num_rows) {
+    return num_rows * RowLayout::Of(spec).record_bytes;
+  }
 
   const ShardRows& rows() const { return rows_; }
   const Optimizer& optimizer() const { return *optimizer_; }
+  const RowLayout& layout() const { return layout_; }
+  // dim rounded up to 64 bytes of floats: what one gradient or widened row needs.
   int64_t stride() const { return stride_; }
-  int64_t record_floats() const { return record_floats_; }
+  int64_t record_bytes() const { return layout_.record_bytes; }
 
   int64_t num_rows() const override { return rows_.num_rows(); }
-  int64_t dim() const override { return dim_; }
-  const float* Weights(LocalRow row) const override { return Record(row); }
-  float Bias(LocalRow row) const override { return Record(row)[tail_offset_]; }
-  bool has_bias() const { return has_bias_; }
+  int64_t dim() const override { return layout_.dim; }
+  // Weights of a table in f32, where they lie. Requires precision f32; ReadWeights() serves all.
+  const float* Weights(LocalRow row) const {
+    if (layout_.short_weights()) DieOfShortWeights();
+    return reinterpret_cast<const float*>(Record(row));
+  }
+  // The weights as floats: the record itself, or `scratch` filled. scratch: [stride()].
+  const float* ReadWeights(LocalRow row, float* scratch) const override {
+    if (layout_.short_weights()) return WidenWeights(row, scratch);
+    return reinterpret_cast<const float*>(Record(row));
+  }
+  float Bias(LocalRow row) const override { return Tail(row)[0]; }
+  bool has_bias() const { return layout_.has_bias; }
   Step LastStep(LocalRow row) const;
 
-  // The whole record: [record_floats()]. What a checkpoint stores.
-  absl::Span<const float> RecordSpan(LocalRow row) const;
-  // Overwrites a whole record. Errors: InvalidArgument when the size differs or a weight or state
-  // is not finite or beyond `magnitude_bound`; nothing is changed then.
-  absl::Status SetRecord(LocalRow row, absl::Span<const float> record, float magnitude_bound);
+  // The whole record: [record_bytes()]. What a checkpoint stores.
+  absl::Span<const char> RecordSpan(LocalRow row) const {
+    return {Record(row), static_cast<size_t>(layout_.record_bytes)};
+  }
+  // Overwrites a whole record. Errors: InvalidArgument when the size differs, a weight or state is
+  // not finite or a weight beyond `magnitude_bound`, or an unused byte is not 0; nothing is changed
+  // then. `record` need not be aligned.
+  absl::Status SetRecord(LocalRow row, absl::Span<const char> record, float magnitude_bound);
 
-  // Applies one optimizer update number `step`. Requires step > LastStep(row).
+  // What update number `step` has for every row. Also keys the rounding of bf16 tables, by (model
+  // seed, table name, global row id, step): equal bits for any number of threads and shards.
+  RowUpdate BeginUpdate(Step step, float magnitude_bound) const;
+
+  // Applies one optimizer update. Requires its step > LastStep(row).
   //   gradient : [dim], 64-byte aligned.
   // Returns false, and leaves the whole record as it was, when a gradient or a new weight is not
-  // finite or beyond `magnitude_bound`, or a new state is not finite.
-  bool ApplyGradient(LocalRow row, const float* gradient, float bias_gradient, Step step,
-                     float magnitude_bound);
+  // finite or beyond the magnitude bound, or a new state is not finite.
+  bool ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,
+                     const RowUpdate& update);
 
-  // Weights and bias become old + value (kAdd) or value (kAssign: optimizer state becomes 0). The
-  // last step stays. `bias` is ignored where rows have none. values: [dim].
-  // Returns false, unchanged, as ApplyGradient does.
+  // Weights and bias become old + value (kAdd; rounded at random in bf16) or value (kAssign: to
+  // nearest in bf16; optimizer state becomes 0). The last step stays. `bias` is ignored where rows
+  // have none. values: [dim]. Returns false, unchanged, as ApplyGradient does.
   enum class Change { kAdd, kAssign };
   bool ChangeWeights(LocalRow row, Change change, const float* values, float bias,
-                     float magnitude_bound);
+                     const RowUpdate& update);
 
   // Brings the weights and the bias of a row towards the cache; a hint.
   void Prefetch(LocalRow row) const override;
@@ -75,21 +102,37 @@ class RowStore final : public HashedRows {
   int64_t memory_bytes() const;
 
  private:
-  RowStore(const TableSpec& spec, ShardRows rows, std::unique_ptr<Optimizer> optimizer);
+  RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
+           std::unique_ptr<Optimizer> optimizer);
+  // A record as f32 arithmetic sees it, and a whole record in its stored form; see row_store.cc.
+  struct Workspace;
+  Workspace& ThreadWorkspace() const;
 
-  float* Record(LocalRow row) { return buffer_.data() + row.value() * record_floats_; }
-  const float* Record(LocalRow row) const { return buffer_.data() + row.value() * record_floats_; }
-  RowView View(LocalRow row);
-  bool RecordIsGood(const float* record, float magnitude_bound) const;
+  char* Record(LocalRow row) {
+    return reinterpret_cast<char*>(buffer_.data()) + row.value() * layout_.record_bytes;
+  }
+  const char* Record(LocalRow row) const {
+    return reinterpret_cast<const char*>(buffer_.data()) + row.value() * layout_.record_bytes;
+  }
+  float* Tail(LocalRow row) { return reinterpret_cast<float*>(Record(row) + layout_.tail_offset); }
+  const float* Tail(LocalRow row) const {
+    return reinterpret_cast<const float*>(Record(row) + layout_.tail_offset);
+  }
+  [[noreturn]] void DieOfShortWeights() const;
+  const float* WidenWeights(LocalRow row, float* scratch) const;
+  RowSource SourceOf(const char* record, Workspace& work) const;
+  RowView ViewOf(Workspace& work) const;
+  bool Shorten(LocalRow row, const RowUpdate& update, bool to_nearest, Workspace& work) const;
+  void Store(LocalRow row, const Workspace& work);
+  bool ChangeFloats(LocalRow row, Change change, const float* values, float bias,
+                    float magnitude_bound);
+  void StoreLastStep(LocalRow row, Step step);
 
   const ShardRows rows_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const int64_t dim_;
-  const bool has_bias_;
-  const int64_t stride_;
-  const int64_t tail_offset_;    // floats before the tail
-  const int64_t tail_used_;      // floats of the tail that mean something, last step included
-  const int64_t record_floats_;  // multiple of 16
+  const RowLayout layout_;
+  const int64_t stride_;         // floats
+  const uint64_t rounding_key_;  // of the table
   AlignedBuffer buffer_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/math/kernels.h"
+#include "core/model/aligned_floats.h"
 
 namespace dslide {
 namespace {
@@ -23,6 +24,7 @@ struct ThreadTops {
   std::vector<TopRows> tops;
   std::vector<float> thresholds;  // of the tops, side by side for a fast comparison
   std::vector<float> logits;
+  AlignedFloats widened;  // one row
 };
 
 void ScanRows(const RowStore& store, const float* hidden, absl::Span<const uint32_t> queries,
@@ -31,7 +33,8 @@ void ScanRows(const RowStore& store, const float* hidden, absl::Span<const uint3
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     if (i + kRowsAhead < end) store.Prefetch(LocalRow(static_cast<uint32_t>(i + kRowsAhead)));
-    RowLogits(store.Weights(row), store.Bias(row), hidden, dim, dim, queries, found.logits.data());
+    RowLogits(store.ReadWeights(row, found.widened.data()), store.Bias(row), hidden, dim, dim,
+              queries, found.logits.data());
     for (size_t q = 0; q < queries.size(); ++q) {
       if (!(found.logits[q] >= found.thresholds[q])) continue;
       found.tops[q].Offer(store.rows().ToGlobal(row), found.logits[q]);
@@ -88,9 +91,10 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
   std::iota(queries.begin(), queries.end(), 0);
   for (int64_t first = 0; first < batch; first += kQueriesPerPass) {
     const int64_t count = std::min(kQueriesPerPass, batch - first);
-    const ThreadTops nothing{std::vector<TopRows>(count, TopRows(k)),
-                             std::vector<float>(count, TopRows(k).threshold()),
-                             std::vector<float>(count)};
+    ThreadTops nothing{std::vector<TopRows>(count, TopRows(k)),
+                       std::vector<float>(count, TopRows(k).threshold()), std::vector<float>(count),
+                       AlignedFloats()};
+    nothing.widened.Resize(store.stride());
     std::vector<ThreadTops> found(std::max(1, parallelism.threads), nothing);
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
       ScanRows(store, hidden.data() + first * store.dim(),
@@ -114,14 +118,17 @@ ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
   ScoredRows answer = EmptyAnswer(batch, k);
   answer.exact = false;
   answer.scored_rows = static_cast<int64_t>(candidates.size());
-  ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int) {
+  std::vector<AlignedFloats> widened(std::max(1, parallelism.threads));
+  for (AlignedFloats& row : widened) row.Resize(store.stride());
+  ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int thread) {
     TopRows best(k);
     const uint32_t sample = static_cast<uint32_t>(query);
     for (uint32_t i = offsets[query]; i < offsets[query + 1]; ++i) {
       if (i + kRowsAhead < offsets[query + 1]) store.Prefetch(candidates[i + kRowsAhead]);
       const LocalRow row = candidates[i];
       float logit = 0.0f;
-      RowLogits(store.Weights(row), store.Bias(row), hidden.data(), dim, dim, {&sample, 1}, &logit);
+      RowLogits(store.ReadWeights(row, widened[thread].data()), store.Bias(row), hidden.data(), dim,
+                dim, {&sample, 1}, &logit);
       if (logit >= best.threshold()) best.Offer(store.rows().ToGlobal(row), logit);
     }
     best.Write(answer.rows.data() + query * k, answer.logits.data() + query * k);

@@ -19,6 +19,20 @@ absl::Status FieldError(absl::string_view field, double value, absl::string_view
 
 }  // namespace
 
+OptimizerStateSizes StateSizesOf(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return {};
+    case OptimizerKind::kAdagrad:
+      return {.vectors = 1, .bias_floats = 1, .row_floats = 0};
+    case OptimizerKind::kRowWiseAdagrad:
+      return {.vectors = 0, .bias_floats = 0, .row_floats = 1};
+    case OptimizerKind::kAdam:
+      return {.vectors = 2, .bias_floats = 2, .row_floats = 0};
+  }
+  return {};
+}
+
 absl::Status ScheduleSpec::Validate() const {
   if (warmup_steps < 0) {
     return absl::InvalidArgumentError(

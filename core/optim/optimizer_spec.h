@@ -41,4 +41,12 @@ struct OptimizerSpec {
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
+// What an optimizer keeps besides a row's weights and bias.
+struct OptimizerStateSizes {
+  int64_t vectors = 0;      // of `dim` numbers: SGD 0, Adagrad 1, row-wise Adagrad 0, Adam 2
+  int64_t bias_floats = 0;  // of a bias: the same numbers; a row-wise optimizer's bias has none
+  int64_t row_floats = 0;   // of the row as a whole: row-wise Adagrad 1 (mean square), others 0
+};
+OptimizerStateSizes StateSizesOf(OptimizerKind kind);
+
 }  // namespace dslide

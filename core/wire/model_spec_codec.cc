@@ -33,6 +33,11 @@ constexpr EnumPairs<v1::OptimizerKind, OptimizerKind, 4> kOptimizers = {{
     {v1::OPTIMIZER_KIND_ROW_WISE_ADAGRAD, OptimizerKind::kRowWiseAdagrad},
     {v1::OPTIMIZER_KIND_ADAM, OptimizerKind::kAdam},
 }};
+constexpr EnumPairs<v1::StoragePrecision, RowPrecision, 3> kPrecisions = {{
+    {v1::STORAGE_PRECISION_F32, RowPrecision::kF32},
+    {v1::STORAGE_PRECISION_BF16_WEIGHTS, RowPrecision::kBf16Weights},
+    {v1::STORAGE_PRECISION_BF16, RowPrecision::kBf16},
+}};
 constexpr EnumPairs<v1::ScheduleKind, ScheduleKind, 3> kSchedules = {{
     {v1::SCHEDULE_KIND_CONSTANT, ScheduleKind::kConstant},
     {v1::SCHEDULE_KIND_LINEAR, ScheduleKind::kLinear},
@@ -172,6 +177,10 @@ absl::StatusOr<TableSpec> DecodeTable(const std::string& path, const v1::TableSp
   if (wire.has_optimizer()) {
     ASSIGN_OR_RETURN(spec.optimizer, DecodeOptimizer(path + "optimizer.", wire.optimizer()));
   }
+  // Absent from clients that were made before there was a choice.
+  if (wire.precision() != v1::STORAGE_PRECISION_UNSPECIFIED) {
+    RETURN_IF_ERROR(DecodeEnum(path + "precision", kPrecisions, wire.precision(), spec.precision));
+  }
   if (wire.has_head()) {
     ASSIGN_OR_RETURN(spec.head, DecodeHead(path + "head.", wire.head()));
   }
@@ -188,6 +197,7 @@ void EncodeTable(const TableSpec& spec, v1::TableSpec* out) {
   out->mutable_init()->set_kind(EncodeEnum(kInits, spec.init.kind));
   out->mutable_init()->set_scale(spec.init.scale);
   EncodeOptimizer(spec.optimizer, out->mutable_optimizer());
+  out->set_precision(EncodeEnum(kPrecisions, spec.precision));
   if (spec.role == TableRole::kHead) EncodeHead(spec.head, out->mutable_head());
 }
 

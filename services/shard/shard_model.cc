@@ -7,6 +7,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
+#include "core/model/table_bytes.h"
 #include "services/shard/refusal.h"
 
 namespace dslide::shard {
@@ -22,24 +23,6 @@ const char* RoleName(TableRole role) {
       return "head";
   }
   return "unknown";
-}
-
-int64_t RoundUpToLine(int64_t floats) { return (floats + 15) / 16 * 16; }
-
-// Upper bound of the memory that a table's rows, and a head's hash tables, will take.
-int64_t EstimateBytes(const TableSpec& spec, int64_t rows) {
-  constexpr int64_t kTailFloats = 16;
-  constexpr int64_t kMaxStateVectors = 2;
-  const int64_t state = spec.optimizer.kind == OptimizerKind::kAdam      ? kMaxStateVectors
-                        : spec.optimizer.kind == OptimizerKind::kAdagrad ? 1
-                                                                         : 0;
-  const int64_t record_bytes = 4 * (RoundUpToLine(spec.dim) * (1 + state) + kTailFloats);
-  int64_t bytes = rows * record_bytes;  // at most 2^31 * 2^20
-  if (spec.role == TableRole::kHead && spec.head.max_active > 0) {
-    constexpr int64_t kHashBytes = 12;  // id, fingerprint and addresses, per row and table
-    bytes += rows * ResolvedHead(spec).hash.num_tables * kHashBytes;
-  }
-  return bytes;
 }
 
 int64_t RowBytes(const ShardTable& table) {
@@ -128,7 +111,7 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
                                " slots for shard ", shard_.value()));
   }
   ShardRows rows(*map, shard_, spec.rows);
-  const int64_t bytes = EstimateBytes(spec, rows.num_rows());
+  const int64_t bytes = TableBytesFor(spec, rows.num_rows()).total();
   if (bytes > memory_bytes) {
     return OverloadStatus(reason::kOutOfMemory,
                           absl::StrCat("table \"", spec.name, "\" needs ", bytes,

@@ -10,6 +10,7 @@
 #include "core/base/bfloat16.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
+#include "core/model/aligned_floats.h"
 #include "core/wire/array_codec.h"
 #include "services/shard/refusal.h"
 #include "services/shard/shard_model.h"
@@ -25,6 +26,13 @@ constexpr int64_t kSerialRows = 16384;
 constexpr int64_t kRowsAhead = 8;
 // Ids that one gather by fingerprint may answer: they travel in one message.
 constexpr int64_t kMaxSelectedIds = 900'000;
+
+// One row of aligned floats for each thread.
+std::vector<AlignedFloats> ThreadRows(Parallelism parallelism, int64_t floats) {
+  std::vector<AlignedFloats> rows(std::max(1, parallelism.threads));
+  for (AlignedFloats& row : rows) row.Resize(floats);
+  return rows;
+}
 
 }  // namespace
 
@@ -84,9 +92,11 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
   block.dim = dim;
   block.values.resize(n * dim);
   if (store.has_bias()) block.biases.resize(n);
-  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
+  std::vector<AlignedFloats> widened = ThreadRows(parallelism_, store.stride());
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
     if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
-    std::memcpy(block.values.data() + i * dim, store.Weights(locals[i]), dim * sizeof(float));
+    std::memcpy(block.values.data() + i * dim, store.ReadWeights(locals[i], widened[thread].data()),
+                dim * sizeof(float));
     if (store.has_bias()) block.biases[i] = store.Bias(locals[i]);
   });
   return block;
@@ -99,11 +109,12 @@ void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
   const auto n = static_cast<int64_t>(locals.size());
   const bool halves = to.type == ActivationType::kBf16;
   const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
-  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int) {
+  std::vector<AlignedFloats> widened = ThreadRows(parallelism_, store.stride());
+  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
     if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
     const RowChunk& chunk = to.chunks[i / to.rows_per_chunk];
     const int64_t at = i % to.rows_per_chunk;
-    const float* const weights = store.Weights(locals[i]);
+    const float* const weights = store.ReadWeights(locals[i], widened[thread].data());
     if (halves) {
       FloatsToBFloat16(weights, dim, reinterpret_cast<BFloat16*>(chunk.values + at * row_bytes));
     } else {
@@ -138,26 +149,23 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
   RowStore& store = table.store();
   const int64_t dim = store.dim();
   const auto n = static_cast<int64_t>(locals.size());
-  const Step step(table.applied().value() + 1);
+  const RowUpdate update = store.BeginUpdate(Step(table.applied().value() + 1), bound_);
   const auto change =
       mode == ScatterMode::kAdd ? RowStore::Change::kAdd : RowStore::Change::kAssign;
   // The optimizer wants its gradient on a 64-byte boundary.
-  const int64_t stride = store.stride();
-  std::vector<float> memory(std::max(1, parallelism_.threads) * stride + 16);
-  const auto address = reinterpret_cast<uintptr_t>(memory.data());
-  float* const aligned = memory.data() + (64 - address % 64) % 64 / sizeof(float);
+  std::vector<AlignedFloats> gradients = ThreadRows(parallelism_, store.stride());
   std::atomic<int64_t> rejected = 0;
   ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
     if (i + kRowsAhead < n) store.PrefetchRecord(locals[i + kRowsAhead]);
-    float* const scratch = aligned + thread * stride;
+    float* const scratch = gradients[thread].data();
     const float* const values = row_of(i, scratch);
     const float bias = biases.empty() ? 0.0f : biases[i];
     bool good = false;
     if (mode == ScatterMode::kGradient) {
       if (values != scratch) std::memcpy(scratch, values, dim * sizeof(float));
-      good = store.ApplyGradient(locals[i], scratch, bias, step, bound_);
+      good = store.ApplyGradient(locals[i], scratch, bias, update);
     } else {
-      good = store.ChangeWeights(locals[i], change, values, bias, bound_);
+      good = store.ChangeWeights(locals[i], change, values, bias, update);
     }
     if (!good) rejected.fetch_add(1, std::memory_order_relaxed);
   });

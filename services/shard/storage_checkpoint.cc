@@ -119,6 +119,21 @@ absl::Status SweepModel(const fs::path& directory) {
   return absl::OkStatus();
 }
 
+// A model that differs only in how its rows are stored is told so by table.
+absl::Status CheckPrecisions(const ModelSpec& written, const ModelSpec& present) {
+  for (const TableSpec& table : written.tables) {
+    const TableSpec* const here = present.FindTable(table.name);
+    if (here == nullptr || here->precision == table.precision) continue;
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+        absl::StrCat("the checkpoint has table \"", table.name, "\" in precision ",
+                     PrecisionName(table.precision), ", the model that is here in ",
+                     PrecisionName(here->precision),
+                     ": create the model with the checkpoint's precision"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
                       const ShardModel* present) {
   const ShardId shard = present != nullptr ? present->shard() : core.shard();
@@ -140,6 +155,7 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
   }
   ModelSpec wanted = metadata.spec;
   wanted.training = present->spec().training;
+  if (const absl::Status fits = CheckPrecisions(wanted, present->spec()); !fits.ok()) return fits;
   if (wanted != present->spec()) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
                             absl::StrCat("the checkpoint is of another model than the \"",

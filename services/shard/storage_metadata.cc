@@ -1,6 +1,8 @@
 #include "services/shard/storage_metadata.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -15,6 +17,9 @@ namespace dslide::shard {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr RowPrecision kPrecisions[] = {RowPrecision::kF32, RowPrecision::kBf16Weights,
+                                        RowPrecision::kBf16};
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the metadata record ", what));
@@ -56,12 +61,25 @@ absl::StatusOr<SlotMap> ReadSlotMap(const Json& json) {
   return map;
 }
 
-absl::StatusOr<CheckpointTable> ReadTable(const Json& json) {
+absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
   std::string missing;
   CheckpointTable table;
   table.name = Text(json, "name", missing);
   table.rows = Integer(json, "rows", missing);
-  table.record_floats = Integer(json, "record_floats", missing);
+  if (format == 1) {
+    table.record_bytes = 4 * Integer(json, "record_floats", missing);
+  } else {
+    table.record_bytes = Integer(json, "record_bytes", missing);
+    const std::string word = Text(json, "precision", missing);
+    const auto* const known =
+        std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
+                     [&](RowPrecision precision) { return PrecisionName(precision) == word; });
+    if (known == std::end(kPrecisions)) {
+      missing = "precision";
+    } else {
+      table.precision = *known;
+    }
+  }
   table.applied_steps = Integer(json, "applied_steps", missing);
   if (!absl::SimpleHexAtoi(Text(json, "digest", missing), &table.digest)) missing = "digest";
   if (!missing.empty()) return Damaged(absl::StrCat("lacks the table field \"", missing, "\""));
@@ -71,10 +89,10 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json) {
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   std::string missing;
   const int64_t format = Integer(json, "format", missing);
-  if (missing.empty() && format != kCheckpointFormat) {
-    return absl::DataLossError(absl::StrCat("the checkpoint has format ", format,
-                                            ", this version reads format ", kCheckpointFormat,
-                                            ": use the version that wrote it"));
+  if (missing.empty() && (format < kOldestCheckpointFormat || format > kCheckpointFormat)) {
+    return absl::DataLossError(absl::StrCat(
+        "the checkpoint has format ", format, ", this version reads formats ",
+        kOldestCheckpointFormat, " to ", kCheckpointFormat, ": use the version that wrote it"));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
@@ -93,7 +111,7 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
     metadata.slot_maps.push_back(std::move(slots));
   }
   for (const Json& table : *tables) {
-    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table));
+    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table, format));
     metadata.tables.push_back(std::move(read));
   }
   return metadata;
@@ -108,7 +126,8 @@ CheckpointMetadata DescribeForCheckpoint(const ShardModel& model) {
   for (size_t i = 0; i < state.tables.size(); ++i) {
     metadata.tables.push_back({.name = state.tables[i].name,
                                .rows = state.tables[i].shard_rows,
-                               .record_floats = model.tables()[i].store().record_floats(),
+                               .record_bytes = model.tables()[i].store().record_bytes(),
+                               .precision = model.tables()[i].spec.precision,
                                .applied_steps = state.tables[i].applied_steps,
                                .digest = state.tables[i].digest});
   }
@@ -130,7 +149,8 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   for (const CheckpointTable& table : metadata.tables) {
     json["tables"].push_back({{"name", table.name},
                               {"rows", table.rows},
-                              {"record_floats", table.record_floats},
+                              {"record_bytes", table.record_bytes},
+                              {"precision", std::string(PrecisionName(table.precision))},
                               {"applied_steps", table.applied_steps},
                               {"digest", absl::StrFormat("%016x", table.digest)}});
   }

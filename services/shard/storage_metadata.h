@@ -15,12 +15,15 @@
 
 namespace dslide::shard {
 
-inline constexpr int64_t kCheckpointFormat = 1;
+// Format 1 had records in f32 only and counted their floats; it is still read.
+inline constexpr int64_t kCheckpointFormat = 2;
+inline constexpr int64_t kOldestCheckpointFormat = 1;
 
 struct CheckpointTable {
   std::string name;
   int64_t rows = 0;  // on this shard
-  int64_t record_floats = 0;
+  int64_t record_bytes = 0;
+  RowPrecision precision = RowPrecision::kF32;
   int64_t applied_steps = 0;
   uint64_t digest = 0;  // RowStore::Digest
 };

@@ -79,9 +79,7 @@ absl::Status ForEachRow(const ShardTable& table, const Visit& visit) {
   return absl::OkStatus();
 }
 
-rocksdb::Slice SliceOf(absl::Span<const float> record) {
-  return {reinterpret_cast<const char*>(record.data()), record.size() * sizeof(float)};
-}
+rocksdb::Slice SliceOf(absl::Span<const char> record) { return {record.data(), record.size()}; }
 
 // Writes ascending keys into table files of at most kFileBytes.
 class RowWriter {
@@ -172,12 +170,18 @@ absl::Status CheckTables(const CheckpointMetadata& metadata, const ShardModel& m
   for (size_t i = 0; i < metadata.tables.size(); ++i) {
     const CheckpointTable& written = metadata.tables[i];
     const RowStore& store = model.tables()[i].store();
+    if (written.precision != model.tables()[i].spec.precision) {
+      return absl::DataLossError(absl::StrCat("table \"", written.name,
+                                              "\" was written in precision ",
+                                              PrecisionName(written.precision), ", here it is ",
+                                              PrecisionName(model.tables()[i].spec.precision)));
+    }
     if (written.name != model.tables()[i].spec.name || written.rows != store.num_rows() ||
-        written.record_floats != store.record_floats()) {
+        written.record_bytes != store.record_bytes()) {
       return absl::DataLossError(absl::StrCat("table \"", written.name, "\" was written with ",
-                                              written.rows, " records of ", written.record_floats,
-                                              " floats, here it has ", store.num_rows(), " of ",
-                                              store.record_floats()));
+                                              written.rows, " records of ", written.record_bytes,
+                                              " bytes, here it has ", store.num_rows(), " of ",
+                                              store.record_bytes()));
     }
   }
   return absl::OkStatus();
@@ -223,7 +227,7 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
     return absl::DataLossError("the metadata record reads back differently");
   }
   return ReadAllRows(*db, model, [&](size_t t, LocalRow local, const rocksdb::Slice& value) {
-    const absl::Span<const float> record = model.tables()[t].store().RecordSpan(local);
+    const absl::Span<const char> record = model.tables()[t].store().RecordSpan(local);
     return value == SliceOf(record) ? absl::OkStatus()
                                     : absl::DataLossError("a row reads back differently");
   });
@@ -234,17 +238,14 @@ absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& me
   RETURN_IF_ERROR(CheckTables(metadata, model));
   ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, OpenForReading(directory));
   const auto bound = static_cast<float>(model.spec().magnitude_bound);
-  std::vector<float> record;
   RETURN_IF_ERROR(ReadAllRows(
       *db, model, [&](size_t t, LocalRow local, const rocksdb::Slice& value) -> absl::Status {
         RowStore& store = model.tables()[t].store();
-        if (static_cast<int64_t>(value.size()) != store.record_floats() * 4) {
-          return absl::DataLossError(absl::StrCat("a row has ", value.size(), " bytes, must have ",
-                                                  store.record_floats() * 4));
+        if (static_cast<int64_t>(value.size()) != store.record_bytes()) {
+          return absl::DataLossError(
+              absl::StrCat("a row has ", value.size(), " bytes, must have ", store.record_bytes()));
         }
-        record.resize(store.record_floats());
-        std::memcpy(record.data(), value.data(), value.size());
-        const absl::Status set = store.SetRecord(local, record, bound);
+        const absl::Status set = store.SetRecord(local, {value.data(), value.size()}, bound);
         return set.ok() ? absl::OkStatus() : absl::DataLossError(set.message());
       }));
   for (size_t t = 0; t < model.tables().size(); ++t) {

@@ -59,6 +59,31 @@ BFloat16 ToBFloat16(float value) {
   return (toward_zero.bits & 1) == 0 ? toward_zero : away;
 }
 
+uint16_t RoundStochastically(float value, uint32_t random) {
+  if (std::isnan(value) || std::isinf(value)) return reference::ToBFloat16(value).bits;
+  const uint32_t magnitude = std::bit_cast<uint32_t>(std::fabs(value));
+  const uint32_t lower = magnitude / 65536;
+  const double below = std::bit_cast<float>(lower * 65536);
+  const double unit = double{std::bit_cast<float>(lower * 65536 + 1)} - below;
+  const double part = (std::fabs(double{value}) - below) / unit;  // exact: 16 bits
+  uint32_t result = part + random >= 65536.0 ? lower + 1 : lower;
+  if (result == 0x7f80) result = 0x7f7f;
+  return static_cast<uint16_t>(result + (std::signbit(value) ? 0x8000 : 0));
+}
+
+uint32_t RoundingBits(uint64_t a, uint64_t b, int64_t i) {
+  constexpr uint64_t kWord = uint64_t{1} << 32;
+  const auto index = static_cast<uint64_t>(i / 32 * 16 + i % 16);
+  uint64_t x = (a + index * 2654435769u) % kWord;
+  x ^= x / 65536;
+  x = x * 2146121005u % kWord;
+  x ^= x / 32768;
+  x ^= b;
+  x = x * 2221713035u % kWord;
+  x ^= x / 65536;
+  return static_cast<uint32_t>(i / 16 % 2 == 0 ? x % 65536 : x / 65536);
+}
+
 std::vector<double> Hadamard(absl::Span<const float> x) {
   std::vector<double> y(x.size(), 0.0);
   for (size_t i = 0; i < x.size(); ++i) {

@@ -36,6 +36,12 @@ double ClampedExp(float x);
 // Nearest bfloat16, ties to the even one, found by comparing both neighbours.
 BFloat16 ToBFloat16(float value);
 
+// bfloat16 bits of a stochastic rounding: of the two neighbours the one away from 0 when the part
+// of their distance that is cut off, in 65536ths, and `random` add up to 65536 or more.
+uint16_t RoundStochastically(float value, uint32_t random);
+// The random bits of element `i` for the key (a, b), in 64-bit arithmetic.
+uint32_t RoundingBits(uint64_t a, uint64_t b, int64_t i);
+
 // Walsh-Hadamard transform of one vector by its definition: y[i] = sum_j (-1)^popcount(i & j) x[j].
 std::vector<double> Hadamard(absl::Span<const float> x);
 

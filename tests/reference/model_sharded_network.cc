@@ -27,9 +27,15 @@ void ForEachRow(const RowStore& store, const Body& body) {
   }
 }
 
+Vector ReadRow(const RowStore& store, LocalRow row) {
+  std::vector<float> scratch(store.stride());
+  const float* const weights = store.ReadWeights(row, scratch.data());
+  return Vector(weights, weights + store.dim());
+}
+
 void CopyWeights(const RowStore& store, Matrix& weights, Vector* bias) {
   ForEachRow(store, [&](int64_t row, LocalRow local) {
-    weights[row].assign(store.Weights(local), store.Weights(local) + store.dim());
+    weights[row] = ReadRow(store, local);
     if (bias != nullptr) (*bias)[row] = store.Bias(local);
   });
 }
@@ -121,9 +127,10 @@ void ShardedNetwork::ForwardHidden() {
     for (const Shard& shard : shards_) {
       const RowStore& store = *shard.dense[layer];
       ForEachRow(store, [&](int64_t row, LocalRow local) {
+        const Vector weights = ReadRow(store, local);
         for (size_t s = 0; s < input.size(); ++s) {
           double sum = store.Bias(local);
-          for (int64_t i = 0; i < store.dim(); ++i) sum += input[s][i] * store.Weights(local)[i];
+          for (int64_t i = 0; i < store.dim(); ++i) sum += input[s][i] * weights[i];
           next[s][row] = std::max(0.0f, static_cast<float>(sum));
         }
       });
@@ -223,20 +230,21 @@ Rows ShardedNetwork::BackwardDense(Rows gradient) {
     const dslide::Step step(++dense_steps_[layer - 1]);
     for (Shard& shard : shards_) {
       RowStore& store = *shard.dense[layer - 1];
+      const RowUpdate update = store.BeginUpdate(step, static_cast<float>(spec_.magnitude_bound));
       ForEachRow(store, [&](int64_t row, LocalRow local) {
         AlignedFloats row_gradient;
         row_gradient.Resize(store.dim());
+        const Vector weights = ReadRow(store, local);
         float bias_gradient = 0.0f;
         for (size_t s = 0; s < input.size(); ++s) {
           if (activations_[layer][s][row] <= 0.0f) continue;
           bias_gradient += gradient[s][row];
           for (int64_t i = 0; i < store.dim(); ++i) {
             row_gradient.data()[i] += gradient[s][row] * input[s][i];
-            input_gradient[s][i] += gradient[s][row] * store.Weights(local)[i];
+            input_gradient[s][i] += gradient[s][row] * weights[i];
           }
         }
-        store.ApplyGradient(local, row_gradient.data(), bias_gradient, step,
-                            static_cast<float>(spec_.magnitude_bound));
+        store.ApplyGradient(local, row_gradient.data(), bias_gradient, update);
       });
     }
     gradient = std::move(input_gradient);

@@ -54,10 +54,18 @@ TEST_F(CommandLineTest, WithoutASubcommandItShowsHelpAndFails) {
 }
 
 TEST_F(CommandLineTest, EveryLevelHasHelpWithExamples) {
-  const std::vector<std::vector<std::string>> levels = {
-      {},         {"train"}, {"eval"},        {"predict"},      {"status"},
-      {"up"},     {"data"},  {"data", "gen"}, {"data", "info"}, {"data", "debian-packages"},
-      {"version"}};
+  const std::vector<std::vector<std::string>> levels = {{},
+                                                        {"train"},
+                                                        {"eval"},
+                                                        {"predict"},
+                                                        {"status"},
+                                                        {"plan"},
+                                                        {"up"},
+                                                        {"data"},
+                                                        {"data", "gen"},
+                                                        {"data", "info"},
+                                                        {"data", "debian-packages"},
+                                                        {"version"}};
   for (std::vector<std::string> level : levels) {
     level.push_back("--help");
     const Outcome outcome = RunDslide(level);

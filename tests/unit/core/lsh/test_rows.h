@@ -35,7 +35,9 @@ class TestRows final : public HashedRows {
 
   int64_t num_rows() const override { return static_cast<int64_t>(weights.size()); }
   int64_t dim() const override { return dim_; }
-  const float* Weights(LocalRow row) const override { return weights[row.value()].data(); }
+  const float* ReadWeights(LocalRow row, float* /*scratch*/) const override {
+    return weights[row.value()].data();
+  }
   float Bias(LocalRow row) const override { return biases[row.value()]; }
 
   std::vector<std::vector<float>> weights;

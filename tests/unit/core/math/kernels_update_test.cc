@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/math/kernels.h"
@@ -7,6 +9,12 @@
 
 namespace dslide {
 namespace {
+
+constexpr float kNoBound = std::numeric_limits<float>::max();
+
+VectorUpdate InPlace(float* x) { return {x, x}; }
+VectorUpdate InPlace(GuardedArray<float>& x) { return InPlace(x.data()); }
+VectorUpdate InPlace(std::vector<float>& x) { return InPlace(x.data()); }
 
 class UpdateKernelTest : public KernelTest {};
 DSLIDE_INSTANTIATE_KERNEL_TEST(UpdateKernelTest);
@@ -48,7 +56,7 @@ TEST_P(UpdateKernelTest, SgdFollowsItsFormula) {
       GuardedArray<float> w(RandomFloats(n, values, 25));
       GuardedArray<float> g(RandomFloats(n, values, 26));
       const std::vector<float> before = w.ToVector();
-      SgdUpdate(w.data(), g.data(), n, rate, keep);
+      EXPECT_TRUE(SgdUpdate(InPlace(w), g.data(), n, rate, keep, kNoBound));
       for (int64_t i = 0; i < n; ++i) {
         const double kept = double{keep} * double{before[i]};
         const double change = double{rate} * double{g[i]};
@@ -71,7 +79,8 @@ TEST_P(UpdateKernelTest, AdagradFollowsItsFormula) {
       GuardedArray<float> g(RandomFloats(n, values, 29));
       const std::vector<float> w0 = w.ToVector();
       const std::vector<float> a0 = a.ToVector();
-      AdagradUpdate(w.data(), a.data(), g.data(), n, rate, epsilon, keep);
+      EXPECT_TRUE(
+          AdagradUpdate(InPlace(w), InPlace(a), g.data(), n, rate, epsilon, keep, kNoBound));
       for (int64_t i = 0; i < n; ++i) {
         const double sum = double{a0[i]} + double{g[i]} * double{g[i]};
         const double change = double{rate} * g[i] / (std::sqrt(sum) + double{epsilon});
@@ -91,9 +100,8 @@ constexpr AdamFactors kUsual = {.decay1 = 0.9f,
                                 .decay2 = 0.999f,
                                 .blend1 = 0.1f,
                                 .blend2 = 0.001f,
-                                .correction1 = 0.5f,
-                                .correction2 = 0.3f,
-                                .rate = 0.01f,
+                                .rate = 0.02f,
+                                .inverse2 = 3.25f,
                                 .epsilon = 1e-8f,
                                 .keep = 0.999f};
 // The same after a gap that left nothing of the first moment.
@@ -101,9 +109,8 @@ constexpr AdamFactors kAfterGap = {.decay1 = 0.0f,
                                    .decay2 = 0.5f,
                                    .blend1 = 0.1f,
                                    .blend2 = 0.001f,
-                                   .correction1 = 1.0f,
-                                   .correction2 = 1.0f,
                                    .rate = 0.3f,
+                                   .inverse2 = 1.0f,
                                    .epsilon = 1e-4f,
                                    .keep = 1.0f};
 
@@ -116,7 +123,7 @@ void CheckAdam(int64_t n, Values values, const AdamFactors& f) {
   const std::vector<float> w0 = w.ToVector();
   const std::vector<float> m0 = m.ToVector();
   const std::vector<float> v0 = v.ToVector();
-  AdamUpdate(w.data(), m.data(), v.data(), g.data(), n, f);
+  EXPECT_TRUE(AdamUpdate(InPlace(w), InPlace(m), InPlace(v), g.data(), n, f, kNoBound));
   for (int64_t i = 0; i < n; ++i) {
     const double old_first = double{f.decay1} * double{m0[i]};
     const double new_first = double{f.blend1} * double{g[i]};
@@ -126,13 +133,13 @@ void CheckAdam(int64_t n, Values values, const AdamFactors& f) {
     const double second = double{f.decay2} * double{v0[i]} + double{f.blend2} * g[i] * g[i];
     ASSERT_NEAR(m[i], first, first_error);
     ASSERT_NEAR(v[i], second, 4 * kU * second + 4 * kFlushed);
-    const double scale = std::sqrt(second / f.correction2) + double{f.epsilon};
-    const double change = double{f.rate} * (first / f.correction1) / scale;
+    const double scale = std::sqrt(second * f.inverse2) + double{f.epsilon};
+    const double change = double{f.rate} * first / scale;
     const double kept = double{f.keep} * double{w0[i]};
     // The moment's own error reaches the weight; the formula adds about eight roundings. A second
     // moment read as 0 is far below epsilon squared.
     const double bound = 10 * kU * (std::fabs(kept) + std::fabs(change)) +
-                         f.rate / f.correction1 * first_error / scale + 4 * kFlushed;
+                         f.rate * first_error / scale + 4 * kFlushed;
     ASSERT_NEAR(w[i], kept - change, bound) << "n " << n << " i " << i;
   }
 }
@@ -146,6 +153,54 @@ TEST_P(UpdateKernelTest, AdamFollowsItsFormula) {
   }
 }
 
+// The vectors of one update, apart from where they go.
+struct Apart {
+  explicit Apart(int64_t n) : from(n, 0.25f), to(n, 7.0f) {}
+  VectorUpdate Update() { return {from.data(), to.data()}; }
+  std::vector<float> from, to;
+};
+
+// Runs all three optimizers with one bad number and expects each to say so, at any place.
+void ExpectRefused(int64_t n, int64_t place, float gradient, float weight, float bound) {
+  std::vector<float> g(n, 0.5f);
+  g[place] = gradient;
+  for (int kind = 0; kind < 3; ++kind) {
+    Apart w(n);
+    Apart m(n);
+    Apart v(n);
+    w.from[place] = weight;
+    const bool good =
+        kind == 0   ? SgdUpdate(w.Update(), g.data(), n, 0.1f, 1.0f, bound)
+        : kind == 1 ? AdagradUpdate(w.Update(), v.Update(), g.data(), n, 0.1f, 1e-8f, 1.0f, bound)
+                    : AdamUpdate(w.Update(), m.Update(), v.Update(), g.data(), n, kUsual, bound);
+    EXPECT_FALSE(good) << "kind " << kind << " n " << n << " place " << place;
+    EXPECT_EQ(w.from[0], place == 0 ? weight : 0.25f) << "what is read is not written";
+    EXPECT_EQ(std::count(v.from.begin(), v.from.end(), 0.25f), n);
+  }
+}
+
+TEST_P(UpdateKernelTest, EveryBadNumberIsSeenAtEveryPlace) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int64_t n : {1, 5, 16, 37}) {
+    for (int64_t place = 0; place < n; ++place) {
+      ExpectRefused(n, place, kNan, 0.0f, kNoBound);
+      ExpectRefused(n, place, -kInfinity, 0.0f, kNoBound);
+      ExpectRefused(n, place, kInfinity, 0.0f, kInfinity);
+      ExpectRefused(n, place, 1.5f, 0.0f, 1.25f);
+      ExpectRefused(n, place, 0.0f, -1.5f, 1.0f);
+      ExpectRefused(n, place, 0.0f, 0.0f, kNan);
+    }
+  }
+  // Its square is infinite, and an infinite second moment makes a change of 0.
+  std::vector<float> g(3, 1e25f);
+  Apart w(3);
+  Apart m(3);
+  Apart v(3);
+  EXPECT_FALSE(AdamUpdate(w.Update(), m.Update(), v.Update(), g.data(), 3, kUsual, kNoBound));
+  EXPECT_FALSE(AdagradUpdate(w.Update(), v.Update(), g.data(), 3, 0.1f, 1e-8f, 1.0f, kNoBound));
+}
+
 TEST_P(UpdateKernelTest, AdamLeavesAnUntouchedParameterInPlace) {
   std::vector<float> w = RandomFloats(128, Values::kUnit, 35);
   const std::vector<float> before = w;
@@ -154,7 +209,7 @@ TEST_P(UpdateKernelTest, AdamLeavesAnUntouchedParameterInPlace) {
   const std::vector<float> g(128);
   AdamFactors factors = kUsual;
   factors.keep = 1.0f;
-  AdamUpdate(w.data(), m.data(), v.data(), g.data(), 128, factors);
+  AdamUpdate(InPlace(w), InPlace(m), InPlace(v), g.data(), 128, factors, kNoBound);
   EXPECT_TRUE(SameBits(w, before));
 }
 
@@ -164,10 +219,10 @@ TEST_P(UpdateKernelTest, SubnormalStateBecomesZeroAndTheModeEnds) {
   std::vector<float> w(19, 1.0f);
   std::vector<float> m(19);
   std::vector<float> v(19, 1e-38f);
-  AdamUpdate(w.data(), m.data(), v.data(), g.data(), 19, kUsual);
+  AdamUpdate(InPlace(w), InPlace(m), InPlace(v), g.data(), 19, kUsual, kNoBound);
   EXPECT_EQ(v, std::vector<float>(19, 0.0f));
   std::vector<float> a(19);
-  AdagradUpdate(w.data(), a.data(), g.data(), 19, 0.1f, 1e-8f, 1.0f);
+  AdagradUpdate(InPlace(w), InPlace(a), g.data(), 19, 0.1f, 1e-8f, 1.0f, kNoBound);
   EXPECT_EQ(a, std::vector<float>(19, 0.0f));
   volatile float tiny = 1e-38f;
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the caller's arithmetic keeps its subnormal numbers";

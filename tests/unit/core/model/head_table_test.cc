@@ -264,7 +264,7 @@ TEST(HeadTableTest, AShardWithoutRowsTakesPart) {
 
 TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   const auto head = MakeHead(MakeSpec(20, 10));
-  std::vector<std::vector<float>> before;
+  std::vector<std::vector<char>> before;
   for (uint32_t row = 0; row < kRows; ++row) {
     const auto record = head->store().RecordSpan(LocalRow(row));
     before.emplace_back(record.begin(), record.end());
@@ -277,7 +277,7 @@ TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   ASSERT_LT(touched.size(), static_cast<size_t>(kRows));
   for (uint32_t row = 0; row < kRows; ++row) {
     const auto record = head->store().RecordSpan(LocalRow(row));
-    EXPECT_EQ(std::vector<float>(record.begin(), record.end()) != before[row],
+    EXPECT_EQ(std::vector<char>(record.begin(), record.end()) != before[row],
               touched.count(LocalRow(row)) > 0);
     EXPECT_EQ(head->store().LastStep(LocalRow(row)).value(), touched.count(LocalRow(row)));
   }
@@ -326,8 +326,9 @@ TEST(HeadTableTest, ScatteredRowsAreHashedAgainOnSchedule) {
     return std::count(candidates.rows.begin(), candidates.rows.end(), LocalRow(5)) > 0;
   };
   ASSERT_FALSE(row_is_selected());
+  const dslide::Step step(1);
   ASSERT_TRUE(head->store().ChangeWeights(LocalRow(5), RowStore::Change::kAssign, weights.data(),
-                                          0.0f, 1e4f));
+                                          0.0f, head->store().BeginUpdate(step, 1e4f)));
   head->MarkDirty({LocalRow(5)});
   head->AdvanceStep(Parallelism{1});
   head->AdvanceStep(Parallelism{1});

@@ -57,6 +57,8 @@ ModelSpec UnusualSpec() {
   head.head.recall_samples = 13;
   head.head.recall_every_steps = 14;
   head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, false, false, 0.7, 42};
+  dense.precision = RowPrecision::kBf16Weights;
+  head.precision = RowPrecision::kBf16;
   spec.tables = {input, dense, head};
   spec.activations = ActivationType::kBf16;
   spec.magnitude_bound = 123.456;

@@ -72,6 +72,16 @@ class TestRow {
   std::vector<float> row_state_;
 };
 
+// Applies one update in place.
+void Apply(const Optimizer& optimizer, TestRow& row, const AlignedBuffer& gradient, float bias,
+           Step step, Step last_step) {
+  const RowShape shape{.dim = kDim, .stride = kStride, .magnitude_bound = 1e30f};
+  const RowView view = row.View();
+  EXPECT_TRUE(optimizer.Apply(optimizer.BeginStep(step), shape,
+                              {.weights = gradient.data(), .bias = bias, .last_step = last_step},
+                              view.AsSource(), view));
+}
+
 struct Case {
   std::string name;
   OptimizerSpec spec;
@@ -111,8 +121,7 @@ TEST_P(OptimizerTest, EqualsTheDenseReferenceOnAPatternOfTouches) {
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
     const float bias_gradient = has_bias ? static_cast<float>(gradients.back()) : std::nanf("");
     reference::DenseStep(spec, step, gradients, &expected);
-    optimizer_->Apply(row.View(), gradient.data(), bias_gradient, kDim, kStride, Step(step),
-                      Step(last));
+    Apply(*optimizer_, row, gradient, bias_gradient, Step(step), Step(last));
     last = step;
     for (size_t i = 0; i < expected.parameters.size(); ++i) {
       const reference::Parameter& p = expected.parameters[i];
@@ -164,7 +173,7 @@ TEST_P(OptimizerTest, DescendsAQuadratic) {
   const double before = loss();
   for (int64_t step = 1; step <= 60; ++step) {
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = row.Weight(i);
-    optimizer_->Apply(row.View(), gradient.data(), 0.0f, kDim, kStride, Step(step), Step(step - 1));
+    Apply(*optimizer_, row, gradient, 0.0f, Step(step), Step(step - 1));
   }
   EXPECT_LT(loss(), 0.5 * before);
 }
@@ -173,9 +182,8 @@ TEST_P(OptimizerTest, AnEnormousGapLeavesFiniteNumbers) {
   TestRow row(*optimizer_, GetParam().has_bias, 8);
   AlignedBuffer gradient = AlignedBuffer::Create(kStride).value();
   for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = 1.0f;
-  optimizer_->Apply(row.View(), gradient.data(), 1.0f, kDim, kStride, Step(1), Step(0));
-  optimizer_->Apply(row.View(), gradient.data(), 1.0f, kDim, kStride, Step(int64_t{1} << 40),
-                    Step(1));
+  Apply(*optimizer_, row, gradient, 1.0f, Step(1), Step(0));
+  Apply(*optimizer_, row, gradient, 1.0f, Step(int64_t{1} << 40), Step(1));
   for (int64_t i = 0; i < kDim; ++i) {
     ASSERT_TRUE(std::isfinite(row.Weight(i)));
     for (int64_t vector = 0; vector < optimizer_->state_vectors(); ++vector) {
@@ -225,8 +233,8 @@ TEST(LazyAdamTest, EqualsDenseAdamWhenTouchedInEveryStep) {
     for (double& g : gradients) g = rng.NextGaussian();
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
     reference::DenseStep(spec, step, gradients, &expected);
-    optimizer->Apply(row.View(), gradient.data(), static_cast<float>(gradients[kDim]), kDim,
-                     kStride, Step(step), Step(step - 1));
+    Apply(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step),
+          Step(step - 1));
   }
   for (size_t i = 0; i <= kDim; ++i) {
     EXPECT_NEAR(row.Weight(i), expected.parameters[i].weight, 2e-5);
@@ -247,8 +255,7 @@ TEST(LazyAdamTest, MomentsEqualThoseOfDenseAdamWithZeroGradients) {
     if (step % 7 == 2 || step == 60) {
       for (double& g : gradients) g = static_cast<float>(rng.NextGaussian());
       for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
-      optimizer->Apply(row.View(), gradient.data(), static_cast<float>(gradients[kDim]), kDim,
-                       kStride, Step(step), Step(last));
+      Apply(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step), Step(last));
       last = step;
     }
     reference::DenseStep(spec, step, gradients, &expected);

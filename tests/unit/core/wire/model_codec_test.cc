@@ -39,6 +39,7 @@ TableSpec SampleHidden() {
   hidden.rows = 6;
   hidden.dim = 8;
   hidden.num_slots = 4;
+  hidden.precision = RowPrecision::kBf16Weights;
   hidden.optimizer.kind = OptimizerKind::kSgd;
   return hidden;
 }
@@ -51,6 +52,7 @@ TableSpec SampleHead() {
   head.dim = 6;
   head.num_slots = 16;
   head.init.kind = InitKind::kZero;
+  head.precision = RowPrecision::kBf16;
   head.optimizer.beta1 = 0.8;
   head.optimizer.beta2 = 0.95;
   head.head = {.loss = HeadLoss::kSigmoid,
@@ -112,12 +114,14 @@ TEST(ModelSpecCodecTest, AbsentMessagesTakeTheDefaults) {
   wire.mutable_tables(0)->clear_optimizer();
   wire.mutable_tables(0)->clear_init();
   wire.mutable_tables(2)->clear_head();
+  wire.mutable_tables(2)->clear_precision();
   const auto decoded = DecodeModelSpec(wire, true);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->training, TrainingSpec());
   EXPECT_EQ(decoded->tables[0].optimizer, OptimizerSpec());
   EXPECT_EQ(decoded->tables[0].init, InitSpec());
   EXPECT_EQ(decoded->tables[2].head, HeadSpec());
+  EXPECT_EQ(decoded->tables[2].precision, RowPrecision::kF32);
 }
 
 TEST(ModelSpecCodecTest, UnspecifiedEnumerationsAreRefusedByName) {
@@ -136,6 +140,8 @@ TEST(ModelSpecCodecTest, UnspecifiedEnumerationsAreRefusedByName) {
       {"training.transform", [](auto& s) { s.mutable_training()->clear_transform(); }},
       {"tables[0].role",
        [](auto& s) { s.mutable_tables(0)->set_role(static_cast<v1::TableRole>(77)); }},
+      {"tables[1].precision",
+       [](auto& s) { s.mutable_tables(1)->set_precision(static_cast<v1::StoragePrecision>(9)); }},
   };
   for (const auto& [field, spoil] : cases) {
     v1::ModelSpec wire = Encoded(SampleSpec());

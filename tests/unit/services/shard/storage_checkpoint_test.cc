@@ -6,7 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/crc32c.h"
 #include "core/wire/reason_words.h"
 #include "services/shard/storage_metadata.h"
 #include "tests/unit/services/shard/shard_trainer.h"
@@ -15,6 +18,7 @@ namespace dslide::shard {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -36,13 +40,14 @@ class CheckpointTest : public ::testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
 
-  void Train(ShardCore& core, int steps) {
+  void Train(ShardCore& core, int steps) { Train(core, steps, trainer_); }
+  void Train(ShardCore& core, int steps, SampleTrainer& trainer) {
     for (int i = 0; i < steps; ++i) {
       ++step_;
-      for (StepOp op : {StepOp(trainer_.EmbedForward()), StepOp(trainer_.HeadForward()),
-                        StepOp(trainer_.HeadBackward()), StepOp(trainer_.EmbedBackward()),
-                        StepOp(trainer_.DenseScatter())}) {
-        const Answer answer = core.Apply(trainer_.Step(std::move(op), step_, step_));
+      for (StepOp op : {StepOp(trainer.EmbedForward()), StepOp(trainer.HeadForward()),
+                        StepOp(trainer.HeadBackward()), StepOp(trainer.EmbedBackward()),
+                        StepOp(trainer.DenseScatter())}) {
+        const Answer answer = core.Apply(trainer.Step(std::move(op), step_, step_));
         ASSERT_TRUE(answer.reply->status.ok()) << answer.reply->status;
       }
     }
@@ -278,6 +283,75 @@ TEST_F(CheckpointTest, AnUnwritableDirectoryIsNamed) {
   EXPECT_THAT(std::string(store.status().message()), HasSubstr("below"));
 }
 
+// A checkpoint of format 1 is one of today's without precisions and with floats counted.
+TEST(CheckpointMetadataTest, FormatOneIsReadAsF32) {
+  const SampleTrainer trainer;
+  const auto core = SampleCore(trainer);
+  const CheckpointMetadata metadata = DescribeForCheckpoint(*core->FindModel("m"));
+  const std::string bytes = EncodeMetadata(metadata);
+  auto json = nlohmann::ordered_json::parse(bytes.substr(0, bytes.size() - 4));
+  EXPECT_EQ(json["format"], 2);
+  json["format"] = 1;
+  for (auto& table : json["tables"]) {
+    table["record_floats"] = table["record_bytes"].get<int64_t>() / 4;
+    table.erase("record_bytes");
+    table.erase("precision");
+  }
+  for (auto& table : json["model"]["tables"]) table.erase("precision");
+  const auto encoded = [&] {
+    std::string text = json.dump();
+    const uint32_t crc = ExtendCrc32c(0, text);
+    text.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+    return text;
+  };
+  const auto decoded = DecodeMetadata(encoded());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->spec, metadata.spec);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(decoded->tables[i].record_bytes, metadata.tables[i].record_bytes);
+    EXPECT_EQ(decoded->tables[i].precision, RowPrecision::kF32);
+  }
+  json["format"] = 3;
+  EXPECT_THAT(std::string(DecodeMetadata(encoded()).status().message()),
+              HasSubstr("format 3, this version reads formats 1 to 2"));
+}
+
+// A core whose sample model stores its rows in `precision`.
+std::unique_ptr<ShardCore> CoreIn(RowPrecision precision) {
+  auto core = std::make_unique<ShardCore>(SampleOptions());
+  CreateModelCommand create = SampleCreate();
+  for (TableSpec& table : create.spec.tables) table.precision = precision;
+  EXPECT_TRUE(
+      core->Apply(SetOwnershipCommand{.shard = ShardId(0), .generation = 7}).reply->status.ok());
+  EXPECT_TRUE(core->Apply(create).reply->status.ok());
+  return core;
+}
+
+TEST_F(CheckpointTest, EveryPrecisionComesBackAndNoOtherIsTaken) {
+  const RowPrecision all[] = {RowPrecision::kF32, RowPrecision::kBf16Weights, RowPrecision::kBf16};
+  for (const RowPrecision precision : all) {
+    core_ = CoreIn(precision);
+    SampleTrainer trainer;
+    ASSERT_TRUE(core_->Apply(trainer.Hello()).reply->status.ok());
+    Train(*core_, 3, trainer);
+    Write("one");
+    ShardCore fresh(SampleOptions());
+    ASSERT_TRUE(LoadInto(fresh, "one").ok());
+    EXPECT_EQ(fresh.Digest(), core_->Digest());
+    for (const RowPrecision other : all) {
+      if (other == precision) continue;
+      const auto present = CoreIn(other);
+      const uint64_t digest = present->Digest();
+      const absl::Status status = LoadInto(*present, "one");
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr(absl::StrCat("in precision ", PrecisionName(precision))),
+                        HasSubstr(absl::StrCat("here in ", PrecisionName(other)))));
+      EXPECT_EQ(present->Digest(), digest);
+    }
+  }
+}
+
 TEST(CheckpointMetadataTest, ComesBackAndNoticesEveryFlippedByte) {
   const SampleTrainer trainer;
   const auto core = SampleCore(trainer);
@@ -291,7 +365,8 @@ TEST(CheckpointMetadataTest, ComesBackAndNoticesEveryFlippedByte) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(decoded->tables[i].name, metadata.tables[i].name);
     EXPECT_EQ(decoded->tables[i].digest, metadata.tables[i].digest);
-    EXPECT_EQ(decoded->tables[i].record_floats, metadata.tables[i].record_floats);
+    EXPECT_EQ(decoded->tables[i].record_bytes, metadata.tables[i].record_bytes);
+    EXPECT_EQ(decoded->tables[i].precision, metadata.tables[i].precision);
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string bad = bytes;

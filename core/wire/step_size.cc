@@ -1,0 +1,25 @@
+#include "core/wire/step_size.h"
+
+#include "core/wire/step_codec.h"
+
+namespace dslide::wire {
+namespace {
+
+constexpr int64_t kPrefixBytes = 5;
+
+}  // namespace
+
+int64_t StepRequestBytes(const StepCommand& command, ActivationType type) {
+  v1::StepRequest request;
+  EncodeStepRequest(command, type, &request);
+  return kPrefixBytes + static_cast<int64_t>(request.ByteSizeLong());
+}
+
+int64_t StepResponseBytes(uint64_t sequence, const Reply& reply, ActivationType type) {
+  v1::StepResponse response;
+  constexpr uint64_t kGeneration = 1;
+  EncodeStepResponse(sequence, kGeneration, reply, type, &response);
+  return kPrefixBytes + static_cast<int64_t>(response.ByteSizeLong());
+}
+
+}  // namespace dslide::wire
