@@ -17,7 +17,8 @@ TEST(ProcessorNameTest, IsTheFirstModelName) {
 
 TEST(DescribeMachineTest, HasWhatEveryFigureIsReadWith) {
   const nlohmann::ordered_json machine = DescribeMachine();
-  for (const char* field : {"commit", "cpu", "processors", "memory_bytes", "instruction_set", "date"}) {
+  for (const char* field :
+       {"commit", "cpu", "processors", "memory_bytes", "instruction_set", "date"}) {
     EXPECT_TRUE(machine.contains(field)) << field;
   }
   EXPECT_GE(machine["processors"], 1);
