@@ -104,6 +104,7 @@ class ClientStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc
  public:
   absl::Status Run(const std::shared_ptr<grpc::Channel>& channel, Wish wish) {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context_.set_wait_for_ready(true);
     grpc::GenericStub stub(channel);
     stub.PrepareBidiStreamingCall(&context_, "/dslide.bench.Stream/Run", {}, this);
     const grpc::Slice slice(&wish, sizeof(wish));
