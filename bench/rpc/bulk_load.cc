@@ -123,8 +123,8 @@ absl::Status BulkLoad::CheckRows() {
     const absl::Span<float> got = absl::MakeSpan(answer_).subspan(0, sent.rows.values.size());
     RETURN_IF_ERROR(client_->GatherInto(requests.gathers[0], options_.dim, got, {}));
     if (!std::equal(got.begin(), got.end(), sent.rows.values.begin())) {
-      return absl::InternalError(absl::StrCat("rows that were assigned by a request of ", rows,
-                                              " rows read differently"));
+      return absl::InternalError(
+          absl::StrCat("rows that were assigned by a request of ", rows, " rows read differently"));
     }
   }
   return absl::OkStatus();

@@ -80,15 +80,14 @@ absl::Status StartPeers(Peers& peers) {
   if (mkdtemp(directory) == nullptr) return absl::InternalError("cannot make a directory in /tmp");
   peers.log_dir = directory;
   const std::string programs = cli::ProgramDirectory();
-  ASSIGN_OR_RETURN(
-      peers.shard,
-      cli::ChildProcess::Start("shard", programs + "/dslide-shard",
-                               {"--listen", "127.0.0.1:0", "--coordinator", "", "--admin", "",
-                                "--shard-id", "0"},
-                               peers.log_dir + "/shard.log"));
+  ASSIGN_OR_RETURN(peers.shard,
+                   cli::ChildProcess::Start("shard", programs + "/dslide-shard",
+                                            {"--listen", "127.0.0.1:0", "--coordinator", "",
+                                             "--admin", "", "--shard-id", "0"},
+                                            peers.log_dir + "/shard.log"));
   ASSIGN_OR_RETURN(peers.baseline,
-                   cli::ChildProcess::Start("baseline", programs + "/dslide-bench", {"rpc-baseline"},
-                                            peers.log_dir + "/baseline.log"));
+                   cli::ChildProcess::Start("baseline", programs + "/dslide-bench",
+                                            {"rpc-baseline"}, peers.log_dir + "/baseline.log"));
   ASSIGN_OR_RETURN(peers.shard_address, WaitForValue(*peers.shard, "address"));
   ASSIGN_OR_RETURN(peers.baseline_address, WaitForValue(*peers.baseline, "address"));
   ASSIGN_OR_RETURN(const std::string port, WaitForValue(*peers.baseline, "tcp_port"));
@@ -139,8 +138,8 @@ absl::StatusOr<int64_t> Measure(const Options& options, std::vector<Cell>& cells
       cell.windows.push_back(window);
       widest = std::max(widest, Summarise(cell.windows).spread);
     }
-    cli::PrintNote(absl::StrFormat("round %d: largest spread of a rate %.0f %%", round,
-                                   100 * widest));
+    cli::PrintNote(
+        absl::StrFormat("round %d: largest spread of a rate %.0f %%", round, 100 * widest));
     if (round >= options.max_repeats) return round;
     if (round >= options.min_repeats && widest <= kWantedSpread) return round;
   }
@@ -243,9 +242,9 @@ void PrintText(const Options& options, const nlohmann::ordered_json& json) {
 absl::Status Run(const Options& options) {
   for (const int64_t rows : options.sizes) {
     if (rows >= 1 && rows <= options.table_rows / 2 && rows <= 1 << 20) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rows-per-request ", rows, " must be from 1 to half of --table-rows (",
-                     options.table_rows, ") and at most 1048576"));
+    return absl::InvalidArgumentError(absl::StrCat("--rows-per-request ", rows,
+                                                   " must be from 1 to half of --table-rows (",
+                                                   options.table_rows, ") and at most 1048576"));
   }
   // Before gRPC has threads: a fork takes only the calling one along.
   std::unique_ptr<Spinners> spinners;

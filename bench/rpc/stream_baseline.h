@@ -1,4 +1,5 @@
-// The least that gRPC itself costs: streams of 1 MiB messages by reference, without looking at them.
+// The least that gRPC itself costs: streams of 1 MiB messages by reference, without looking at
+// them.
 //
 // What gather and scatter take beyond this is ours. Same channel arguments, one connection, one
 // stream at a time, as theirs.

@@ -12,8 +12,8 @@
 
 namespace dslide::bench {
 
-// Serves one connection after the other on a free port of 127.0.0.1, from a thread of its own, until
-// the process ends.
+// Serves one connection after the other on a free port of 127.0.0.1, from a thread of its own,
+// until the process ends.
 class TcpBaselineServer {
  public:
   // Errors: Unavailable when there is no port.

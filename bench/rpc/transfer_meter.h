@@ -22,8 +22,8 @@ struct TransferWindow {
   double server_cpu_s_per_gb = 0;
 };
 
-// Runs `request`, which moves `bytes`, for `seconds` and at least three times. `server` is the other
-// process. Errors: those of the request.
+// Runs `request`, which moves `bytes`, for `seconds` and at least three times. `server` is the
+// other process. Errors: those of the request.
 absl::StatusOr<TransferWindow> MeasureWindow(const std::function<absl::Status()>& request,
                                              int64_t bytes, double seconds, pid_t server);
 

@@ -31,7 +31,8 @@ struct BulkPeer {
 void StartGather(const BulkPeer& peer, v1::GatherRequest request, const wire::GatherTarget* target,
                  absl::Time deadline, std::function<void(absl::StatusOr<GatherReply>)> done);
 
-// Sends a scatter and waits for the answer. The command may be shared with the transport for longer.
+// Sends a scatter and waits for the answer. The command may be shared with the transport for
+// longer.
 absl::StatusOr<v1::ScatterResponse> RunScatter(const BulkPeer& peer,
                                                std::shared_ptr<const ScatterCommand> command,
                                                absl::Time deadline);

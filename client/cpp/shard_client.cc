@@ -82,8 +82,8 @@ struct ShardClient::Impl {
     for (int attempt = 1;; ++attempt) {
       absl::StatusOr<GatherReply> reply = GatherOnce(request, target, deadline);
       if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
-      const absl::Duration pause = PauseBefore(reply.status(), options.retry, attempt,
-                                               static_cast<uint64_t>(shard.value()));
+      const absl::Duration pause =
+          PauseBefore(reply.status(), options.retry, attempt, static_cast<uint64_t>(shard.value()));
       if (absl::Now() + pause >= deadline) return reply;
       absl::SleepFor(pause);
     }

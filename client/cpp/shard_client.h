@@ -68,8 +68,8 @@ class ShardClient {
   absl::Status Bye(const ByeCommand& command);
 
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command);
-  // As Gather by id, into the caller's memory: no other copy, and memory that is used again need not
-  // be faulted in again. On an error the rows there are undefined.
+  // As Gather by id, into the caller's memory: no other copy, and memory that is used again need
+  // not be faulted in again. On an error the rows there are undefined.
   //   values : [command.rows.size(), dim]     biases : [command.rows.size()], or empty: not wanted
   // Errors: also InvalidArgument when `values` or `biases` have another size.
   absl::Status GatherInto(const GatherCommand& command, int64_t dim, absl::Span<float> values,

@@ -93,13 +93,15 @@ absl::Status CheckMatrixSides(absl::string_view field, const v1::Matrix& matrix,
 
 absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const std::string& bytes,
                                                  Count count) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
+  ASSIGN_OR_RETURN(const int64_t n,
+                   CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   return Copied<uint32_t>(bytes, n);
 }
 
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
                                                 Count count, Floats floats) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
+  ASSIGN_OR_RETURN(const int64_t n,
+                   CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   std::vector<float> values = Copied<float>(bytes, n);
   RETURN_IF_ERROR(CheckFloats(field, values, floats));
   return values;
@@ -107,7 +109,8 @@ absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const s
 
 absl::StatusOr<std::vector<RowId>> DecodeRowIds(absl::string_view field, const std::string& bytes,
                                                 Count count) {
-  ASSIGN_OR_RETURN(const int64_t n, CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
+  ASSIGN_OR_RETURN(const int64_t n,
+                   CheckCount(field, static_cast<int64_t>(bytes.size()), 4, count));
   std::vector<RowId> rows = Copied<RowId>(bytes, n);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].value() >= kMaxTableRows) {
@@ -179,7 +182,9 @@ absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matr
                      DecodeFloats(data_field, matrix.data(), Count::Exactly(n), floats));
     return decoded;
   }
-  RETURN_IF_ERROR(CheckCount(data_field, static_cast<int64_t>(matrix.data().size()), 2, Count::Exactly(n)).status());
+  RETURN_IF_ERROR(
+      CheckCount(data_field, static_cast<int64_t>(matrix.data().size()), 2, Count::Exactly(n))
+          .status());
   decoded.data.resize(n);
   // A protobuf string is not aligned for 2-byte elements by contract.
   const std::vector<BFloat16> halves = Copied<BFloat16>(matrix.data(), n);

@@ -15,10 +15,10 @@
 namespace dslide::wire {
 namespace {
 
+using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
-using google::protobuf::internal::WireFormatLite;
 
 // A stream over pieces.
 class PieceStream final : public google::protobuf::io::ZeroCopyInputStream {

@@ -87,8 +87,7 @@ absl::string_view BytesOf(const T* values, int64_t count) {
 
 GatherFrame::GatherFrame(const Rows& rows) : has_bias_(rows.has_bias) {
   RowBlockHeads heads = HeadsOf(rows.count, rows.dim, rows.type, rows.has_bias);
-  before_ids_ =
-      BytesHead(v1::GatherResponse::kRowsFieldNumber, heads.size) + heads.before_ids;
+  before_ids_ = BytesHead(v1::GatherResponse::kRowsFieldNumber, heads.size) + heads.before_ids;
   before_values_ = std::move(heads.before_values);
   before_biases_ = std::move(heads.before_biases);
   end_ = TotalRows(v1::GatherResponse::kTotalRowsFieldNumber, rows.total_rows);
@@ -128,8 +127,8 @@ std::vector<std::vector<FramePart>> FrameScatter(const ScatterCommand& command,
     std::vector<FramePart>& parts = messages.emplace_back();
     head += BytesHead(v1::ScatterRequest::kRowsFieldNumber, heads.size) + heads.before_ids;
     parts.push_back({std::exchange(head, {}), BytesOf(block.rows.data() + row, count)});
-    parts.push_back({heads.before_values,
-                     BytesOf(block.values.data() + row * block.dim, count * block.dim)});
+    parts.push_back(
+        {heads.before_values, BytesOf(block.values.data() + row * block.dim, count * block.dim)});
     if (has_bias) {
       parts.push_back({heads.before_biases, BytesOf(block.biases.data() + row, count)});
     }

@@ -25,8 +25,8 @@ absl::Status GatherAssembler::AddFirst(const v1::GatherResponse& chunk) {
   const int64_t total = chunk.total_rows();
   if (total < 0 || total > kMaxBulkRows) return Malformed(absl::StrCat("total_rows is ", total));
   if (into_target_ && total != static_cast<int64_t>(target_.rows.size())) {
-    return Malformed(absl::StrCat(total, " rows for the ", target_.rows.size(),
-                                  " that were asked for"));
+    return Malformed(
+        absl::StrCat(total, " rows for the ", target_.rows.size(), " that were asked for"));
   }
   total_rows_ = total;
   if (chunk.sample_offsets().empty()) return absl::OkStatus();
@@ -53,7 +53,8 @@ absl::Status GatherAssembler::MakeRoom(int64_t dim, bool has_bias) {
   has_bias_ = has_bias;
   if (into_target_) {
     if (dim != target_.dim) {
-      return Malformed(absl::StrCat("rows have ", dim, " columns, there is room for ", target_.dim));
+      return Malformed(
+          absl::StrCat("rows have ", dim, " columns, there is room for ", target_.dim));
     }
     values_ = target_.values.data();
     biases_ = has_bias && !target_.biases.empty() ? target_.biases.data() : nullptr;

@@ -20,15 +20,16 @@ absl::StatusOr<RowBlockShape> ShapeOf(absl::string_view field, const RowBlockFie
   const std::string values = absl::StrCat(field, ".values");
   const v1::Matrix& matrix = block.matrix;
   ASSIGN_OR_RETURN(shape.type, DecodeElementType(values, matrix.element_type()));
-  RETURN_IF_ERROR(CheckMatrixSides(values, matrix, Count::Exactly(shape.rows), {1, kMaxMatrixSide}));
+  RETURN_IF_ERROR(
+      CheckMatrixSides(values, matrix, Count::Exactly(shape.rows), {1, kMaxMatrixSide}));
   shape.dim = matrix.cols();
   RETURN_IF_ERROR(CheckCount(absl::StrCat(values, ".data"), block.data.size,
                              ElementBytes(shape.type), Count::Exactly(shape.rows * shape.dim))
                       .status());
   if (shape.has_bias) {
-    RETURN_IF_ERROR(CheckCount(absl::StrCat(field, ".biases"), block.biases.size, 4,
-                               Count::Exactly(shape.rows))
-                        .status());
+    RETURN_IF_ERROR(
+        CheckCount(absl::StrCat(field, ".biases"), block.biases.size, 4, Count::Exactly(shape.rows))
+            .status());
   }
   return shape;
 }

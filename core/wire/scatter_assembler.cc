@@ -133,9 +133,9 @@ absl::Status ScatterAssembler::AddRows(const RowBlockFields& rows) {
   ASSIGN_OR_RETURN(const RowBlockShape shape, ShapeOf("rows", rows, kMaxBulkRows));
   const auto before = static_cast<int64_t>(rows_->rows.size());
   if (before + shape.rows > total_rows_) {
-    return Refusal(reason::kBadSize, "rows",
-                   absl::StrCat("are ", before + shape.rows, " by now, but total_rows is ",
-                                total_rows_));
+    return Refusal(
+        reason::kBadSize, "rows",
+        absl::StrCat("are ", before + shape.rows, " by now, but total_rows is ", total_rows_));
   }
   if (before == 0) {
     rows_->dim = shape.dim;

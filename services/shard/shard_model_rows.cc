@@ -43,16 +43,14 @@ Parallelism ShardModel::ForRows(int64_t rows) const {
 absl::Status ShardModel::CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
                                        size_t biases) const {
   if (dim != table.spec.dim) {
-    return Refuse(reason::kWrongDim,
-                  absl::StrCat("the request has ", dim, " columns, table \"", table.spec.name,
-                               "\" has ", table.spec.dim));
+    return Refuse(reason::kWrongDim, absl::StrCat("the request has ", dim, " columns, table \"",
+                                                  table.spec.name, "\" has ", table.spec.dim));
   }
   const bool has_bias = table.store().has_bias();
   if (biases == static_cast<size_t>(has_bias ? rows : 0)) return absl::OkStatus();
-  return Refuse(reason::kWrongBiases,
-                absl::StrCat("the request has ", biases, " biases for ", rows,
-                             " rows, rows of table \"", table.spec.name, "\" have ",
-                             has_bias ? "one each" : "none"));
+  return Refuse(reason::kWrongBiases, absl::StrCat("the request has ", biases, " biases for ", rows,
+                                                   " rows, rows of table \"", table.spec.name,
+                                                   "\" have ", has_bias ? "one each" : "none"));
 }
 
 absl::Status ShardModel::CheckRows(const ShardTable& table, const RowBlock& block) const {
@@ -72,7 +70,8 @@ absl::Status ShardModel::CheckRows(const ShardTable& table, const RowBlock& bloc
   return CheckMagnitude("biases", block.biases);
 }
 
-absl::Status ShardModel::CheckReceived(const ShardTable& table, const ReceivedRows& received) const {
+absl::Status ShardModel::CheckReceived(const ShardTable& table,
+                                       const ReceivedRows& received) const {
   const auto n = static_cast<int64_t>(received.rows.size());
   if (n == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRowShape(table, n, received.dim, received.biases.size()));
@@ -136,9 +135,8 @@ absl::Status ShardModel::Deliver(const GatherCommand& command, const ShardTable&
   }
   const RowStore& store = table.store();
   reply.rows.dim = store.dim();
-  ASSIGN_OR_RETURN(
-      const RowChunks* const chunks,
-      command.sink->Begin(static_cast<int64_t>(rows.size()), store.has_bias(), reply));
+  ASSIGN_OR_RETURN(const RowChunks* const chunks,
+                   command.sink->Begin(static_cast<int64_t>(rows.size()), store.has_bias(), reply));
   ReadInto(table, rows, locals, *chunks);
   return absl::OkStatus();
 }

@@ -101,8 +101,7 @@ TEST_P(DotKernelTest, MaxMagnitudeFindsTheLargestAtEveryAddress) {
     for (const float value : x) expected = std::max(expected, std::fabs(value));
     std::vector<char> bytes(n * sizeof(float) + 8);
     for (size_t shift = 0; shift < 8; ++shift) {
-      std::copy_n(reinterpret_cast<const char*>(x.data()), n * sizeof(float),
-                  bytes.data() + shift);
+      std::copy_n(reinterpret_cast<const char*>(x.data()), n * sizeof(float), bytes.data() + shift);
       EXPECT_EQ(MaxMagnitude(bytes.data() + shift, n), expected) << "n " << n;
     }
   }

@@ -135,9 +135,8 @@ TEST(BulkCodecTest, FieldsMayComeInAnyOrderAndUnknownOnesAreSkipped) {
   v1::Matrix sides = block.values();
   sides.clear_data();
   const std::string unknown = Field(15, "from the future");
-  const std::string matrix =
-      unknown + Field(v1::Matrix::kDataFieldNumber, block.values().data()) +
-      sides.SerializeAsString();
+  const std::string matrix = unknown + Field(v1::Matrix::kDataFieldNumber, block.values().data()) +
+                             sides.SerializeAsString();
   const std::string rows = Field(v1::RowBlock::kBiasesFieldNumber, block.biases()) + unknown +
                            Field(v1::RowBlock::kValuesFieldNumber, matrix) +
                            Field(v1::RowBlock::kRowIdsFieldNumber, block.row_ids());
@@ -197,16 +196,16 @@ TEST(BulkCodecTest, TheLargestMagnitudeIsKnown) {
   ScatterCommand command = Command(4, 3, true);
   command.rows.values[7] = -77;
   command.rows.biases[2] = -5;
-  const auto got = Decode(CutAt(
-      EncodeScatter(command, ActivationType::kF32).front().SerializeAsString(), {}));
+  const auto got =
+      Decode(CutAt(EncodeScatter(command, ActivationType::kF32).front().SerializeAsString(), {}));
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->received->max_value, 77);
   EXPECT_EQ(got->received->max_bias, 5);
 }
 
 TEST(BulkCodecTest, NumbersThatAreNoneAreNamed) {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity(), -2e30f}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -2e30f}) {
     for (const auto type : {ActivationType::kF32, ActivationType::kBf16}) {
       ScatterCommand command = Command(4, 3, true);
       command.rows.values[8] = bad;
@@ -258,11 +257,8 @@ TEST(BulkCodecTest, AnAnswerThatDoesNotFitItsTargetIsRefused) {
   ASSERT_TRUE(GatherChunker(reply, ActivationType::kF32).Next(&message));
   std::vector<float> values(100);
   const auto add = [&](std::vector<RowId> rows, int64_t dim) {
-    const GatherTarget target = {.rows = rows,
-                                 .dim = dim,
-                                 .values = absl::MakeSpan(values),
-                                 .biases = {},
-                                 .places = {}};
+    const GatherTarget target = {
+        .rows = rows, .dim = dim, .values = absl::MakeSpan(values), .biases = {}, .places = {}};
     return GatherAssembler(target).Add(message);
   };
   EXPECT_TRUE(add(reply.rows.rows, 2).ok());

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/base/reason.h"
-#include "core/wire/envelope_codec.h"
 #include "core/wire/bulk_codec.h"
+#include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "tests/unit/core/wire/wire_samples.h"
 

@@ -53,8 +53,7 @@ class BulkServiceTest : public ShardServerTest {
 
 TEST_F(BulkServiceTest, GarbledBytesAreRefusedByName) {
   Prepare();
-  for (const char* method :
-       {"/dslide.v1.ShardService/Scatter", "/dslide.v1.ShardService/Gather"}) {
+  for (const char* method : {"/dslide.v1.ShardService/Scatter", "/dslide.v1.ShardService/Gather"}) {
     const absl::Status refused = SendBytes(method, "\x0a\x7f");
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
     EXPECT_EQ(ReasonOf(refused), reason::kBadMessage);
@@ -125,8 +124,8 @@ TEST_F(BulkServiceTest, AFullBudgetRefusesAGatherBeforeItReads) {
   v1::ScatterResponse response;
   const auto context = Context();
   const auto writer = stub_->Scatter(context.get(), &response);
-  const auto messages = wire::EncodeScatter(trainer_.Scatter(ScatterMode::kAdd),
-                                            ActivationType::kF32, 1);
+  const auto messages =
+      wire::EncodeScatter(trainer_.Scatter(ScatterMode::kAdd), ActivationType::kF32, 1);
   ASSERT_TRUE(writer->Write(messages[0]));
   wire::GatherCall call;
   call.command = trainer_.Gather();
