@@ -69,10 +69,7 @@ double ProcessorSeconds(pid_t pid) {
 }
 
 ForeignLoad::ForeignLoad(std::vector<pid_t> own)
-    : processes_(std::move(own)),
-      wall_(SteadyClock().Now()),
-      own_(OwnTime()),
-      busy_(BusyTime()) {}
+    : processes_(std::move(own)), wall_(SteadyClock().Now()), own_(OwnTime()), busy_(BusyTime()) {}
 
 absl::Duration ForeignLoad::OwnTime() const {
   absl::Duration total;

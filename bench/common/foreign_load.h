@@ -29,8 +29,8 @@ double ForeignProcessors(absl::Duration busy, absl::Duration own, absl::Duration
 double ProcessorSeconds(pid_t pid);
 
 // Measures from construction to Processors(). Own is this process, those of its children that have
-// ended and were waited for, and what the caller names. What the kernel does on the benchmark's behalf in interrupts
-// (loopback traffic, for example) counts as foreign. Not thread-safe.
+// ended and were waited for, and what the caller names. What the kernel does on the benchmark's
+// behalf in interrupts (loopback traffic, for example) counts as foreign. Not thread-safe.
 class ForeignLoad {
  public:
   // `own` are further processes of the benchmark, which must live on.

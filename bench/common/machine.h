@@ -12,7 +12,8 @@ namespace dslide::bench {
 // The processor's name in the text of /proc/cpuinfo; "unknown" when it has none.
 std::string ProcessorName(absl::string_view cpuinfo);
 
-// TCP congestion control of new sockets, "bbr" for example; "unknown" where the system does not say.
+// TCP congestion control of new sockets, "bbr" for example; "unknown" where the system does not
+// say.
 std::string CongestionControl();
 
 // {"commit", "cpu", "processors", "memory_bytes", "instruction_set", "date"}: the revision of this

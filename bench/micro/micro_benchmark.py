@@ -62,10 +62,9 @@ KERNELS = [
     ("RowGradientsBenchmark/32", row_gradients(32), None, 1, "LimitCopy/8192"),
     ("RowGradientsBenchmark/256", row_gradients(256), "RowGradientsReferenceBenchmark/256", 1,
      "LimitCopy/8192"),
-    ("HadamardLanesBenchmark/128", 2 * 16 * ROW, "HadamardReferenceBenchmark/128", 16,
+    ("SignedHadamardLanesBenchmark/128", 2 * 16 * ROW, "HadamardReferenceBenchmark/128", 16,
      "LimitCopy/8192"),
-    ("HadamardLanesBenchmark/256", 4 * 16 * ROW, None, 1, "LimitCopy/8192"),
-    ("FlipSignsBenchmark", 2 * 16 * ROW, "FlipSignsReferenceBenchmark", 1, "LimitCopy/8192"),
+    ("SignedHadamardLanesBenchmark/256", 4 * 16 * ROW, None, 1, "LimitCopy/8192"),
     # Weights, state, bias: read and written, and a gradient.
     ("OptimizerApplyBenchmark/64/0", 3 * ROW, "OptimizerReferenceBenchmark/0", 1,
      "LimitCopy/1024"),

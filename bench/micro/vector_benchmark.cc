@@ -136,27 +136,6 @@ void ExpReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(ExpReferenceBenchmark)->Arg(1000);
 
-void FlipSignsBenchmark(benchmark::State& state) {
-  AlignedBuffer x = RandomFloats(kDim * kHadamardLanes, 1);
-  const AlignedBuffer signs = RandomFloats(kDim, 2);
-  for (auto _ : state) {
-    FlipSignsLanes(x.data(), signs.data(), kDim);
-    benchmark::ClobberMemory();
-  }
-}
-BENCHMARK(FlipSignsBenchmark);
-void FlipSignsReferenceBenchmark(benchmark::State& state) {
-  std::vector<double> x = RandomDoubles(kDim, 1);
-  const AlignedBuffer signs = RandomFloats(kDim, 2);
-  for (auto _ : state) {
-    for (int64_t lane = 0; lane < kHadamardLanes; ++lane) {
-      reference::FlipSigns(absl::MakeSpan(x), signs.span());
-      benchmark::ClobberMemory();
-    }
-  }
-}
-BENCHMARK(FlipSignsReferenceBenchmark);
-
 // One row's update in double precision, one parameter at a time; arg: the optimizer.
 void OptimizerReferenceBenchmark(benchmark::State& state) {
   OptimizerSpec spec;

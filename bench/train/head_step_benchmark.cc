@@ -200,7 +200,8 @@ int Run(const Options& options) {
     times["dirty rows"].wall.push_back(static_cast<double>(rows.size()));
     Timed(times, "6 build, dirty rows",
           [&] { (*index)->Build(**store, rows, Refresh::kNo, parallelism); });
-    Timed(times, "7 build, refreshed", [&] { (*index)->Build(**store, {}, Refresh::kYes, parallelism); });
+    Timed(times, "7 build, refreshed",
+          [&] { (*index)->Build(**store, {}, Refresh::kYes, parallelism); });
   }
   std::printf("%-20s %9s %9s\n", "median", "wall ms", "CPU ms");
   for (const auto& [stage, series] : times) {

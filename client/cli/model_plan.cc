@@ -122,7 +122,8 @@ Exchange HeadForwardOn(const PlanInput& input, const TableSpec& table) {
   op.table = table.name;
   op.dim = table.dim;
   op.hidden.assign(batch * table.dim, 0.5f);
-  if (table.head.max_active > 0) op.fingerprints.assign(batch * ResolvedHead(table).hash.num_tables, 1);
+  if (table.head.max_active > 0)
+    op.fingerprints.assign(batch * ResolvedHead(table).hash.num_tables, 1);
   op.label_offsets.assign(batch + 1, 0);
   op.labels.assign(labels, RowId(0));
   op.label_targets.assign(batch, 0.5f);

@@ -114,7 +114,8 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
             "Random rows that a step shares to estimate the rest of the softmax; 0: plain SLIDE");
   AddOption(app, "--tables", options.tables, "Hash tables (L); 0: chosen");
   AddOption(app, "--codes", options.codes, "Codes of a table address (K); 0: from the rows");
-  AddOption(app, "--rebuild-every", options.rebuild_every, "Steps between builds of the tables; 0: from the rows");
+  AddOption(app, "--rebuild-every", options.rebuild_every,
+            "Steps between builds of the tables; 0: from the rows");
   AddOption(app, "--patience", options.patience,
             "Epochs without a better held-out P@1 before training ends; 0: never");
   AddOption(app, "--validation-fraction", options.validation_fraction,

@@ -56,12 +56,12 @@ class SelectScratch {
   // What the present call knows of a row, as an offset from `call`; older values mean nothing.
   std::vector<uint16_t> marks;  // [>= num_rows]
   uint16_t call = 0;
-  std::vector<LocalRow> seen;          // room for the rows that share a bucket, labels not among them
-  std::vector<uint16_t> equal;         // [seen]: codes equal to the query's
-  std::vector<uint16_t> label_equal;   // [labels]: the same, 0 for one that shares no bucket
-  std::vector<uint32_t> counts;        // [codes + 1], rows by equal codes
-  std::vector<uint64_t> query;         // the query's codes, packed
-  std::vector<LocalRow> ties;          // room for the rows with just as many as needed
+  std::vector<LocalRow> seen;   // room for the rows that share a bucket, labels not among them
+  std::vector<uint16_t> equal;  // [seen]: codes equal to the query's
+  std::vector<uint16_t> label_equal;  // [labels]: the same, 0 for one that shares no bucket
+  std::vector<uint32_t> counts;       // [codes + 1], rows by equal codes
+  std::vector<uint64_t> query;        // the query's codes, packed
+  std::vector<LocalRow> ties;         // room for the rows with just as many as needed
 
   // Where Select() adds up its time; not measured without a clock.
   const Clock* clock = nullptr;
@@ -113,8 +113,8 @@ class HashIndex {
   static constexpr float kMovedTolerance = 0.1f;
 
   // Steps from the start of a build until its tables should serve, for a `spec` without open
-  // settings: enough for the sorting, at most half of rebuild_every_steps; 0 for tables so small that
-  // Build() is cheaper than a thread.
+  // settings: enough for the sorting, at most half of rebuild_every_steps; 0 for tables so small
+  // that Build() is cheaper than a thread.
   static int64_t StepsUntilVisible(const HashSpec& spec, int64_t num_rows);
 
   // True once a build was finished; before that Select() returns the labels alone.

@@ -74,8 +74,8 @@ RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
   ParallelFor(parallelism, measured.count, /*grain=*/256, [&](int64_t i, int thread) {
     const LocalRow row = measured.At(i);
     float* const widened = &scratch[thread * 2 * row_floats];
-    const float square = center.Subtract(rows.ReadWeights(row, widened), rows.Bias(row),
-                                         widened + row_floats);
+    const float square =
+        center.Subtract(rows.ReadWeights(row, widened), rows.Bias(row), widened + row_floats);
     // Also turns NaN into a number: nth_element needs an order.
     constexpr float kLargest = std::numeric_limits<float>::max();
     squares[i] = square < kLargest ? square : kLargest;

@@ -32,7 +32,8 @@ class RowCodes {
   // fingerprint of this index has are ignored.
   void Pack(const uint32_t* fingerprints, uint64_t* words) const;
 
-  // Writes to equal[i] how many of the num_codes() codes of rows[i] equal those of the packed query.
+  // Writes to equal[i] how many of the num_codes() codes of rows[i] equal those of the packed
+  // query.
   void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
 
   // The fingerprints of one table. Valid while the codes are; sees later Set()s.

@@ -1,5 +1,5 @@
-// The arithmetic of hashing: Walsh-Hadamard transforms of kHadamardLanes vectors at once, the signs of
-// their results, and rows prepared for them.
+// The arithmetic of hashing: Walsh-Hadamard transforms of kHadamardLanes vectors at once, the signs
+// of their results, and rows prepared for them.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/math/kernels_hadamard.cc"

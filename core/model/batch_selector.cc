@@ -56,7 +56,8 @@ void BatchSelector::AddTimes(absl::Duration elapsed, StageTimes& times) {
     ranking += std::exchange(scratch.ranking_time, absl::ZeroDuration());
   }
   const double both = absl::ToDoubleSeconds(lookup + ranking);
-  const absl::Duration share = both > 0 ? elapsed * (absl::ToDoubleSeconds(lookup) / both) : elapsed;
+  const absl::Duration share =
+      both > 0 ? elapsed * (absl::ToDoubleSeconds(lookup) / both) : elapsed;
   times.Add(Stage::kLookup, share);
   times.Add(Stage::kRanking, elapsed - share);
 }

@@ -56,9 +56,9 @@ class HeadTable {
                HeadForwardOutput& output);
 
   // One update, of the loss scale * sum over samples of cross-entropy: each distinct row of the
-  // context once. Then, when the update count is a multiple of rebuild_every_steps, the changed rows
-  // are hashed and new hash tables are sorted; large ones in the background, to come into force a
-  // fixed number of updates later.
+  // context once. Then, when the update count is a multiple of rebuild_every_steps, the changed
+  // rows are hashed and new hash tables are sorted; large ones in the background, to come into
+  // force a fixed number of updates later.
   //   log_partitions : [batch] of the softmax over all shards; ignored for sigmoid.
   //   hidden_gradient : [batch, dim], overwritten with this shard's part.
   // Returns the number of rows refused by the magnitude bound (left unchanged).

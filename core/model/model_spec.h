@@ -140,8 +140,8 @@ struct ModelSpec {
 inline constexpr int64_t kMaxModelTables = 64;
 inline constexpr int64_t kMaxRowDim = 65536;
 
-// The settings of table `head` that shards and clients use: its own, with those chosen that are left
-// to the number of rows. Requires head.rows > 0.
+// The settings of table `head` that shards and clients use: its own, with those chosen that are
+// left to the number of rows. Requires head.rows > 0.
 HeadSpec ResolvedHead(const TableSpec& head);
 
 }  // namespace dslide

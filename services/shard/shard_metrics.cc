@@ -82,10 +82,10 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
            {{"direction", direction}});
   }
   for (size_t i = 0; i < stage_mirrors_.size(); ++i) {
-    stage_mirrors_[i].counter = metrics.AddCounter(
-        "dslide_shard_stage_seconds_total",
-        "Time of training steps by stage. table_build runs beside the others.",
-        {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
+    stage_mirrors_[i].counter =
+        metrics.AddCounter("dslide_shard_stage_seconds_total",
+                           "Time of training steps by stage. table_build runs beside the others.",
+                           {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
   }
   models_ = metrics.AddGauge("dslide_shard_models", "Models on this shard.");
   memory_bytes_ = metrics.AddGauge("dslide_shard_table_bytes",

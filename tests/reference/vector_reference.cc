@@ -23,10 +23,4 @@ bool AllWithin(absl::Span<const float> x, double bound) {
   return true;
 }
 
-void FlipSigns(absl::Span<double> x, absl::Span<const float> signs) {
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (signs[i] < 0) x[i] = -x[i];
-  }
-}
-
 }  // namespace dslide::reference

@@ -13,7 +13,5 @@ void Axpy(double alpha, absl::Span<const float> x, absl::Span<double> y);
 void AddTo(absl::Span<const float> x, absl::Span<double> y);
 // True when every |x[i]| <= bound; NaN makes it false.
 bool AllWithin(absl::Span<const float> x, double bound);
-// x[i] = -x[i] where signs[i] < 0.
-void FlipSigns(absl::Span<double> x, absl::Span<const float> signs);
 
 }  // namespace dslide::reference

@@ -26,7 +26,8 @@ class SampleTrainer {
         map_(*SlotMap::Deal(16, {1.0, 1.0})),
         dense_map_(*SlotMap::Deal(4, {1.0, 1.0})),
         family_(
-            std::move(HashFamily::Create(ResolvedHead(spec_.tables[2]).hash, kSampleDim)).value()) {}
+            std::move(HashFamily::Create(ResolvedHead(spec_.tables[2]).hash, kSampleDim)).value()) {
+  }
 
   const ClientId& client() const { return client_; }
   HelloCommand Hello() const {
