@@ -73,7 +73,7 @@ class MicroTest(unittest.TestCase):
         copy = next(limit for limit in result["limits"] if limit["name"] == "LimitCopy/512")
         self.assertAlmostEqual(copy["gbps"], 2 * 512 / 50)
         # Sixteen transforms at once beside one.
-        lanes = next(k for k in result["kernels"] if k["name"] == "HadamardLanes/128")
+        lanes = next(k for k in result["kernels"] if k["name"] == "SignedHadamardLanes/128")
         self.assertAlmostEqual(lanes["times_reference"], 160)
 
     def test_a_kernel_that_was_not_measured_is_an_error(self):

@@ -32,6 +32,7 @@ TrainResult Sample() {
   result.recall = {.samples = 100, .top_1_found = 90, .top_10 = 1000, .top_10_found = 750};
   result.peak_rss_bytes = 5e8;
   result.seed = 7;
+  result.stages = {{"lookup", 1.5}};
   result.commit = "0123456789ab";
   return result;
 }
@@ -46,7 +47,8 @@ TEST(TrainResultTest, TheJsonHasExactlyTheAgreedFieldsInOneLine) {
               ElementsAre("samples_per_second", "steps", "epochs", "seconds", "loss", "p_at_1",
                           "p_at_3", "p_at_5", "active_rows_per_sample", "distinct_rows_per_batch",
                           "hash_recall_top1", "hash_recall_top10", "bytes_sent", "bytes_received",
-                          "dense_equivalent_bytes", "peak_rss_bytes", "seed", "commit"));
+                          "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
+  EXPECT_EQ(json["stages"]["lookup"], 1.5);
   EXPECT_EQ(json["samples_per_second"], 500);
   EXPECT_EQ(json["active_rows_per_sample"], 300);
   EXPECT_EQ(json["distinct_rows_per_batch"], 1234.5);

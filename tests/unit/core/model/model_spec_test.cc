@@ -76,12 +76,12 @@ TEST(ModelSpecTest, NamesTheFieldTheValueAndTheRange) {
       {[](auto& s) { s.tables[3].head.max_active = -2; },
        "tables[3].head.max_active is -2, must be in [0, 2147483648]"},
       {[](auto& s) { s.tables[3].head.tail_rows = -2; }, "tables[3].head.tail_rows is -2"},
-      {[](auto& s) { s.tables[3].head.hash.num_tables = 0; },
-       "tables[3].head.hash.num_tables is 0, must be in [1, 256]"},
+      {[](auto& s) { s.tables[3].head.hash.num_tables = -1; },
+       "tables[3].head.hash.num_tables is -1, must be in [0, 256]"},
       {[](auto& s) { s.tables[3].head.recall_samples = -1; },
        "tables[3].head.recall_samples is -1"},
-      {[](auto& s) { s.tables[3].head.recall_every_steps = 0; },
-       "tables[3].head.recall_every_steps is 0, must be in [1, 1000000]"},
+      {[](auto& s) { s.tables[3].head.recall_every_steps = -1; },
+       "tables[3].head.recall_every_steps is -1, must be in [0, 1000000]"},
       {[](auto& s) { std::swap(s.tables[0], s.tables[1]); }, "tables[1].role is out of order"},
       {[](auto& s) {
          s.tables.push_back(s.tables[3]);
