@@ -67,7 +67,7 @@ def run(arguments, changes):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(spec, file)
         command = [arguments.program, "train", "--data", arguments.train, "--eval", arguments.eval, "--model", path,
-                   "--shards", "1", "--threads", str(arguments.threads), "-q", "-o", "json"]
+                   "--shards", "1", "--threads", str(arguments.threads), "--timeout", "1200s", "-q", "-o", "json"]
         before = os.times()
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         after = os.times()

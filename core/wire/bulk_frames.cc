@@ -4,7 +4,6 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/wire/envelope_codec.h"
@@ -73,10 +72,7 @@ std::string TotalRows(int field, int64_t total) {
 }
 
 // Writes and steps over.
-char* Put(const std::string& bytes, char* at) {
-  std::memcpy(at, bytes.data(), bytes.size());
-  return at + bytes.size();
-}
+char* Put(const std::string& bytes, char* at) { return std::copy(bytes.begin(), bytes.end(), at); }
 
 template <typename T>
 absl::string_view BytesOf(const T* values, int64_t count) {

@@ -53,9 +53,22 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
   acked_loss_ = metrics.AddCounter(
       "dslide_shard_acked_loss_total",
       "Updates that clients had answers to and that this shard does not remember.");
+  AddMirrors();
+  models_ = metrics.AddGauge("dslide_shard_models", "Models on this shard.");
+  memory_bytes_ = metrics.AddGauge("dslide_shard_table_bytes",
+                                   "Memory of rows, optimizer state and hash tables.");
+  clients_ = metrics.AddGauge("dslide_shard_clients", "Clients open.");
+  reply_bytes_ = metrics.AddGauge("dslide_shard_kept_reply_bytes",
+                                  "Bytes of answers kept for clients that may repeat a request.");
+  contexts_ = metrics.AddGauge("dslide_shard_step_contexts", "Forward passes without a backward.");
+  context_bytes_ =
+      metrics.AddGauge("dslide_shard_step_context_bytes", "Memory of the open steps' contexts.");
+}
+
+void ShardMetrics::AddMirrors() {
   const auto mirror = [&](int64_t ModelCounters::*field, absl::string_view name,
                           absl::string_view help, const MetricLabels& labels = {}) {
-    mirrors_.push_back({field, metrics.AddCounter(name, help, labels)});
+    mirrors_.push_back({field, metrics_.AddCounter(name, help, labels)});
   };
   mirror(&ModelCounters::rejected_rows, "dslide_shard_rejected_rows_total",
          "Row updates not stored because the result was not finite or beyond the bound.");
@@ -83,19 +96,10 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
   }
   for (size_t i = 0; i < stage_mirrors_.size(); ++i) {
     stage_mirrors_[i].counter =
-        metrics.AddCounter("dslide_shard_stage_seconds_total",
-                           "Time of training steps by stage. table_build runs beside the others.",
-                           {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
+        metrics_.AddCounter("dslide_shard_stage_seconds_total",
+                            "Time of training steps by stage. table_build runs beside the others.",
+                            {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
   }
-  models_ = metrics.AddGauge("dslide_shard_models", "Models on this shard.");
-  memory_bytes_ = metrics.AddGauge("dslide_shard_table_bytes",
-                                   "Memory of rows, optimizer state and hash tables.");
-  clients_ = metrics.AddGauge("dslide_shard_clients", "Clients open.");
-  reply_bytes_ = metrics.AddGauge("dslide_shard_kept_reply_bytes",
-                                  "Bytes of answers kept for clients that may repeat a request.");
-  contexts_ = metrics.AddGauge("dslide_shard_step_contexts", "Forward passes without a backward.");
-  context_bytes_ =
-      metrics.AddGauge("dslide_shard_step_context_bytes", "Memory of the open steps' contexts.");
 }
 
 void ShardMetrics::RecordDecode(absl::Duration duration) const {

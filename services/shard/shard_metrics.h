@@ -48,6 +48,8 @@ class ShardMetrics {
   void PublishSizes(const ShardCore& core);
 
  private:
+  void AddMirrors();
+
   Metrics& metrics_;
   Histogram decode_, encode_, queue_;
   std::vector<Histogram> apply_;  // by CommandKind

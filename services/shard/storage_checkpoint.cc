@@ -155,7 +155,7 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
   }
   ModelSpec wanted = metadata.spec;
   wanted.training = present->spec().training;
-  if (const absl::Status fits = CheckPrecisions(wanted, present->spec()); !fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckPrecisions(wanted, present->spec()));
   if (wanted != present->spec()) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
                             absl::StrCat("the checkpoint is of another model than the \"",
