@@ -214,13 +214,13 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
 void PrintText(const Options& options, const nlohmann::ordered_json& json) {
   std::vector<std::vector<std::string>> lines;
   for (const auto& line : json["table"]) {
-    const auto number = [&](const char* key, const char* format) {
-      return absl::StrFormat(absl::ParsedFormat<'f'>(format), line[key].get<double>());
+    const auto number = [&](const char* key, int digits) {
+      return absl::StrFormat("%.*f", digits, line[key].get<double>());
     };
     lines.push_back({line["operation"], absl::StrCat(line["rows"].get<int64_t>()),
-                     number("gbps", "%.2f"), number("gbps_spread", "%.2f"),
-                     number("p50_ms", "%.3f"), number("p99_ms", "%.3f"),
-                     number("client_cpu_s_per_gb", "%.2f"), number("server_cpu_s_per_gb", "%.2f")});
+                     number("gbps", 2), number("gbps_spread", 2), number("p50_ms", 3),
+                     number("p99_ms", 3), number("client_cpu_s_per_gb", 2),
+                     number("server_cpu_s_per_gb", 2)});
   }
   cli::PrintLine(cli::FormatTable(
       {"operation", "rows", "GB/s", "spread", "p50 ms", "p99 ms", "client s/GB", "server s/GB"},
