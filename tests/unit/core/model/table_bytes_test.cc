@@ -94,6 +94,19 @@ TEST(TableBytesTest, HashSettingsCount) {
   EXPECT_EQ(WorkingBytesFor(spec, 5000, 4), 0);
 }
 
+// GCC has macros for it, clang has features.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
 int64_t ResidentBytes() {
   int64_t pages = 0;
   int64_t resident = 0;
@@ -103,9 +116,7 @@ int64_t ResidentBytes() {
 
 // About 200 MB, in which the allocator's and the page tables' share is small.
 TEST(TableBytesTest, ResidentMemoryGrowsByWhatIsSaid) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers keep shadow memory";
-#endif
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep shadow memory";
   const TableSpec spec =
       Spec(TableRole::kHead, 180'000, 96, OptimizerKind::kAdagrad, RowPrecision::kBf16Weights);
   const int64_t before = ResidentBytes();
