@@ -11,7 +11,7 @@ else is a path from the top of the spec:
 
 Each run is one process with one thread, so that several may run beside other work: equal seeds give
 equal bits on any number of threads, and time is CPU time of the process. A setting that RESULTS has
-already for the same commit is not run again.
+already is not run again: begin a new file for another commit.
 """
 
 import argparse

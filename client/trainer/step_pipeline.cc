@@ -91,6 +91,7 @@ StepPipeline::StepPipeline(const Network& network, std::vector<StepChannel*> sha
     : network_(network),
       shards_(std::move(shards)),
       options_(options),
+      head_(ResolvedHead(network.head())),
       clock_(clock),
       on_finished_(std::move(on_finished)),
       next_step_(next_step) {}
@@ -227,7 +228,6 @@ absl::Status StepPipeline::ForwardHidden(InFlight& step, const Answers& answers)
 
 void StepPipeline::SendHeadForward(InFlight& step) {
   const int64_t batch = step.batch.samples();
-  const HeadSpec head = ResolvedHead(network_.head());
   HeadForwardOp op;
   op.table = network_.head().name;
   op.dim = network_.head().dim;
@@ -238,8 +238,8 @@ void StepPipeline::SendHeadForward(InFlight& step) {
     op.fingerprints.resize(static_cast<size_t>(batch * family->num_tables()));
     family->HashQueries(op.hidden, batch, options_.parallelism, absl::MakeSpan(op.fingerprints));
     seconds_.hash += absl::ToDoubleSeconds(clock_.Now() - start);
-    if (head.recall_samples > 0 && step.step % head.recall_every_steps == 0) {
-      op.recall_samples = RecallSamples(options_.seed, step.step, head.recall_samples, batch);
+    if (head_.recall_samples > 0 && step.step % head_.recall_every_steps == 0) {
+      op.recall_samples = RecallSamples(options_.seed, step.step, head_.recall_samples, batch);
     }
   }
   step.stage = Stage::kHeadForward;

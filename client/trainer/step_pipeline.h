@@ -99,6 +99,7 @@ class StepPipeline {
   const Network& network_;
   const std::vector<StepChannel*> shards_;
   const PipelineOptions options_;
+  const HeadSpec head_;  // without open settings
   const Clock& clock_;
   const std::function<void(const FinishedStep&)> on_finished_;
   int64_t* const next_step_;

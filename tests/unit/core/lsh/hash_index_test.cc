@@ -318,6 +318,43 @@ TEST_P(HashIndexTest, DirtyBuildEqualsHashingEveryRowAgain) {
   }
 }
 
+TEST_P(HashIndexTest, AStartedBuildServesWhenItIsFinished) {
+  TestRows rows = TestRows::Random(400, kDim, 26);
+  const auto index = Built(rows);
+  const auto direct = Built(rows);
+  const auto before = AllBuckets(*index);
+  const std::vector<LocalRow> dirty = Rows({5, 80, 399});
+  for (const LocalRow row : dirty) {
+    for (float& weight : rows.weights[row.value()]) weight = -weight;
+  }
+  direct->Build(rows, dirty, Refresh::kNo, Parallelism{});
+  const auto after = AllBuckets(*direct);
+  ASSERT_NE(after, before);
+  for (int round = 0; round < 3; ++round) {  // the two sets of tables take turns
+    index->StartBuild(rows, dirty, Refresh::kNo, Parallelism{2});
+    if (round == 0) EXPECT_EQ(AllBuckets(*index), before) << "the old tables serve meanwhile";
+    index->FinishBuild();
+    EXPECT_EQ(AllBuckets(*index), after);
+    index->FinishBuild();  // nothing under way
+    EXPECT_EQ(AllBuckets(*index), after);
+  }
+}
+
+TEST_P(HashIndexTest, ACentreThatHasNotMovedIsKept) {
+  TestRows rows = TestRows::Random(400, kDim, 27);
+  const auto by_need = Built(rows);
+  const auto kept = Built(rows);
+  for (float& weight : rows.weights[5]) weight = -weight;
+  by_need->Build(rows, Rows({5}), Refresh::kIfMoved, Parallelism{});
+  kept->Build(rows, Rows({5}), Refresh::kNo, Parallelism{});
+  EXPECT_EQ(AllBuckets(*by_need), AllBuckets(*kept)) << "one row of 400 moves the mean little";
+  for (std::vector<float>& row : rows.weights) {
+    for (float& weight : row) weight = 2.0f * weight + 0.5f;
+  }
+  by_need->Build(rows, {}, Refresh::kIfMoved, Parallelism{});
+  EXPECT_EQ(AllBuckets(*by_need), AllBuckets(*Built(rows))) << "now it has moved";
+}
+
 TEST_P(HashIndexTest, RowsNotNamedDirtyKeepTheirPlaces) {
   TestRows rows = TestRows::Random(200, kDim, 18);
   const auto index = Built(rows);
