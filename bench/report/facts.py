@@ -78,13 +78,21 @@ def trainers_gain_speed(results):
     return _compare(_relative_change(results, "trainers"), lambda change: change > 1.1)
 
 
+def memory_as_planned(results):
+    """Every shard's peak memory is within 5 % of what was planned."""
+    ratios = [case["bytes_against_plan"]
+              for case in (lookup(results, "capacity.cases") or {}).values()
+              if "left_out" not in case]
+    return all(abs(ratio - 1) <= 0.05 for ratio in ratios) if ratios else None
+
+
 def faster_than_dense(results):
     return _above(results, "train.speedup_vs_dense", 1.0)
 
 
 FACTS = [slow_link_binds, dense_communicates_more, load_was_high, page_has_several_commits,
          rows_cost_speed, distinct_rows_grow, hidden_costs_speed, shards_cost_speed,
-         trainers_gain_speed, faster_than_dense]
+         trainers_gain_speed, memory_as_planned, faster_than_dense]
 
 
 def of(results):

@@ -119,13 +119,29 @@ def micro(result):
     ])
 
 
+def capacity(result):
+    rows = []
+    for name, case in result["cases"].items():
+        if "left_out" in case:
+            rows.append([name, "left out: " + case["left_out"], *[""] * 7])
+            continue
+        rows.append([
+            f"{case['precision']}, {case['optimizer']}", number(case["rows"]),
+            number(case["parameters"]), number(case["planned_shard_bytes"] / 1e9),
+            number(case["shard_bytes"] / 1e9), f"{100 * case['bytes_against_plan']:.1f} %",
+            number(case["first_loss"]), number(case["loss"]), number(case["samples_per_second"])])
+    return table(["precision, optimizer", "rows", "parameters", "planned, GB a shard",
+                  "measured, GB a shard", "of the plan", "loss of the first step",
+                  "loss of the last epoch", "samples/s"], rows)
+
+
 _RPC_ROWS = [
     ("gather_1k_p50_ms", "gather of 1,000 rows, median latency, ms"),
-    ("gather_10k_gbps", "gather of 10,000 rows, Gbit/s"),
-    ("gather_100k_gbps", "gather of 100,000 rows, Gbit/s"),
-    ("scatter_10k_gbps", "scatter of 10,000 rows, Gbit/s"),
-    ("scatter_100k_gbps", "scatter of 100,000 rows, Gbit/s"),
-    ("raw_tcp_gbps", "raw TCP in the same run, Gbit/s"),
+    ("gather_10k_gbps", "gather of 10,000 rows, GB/s"),
+    ("gather_100k_gbps", "gather of 100,000 rows, GB/s"),
+    ("scatter_10k_gbps", "scatter of 10,000 rows, GB/s"),
+    ("scatter_100k_gbps", "scatter of 100,000 rows, GB/s"),
+    ("raw_tcp_gbps", "raw TCP in the same run, GB/s"),
     ("cpu_s_per_gb", "processor seconds for a GB"),
 ]
 
@@ -135,4 +151,5 @@ def rpc(result):
                  [[text, number(result.get(field))] for field, text in _RPC_ROWS])
 
 
-SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth}
+SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth,
+            "capacity": capacity}

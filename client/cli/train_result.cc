@@ -35,6 +35,7 @@ std::string TrainResultToJson(const TrainResult& result) {
   json["epochs"] = report.epochs;
   json["seconds"] = report.seconds;
   json["loss"] = report.last_loss;
+  json["first_loss"] = report.first_loss;
   json["p_at_1"] = Number(result.precision, &PrecisionAtK::at_1);
   json["p_at_3"] = Number(result.precision, &PrecisionAtK::at_3);
   json["p_at_5"] = Number(result.precision, &PrecisionAtK::at_5);

@@ -171,6 +171,9 @@ void Trainer::OnFinishedStep(const FinishedStep& step) {
   ++chunk.finished;
   chunk.report.loss_sum += step.loss_sum;
   chunk.report.samples += step.samples;
+  if (report_.steps == 0 && step.samples > 0) {
+    report_.first_loss = step.loss_sum / static_cast<double>(step.samples);
+  }
   ++report_.steps;
   report_.samples += step.samples;
   report_.active_pairs += step.active_pairs;

@@ -55,9 +55,10 @@ struct TrainerParts {
 struct TrainingReport {
   int64_t steps = 0;
   int64_t samples = 0;
-  int64_t epochs = 0;    // begun by this trainer
-  double seconds = 0;    // of training; evaluations are not counted
-  double last_loss = 0;  // mean over the samples of the last epoch this trainer saw
+  int64_t epochs = 0;     // begun by this trainer
+  double seconds = 0;     // of training; evaluations are not counted
+  double first_loss = 0;  // mean over the samples of its first step
+  double last_loss = 0;   // mean over the samples of the last epoch this trainer saw
   int64_t active_pairs = 0;
   int64_t distinct_rows = 0;
   RecallCount recall;       // sampled in the last epoch

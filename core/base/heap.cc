@@ -13,6 +13,9 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   // The size of one heap of an arena: an empty one is kept, too.
   mallopt(M_TOP_PAD, 64 << 20);
+  // One arena: the others give whole heaps back whatever the thresholds say, and messages of rows
+  // pass from thread to thread. Small blocks come from each thread's own cache without its lock.
+  mallopt(M_ARENA_MAX, 1);
 #endif
 }
 

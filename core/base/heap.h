@@ -7,8 +7,8 @@ namespace dslide {
 // Makes the C library's heap keep freed memory instead of giving it back to the system and faulting
 // it in again: the receive buffers of a stream of bulk rows are freed as fast as they come, and
 // fresh pages cost more than the rest of the transfer (0.51 -> 0.28 CPU-seconds per GB of a bare
-// gRPC stream, bench/rpc). Keeps up to 256 MiB for each of the C library's arenas. For main(),
-// before threads start; elsewhere than with glibc it does nothing.
+// gRPC stream, bench/rpc). Keeps up to 256 MiB. For main(), before threads start; elsewhere than
+// with glibc it does nothing.
 void KeepFreedMemory();
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,9 @@ class RowSink {
   // block. The chunks stay until the command's answer is there. An error is the gather's answer.
   virtual absl::StatusOr<const RowChunks*> Begin(int64_t rows, bool has_bias,
                                                  const GatherReply& reply) = 0;
+  // A chunk has all its rows, while others are still being filled: it may be sent. Called once for
+  // each, in any order, by any thread, before the command's answer is there. Must not block.
+  virtual void Filled(size_t chunk) = 0;
 };
 
 }  // namespace dslide

@@ -57,10 +57,7 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const grpc::ByteBuf
     // The size of the answer is not known yet: there must be room at all.
     return alive.ok() ? record_.TakeBulk(kQueuedBytes) : alive;
   };
-  queued.done = [this](const Answer& answer) {
-    if (!answer.reply->status.ok()) return Finish(record_.Finish(answer.reply->status));
-    WriteNext();
-  };
+  queued.done = [this](const Answer& answer) { Answered(answer.reply->status); };
   const absl::Status submitted = shared_.sequencer->Submit(std::move(queued));
   if (submitted.ok()) return;
   shared_.metrics->RecordRefusal(submitted);
@@ -72,6 +69,7 @@ absl::StatusOr<const RowChunks*> GatherCall::Begin(int64_t rows, bool has_bias,
   const int64_t dim = reply.rows.dim;
   const int64_t step = wire::RowsPerChunk(wire::kChunkBytes, dim, element_type_, has_bias);
   RETURN_IF_ERROR(record_.TakeBulk((rows + step - 1) / step * kBulkBufferBytes));
+  const absl::MutexLock lock(&mu_);
   // What was selected may fill a message by itself; and an answer has at least one message.
   const bool separate = !reply.sample_offsets.empty() || rows == 0;
   if (separate) {
@@ -84,6 +82,7 @@ absl::StatusOr<const RowChunks*> GatherCall::Begin(int64_t rows, bool has_bias,
   }
   chunks_.type = element_type_;
   chunks_.rows_per_chunk = step;
+  messages_.reserve(static_cast<size_t>((rows + step - 1) / step));
   for (int64_t row = 0; row < rows; row += step) {
     const wire::GatherFrame frame({.count = std::min(step, rows - row),
                                    .dim = dim,
@@ -99,27 +98,70 @@ absl::StatusOr<const RowChunks*> GatherCall::Begin(int64_t rows, bool has_bias,
   return &chunks_;
 }
 
-void GatherCall::WriteNext() {
-  grpc::Slice slice;
-  if (!first_.empty()) {
-    slice = grpc::Slice(std::exchange(first_, {}));
-  } else if (next_ < messages_.size()) {
-    Message& message = messages_[next_++];
-    const absl::string_view bytes(message.buffer.data() + message.start,
-                                  static_cast<size_t>(message.size));
-    slice = OwnedSlice(bytes, std::move(message.buffer));
-  } else {
-    return Finish(record_.Finish(absl::OkStatus()));
+void GatherCall::Filled(size_t chunk) {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    messages_[chunk].filled = true;
+    next = Decide();
   }
-  record_.Sent(slice.size());
-  sending_ = grpc::ByteBuffer(&slice, 1);
-  StartWrite(&sending_);
+  Do(std::move(next));
+}
+
+void GatherCall::Answered(const absl::Status& status) {
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    answer_ = status;
+    next = Decide();
+  }
+  Do(std::move(next));
+}
+
+GatherCall::Next GatherCall::Decide() {
+  Next next;
+  if (writing_) return next;
+  const bool refused = answer_.has_value() && !answer_->ok();
+  if (!broken_ && !refused) {
+    if (!first_.empty()) {
+      next.write = grpc::Slice(std::exchange(first_, {}));
+    } else if (next_ < messages_.size() && messages_[next_].filled) {
+      Message& message = messages_[next_++];
+      const absl::string_view bytes(message.buffer.data() + message.start,
+                                    static_cast<size_t>(message.size));
+      next.write = OwnedSlice(bytes, std::move(message.buffer));
+    }
+  }
+  writing_ = next.write.has_value();
+  next.finish = answer_.has_value() && !writing_;
+  return next;
+}
+
+void GatherCall::Do(Next next) {
+  if (next.write.has_value()) {
+    record_.Sent(next.write->size());
+    sending_ = grpc::ByteBuffer(&*next.write, 1);
+    StartWrite(&sending_);
+  } else if (next.finish) {
+    absl::Status end;
+    {
+      const absl::MutexLock lock(&mu_);
+      end = !answer_->ok() || !broken_ ? *answer_ : absl::CancelledError("the caller is gone");
+    }
+    Finish(record_.Finish(end));
+  }
 }
 
 void GatherCall::OnWriteDone(bool ok) {
   sending_.Clear();  // the buffer goes back to the pool as soon as gRPC is done with it
-  if (ok) return WriteNext();
-  Finish(record_.Finish(absl::CancelledError("the caller is gone")));
+  Next next;
+  {
+    const absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok) broken_ = true;
+    next = Decide();
+  }
+  Do(std::move(next));
 }
 
 ScatterCall::ScatterCall(ServiceContext& shared, grpc::CallbackServerContext* context,

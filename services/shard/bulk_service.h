@@ -2,18 +2,23 @@
 // owns itself: deleted when the call is over.
 //
 // Messages are raw bytes here. A gathered row is copied once, by the core, from its table into the
-// slice that gRPC sends; a scattered one is read in the slices that gRPC received.
+// slice that gRPC sends, and the first rows travel while the last are still being copied; a
+// scattered one is read in the slices that gRPC received.
 
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/buffer_pool.h"
 #include "core/model/row_sink.h"
 #include "core/wire/bulk_codec.h"
@@ -35,22 +40,36 @@ class GatherCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, priv
     PooledBuffer buffer;
     int64_t start = 0;
     int64_t size = 0;
+    bool filled = false;
+  };
+  // What is to be done after a change of the state, without the lock.
+  struct Next {
+    std::optional<grpc::Slice> write;
+    bool finish = false;
   };
 
   void Start(grpc::CallbackServerContext* context, const grpc::ByteBuffer& request);
   absl::StatusOr<const RowChunks*> Begin(int64_t rows, bool has_bias,
                                          const GatherReply& reply) override;
-  void WriteNext();
+  void Filled(size_t chunk) override;
+  void Answered(const absl::Status& status);
+  Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Do(Next next);
 
   ServiceContext& shared_;
   CallRecord record_;
   ActivationType element_type_ = ActivationType::kF32;
-  // Of the sequencer's thread until the answer is there.
-  std::string first_;              // a message without rows in front of the others; may be empty
-  std::vector<Message> messages_;  // with rows
-  RowChunks chunks_;               // inside messages_
-  size_t next_ = 0;
-  grpc::ByteBuffer sending_;
+  RowChunks chunks_;  // inside messages_; of the sequencer's thread
+
+  absl::Mutex mu_;
+  std::string first_ ABSL_GUARDED_BY(mu_);  // a message without rows before the others; or empty
+  std::vector<Message> messages_ ABSL_GUARDED_BY(mu_);  // with rows
+  size_t next_ ABSL_GUARDED_BY(mu_) = 0;                // of messages_, to be sent
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;  // nobody reads any more
+  // Of the command. Rows are being copied until it is there, also when nobody wants them.
+  std::optional<absl::Status> answer_ ABSL_GUARDED_BY(mu_);
+  grpc::ByteBuffer sending_;  // of the one who writes
 };
 
 class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {

@@ -130,9 +130,9 @@ class ShardModel {
   absl::Status CheckStepReply(int64_t batch, int64_t dim) const;
   RowBlock ReadRows(const ShardTable& table, std::vector<RowId> rows,
                     absl::Span<const LocalRow> locals) const;
-  // Copies rows into memory that the asker provides.
+  // Copies rows into the memory of `sink`, chunk by chunk.
   void ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
-                absl::Span<const LocalRow> locals, const RowChunks& to) const;
+                absl::Span<const LocalRow> locals, const RowChunks& to, RowSink& sink) const;
   // Puts the rows where the command wants them: its sink, or the reply.
   absl::Status Deliver(const GatherCommand& command, const ShardTable& table,
                        std::vector<RowId> rows, GatherReply& reply) const;

@@ -34,6 +34,29 @@ std::vector<AlignedFloats> ThreadRows(Parallelism parallelism, int64_t floats) {
   return rows;
 }
 
+// `widened`: [stride], scratch.
+void ReadChunk(const RowStore& store, absl::Span<const RowId> rows,
+               absl::Span<const LocalRow> locals, ActivationType type, const RowChunk& to,
+               float* widened) {
+  const int64_t dim = store.dim();
+  const auto n = static_cast<int64_t>(locals.size());
+  const bool halves = type == ActivationType::kBf16;
+  const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
+  std::memcpy(to.ids, rows.data(), rows.size() * sizeof(RowId));
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
+    const float* const weights = store.ReadWeights(locals[i], widened);
+    if (halves) {
+      FloatsToBFloat16(weights, dim, reinterpret_cast<BFloat16*>(to.values + i * row_bytes));
+    } else {
+      std::memcpy(to.values + i * row_bytes, weights, row_bytes);
+    }
+    if (to.biases == nullptr) continue;
+    const float bias = store.Bias(locals[i]);
+    std::memcpy(to.biases + i * sizeof(float), &bias, sizeof(float));
+  }
+}
+
 }  // namespace
 
 Parallelism ShardModel::ForRows(int64_t rows) const {
@@ -102,27 +125,18 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
 }
 
 void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
-                          absl::Span<const LocalRow> locals, const RowChunks& to) const {
+                          absl::Span<const LocalRow> locals, const RowChunks& to,
+                          RowSink& sink) const {
   const RowStore& store = table.store();
-  const int64_t dim = store.dim();
   const auto n = static_cast<int64_t>(locals.size());
-  const bool halves = to.type == ActivationType::kBf16;
-  const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
   std::vector<AlignedFloats> widened = ThreadRows(parallelism_, store.stride());
-  ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
-    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
-    const RowChunk& chunk = to.chunks[i / to.rows_per_chunk];
-    const int64_t at = i % to.rows_per_chunk;
-    const float* const weights = store.ReadWeights(locals[i], widened[thread].data());
-    if (halves) {
-      FloatsToBFloat16(weights, dim, reinterpret_cast<BFloat16*>(chunk.values + at * row_bytes));
-    } else {
-      std::memcpy(chunk.values + at * row_bytes, weights, row_bytes);
-    }
-    std::memcpy(chunk.ids + at * sizeof(RowId), &rows[i], sizeof(RowId));
-    if (chunk.biases == nullptr) return;
-    const float bias = store.Bias(locals[i]);
-    std::memcpy(chunk.biases + at * sizeof(float), &bias, sizeof(float));
+  const auto chunks = static_cast<int64_t>(to.chunks.size());
+  ParallelFor(ForRows(n), chunks, /*grain=*/1, [&](int64_t index, int thread) {
+    const int64_t first = index * to.rows_per_chunk;
+    const int64_t count = std::min(to.rows_per_chunk, n - first);
+    ReadChunk(store, rows.subspan(first, count), locals.subspan(first, count), to.type,
+              to.chunks[index], widened[thread].data());
+    sink.Filled(static_cast<size_t>(index));
   });
 }
 
@@ -137,7 +151,7 @@ absl::Status ShardModel::Deliver(const GatherCommand& command, const ShardTable&
   reply.rows.dim = store.dim();
   ASSIGN_OR_RETURN(const RowChunks* const chunks,
                    command.sink->Begin(static_cast<int64_t>(rows.size()), store.has_bias(), reply));
-  ReadInto(table, rows, locals, *chunks);
+  ReadInto(table, rows, locals, *chunks, *command.sink);
   return absl::OkStatus();
 }
 

@@ -82,6 +82,7 @@ class FactsTest(unittest.TestCase):
         slow["cluster"] |= {"samples_per_second_100mbit": 6000.0}
         slow["cluster"]["dense"] |= {"compute_seconds": 9.0}
         slow["train"] |= {"speedup_vs_dense": 0.5}
+        slow["capacity"]["cases"]["billion"] |= {"bytes_against_plan": 1.2}
         for result in slow.values():
             result |= {"foreign_load": 0.0, "commit": "one"}
         before, after = facts.of(results), facts.of(slow)

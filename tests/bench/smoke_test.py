@@ -108,6 +108,14 @@ class SmokeTest(processes.ProcessTest):
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
         self.assertNotIn(f"dslide{self.pid}-", left.stdout)
 
+    def test_capacity(self):
+        result, _ = self.run_script("capacity", "--steps", 3)
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assertEqual(set(result["cases"]), {"billion", "four-billion"})
+        for case in result["cases"].values():
+            self.assert_positive(case, "parameters", "samples_per_second", "shard_bytes",
+                                 "planned_shard_bytes", "first_loss", "loss")
+
     def test_micro(self):
         result, _ = self.run_script("micro")
         self.assertLessEqual(ORIGIN, result.keys())

@@ -43,11 +43,12 @@ TEST(TrainResultTest, TheJsonHasExactlyTheAgreedFieldsInOneLine) {
   const auto json = nlohmann::ordered_json::parse(line);
   std::vector<std::string> names;
   for (const auto& [name, value] : json.items()) names.push_back(name);
-  EXPECT_THAT(names,
-              ElementsAre("samples_per_second", "steps", "epochs", "seconds", "loss", "p_at_1",
-                          "p_at_3", "p_at_5", "active_rows_per_sample", "distinct_rows_per_batch",
-                          "hash_recall_top1", "hash_recall_top10", "bytes_sent", "bytes_received",
-                          "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
+  EXPECT_THAT(
+      names,
+      ElementsAre("samples_per_second", "steps", "epochs", "seconds", "loss", "first_loss",
+                  "p_at_1", "p_at_3", "p_at_5", "active_rows_per_sample", "distinct_rows_per_batch",
+                  "hash_recall_top1", "hash_recall_top10", "bytes_sent", "bytes_received",
+                  "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
   EXPECT_EQ(json["stages"]["lookup"], 1.5);
   EXPECT_EQ(json["samples_per_second"], 500);
   EXPECT_EQ(json["active_rows_per_sample"], 300);
