@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/ids.h"
+#include "core/base/parallel.h"
 
 namespace dslide {
 
@@ -23,8 +24,9 @@ class BatchInversion {
   absl::Span<uint64_t> ResizeKeys(int64_t pairs);
 
   // Groups the keys by row; pairs of one row keep the order in which the keys stand. Rows are below
-  // `num_rows`. Cost: a few counting passes over the pairs, nothing over the rows.
-  void Invert(int64_t num_rows);
+  // `num_rows`. Cost: a few counting passes over the pairs, nothing over the rows. The result does
+  // not depend on the number of threads.
+  void Invert(int64_t num_rows, Parallelism parallelism);
 
   // Distinct rows, ascending.
   absl::Span<const LocalRow> rows() const { return rows_; }
@@ -34,8 +36,19 @@ class BatchInversion {
   absl::Span<const uint32_t> tags() const { return tags_; }
 
  private:
+  // A run of the sorted keys whose rows share their highest bits.
+  struct Bucket {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    uint32_t rows = 0;  // distinct
+  };
+  void DealIntoBuckets(int low_bits, int bucket_bits, int parts);
+  void SortBucket(Bucket& bucket, int bits);
+
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> buffer_;
+  std::vector<Bucket> buckets_;
+  std::vector<uint32_t> places_;  // [parts, buckets]
   std::vector<LocalRow> rows_;
   std::vector<uint32_t> offsets_;
   std::vector<uint32_t> tags_;

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace dslide {
+namespace {
+
+constexpr int64_t kPairsPerGrain = 1 << 15;
+
+}  // namespace
 
 int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism,
                               HeadContext& context, StageTimes* times) {
@@ -11,9 +16,10 @@ int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism
   SelectActive(plan, parallelism, context.batch, times);
   const ScopedStage stage(times, Stage::kInversion);
   WriteKeys(context.batch, parallelism);
-  inversion_.Invert(plan.num_rows);
+  inversion_.Invert(plan.num_rows, parallelism);
   const int64_t num_shared = plan.index == nullptr ? plan.num_rows : plan.tail_rows;
   tail_sample_.Draw(plan.num_rows, num_shared, plan.tail_key, shared_rows_);
+  SplitTags(parallelism, context);
   MergeRows(batch, context);
   WeighTail(plan, context);
   return plan.index == nullptr ? batch * plan.num_rows : first_pair_[batch];
@@ -83,17 +89,25 @@ void BatchSelector::WriteKeys(const HeadBatch& batch, Parallelism parallelism) {
   });
 }
 
+void BatchSelector::SplitTags(Parallelism parallelism, HeadContext& context) const {
+  const absl::Span<const uint32_t> tags = inversion_.tags();
+  const auto size = static_cast<int64_t>(tags.size());
+  context.samples.resize(tags.size());
+  context.is_label.resize(tags.size());
+  const int64_t grains = (size + kPairsPerGrain - 1) / kPairsPerGrain;
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int) {
+    const int64_t end = std::min(size, (grain + 1) * kPairsPerGrain);
+    for (int64_t k = grain * kPairsPerGrain; k < end; ++k) {
+      context.samples[k] = tags[k] >> 1;
+      context.is_label[k] = tags[k] & 1;
+    }
+  });
+}
+
 // The union of the rows with pairs and of the shared rows, both ascending.
 void BatchSelector::MergeRows(int64_t batch, HeadContext& context) {
   const absl::Span<const LocalRow> paired = inversion_.rows();
   const absl::Span<const uint32_t> offsets = inversion_.offsets();
-  const absl::Span<const uint32_t> tags = inversion_.tags();
-  context.samples.resize(tags.size());
-  context.is_label.resize(tags.size());
-  for (size_t k = 0; k < tags.size(); ++k) {
-    context.samples[k] = tags[k] >> 1;
-    context.is_label[k] = tags[k] & 1;
-  }
   context.rows.clear();
   context.is_shared.clear();
   context.pair_offsets.assign(1, 0);

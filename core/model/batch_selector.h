@@ -38,6 +38,8 @@ class BatchSelector {
                     StageTimes* times);
   void AddTimes(absl::Duration elapsed, StageTimes& times);
   void WriteKeys(const HeadBatch& batch, Parallelism parallelism);
+  // Writes each pair's sample and whether it is a label.
+  void SplitTags(Parallelism parallelism, HeadContext& context) const;
   void MergeRows(int64_t batch, HeadContext& context);
   void WeighTail(const SelectionPlan& plan, HeadContext& context);
 

@@ -69,13 +69,13 @@ int64_t EmbeddingTable::Backward(const FeatureBatch& features, absl::Span<const 
   const absl::Span<uint64_t> keys =
       scratch.inversion.ResizeKeys(static_cast<int64_t>(features.rows.size()));
   scratch.sample_of.resize(features.rows.size());
-  for (int64_t sample = 0; sample < features.batch(); ++sample) {
+  ParallelFor(parallelism, features.batch(), /*grain=*/64, [&](int64_t sample, int) {
     for (uint32_t i = features.offsets[sample]; i < features.offsets[sample + 1]; ++i) {
       keys[i] = BatchInversion::Key(features.rows[i], i);
       scratch.sample_of[i] = static_cast<uint32_t>(sample);
     }
-  }
-  scratch.inversion.Invert(store.num_rows());
+  });
+  scratch.inversion.Invert(store.num_rows(), parallelism);
   const absl::Span<const LocalRow> rows = scratch.inversion.rows();
   const absl::Span<const uint32_t> offsets = scratch.inversion.offsets();
   const absl::Span<const uint32_t> pairs = scratch.inversion.tags();

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 TEST(BatchInversionTest, NoPairsGiveNoRows) {
   BatchInversion inversion;
   inversion.ResizeKeys(0);
-  inversion.Invert(100);
+  inversion.Invert(100, {.threads = 2});
   EXPECT_THAT(inversion.rows(), IsEmpty());
   EXPECT_THAT(inversion.offsets(), ElementsAre(0));
   EXPECT_THAT(inversion.tags(), IsEmpty());
@@ -26,7 +26,7 @@ TEST(BatchInversionTest, NoPairsGiveNoRows) {
 TEST(BatchInversionTest, GroupsByRowAndKeepsTheOrderOfEachRow) {
   for (const int64_t num_rows : {int64_t{1}, int64_t{2}, int64_t{1000}, int64_t{1} << 31}) {
     BatchInversion inversion;
-    for (const int64_t pairs : {3000, 1, 500}) {  // memory is reused
+    for (const int64_t pairs : {3000, 1, 500, 50'000}) {  // memory is reused
       CounterRng rng(static_cast<uint64_t>(num_rows + pairs));
       const absl::Span<uint64_t> keys = inversion.ResizeKeys(pairs);
       std::map<uint32_t, std::vector<uint32_t>> expected;
@@ -38,7 +38,7 @@ TEST(BatchInversionTest, GroupsByRowAndKeepsTheOrderOfEachRow) {
         keys[i] = BatchInversion::Key(LocalRow(row), tag);
         expected[row].push_back(tag);
       }
-      inversion.Invert(num_rows);
+      inversion.Invert(num_rows, {.threads = static_cast<int>(pairs % 7 + 1)});
       ASSERT_EQ(inversion.rows().size(), expected.size());
       ASSERT_EQ(inversion.offsets().size(), expected.size() + 1);
       EXPECT_EQ(inversion.offsets().back(), pairs);
