@@ -64,8 +64,12 @@ class Table:
                 + uint(10, 1))
 
     def rows_of_shard(self, shard, num_shards):
-        """The rows that a shard holds, ascending."""
-        return [row for row in range(self.rows) if row % self.num_slots % num_shards == shard]
+        return rows_of_shard(self, shard, num_shards)
+
+
+def rows_of_shard(table, shard, num_shards):
+    """The rows of a table that a shard holds, ascending."""
+    return [row for row in range(table.rows) if row % table.num_slots % num_shards == shard]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,21 +107,32 @@ def drop_model(connection, model, timeout=10.0):
 
 @dataclasses.dataclass(frozen=True)
 class TableState:
+    """A shard's part of a table; rows, dim and num_slots are those of the whole table."""
+
     name: str
+    rows: int
+    dim: int
+    num_slots: int
     shard_rows: int
     applied_steps: int
     digest: int
+
+    def rows_of_shard(self, shard, num_shards):
+        return rows_of_shard(self, shard, num_shards)
 
 
 def describe_model(connection, model, timeout=30.0):
     """{table name: TableState} of one shard, digests included."""
     fields = _result("DescribeModel", connection.unary(
         _SHARD + "DescribeModel", data(1, model) + uint(2, 1), timeout))
+    specs = {text(spec, 1): spec
+             for spec in map(decode, decode(last(fields, 1, b"")).get(3, []))}
     states = {}
-    for encoded in fields.get(2, []):
-        table = decode(encoded)
-        state = TableState(text(table, 1), last(table, 2), last(table, 3), last(table, 5))
-        states[state.name] = state
+    for table in map(decode, fields.get(2, [])):
+        name = text(table, 1)
+        spec = specs[name]
+        states[name] = TableState(name, last(spec, 3), last(spec, 4), last(spec, 6), last(table, 2),
+                                  last(table, 3), last(table, 5))
     return states
 
 
@@ -133,6 +148,17 @@ def cluster_map(connection, timeout=5.0):
     fields = _result("GetClusterMap", connection.unary(_COORDINATOR + "GetClusterMap", b"", timeout))
     return [ShardPlace(last(shard, 1), text(shard, 2), last(shard, 4))
             for shard in map(decode, fields.get(2, []))]
+
+
+def catalog(connection, timeout=5.0):
+    """What a coordinator remembers of its cluster, comparable: models, shards, topology."""
+    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
+    status = _result("GetClusterStatus", connection.unary(
+        _COORDINATOR + "GetClusterStatus", b"", timeout))
+    shards = [(last(shard, 1), text(shard, 2), last(shard, 3), last(shard, 4))
+              for shard in map(decode, status.get(5, []))]
+    return {"models": sorted(models.get(1, [])), "topology_version": last(status, 3),
+            "expected_shards": last(status, 4), "shards": shards}
 
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -175,17 +201,16 @@ def scatter_answer(reply):
 
 
 def gather_bytes(connection, model, table, row_ids, timeout=30.0):
-    """The f32 bytes of the rows, row-major, in ascending order of their ids."""
-    request = (data(1, model) + data(2, table.name)
+    """(weights, biases) of the rows in ascending order of their ids: f32 bytes, row-major."""
+    request = (data(1, model) + data(2, table)
                + message(3, data(1, struct.pack(f"<{len(row_ids)}I", *row_ids))))
     reply = _ok("Gather", connection.call(_SHARD + "Gather", [request], timeout))
-    found = b""
+    weights = biases = b""
     for chunk in reply.messages:
         block = decode(last(decode(chunk), 1, b""))
-        found += last(decode(last(block, 2, b"")), 4, b"")
-    if len(found) != len(row_ids) * table.dim * 4:
-        raise AssertionError(f"a gather of {len(row_ids)} rows of {table.dim} has {len(found)} bytes")
-    return found
+        weights += last(decode(last(block, 2, b"")), 4, b"")
+        biases += last(block, 3, b"")
+    return weights, biases
 
 
 # --- identity ------------------------------------------------------------------------------------
