@@ -150,6 +150,16 @@ def cluster_map(connection, timeout=5.0):
             for shard in map(decode, fields.get(2, []))]
 
 
+def job_samples(connection, job, timeout=5.0):
+    """Points that a job has trained over all of its epochs; 0 when the coordinator knows no such."""
+    status = _result("GetClusterStatus", connection.unary(
+        _COORDINATOR + "GetClusterStatus", b"", timeout))
+    for found in map(decode, status.get(7, [])):
+        if text(found, 1) == job:
+            return last(found, 3) * last(found, 6) + last(found, 5)
+    return 0
+
+
 def catalog(connection, timeout=5.0):
     """What a coordinator remembers of its cluster, comparable: models, shards, topology."""
     models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
