@@ -5,7 +5,6 @@ first row counts (cell 0 gets +1 from every update), the other rows hold two cel
 sequence, in two different rows: an update that is applied by halves shows.
 """
 
-import contextlib
 import dataclasses
 import fcntl
 import os
@@ -66,26 +65,24 @@ class Lane:
 
 
 class LaneBook:
-    """Deals lanes out to processes: each gets numbers that no other has. A file remembers."""
+    """Deals the lanes of each shard out to processes: nobody gets a number that another has.
+
+    The files PATH.0, PATH.1, ... remember, one for each shard, with a byte for each lane.
+    """
 
     def __init__(self, path, lanes):
         self._path = path
         self._lanes = lanes
 
-    def take(self):
-        with open(self._path, "a+b") as file:
+    def take(self, shard):
+        with open(f"{self._path}.{shard}", "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0, os.SEEK_END)
             number = file.tell()
             if number >= self._lanes:
-                raise NoLaneLeft(f"all {self._lanes} lanes are taken")
+                raise NoLaneLeft(f"all {self._lanes} lanes of shard {shard} are taken")
             file.write(b".")
             return number
-
-    def taken(self):
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.getsize(self._path)
-        return 0
 
 
 def lane_of(table, number, shard, num_shards):

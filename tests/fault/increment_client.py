@@ -30,6 +30,7 @@ JOB = "increments"
 # How many answered updates the shard is asked to remember, and which may be sent again.
 REMEMBERED = 8
 REPEAT_PROBABILITY = 0.05
+NO_LANE_EXIT = 3
 _PAUSE_SECONDS = 0.05
 # The client is not known any more under this id, or not with what it has sent.
 _FORGOTTEN = ("RETIRED_CLIENT", "SEQUENCE_GAP", "STALE_SEQUENCE")
@@ -79,7 +80,7 @@ class Worker:
         self._say_bye()
 
     def _become_new(self):
-        lane = self._settings.lanes.take()
+        lane = self._settings.lanes.take(self._shard)
         self._lane = lane_of(self._settings.table, lane, self._shard, self._settings.num_shards)
         self._client = self._random.randbytes(16)
         self._sequence = 1  # the next one
@@ -215,7 +216,7 @@ def main():
                         help="in the order of the shards' numbers")
     parser.add_argument("--history", type=pathlib.Path, required=True)
     parser.add_argument("--lanes", type=pathlib.Path, required=True,
-                        help="file that the clients of a run share")
+                        help="beginning of the names of the files that the clients of a run share")
     parser.add_argument("--lane-count", type=int, required=True)
     parser.add_argument("--rate", type=float, default=200.0, help="updates a second on each shard")
     parser.add_argument("--seed", default="0")
@@ -232,7 +233,7 @@ def main():
         print(run(settings, options.shard, stopping), flush=True)
     except NoLaneLeft as error:
         print(f"increment client: {error}; give a larger --lane-count", file=sys.stderr)
-        sys.exit(3)
+        sys.exit(NO_LANE_EXIT)
 
 
 if __name__ == "__main__":

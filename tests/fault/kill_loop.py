@@ -1,12 +1,14 @@
 """Kills the processes of a working cluster, again and again, and judges what became of every update.
 
     python3 kill_loop.py --bin-dir build/bin [--seed N] [--shard-kills N] [--trainer-kills N]
-                         [--client-kills N] [--coordinator-kills N] [--durability checkpoint]
-                         [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
+                         [--client-kills N] [--coordinator-kills N] [--shard-stops N]
+                         [--shard-pauses N] [--durability checkpoint] [--network none|faulty]
+                         [--expect-loss] [--keep DIRECTORY]
 
 A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
-gives a schedule of SIGKILLs; every victim is started again on its address and data directory. With
---network faulty, everything reaches the shards through proxies that delay, cut and lose replies.
+gives a schedule of SIGKILLs; every victim is started again on its address and data directory. Shards
+may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches the
+shards through proxies that delay, cut and lose replies.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
 have recorded. The last line of stdout is one JSON object.
 
@@ -37,11 +39,13 @@ import shard_client
 from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
 from fault_plan import DOWN, UP, Rule
 from increment_cells import lane_of, model_for
-from kill_schedule import CLIENT, COORDINATOR, SHARD, TRAINER, schedule
+from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PAUSE, SHARD, STOP, TRAINER,
+                           schedule)
 from oracle import judge, read_history, recovery_seconds, write_sums
 
 SETTLE_SECONDS = 1.0
 PROGRESS_SECONDS = 30
+DRAIN_SECONDS = 12
 # Exit codes of `dslide train`: its shard did not come back in time, or came back without its rows.
 _LOST_SHARD_EXITS = (4, 5)
 _INTERRUPTED = 130
@@ -63,7 +67,7 @@ class Settings:
     shards: int = 2
     clients: int = 2
     trainers: int = 1
-    kills: dict = dataclasses.field(default_factory=dict)
+    strikes: dict = dataclasses.field(default_factory=dict)  # {(kind, deed): how many}
     rules: tuple = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
@@ -72,11 +76,11 @@ class Settings:
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
 
     def lanes(self):
-        """Enough for every client id: a kill makes new ones, and so does a full lane."""
-        kills = sum(self.kills.values())
-        seconds = 20 + 3 * kills
-        full = seconds * self.rate / increment_cells.SEQUENCES_PER_LANE
-        return int(self.clients * (full + 4) + 2 * self.clients * kills + 20)
+        """Of each shard, enough for every client id: a strike makes new ones, and so does a full
+        lane. They cost 8 KiB each, so there are several times as many as should be needed."""
+        strikes = sum(self.strikes.values())
+        full = (60 + 4 * strikes) * self.rate / increment_cells.SEQUENCES_PER_LANE
+        return 4 * int(self.clients * (full + strikes + 5))
 
 
 def final_sums(addresses, model, history):
@@ -115,8 +119,9 @@ class KillLoop(contextlib.ExitStack):
         self.cluster = self.enter_context(FaultCluster(
             directory, settings.shards, settings.mode, settings.seed, settings.rules))
         self._lane_file = directory / "lanes"
-        self._kill_times = []  # (ns, shard)
-        self.counts = {kind: 0 for kind in settings.members()}
+        self._strike_times = []  # (ns, shard) of kills and stops
+        self.counts = {deed: 0 for deed in DEEDS}
+        self._answered = {}  # {history: (bytes read, answers in them)}
         self.problems = []
         self.clients = [self._client(number) for number in range(settings.clients)]
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
@@ -165,18 +170,33 @@ class KillLoop(contextlib.ExitStack):
             member.start()
         self._wait_for_progress("the first")
 
-    # --- kills -----------------------------------------------------------------------------------
+    # --- strikes ---------------------------------------------------------------------------------
 
-    def strike(self, kill):
-        """Waits, kills, waits, starts again; meanwhile the others are looked after."""
-        self._supervise(kill.pause)
-        member = self._victims[kill.kind][kill.victim]
+    def strike(self, strike):
+        """Waits, strikes, waits, lets the victim go on; meanwhile the others are looked after."""
+        self._supervise(strike.pause)
+        member = self._victims[strike.kind][strike.victim]
+        self.counts[strike.kind, strike.deed] += 1
+        if strike.deed == PAUSE:
+            member.process.send(signal.SIGSTOP)
+            self._supervise(strike.away)
+            member.process.send(signal.SIGCONT)
+            return
+        if strike.deed == STOP:
+            self._stop_shard(member)
         at = member.kill()
-        self.counts[kill.kind] += 1
-        if kill.kind == SHARD:
-            self._kill_times.append((at, kill.victim))
-        self._supervise(kill.away, gone=member)
+        if strike.kind == SHARD:
+            self._strike_times.append((at, strike.victim))
+        self._supervise(strike.away, gone=member)
         member.start()
+
+    def _stop_shard(self, member):
+        """SIGTERM: a shard ends with 0 in time, whatever it is doing."""
+        started = time.monotonic()
+        finished = member.process.stop(within=2 * DRAIN_SECONDS)
+        stopped = time.monotonic() - started
+        if finished.code != 0 or stopped > DRAIN_SECONDS * processes.SLOWDOWN:
+            self.problems.append(f"{member.name} was told to stop: {finished}")
 
     def _supervise(self, seconds, gone=None):
         """Starts again who ended without being killed, and remembers why."""
@@ -193,7 +213,9 @@ class KillLoop(contextlib.ExitStack):
 
     def _judge_end(self, member, code):
         """A process that ends by itself is a problem, but for trainers whose shard has lost rows."""
-        losing = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD] > 0
+        if member in self.clients and code == increment_client.NO_LANE_EXIT:
+            raise RuntimeError(f"the table of the run was too small: {member.ends[-1][1]}")
+        losing = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
         if member in self.trainers and losing and code in _LOST_SHARD_EXITS:
             return
         self.problems.append(f"{member.name} ended by itself with {code}: {member.ends[-1][1]}")
@@ -201,8 +223,15 @@ class KillLoop(contextlib.ExitStack):
     # --- progress --------------------------------------------------------------------------------
 
     def _answers(self):
-        return sum(path.read_bytes().count(b'"applied"')
-                   for path in self.directory.glob("history-*.jsonl"))
+        """Of all increment clients so far."""
+        for path in self.directory.glob("history-*.jsonl"):
+            at, count = self._answered.get(path, (0, 0))
+            with open(path, "rb") as history:
+                history.seek(at)
+                new = history.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self._answered[path] = at + len(whole), count + whole.count(b'"applied"')
+        return sum(count for _, count in self._answered.values())
 
     def _wait_for_progress(self, which):
         """Until every kind of client has got further: nothing hangs."""
@@ -256,7 +285,7 @@ class KillLoop(contextlib.ExitStack):
 
     def _result(self, history, sums, miscounted):
         verdict = judge(history, sums)
-        loss_allowed = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD] > 0
+        loss_allowed = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
         violations = verdict.violations(loss_allowed)
         if miscounted:
             violations["miscounted"] = len(miscounted)
@@ -267,12 +296,13 @@ class KillLoop(contextlib.ExitStack):
             violations["problems"] = len(self.problems)
         if self.settings.expect_loss and not verdict.acked_lost:
             violations["no_loss_found"] = 1
-        recovery = recovery_seconds(history, self._kill_times)
+        recovery = recovery_seconds(history, self._strike_times)
         return {
             "seed": self.settings.seed, "durability": self.settings.mode,
-            "shard_kills": self.counts[SHARD],
-            "trainer_kills": self.counts[TRAINER] + self.counts[CLIENT],
-            "coordinator_kills": self.counts[COORDINATOR],
+            "shard_kills": self.counts[SHARD, KILL],
+            "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
+            "coordinator_kills": self.counts[COORDINATOR, KILL],
+            "shard_stops": self.counts[SHARD, STOP], "shard_pauses": self.counts[SHARD, PAUSE],
         } | verdict.summary() | {
             "miscounted": len(miscounted),
             "recovery_p50_seconds": quantile(recovery, 0.5),
@@ -295,12 +325,12 @@ def quantile(values, part):
 
 def run(settings, directory, report=lambda line: None):
     """One run in `directory`, which must exist and be empty; its result."""
-    planned = schedule(settings.seed, settings.kills, settings.members())
+    planned = schedule(settings.seed, settings.strikes, settings.members())
     with KillLoop(settings, directory) as loop:
         loop.start()
-        for number, kill in enumerate(planned, 1):
-            loop.strike(kill)
-            report(f"{number}/{len(planned)}: {kill.kind} {kill.victim}")
+        for number, strike in enumerate(planned, 1):
+            loop.strike(strike)
+            report(f"{number}/{len(planned)}: {strike.deed} {strike.kind} {strike.victim}")
         result = loop.finish()
     (directory / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
     return result
@@ -333,8 +363,8 @@ def main():
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--trainers", type=int, default=1)
-    for kind in (SHARD, TRAINER, CLIENT, COORDINATOR):
-        parser.add_argument(f"--{kind}-kills", type=int, default=0)
+    for kind, deed in DEEDS:
+        parser.add_argument(f"--{kind}-{deed}s", type=int, default=0)
     parser.add_argument("--network", choices=["none", "faulty"], default="none")
     parser.add_argument("--rate", type=float, default=150.0)
     parser.add_argument("--expect-loss", action="store_true")
@@ -346,9 +376,9 @@ def main():
     if not supports(options.bin_dir, options.durability):
         parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
                      "offer it")
-    kills = {kind: getattr(options, f"{kind}_kills") for kind in (SHARD, TRAINER, CLIENT, COORDINATOR)}
+    strikes = {(kind, deed): getattr(options, f"{kind}_{deed}s") for kind, deed in DEEDS}
     settings = Settings(seed, options.durability, options.shards, options.clients, options.trainers,
-                        kills, FAULTY_NETWORK if options.network == "faulty" else None, options.rate,
+                        strikes, FAULTY_NETWORK if options.network == "faulty" else None, options.rate,
                         options.expect_loss)
     result = run_kept(settings, options.keep,
                       lambda line: print(f"kill loop: {line}", file=sys.stderr, flush=True))

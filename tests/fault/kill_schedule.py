@@ -1,43 +1,52 @@
-"""Who is killed when: a pure function of the seed."""
+"""Who is killed, stopped or paused when: a pure function of the seed."""
 
 import dataclasses
 import random
 
 SHARD, TRAINER, CLIENT, COORDINATOR = "shard", "trainer", "client", "coordinator"
-KINDS = (SHARD, TRAINER, CLIENT, COORDINATOR)
+# What is done to them. Only shards are stopped and paused.
+KILL, STOP, PAUSE = "kill", "stop", "pause"
+DEEDS = ((SHARD, KILL), (TRAINER, KILL), (CLIENT, KILL), (COORDINATOR, KILL), (SHARD, STOP),
+         (SHARD, PAUSE))
 
 # Half of the kills come soon after the one before, when something is likely to recover; the others
 # after a while, when work is under way.
 _EARLY_SECONDS = (0.0, 0.3)
 _LATE_SECONDS = (0.4, 1.6)
-# How long the victim stays away.
+# How long the victim stays away, and how long it is paused.
 _AWAY_SECONDS = (0.0, 0.4)
+_PAUSE_SECONDS = (0.2, 3.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Kill:
-    """`pause` seconds after the kill before, `victim` (its number among its kind) is killed, and
-    started again `away` seconds later."""
+class Strike:
+    """`pause` seconds after the strike before, `deed` befalls a victim (its number among its kind);
+    it is killed by SIGKILL, stopped by SIGTERM or paused by SIGSTOP, and goes on `away` seconds
+    later."""
 
     pause: float
     kind: str
+    deed: str
     victim: int
     away: float
 
 
-def schedule(seed, kills, members):
-    """[Kill]: `kills` {kind: how many} in a random order, among `members` {kind: how many there are}.
+def schedule(seed, strikes, members):
+    """[Strike] in a random order.
 
-    ValueError when there is nobody of a kind that is to be killed.
+    strikes  {(kind, deed): how many}, as in DEEDS
+    members  {kind: how many there are}
+
+    ValueError when there is nobody of a kind that is to be struck.
     """
-    source = random.Random(f"{seed}/kills")
-    kinds = [kind for kind in KINDS for _ in range(kills.get(kind, 0))]
-    source.shuffle(kinds)
+    source = random.Random(f"{seed}/strikes")
+    deeds = [deed for deed in DEEDS for _ in range(strikes.get(deed, 0))]
+    source.shuffle(deeds)
     planned = []
-    for kind in kinds:
+    for kind, deed in deeds:
         if members.get(kind, 0) < 1:
-            raise ValueError(f"{kills[kind]} kills of {kind}, but there is none")
+            raise ValueError(f"a {kind} is to be struck ({deed}), but there is none")
         pause = source.uniform(*source.choice((_EARLY_SECONDS, _LATE_SECONDS)))
-        planned.append(Kill(pause, kind, source.randrange(members[kind]),
-                            source.uniform(*_AWAY_SECONDS)))
+        away = source.uniform(*(_PAUSE_SECONDS if deed == PAUSE else _AWAY_SECONDS))
+        planned.append(Strike(pause, kind, deed, source.randrange(members[kind]), away))
     return planned
