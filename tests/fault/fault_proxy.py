@@ -349,7 +349,7 @@ class FaultProxy:
     async def command(self, request):
         """Acts at once on all open connections, or on number `connection`; answers with a dict.
 
-        {"do": "cut"}; {"do": "half_close" or "blackhole", "direction": ...}; {"do": "stall",
+        {"do": "cut"}; {"do": "half_close" or "blackhole", "directions": [...]}; {"do": "stall",
         "seconds": ...}; {"do": "refuse"}: new connections are reset; {"do": "heal"}: ends refusing
         and blackholes, whose connections are cut, since their bytes are gone; {"do": "rules",
         "rules": [...]}: for connections to come; {"do": "stats"}.
@@ -358,7 +358,7 @@ class FaultProxy:
         chosen = [connection for connection in self._connections
                   if request.get("connection", connection.number) == connection.number]
         if verb in ("cut", "half_close", "blackhole", "stall"):
-            directions = [request.get("direction", UP)]
+            directions = request.get("directions", [UP])
             if verb == "blackhole":
                 self._silent_directions.update(directions)
             await self._strike(chosen, verb, directions, request.get("seconds", 0.0))

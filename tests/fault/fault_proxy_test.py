@@ -318,7 +318,7 @@ class CommandTest(ProxyTest):
         proxy = self.proxy()
         client = self.connect(proxy)
         self.assertEqual(self.exchange(client, b"hello"), b"hello")
-        proxy.command("blackhole", direction=UP)
+        proxy.command("blackhole", directions=[UP])
         client.sendall(b"nobody hears this")
         client.settimeout(0.2)
         with self.assertRaises(TimeoutError):
@@ -337,7 +337,7 @@ class CommandTest(ProxyTest):
         started = time.monotonic()
         self.assertEqual(self.exchange(client, b"hello"), b"hello")
         self.assertGreaterEqual(time.monotonic() - started, 0.25)
-        proxy.command("half_close", direction=UP)
+        proxy.command("half_close", directions=[UP])
         self.assertEqual(self.receive(client, 7), b"goodbye")
 
     def test_rules_count_for_connections_to_come(self):

@@ -20,7 +20,7 @@ import corruption_loop
 import kill_loop
 import processes
 from fault_cluster import supports
-from kill_schedule import CLIENT, COORDINATOR, KILL, PAUSE, SHARD, TRAINER
+from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, TRAINER
 
 # A cluster is started anew after so many strikes: other ports, other sizes, short histories.
 _STRIKES_OF_A_BATCH = 50
@@ -31,7 +31,8 @@ class Plan:
     """How much of everything."""
 
     self_test_kills: int  # of shards without a log
-    strikes: dict  # where nothing may be lost in any mode
+    strikes: dict  # where nothing may be lost in any mode, on a faulty network
+    clean_strikes: dict  # the same, on a clean one
     logged_shard_kills: int  # of shards with a log
     corruptions: dict  # {way: rounds}
 
@@ -39,12 +40,16 @@ class Plan:
 PLANS = {
     "quick": Plan(
         3,
-        {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2},
+        {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
+         (SHARD, PARTITION): 2},
+        {},
         10,
-        {"start": 60, "load": 150, "catalog": 50, "model": 40}),
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}),
     "full": Plan(
         50,
-        {(TRAINER, KILL): 250, (CLIENT, KILL): 250, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100},
+        {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
+         (SHARD, PARTITION): 100},
+        {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         1000,
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}),
 }
@@ -90,6 +95,8 @@ class FaultRun:
     def run(self):
         self._find_planned_loss()
         self._strike("nothing may be lost", "checkpoint", self._plan.strikes)
+        if self._plan.clean_strikes:
+            self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
             self._strike("shards with a log", "log", self._plan.strikes | {
                 (SHARD, KILL): self._plan.logged_shard_kills})
@@ -118,9 +125,8 @@ class FaultRun:
             for key in self.self_test if result else ():
                 self.self_test[key] += result[key]
 
-    def _strike(self, title, mode, strikes):
+    def _strike(self, title, mode, strikes, rules=kill_loop.FAULTY_NETWORK):
         for number, part in enumerate(batches(strikes)):
-            rules = None if number % 2 else kill_loop.FAULTY_NETWORK
             result = self._loop(title, kill_loop.Settings(
                 self._seed + number, mode, shards=2 + number % 2, strikes=part, rules=rules))
             if result:
@@ -154,6 +160,7 @@ class FaultRun:
             "trainer_kills": self._sum("trainer_kills"),
             "coordinator_kills": self._sum("coordinator_kills"),
             "shard_pauses": self._sum("shard_pauses"),
+            "shard_partitions": self._sum("shard_partitions"),
             "acked": self._sum("acked"), "acked_lost": self._sum("acked_lost"),
             "applied_twice": self._sum("applied_twice"),
             "recovery_p99_seconds": max(recoveries, default=None),

@@ -26,7 +26,7 @@ KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "
 def loop_result(settings, **changes):
     """A result of a kill loop in which all went well."""
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
-              "coordinator_kills": 1, "shard_pauses": 1, "acked": 100, "acked_lost": 0,
+              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100, "acked_lost": 0,
               "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5, "violations": {}}
     return result | changes
 

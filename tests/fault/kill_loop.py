@@ -2,13 +2,13 @@
 
     python3 kill_loop.py --bin-dir build/bin [--seed N] [--shard-kills N] [--trainer-kills N]
                          [--client-kills N] [--coordinator-kills N] [--shard-stops N]
-                         [--shard-pauses N] [--durability checkpoint] [--network none|faulty]
-                         [--expect-loss] [--keep DIRECTORY]
+                         [--shard-pauses N] [--shard-partitions N] [--durability checkpoint]
+                         [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
 
 A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
 gives a schedule of SIGKILLs; every victim is started again on its address and data directory. Shards
 may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches the
-shards through proxies that delay, cut and lose replies.
+shards through proxies that delay, cut and lose replies; they also make partitions.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
 have recorded. The last line of stdout is one JSON object.
 
@@ -39,8 +39,8 @@ import shard_client
 from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
 from fault_plan import DOWN, UP, Rule
 from increment_cells import lane_of, model_for
-from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PAUSE, SHARD, STOP, TRAINER,
-                           schedule)
+from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, STOP,
+                           TRAINER, schedule)
 from oracle import judge, read_history, recovery_seconds, write_sums
 
 SETTLE_SECONDS = 1.0
@@ -182,6 +182,12 @@ class KillLoop(contextlib.ExitStack):
             self._supervise(strike.away)
             member.process.send(signal.SIGCONT)
             return
+        if strike.deed == PARTITION:
+            proxy = self.cluster.proxies[strike.victim]
+            proxy.command("blackhole", directions=list(strike.directions))
+            self._supervise(strike.away)
+            proxy.command("heal")
+            return
         if strike.deed == STOP:
             self._stop_shard(member)
         at = member.kill()
@@ -303,6 +309,7 @@ class KillLoop(contextlib.ExitStack):
             "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
             "coordinator_kills": self.counts[COORDINATOR, KILL],
             "shard_stops": self.counts[SHARD, STOP], "shard_pauses": self.counts[SHARD, PAUSE],
+            "shard_partitions": self.counts[SHARD, PARTITION],
         } | verdict.summary() | {
             "miscounted": len(miscounted),
             "recovery_p50_seconds": quantile(recovery, 0.5),
@@ -325,6 +332,8 @@ def quantile(values, part):
 
 def run(settings, directory, report=lambda line: None):
     """One run in `directory`, which must exist and be empty; its result."""
+    if settings.strikes.get((SHARD, PARTITION)) and settings.rules is None:
+        raise ValueError("partitions are made by proxies: --network faulty is needed")
     planned = schedule(settings.seed, settings.strikes, settings.members())
     with KillLoop(settings, directory) as loop:
         loop.start()

@@ -13,7 +13,7 @@ import fault_paths  # noqa: F401
 import kill_loop
 import processes
 from fault_cluster import supports
-from kill_schedule import CLIENT, COORDINATOR, DEEDS, KILL, PAUSE, SHARD, TRAINER, schedule
+from kill_schedule import CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER, schedule
 
 SEED = 11
 
@@ -33,6 +33,13 @@ class ScheduleTest(unittest.TestCase):
             victims = [strike.victim for strike in planned if (strike.kind, strike.deed) == (kind, deed)]
             self.assertEqual(len(victims), 20)
             self.assertEqual(set(victims), set(range(self.MEMBERS[kind])))
+
+    def test_partitions_are_of_every_kind(self):
+        planned = schedule(SEED, {(SHARD, PARTITION): 50}, self.MEMBERS)
+        self.assertEqual({strike.directions for strike in planned},
+                         {("up",), ("down",), ("up", "down")})
+        with self.assertRaisesRegex(ValueError, "proxies"):
+            kill_loop.run(kill_loop.Settings(SEED, strikes={(SHARD, PARTITION): 1}), None)
 
     def test_some_come_early_and_some_late(self):
         pauses = [strike.pause for strike in schedule(SEED, self.STRIKES, self.MEMBERS)]
@@ -54,11 +61,11 @@ class KillLoopTest(processes.ProcessTest):
 
     def test_killed_trainers_and_coordinators_and_a_bad_network_lose_and_repeat_nothing(self):
         result = self.run_loop({(TRAINER, KILL): 1, (CLIENT, KILL): 2, (COORDINATOR, KILL): 1,
-                                (SHARD, PAUSE): 1}, rules=kill_loop.FAULTY_NETWORK)
+                                (SHARD, PAUSE): 1, (SHARD, PARTITION): 1}, rules=kill_loop.FAULTY_NETWORK)
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
         self.assertEqual((result["trainer_kills"], result["coordinator_kills"],
-                          result["shard_pauses"]), (3, 1, 1))
+                          result["shard_pauses"], result["shard_partitions"]), (3, 1, 1, 1))
         self.assertGreater(result["acked"], 200)
         self.assertGreater(result["network_faults"]["lose_reply"], 0)
         self.assertGreater(result["network_faults"]["cut"], 0)

@@ -1,19 +1,19 @@
-"""Who is killed, stopped or paused when: a pure function of the seed."""
+"""Who is killed, stopped, paused or cut off when: a pure function of the seed."""
 
 import dataclasses
 import random
 
 SHARD, TRAINER, CLIENT, COORDINATOR = "shard", "trainer", "client", "coordinator"
-# What is done to them. Only shards are stopped and paused.
-KILL, STOP, PAUSE = "kill", "stop", "pause"
+# What is done to them. Only shards are stopped, paused and, where there are proxies, cut off.
+KILL, STOP, PAUSE, PARTITION = "kill", "stop", "pause", "partition"
 DEEDS = ((SHARD, KILL), (TRAINER, KILL), (CLIENT, KILL), (COORDINATOR, KILL), (SHARD, STOP),
-         (SHARD, PAUSE))
+         (SHARD, PAUSE), (SHARD, PARTITION))
 
 # Half of the kills come soon after the one before, when something is likely to recover; the others
 # after a while, when work is under way.
 _EARLY_SECONDS = (0.0, 0.3)
 _LATE_SECONDS = (0.4, 1.6)
-# How long the victim stays away, and how long it is paused.
+# How long the victim stays away, and how long it is paused or cut off.
 _AWAY_SECONDS = (0.0, 0.4)
 _PAUSE_SECONDS = (0.2, 3.0)
 
@@ -21,14 +21,15 @@ _PAUSE_SECONDS = (0.2, 3.0)
 @dataclasses.dataclass(frozen=True)
 class Strike:
     """`pause` seconds after the strike before, `deed` befalls a victim (its number among its kind);
-    it is killed by SIGKILL, stopped by SIGTERM or paused by SIGSTOP, and goes on `away` seconds
-    later."""
+    it is killed by SIGKILL, stopped by SIGTERM, paused by SIGSTOP, or what is sent to it or by it
+    (`directions`) goes nowhere; and goes on `away` seconds later."""
 
     pause: float
     kind: str
     deed: str
     victim: int
     away: float
+    directions: tuple = ()
 
 
 def schedule(seed, strikes, members):
@@ -47,6 +48,8 @@ def schedule(seed, strikes, members):
         if members.get(kind, 0) < 1:
             raise ValueError(f"a {kind} is to be struck ({deed}), but there is none")
         pause = source.uniform(*source.choice((_EARLY_SECONDS, _LATE_SECONDS)))
-        away = source.uniform(*(_PAUSE_SECONDS if deed == PAUSE else _AWAY_SECONDS))
-        planned.append(Strike(pause, kind, deed, source.randrange(members[kind]), away))
+        away = source.uniform(*(_PAUSE_SECONDS if deed in (PAUSE, PARTITION) else _AWAY_SECONDS))
+        directions = source.choice((("up",), ("down",), ("up", "down")))
+        planned.append(Strike(pause, kind, deed, source.randrange(members[kind]), away,
+                              directions if deed == PARTITION else ()))
     return planned

@@ -164,7 +164,8 @@ def judge(history, sums):
             found["acked_lost"].append(key)
         if not update.may_be_applied and max(cells) > 0:
             found["refused_but_applied"].append(key)
-        if len(set(update.answers)) > 1:
+        # A later owner of the shard repeats the answer under its own generation.
+        if len({step for _, step in update.answers}) > 1:
             found["replies_differ"].append(key)
         if not update.acked:
             counts["unknown_applied" if max(cells) > 0 else "unknown_not_applied"] += 1

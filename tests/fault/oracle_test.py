@@ -118,6 +118,8 @@ class VerdictTest(unittest.TestCase):
         self.assert_found(History().acked(1, step=4).acked(1, step=4), sums(s1=1))
         self.assert_found(History().acked(1, step=4).acked(1, step=5), sums(s1=1),
                           replies_differ=[1])
+        later = History().acked(1, step=4).acked(1, step=4, generation=2)
+        self.assert_found(later, sums(s1=1))
 
     def test_two_updates_in_the_same_place_of_the_order(self):
         self.assert_found(History().acked(1, step=4).acked(2, step=4), sums(s1=1, s2=1),
