@@ -151,7 +151,8 @@ class Corrupter:
 
     def _zero_page(self, path):
         content = self._content(path)
-        pages = [at for at in range(0, len(content), PAGE_BYTES) if any(content[at:at + PAGE_BYTES])]
+        pages = [at for at in range(0, len(content), PAGE_BYTES)
+                 if any(content[at:at + PAGE_BYTES])]
         offset = self._random.choice(pages)
         page = content[offset:offset + PAGE_BYTES]
         self._write(path, content[:offset] + bytes(len(page)) + content[offset + PAGE_BYTES:])

@@ -107,7 +107,8 @@ class CorrupterTest(unittest.TestCase):
             self.assertTrue(self.changed(), record)
             seen |= {record["kind"], record["file_kind"]}
             subject.undo()
-        self.assertLessEqual({*corrupter.KINDS, "sst", "manifest", "current", "wal", "metadata"}, seen)
+        self.assertLessEqual(
+            {*corrupter.KINDS, "sst", "manifest", "current", "wal", "metadata"}, seen)
 
     def test_several_damages_are_undone_together(self):
         subject = Corrupter(self.directory, 3)
@@ -143,8 +144,9 @@ class CorrupterTest(unittest.TestCase):
             Corrupter(self.directory, 1, ["flip"], ["wal"]).corrupt()
 
     def test_file_kinds(self):
-        for name, kind in (("MANIFEST-000005", "manifest"), ("000008.sst", "sst"), ("LOG", "info_log"),
-                           ("LOG.old.17", "info_log"), ("000004.log", "wal"), ("LOCK", "lock"),
+        for name, kind in (("MANIFEST-000005", "manifest"), ("000008.sst", "sst"),
+                           ("LOG", "info_log"), ("LOG.old.17", "info_log"), ("000004.log", "wal"),
+                           ("LOCK", "lock"),
                            ("CURRENT", "current"), ("OPTIONS-000007", "options"),
                            ("IDENTITY", "identity"), ("dslide.json", "metadata"), ("x", "other")):
             self.assertEqual(file_kind(pathlib.Path("latest", name)), kind)

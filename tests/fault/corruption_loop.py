@@ -48,7 +48,7 @@ MODEL_NAME = "model"
 
 
 def shard_fingerprint(connection, shard, num_shards):
-    """Everything that clients can see of the model's rows on a shard, and the digests of the rest."""
+    """All that clients can see of the model's rows on a shard, and the digests of the rest."""
     states = shard_client.describe_model(connection, MODEL_NAME)
     found = {}
     for name, state in sorted(states.items()):
@@ -61,8 +61,10 @@ def shard_fingerprint(connection, shard, num_shards):
 
 
 class Subject:
-    """A model directory of `dslide train`, and an older state of it, whose files are whole but wrong
-    in the place of the newer ones."""
+    """A model directory of `dslide train`, and an older state of it.
+
+    The older files are whole, but wrong in the place of the newer ones.
+    """
 
     def __init__(self, directory):
         self.directory = directory
@@ -125,7 +127,8 @@ def served_address(process):
             return match.group(1)
         return None if running else "ended"
 
-    address = processes.wait_until(decided, lambda: f"a start or an end of {process}", START_SECONDS)
+    address = processes.wait_until(decided, lambda: f"a start or an end of {process}",
+                                   START_SECONDS)
     return None if address == "ended" else address
 
 

@@ -113,8 +113,8 @@ class JudgementTest(unittest.TestCase):
         for outcome in ("refused", "refused", "equal", "silent", "hung"):
             tally.add(record, outcome, "")
         result = tally.result(seed=5)
-        self.assertEqual((result["corruptions"], result["silent"], result["hung"], result["refused"]),
-                         (5, 1, 1, 2))
+        counts = [result[key] for key in ("corruptions", "silent", "hung", "refused")]
+        self.assertEqual(counts, [5, 1, 1, 2])
         self.assertEqual([bad["outcome"] for bad in result["bad"]], ["silent", "hung"])
 
     def test_split(self):

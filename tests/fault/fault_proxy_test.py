@@ -257,7 +257,8 @@ class FrameTest(ProxyTest):
 
 
 class SeedTest(ProxyTest):
-    RULES = (Rule("flip", every=5000, times=0), Rule("stall", UP, every=40000, seconds=0.001, times=0),
+    RULES = (Rule("flip", every=5000, times=0),
+             Rule("stall", UP, every=40000, seconds=0.001, times=0),
              Rule("delay", DOWN, seconds=0.0001, jitter=0.001), Rule("cut", DOWN, at=90000))
 
     def trace(self, seed, piece):
@@ -353,7 +354,8 @@ class CommandTest(ProxyTest):
 
     def test_a_wrong_rule_is_refused(self):
         for wrong in ({"kind": "cut"}, {"kind": "melt", "at": 1}, {"kind": "rate"},
-                      {"kind": "cut", "at": 1, "every": 2}, {"kind": "cut", "at": 1, "direction": "in"}):
+                      {"kind": "cut", "at": 1, "every": 2},
+                      {"kind": "cut", "at": 1, "direction": "in"}):
             with self.assertRaises(ValueError):
                 Rule(**wrong)
 
@@ -363,7 +365,8 @@ class ProcessTest(ProxyTest):
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         process = subprocess.Popen(
             [sys.executable, pathlib.Path(__file__).with_name("fault_proxy.py"), "--target",
-             self.server.address, "--control", directory / "control", "--trace", directory / "trace",
+             self.server.address, "--control", directory / "control",
+             "--trace", directory / "trace",
              "--rule", '{"kind": "flip", "direction": "up", "at": 0}'],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(process.communicate)

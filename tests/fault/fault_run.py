@@ -62,8 +62,8 @@ MISSING = {
 }
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
-               "applied_twice are those of killed trainers, clients and coordinators, paused shards "
-               "and a faulty network")
+               "applied_twice are those of killed trainers, clients and coordinators, of paused "
+               "shards and of a faulty network")
 
 
 def batches(strikes):
@@ -142,8 +142,8 @@ class FaultRun:
         self.corruption = tally.result(self._seed)
         for record in self.corruption["bad"]:
             self.failures.append(
-                f"damaged files, seed {self._seed}: {record['outcome']}: {record['kind']} of "
-                f"{record['file']} at {record['offset']} (--only {record['way']}:{record['round']})")
+                f"damaged files, seed {self._seed}, --only {record['way']}:{record['round']}: "
+                f"{record['outcome']}: {record['kind']} of {record['file']} at {record['offset']}")
 
     # --- the result ------------------------------------------------------------------------------
 

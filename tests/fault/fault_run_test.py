@@ -26,8 +26,9 @@ KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "
 def loop_result(settings, **changes):
     """A result of a kill loop in which all went well."""
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
-              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100, "acked_lost": 0,
-              "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5, "violations": {}}
+              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
+              "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
+              "violations": {}}
     return result | changes
 
 
@@ -71,7 +72,8 @@ class FaultRunTest(unittest.TestCase):
         run, result = self.run_quick(logged=False)
         self.assertIsNone(result["shard_kills"])
         self.assertEqual(result["self_test"]["shard_kills"], PLANS["quick"].self_test_kills)
-        self.assertEqual((result["trainer_kills"], result["acked_lost"], result["silent"]), (5, 0, 0))
+        counts = [result[key] for key in ("trainer_kills", "acked_lost", "silent")]
+        self.assertEqual(counts, [5, 0, 0])
         self.assertIn("no command log", run.untested()[0])
         self.assertTrue(all(settings.mode == "checkpoint" for settings in self.seen))
 

@@ -89,7 +89,8 @@ class Worker:
         self._record("client", lane=lane)
 
     def _record(self, event, **details):
-        self._settings.history.record(event, client=self._client.hex(), shard=self._shard, **details)
+        self._settings.history.record(event, client=self._client.hex(), shard=self._shard,
+                                      **details)
 
     def _first_incomplete(self):
         return max(1, self._sequence - REMEMBERED)

@@ -164,7 +164,7 @@ class IncrementClientTest(processes.ProcessTest):
                 welcome = shard_client.hello(connection, "job", client, acknowledged=5)
                 self.assertEqual(welcome.next_sequence, 1)
 
-    # A checkpoint does not hold clients and their sequences yet. Who changes that removes this mark.
+    # A checkpoint does not hold clients and their sequences. Who changes that removes this mark.
     @unittest.expectedFailure
     def test_an_update_without_an_answer_is_applied_once_over_a_clean_stop(self):
         port, data_dir = processes.free_port(), self.directory / "rows"
@@ -224,8 +224,9 @@ class IncrementClientTest(processes.ProcessTest):
         directory.mkdir()
         client = processes.Process(
             increment_client.__file__,
-            ["--shard", self.address, "--history", self.history, "--lanes", self.directory / "lanes",
-             "--lane-count", LANES], directory, wrapper=[sys.executable])
+            ["--shard", self.address, "--history", self.history,
+             "--lanes", self.directory / "lanes", "--lane-count", LANES], directory,
+            wrapper=[sys.executable])
         self.addCleanup(client.kill)
         return client
 

@@ -1,4 +1,4 @@
-"""Kills the processes of a working cluster, again and again, and judges what became of every update.
+"""Kills the processes of a working cluster, again and again, and judges the fate of every update.
 
     python3 kill_loop.py --bin-dir build/bin [--seed N] [--shard-kills N] [--trainer-kills N]
                          [--client-kills N] [--coordinator-kills N] [--shard-stops N]
@@ -6,9 +6,9 @@
                          [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
 
 A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
-gives a schedule of SIGKILLs; every victim is started again on its address and data directory. Shards
-may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches the
-shards through proxies that delay, cut and lose replies; they also make partitions.
+gives a schedule of SIGKILLs; every victim is started again on its address and data directory.
+Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches
+the shards through proxies that delay, cut and lose replies; they also make partitions.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
 have recorded. The last line of stdout is one JSON object.
 
@@ -218,7 +218,7 @@ class KillLoop(contextlib.ExitStack):
             time.sleep(0.02)
 
     def _judge_end(self, member, code):
-        """A process that ends by itself is a problem, but for trainers whose shard has lost rows."""
+        """Whoever ends by itself is a problem, but for trainers whose shard has lost rows."""
         if member in self.clients and code == increment_client.NO_LANE_EXIT:
             raise RuntimeError(f"the table of the run was too small: {member.ends[-1][1]}")
         losing = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
@@ -386,9 +386,9 @@ def main():
         parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
                      "offer it")
     strikes = {(kind, deed): getattr(options, f"{kind}_{deed}s") for kind, deed in DEEDS}
+    rules = FAULTY_NETWORK if options.network == "faulty" else None
     settings = Settings(seed, options.durability, options.shards, options.clients, options.trainers,
-                        strikes, FAULTY_NETWORK if options.network == "faulty" else None, options.rate,
-                        options.expect_loss)
+                        strikes, rules, options.rate, options.expect_loss)
     result = run_kept(settings, options.keep,
                       lambda line: print(f"kill loop: {line}", file=sys.stderr, flush=True))
     print(json.dumps(result))

@@ -13,7 +13,8 @@ import fault_paths  # noqa: F401
 import kill_loop
 import processes
 from fault_cluster import supports
-from kill_schedule import CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER, schedule
+from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER,
+                           schedule)
 
 SEED = 11
 
@@ -30,7 +31,8 @@ class ScheduleTest(unittest.TestCase):
     def test_everything_that_was_asked_for_happens_to_everybody(self):
         planned = schedule(SEED, self.STRIKES, self.MEMBERS)
         for kind, deed in DEEDS:
-            victims = [strike.victim for strike in planned if (strike.kind, strike.deed) == (kind, deed)]
+            victims = [strike.victim for strike in planned
+                       if (strike.kind, strike.deed) == (kind, deed)]
             self.assertEqual(len(victims), 20)
             self.assertEqual(set(victims), set(range(self.MEMBERS[kind])))
 
@@ -61,7 +63,8 @@ class KillLoopTest(processes.ProcessTest):
 
     def test_killed_trainers_and_coordinators_and_a_bad_network_lose_and_repeat_nothing(self):
         result = self.run_loop({(TRAINER, KILL): 1, (CLIENT, KILL): 2, (COORDINATOR, KILL): 1,
-                                (SHARD, PAUSE): 1, (SHARD, PARTITION): 1}, rules=kill_loop.FAULTY_NETWORK)
+                                (SHARD, PAUSE): 1, (SHARD, PARTITION): 1},
+                               rules=kill_loop.FAULTY_NETWORK)
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
         self.assertEqual((result["trainer_kills"], result["coordinator_kills"],

@@ -145,13 +145,14 @@ class ShardPlace:
 
 def cluster_map(connection, timeout=5.0):
     """The shards of the coordinator's cluster by ordinal; CallFailed until all are there."""
-    fields = _result("GetClusterMap", connection.unary(_COORDINATOR + "GetClusterMap", b"", timeout))
+    fields = _result("GetClusterMap", connection.unary(
+        _COORDINATOR + "GetClusterMap", b"", timeout))
     return [ShardPlace(last(shard, 1), text(shard, 2), last(shard, 4))
             for shard in map(decode, fields.get(2, []))]
 
 
 def job_samples(connection, job, timeout=5.0):
-    """Points that a job has trained over all of its epochs; 0 when the coordinator knows no such."""
+    """Points that a job has trained over all of its epochs; 0 when the coordinator has no such."""
     status = _result("GetClusterStatus", connection.unary(
         _COORDINATOR + "GetClusterStatus", b"", timeout))
     for found in map(decode, status.get(7, [])):
@@ -252,4 +253,5 @@ def write_checkpoint(connection, model, checkpoint, timeout=60.0):
 
 def load_checkpoint(connection, model, checkpoint, timeout=60.0):
     """The Reply: an error is an answer that the caller looks at."""
-    return connection.unary(_SHARD + "LoadCheckpoint", data(1, model) + data(2, checkpoint), timeout)
+    request = data(1, model) + data(2, checkpoint)
+    return connection.unary(_SHARD + "LoadCheckpoint", request, timeout)
