@@ -33,7 +33,7 @@ class Plan:
     self_test_kills: int  # of shards without a log
     strikes: dict  # where nothing may be lost in any mode, on a faulty network
     clean_strikes: dict  # the same, on a clean one
-    logged_shard_kills: int  # of shards with a log
+    logged_strikes: dict  # where shards have a log
     corruptions: dict  # {way: rounds}
 
 
@@ -43,14 +43,15 @@ PLANS = {
         {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
          (SHARD, PARTITION): 2},
         {},
-        10,
+        {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
         {"start": 60, "load": 350, "catalog": 50, "model": 40}),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
          (SHARD, PARTITION): 100},
         {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
-        1000,
+        {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
+         (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}),
 }
 
@@ -98,8 +99,7 @@ class FaultRun:
         if self._plan.clean_strikes:
             self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
-            self._strike("shards with a log", "log", self._plan.strikes | {
-                (SHARD, KILL): self._plan.logged_shard_kills})
+            self._strike("shards with a log", "log", self._plan.logged_strikes)
         self._corrupt()
 
     def _loop(self, title, settings):

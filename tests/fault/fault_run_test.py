@@ -79,7 +79,7 @@ class FaultRunTest(unittest.TestCase):
 
     def test_with_a_log_killed_shards_count(self):
         run, result = self.run_quick(logged=True)
-        self.assertEqual(result["shard_kills"], PLANS["quick"].logged_shard_kills)
+        self.assertEqual(result["shard_kills"], PLANS["quick"].logged_strikes[SHARD, KILL])
         self.assertEqual(result["durability"], "log")
         self.assertEqual(self.seen[-1].mode, "log")
         self.assertFalse(any("shard_kills" in line for line in run.untested()))
@@ -127,6 +127,7 @@ class FaultRunTest(unittest.TestCase):
         for plan in PLANS.values():
             self.assertGreater(plan.self_test_kills, 0)
             self.assertGreater(min(plan.strikes.values()), 0)
+            self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
             self.assertGreater(min(plan.corruptions.values()), 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})
 
