@@ -105,7 +105,7 @@ class FaultRun:
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
         self.say(f"{title}: seed {settings.seed}, {_words(settings.strikes)}, "
-                 f"{settings.shards} shards, {settings.mode}, "
+                 f"{settings.shards} shards, {settings.trainers} trainers, {settings.mode}, "
                  f"{'faulty' if settings.rules else 'clean'} network")
         try:
             result = kill_loop.run_kept(settings)
@@ -128,7 +128,8 @@ class FaultRun:
     def _strike(self, title, mode, strikes, rules=kill_loop.FAULTY_NETWORK):
         for number, part in enumerate(batches(strikes)):
             result = self._loop(title, kill_loop.Settings(
-                self._seed + number, mode, shards=2 + number % 2, strikes=part, rules=rules))
+                self._seed + number, mode, shards=2 + number % 2, trainers=1 + number % 2,
+                strikes=part, rules=rules))
             if result:
                 self.loops.append(result)
 
