@@ -50,6 +50,17 @@ DRAIN_SECONDS = 12
 _LOST_SHARD_EXITS = (4, 5)
 _INTERRUPTED = 130
 
+# Small steps and small leases: progress shows soon, also where connections live for 400 KB.
+TRAINED_MODEL = {
+    "name": "trained",
+    "tables": [
+        {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
+        {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0}},
+    ],
+    "training": {"batch_size": 32, "chunk_samples": 128, "max_epochs": 1000000,
+                 "validation_fraction": 0.0},
+}
+
 # Bytes of the increment clients are few: a connection lives for some dozens of their updates.
 FAULTY_NETWORK = (
     Rule("delay", seconds=0.0005, jitter=0.002),
@@ -153,11 +164,12 @@ class KillLoop(contextlib.ExitStack):
     def _trainer(self, number):
         return self._member(f"trainer-{number}", "dslide", [
             "train", "-q", "--cluster", self.cluster.coordinator_address, "--job", "kill-loop",
-            "--data", self.directory / "data.txt", "--epochs", 1000000, "--validation-fraction", 0,
+            "--data", self.directory / "data.txt", "--model", self.directory / "spec.json",
             "--timeout", "10s", "--threads", 1])
 
     def start(self):
         if self.trainers:
+            (self.directory / "spec.json").write_text(json.dumps(TRAINED_MODEL), encoding="utf-8")
             made = Member("data", "dslide", ["data", "gen", "--output", self.directory / "data.txt",
                                              "--points", 5000, "--features", 500, "--labels", 600],
                           self.directory)
