@@ -375,7 +375,8 @@ class Tally:
         return {"seed": seed, "corruptions": self.total(), "silent": self.total("silent"),
                 "crashed": self.total("crashed"), "hung": self.total("hung"),
                 "mute": self.total("mute"), "refused": self.total("refused"),
-                "equal": self.total("equal"), "ways": ways,
+                "equal": self.total("equal"),
+                "ways": {way: dict(outcomes) for way, outcomes in ways.items()},
                 "bad": [{key: record[key] for key in ("way", "round", "file", "file_kind", "kind",
                                                       "offset", "with", "outcome") if key in record}
                         for record in self.bad]}
