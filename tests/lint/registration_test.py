@@ -12,6 +12,8 @@ import unittest
 
 import tree
 
+# Folders of tests/ whose tests are scripts.
+_SCRIPT_PARTS = ("lint", "integration", "fault", "bench")
 _TEST = re.compile(r"^\s*(TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 
 
@@ -85,11 +87,11 @@ def check_tree(build_dir):
         name = pathlib.Path(path).name
         if path.endswith("_fuzz.cc") and "GLOB" not in fuzz_targets and name not in fuzz_targets:
             yield f"{path}: not in tests/fuzz/CMakeLists.txt"
-    for path in tree.files({".py", ".sh"}, ["tests/lint", "tests/integration", "tests/bench"]):
+    for path in tree.files({".py", ".sh"}, [f"tests/{part}" for part in _SCRIPT_PARTS]):
         name, lists = pathlib.Path(path).name, pathlib.Path(path).with_name("CMakeLists.txt")
         if name.endswith(("_test.py", "_test.sh")):
-            # Named in full, or as the argument of dslide_process_test() or dslide_bench_test().
-            known = rf"\b{re.escape(name)}\b|(process|bench)_test\({re.escape(name[:-8])}[ )]"
+            # Named in full, or as the argument of dslide_process_test() and its like.
+            known = rf"\b{re.escape(name)}\b|(process|bench|fault)_test\({re.escape(name[:-8])}[ )]"
             if not re.search(known, tree.read(lists.as_posix())):
                 yield f"{path}: not in {lists}"
 

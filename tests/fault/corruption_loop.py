@@ -1,0 +1,442 @@
+"""Damages what the programs keep on disk, again and again, and asks the programs to read it.
+
+    python3 corruption_loop.py --bin-dir build/bin [--count 500] [--seed N] [--way WAY]...
+                               [--findings FILE] [-o json]
+
+Each round damages a fresh copy once (corrupter.py, seed and number of the round) and looks at what
+the real program makes of it. Good outcomes: `refused`, with a message and the documented exit code
+or status; `equal`, what is served is what was written, by digest and by bytes. Bad ones: `silent`,
+something else is served as if nothing were wrong; `crashed`, `hung`, and `mute`, a refusal without
+a message. Ways:
+
+    start    dslide-shard on a damaged data directory of a model that `dslide train` wrote
+    load     LoadCheckpoint of a damaged checkpoint in a shard that serves other rows, which must
+             stay as they are when the checkpoint is refused
+    catalog  dslide-coordinator on a damaged catalogue
+    model    `dslide predict` from a model directory whose own files (not the rows) are damaged
+
+The last line of stdout is one JSON object. Exit code 0: no bad outcome. A round is repeated by
+--seed with --only WAY:NUMBER.
+"""
+
+import argparse
+import collections
+import contextlib
+import hashlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import sys
+import tempfile
+
+import fault_paths  # noqa: F401
+import grpc_client
+import processes
+import shard_client
+from corrupter import KINDS, Corrupter
+
+GOOD = ("refused", "equal")
+BAD = ("silent", "crashed", "hung", "mute")
+START_SECONDS = 20
+SHARDS = 2
+SERVER_DATA_DIR, DATA_LOSS_EXIT = 4, 5
+# Half of the rounds damage what the data is in, the rest any file.
+LOADED_KINDS = ("sst", "manifest", "current")
+MODEL_NAME = "model"
+
+
+def shard_fingerprint(connection, shard, num_shards):
+    """All that clients can see of the model's rows on a shard, and the digests of the rest."""
+    states = shard_client.describe_model(connection, MODEL_NAME)
+    found = {}
+    for name, state in sorted(states.items()):
+        rows = state.rows_of_shard(shard, num_shards)
+        weights, biases = shard_client.gather_bytes(connection, MODEL_NAME, name, rows)
+        if len(weights) != len(rows) * state.dim * 4:
+            raise AssertionError(f"{len(weights)} bytes for {len(rows)} rows of {state.dim}")
+        found[name] = (state, hashlib.sha256(weights + biases).hexdigest())
+    return found
+
+
+class Subject:
+    """A model directory of `dslide train`, and an older state of it.
+
+    The older files are whole, but wrong in the place of the newer ones.
+    """
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.model = directory / "model"
+        self.older = directory / "older"
+        self.data = directory / "data.txt"
+        self._number = 0
+        self._make("data", "gen", "--output", self.data, "--points", 2000, "--features", 300,
+                   "--labels", 400)
+        train = ["train", "-q", "--data", self.data, "--steps", 10, "--shards", SHARDS,
+                 "--model-dir", self.model]
+        self._make(*train)
+        shutil.copytree(self.model, self.older)
+        self._make(*train, "--resume")
+        for shard in range(SHARDS):
+            # Nothing reads it here: damage to it would only make the numbers look better.
+            shutil.rmtree(self.model / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
+            shutil.rmtree(self.older / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
+
+    def _make(self, *command):
+        finished = self.run("dslide", *command)
+        if finished.code != 0:
+            raise RuntimeError(f"the model to damage could not be made: {finished}")
+
+    def new_path(self, name):
+        self._number += 1
+        return self.directory / f"{name}-{self._number}"
+
+    def start(self, program, *arguments):
+        directory = self.new_path("process")
+        directory.mkdir()
+        return processes.Process(program, arguments, directory)
+
+    def run(self, program, *arguments):
+        process = self.start(program, *arguments)
+        try:
+            return process.finish(within=START_SECONDS)
+        finally:
+            process.kill()
+
+    @contextlib.contextmanager
+    def copy(self, source):
+        """A copy to damage."""
+        target = self.directory / "damaged"
+        shutil.copytree(source, target)
+        try:
+            yield target
+        finally:
+            shutil.rmtree(target)
+            shutil.rmtree(target.with_name(target.name + ".originals"), ignore_errors=True)
+
+
+def served_address(process):
+    """The address of a server once it serves; None when it has ended instead."""
+
+    def decided():
+        running = process.running()
+        match = re.search(r" (?:serving|coordinator ready) address=(\S+)", process.stderr)
+        if match:
+            return match.group(1)
+        return None if running else "ended"
+
+    address = processes.wait_until(decided, lambda: f"a start or an end of {process}",
+                                   START_SECONDS)
+    return None if address == "ended" else address
+
+
+def refusal(finished, expected_code):
+    """(outcome, remark) of a program that did not start."""
+    message = finished.stderr.strip().splitlines()[-1:] or [""]
+    if finished.code < 0:
+        return "crashed", f"signal {-finished.code}: {finished.stderr[-300:]}"
+    if finished.code != expected_code:
+        return "crashed", f"exit code {finished.code} instead of {expected_code}: {message[0]}"
+    return ("refused" if len(message[0]) > 20 else "mute"), message[0]
+
+
+def compared(found, expected):
+    if found == expected:
+        return "equal", ""
+    return "silent", f"served {found} instead of {expected}"[:600]
+
+
+class ServerWay:
+    """Starts a program on a damaged directory: `command(directory)`, and what it serves then."""
+
+    def __init__(self, subject, source, older, command, fingerprint):
+        self._subject, self._source, self.older = subject, source, older
+        self._command, self._fingerprint = command, fingerprint
+        with subject.copy(self._source) as directory:
+            self._expected, remark = self._serve(directory)
+        if self._expected is None:
+            raise RuntimeError(f"the undamaged {self._source} is not served: {remark}")
+
+    def round(self, damage):
+        with self._subject.copy(self._source) as directory:
+            record = damage(directory)
+            try:
+                found, ended = self._serve(directory)
+            except AssertionError as error:
+                return record, ("hung", str(error)[:600])
+            if found is None:
+                return record, ended
+            return record, compared(found, self._expected)
+
+    def _serve(self, directory):
+        """(fingerprint, None), or (None, (outcome, remark)) when it refused."""
+        process = self._subject.start(*self._command(directory))
+        try:
+            address = served_address(process)
+            if address is None:
+                finished = process.finish(START_SECONDS)
+                return None, refusal(finished, SERVER_DATA_DIR)
+            try:
+                with grpc_client.Connection(address) as connection:
+                    return self._fingerprint(connection), None
+            except shard_client.CallFailed as error:
+                # It serves, and what was written is not there.
+                return f"{error}", None
+            except grpc_client.ConnectionLost as error:
+                return None, ("crashed" if not process.running() else "hung", str(error))
+        finally:
+            process.kill()
+
+
+def start_way(subject, _):
+    def command(directory):
+        return ("dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", directory)
+
+    return ServerWay(subject, subject.model / "shard-1", subject.older / "shard-1", command,
+                     lambda connection: shard_fingerprint(connection, 1, SHARDS))
+
+
+def catalog_way(subject, _):
+    def command(directory):
+        return ("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--data-dir",
+                directory, "--shards", SHARDS)
+
+    # The older state as its first coordinator left it: each of its records is a file of its own.
+    return ServerWay(subject, subject.older / "coordinator", subject.model / "coordinator", command,
+                     shard_client.catalog)
+
+
+class LoadWay:
+    """Loads damaged checkpoints into a shard that serves other rows."""
+
+    def __init__(self, subject, stack):
+        self._subject = subject
+        self._stack = stack
+        self._data_dir = subject.new_path("load-data")
+        shutil.copytree(subject.model / "shard-0", self._data_dir)
+        self._source = subject.new_path("load-source")
+        self.older = subject.older / "shard-0" / MODEL_NAME / "latest"
+        self._start()
+        self._written = shard_fingerprint(self._connection, 0, SHARDS)
+        shutil.copytree(self._checkpoint("latest"), self._source)
+        self._make_other_rows()
+
+    def _checkpoint(self, name):
+        return self._data_dir / MODEL_NAME / name
+
+    def _start(self):
+        self._process = self._subject.start(
+            "dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", self._data_dir)
+        self._stack.callback(self._process.kill)
+        address = served_address(self._process)
+        if address is None:
+            raise RuntimeError(f"the undamaged shard does not start: {self._process}")
+        self._connection = self._stack.enter_context(grpc_client.Connection(address))
+
+    def _make_other_rows(self):
+        """State `b`, kept as a checkpoint that a damaged one must not change."""
+        name, (state, _) = sorted(self._written.items())[0]
+        rows = state.rows_of_shard(0, SHARDS)
+        client = random.Random(0).randbytes(16)
+        shard_client.hello(self._connection, "corruption", client, 0)
+        envelope = shard_client.Envelope("corruption", client, 1, 1, 0, MODEL_NAME)
+        reply = shard_client.scatter_add(self._connection, envelope, state,
+                                         {row: [1.0] * state.dim for row in rows}, timeout=10)
+        shard_client.scatter_answer(reply)
+        shard_client.write_checkpoint(self._connection, MODEL_NAME, "b")
+        self._present = shard_fingerprint(self._connection, 0, SHARDS)
+        if self._present == self._written:
+            raise RuntimeError("the other rows are the same rows")
+
+    def round(self, damage):
+        with self._subject.copy(self._source) as directory:
+            record = damage(directory)
+            target = self._checkpoint("victim")
+            shutil.copytree(directory, target)
+        try:
+            return record, self._load()
+        except grpc_client.ConnectionLost as error:
+            outcome = "hung" if self._process.running() else "crashed"
+            remark = f"{error}: {self._process.stderr[-300:]}"
+            self._process.kill()
+            self._start()
+            self._restore()
+            return record, (outcome, remark)
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+    def _restore(self):
+        reply = shard_client.load_checkpoint(self._connection, MODEL_NAME, "b")
+        if not reply.ok:
+            raise RuntimeError(f"the undamaged checkpoint is not loaded: {reply}")
+
+    def _load(self):
+        reply = shard_client.load_checkpoint(self._connection, MODEL_NAME, "victim")
+        found = shard_fingerprint(self._connection, 0, SHARDS)
+        if not reply.ok:
+            if found != self._present:
+                return "silent", f"refused ({reply}), but the rows have changed"
+            return ("refused" if len(reply.text) > 20 else "mute"), str(reply)
+        result = compared(found, self._written)
+        self._restore()
+        return result
+
+
+class ModelWay:
+    """Predicts from a model directory whose own files are damaged."""
+
+    older = None  # its files are those of the newer state
+
+    def __init__(self, subject, _):
+        self._subject = subject
+        self._source = subject.new_path("model-files")
+        # A few points: every round predicts them all.
+        self._points = subject.directory / "points.txt"
+        lines = subject.data.read_text(encoding="ascii").splitlines()[:41]
+        self._points.write_text("\n".join([lines[0].replace("2000", "40", 1), *lines[1:]]) + "\n",
+                                encoding="ascii")
+        self._source.mkdir()
+        for path in subject.model.iterdir():
+            if path.is_file():
+                shutil.copy2(path, self._source)
+        with subject.copy(self._source) as directory:
+            finished = self._predict(directory)
+        if finished.code != 0 or not finished.stdout:
+            raise RuntimeError(f"the undamaged model does not predict: {finished}")
+        self._expected = finished.stdout
+
+    def _predict(self, directory):
+        rows = [path for path in self._subject.model.iterdir() if path.is_dir()]
+        for path in rows:
+            shutil.copytree(path, directory / path.name)
+        return self._subject.run("dslide", "predict", "-o", "json", "--data", self._points,
+                                 "--model-dir", directory)
+
+    def round(self, damage):
+        with self._subject.copy(self._source) as directory:
+            record = damage(directory)
+            try:
+                finished = self._predict(directory)
+            except AssertionError as error:
+                return record, ("hung", str(error)[:600])
+            if finished.code != 0:
+                # What is wrong with a text file may be a matter of usage (2) or of data (5).
+                code = finished.code if finished.code in (2, DATA_LOSS_EXIT) else DATA_LOSS_EXIT
+                return record, refusal(finished, code)
+            if finished.stdout == self._expected:
+                return record, ("equal", "")
+            return record, ("silent", "other predictions than those of the undamaged model")
+
+
+WAYS = {"start": start_way, "load": LoadWay, "catalog": catalog_way, "model": ModelWay}
+
+
+def damage_of(seed, way, number, older):
+    """damage(directory) -> record of one round; its choices are a function of the arguments."""
+    choice = random.Random(f"{seed}/{way}/{number}")
+    loaded_only = way in ("start", "load") and choice.random() < 0.5
+    elsewhere = older if choice.random() < 0.5 else None
+
+    def damage(directory):
+        corrupter = Corrupter(directory, f"{seed}/{way}/{number}", KINDS,
+                              LOADED_KINDS if loaded_only else None, elsewhere)
+        return corrupter.corrupt() | {"way": way, "round": number}
+
+    return damage
+
+
+class Tally:
+    """Outcomes, counted by way, kind of file and kind of damage."""
+
+    def __init__(self, findings_path=None):
+        self._file = open(findings_path, "w", encoding="utf-8") if findings_path else None
+        self.cells = collections.Counter()
+        self.bad = []
+
+    def add(self, record, outcome, remark):
+        record = record | {"outcome": outcome, "remark": remark}
+        self.cells[record["way"], record["file_kind"], record["kind"], outcome] += 1
+        if outcome in BAD:
+            self.bad.append(record)
+        if self._file:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+    def total(self, *outcomes):
+        return sum(count for cell, count in self.cells.items()
+                   if not outcomes or cell[3] in outcomes)
+
+    def result(self, seed):
+        ways = {}
+        for (way, _, _, outcome), count in self.cells.items():
+            ways.setdefault(way, collections.Counter())[outcome] += count
+        return {"seed": seed, "corruptions": self.total(), "silent": self.total("silent"),
+                "crashed": self.total("crashed"), "hung": self.total("hung"),
+                "mute": self.total("mute"), "refused": self.total("refused"),
+                "equal": self.total("equal"),
+                "ways": {way: dict(outcomes) for way, outcomes in ways.items()},
+                "bad": [{key: record[key] for key in ("way", "round", "file", "file_kind", "kind",
+                                                      "offset", "with", "outcome") if key in record}
+                        for record in self.bad]}
+
+    def table(self):
+        """Lines for people: what became of each kind of damage to each kind of file."""
+        rows = collections.defaultdict(collections.Counter)
+        for (way, file_kind, kind, outcome), count in self.cells.items():
+            rows[way, file_kind, kind][outcome] += count
+        for (way, file_kind, kind), outcomes in sorted(rows.items()):
+            listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+            yield f"{way:8} {file_kind:9} {kind:10} {listed}"
+
+
+def run(seed, counts, findings_path=None):
+    """The Tally of `counts`: {way: number of rounds, or a list of round numbers}."""
+    tally = Tally(findings_path)
+    with contextlib.ExitStack() as stack:
+        directory = pathlib.Path(stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="dslide-corruption-")))
+        subject = Subject(directory)
+        for name, rounds in counts.items():
+            way = WAYS[name](subject, stack)
+            for number in range(rounds) if isinstance(rounds, int) else rounds:
+                record, (outcome, remark) = way.round(damage_of(seed, name, number, way.older))
+                tally.add(record, outcome, remark)
+                if outcome in BAD:
+                    print(f"corruption: {outcome}: {json.dumps(record)}: {remark}", file=sys.stderr,
+                          flush=True)
+    return tally
+
+
+def split(count, ways):
+    """{way: rounds}: equal parts, the first ones take what is left over."""
+    return {way: count // len(ways) + (place < count % len(ways)) for place, way in enumerate(ways)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--way", action="append", choices=list(WAYS))
+    parser.add_argument("--only", metavar="WAY:NUMBER", help="repeats one round")
+    parser.add_argument("--findings", type=pathlib.Path, help="a JSON line for each round")
+    parser.add_argument("-o", dest="output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"corruption loop: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    if options.only:
+        way, _, number = options.only.partition(":")
+        counts = {way: [int(number)]}
+    else:
+        counts = split(options.count, options.way or list(WAYS))
+    tally = run(seed, counts, options.findings)
+    print("\n".join(tally.table()), file=sys.stderr if options.output == "json" else sys.stdout)
+    print(json.dumps(tally.result(seed)))
+    sys.exit(1 if tally.total(*BAD) else 0)
+
+
+if __name__ == "__main__":
+    main()

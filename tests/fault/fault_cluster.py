@@ -1,0 +1,181 @@
+"""A cluster of processes that may be killed at any time and come back as what they were.
+
+Every server keeps its address and its data directory over its lives. Shards are reached through
+fault proxies when that is asked for: then the address that the cluster map tells is the proxy's.
+"""
+
+import contextlib
+import pathlib
+import re
+import subprocess
+import time
+
+import fault_paths  # noqa: F401
+import grpc_client
+import processes
+import shard_client
+from fault_proxy import RunningProxy
+
+READY_SECONDS = 30
+_THREADS = 1
+
+# The one place that says how a shard is told what an acknowledgement means.
+DURABILITY_FLAGS = {
+    "checkpoint": [],
+    "log-periodic": ["--durability", "log-periodic"],
+    "log": ["--durability", "log"],
+}
+# Modes in which a killed shard may not lose what it has acknowledged.
+LOSSLESS_MODES = ("log-periodic", "log")
+
+
+def supports(bin_dir, mode):
+    """Whether the programs there offer a durability mode."""
+    if not DURABILITY_FLAGS[mode]:
+        return True
+    shown = subprocess.run([pathlib.Path(bin_dir) / "dslide-shard", "--help"], capture_output=True,
+                           text=True, timeout=60, check=True).stdout
+    return DURABILITY_FLAGS[mode][0] in shown
+
+
+class Member:
+    """One server or client over all of its lives: kill() and start() in turn."""
+
+    def __init__(self, name, program, arguments, directory, environment=None, wrapper=()):
+        self.name = name
+        self.lives = 0
+        self.process = None
+        self.ends = []  # (exit code, last words) of lives that ended by themselves
+        self._program, self._arguments = program, arguments
+        self._directory = directory / name
+        self._environment, self._wrapper = environment, wrapper
+
+    def start(self):
+        self.lives += 1
+        directory = self._directory / f"life-{self.lives}"
+        directory.mkdir(parents=True)
+        arguments = self._arguments(self.lives) if callable(self._arguments) else self._arguments
+        self.process = processes.Process(self._program, arguments, directory, self._environment,
+                                         self._wrapper)
+
+    def kill(self):
+        """SIGKILL; the time in ns at which it was certainly dead."""
+        if self.process is not None:
+            self.process.kill()
+        return time.monotonic_ns()
+
+    def running(self):
+        return self.process is not None and self.process.running()
+
+    def collect_end(self):
+        """Keeps the end of a life that ended by itself; its exit code, None while it runs."""
+        if self.running():
+            return None
+        finished = self.process.finish(within=1)
+        words = finished.stderr.strip().splitlines()[-1:] or [""]
+        self.ends.append((finished.code, words[0]))
+        self.process.kill()
+        return finished.code
+
+
+class FaultCluster(contextlib.ExitStack):
+    """A coordinator and its shards.
+
+    mode    key of DURABILITY_FLAGS
+    rules   fault_plan.Rule for the proxies before the shards; None: no proxies
+    """
+
+    def __init__(self, directory, num_shards, mode, seed=0, rules=None):
+        super().__init__()
+        self.directory = pathlib.Path(directory)
+        self.num_shards = num_shards
+        self.proxies = []
+        self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
+        self.coordinator = self._member("coordinator", "dslide-coordinator", [
+            "--listen", self.coordinator_address, "--admin", "", "--shards", num_shards,
+            "--data-dir", self.directory / "coordinator-data", "--heartbeat-interval", "200ms",
+            "--lease-timeout", "3s"])
+        self._ports = [processes.free_port() for _ in range(num_shards)]
+        self.shards = []
+        for shard, port in enumerate(self._ports):
+            advertise = []
+            if rules is not None:
+                proxy = self.enter_context(
+                    RunningProxy(f"127.0.0.1:{port}", f"{seed}/{shard}", rules))
+                self.proxies.append(proxy)
+                advertise = ["--advertise", proxy.address]
+            self.shards.append(self._member(f"shard-{shard}", "dslide-shard", [
+                "--listen", f"127.0.0.1:{port}", "--admin", "", "--shard-id", shard, *advertise,
+                "--coordinator", self.coordinator_address, "--threads", _THREADS,
+                "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode]]))
+
+    def _member(self, name, program, arguments):
+        member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"})
+        self.callback(member.kill)
+        return member
+
+    def start(self):
+        """Starts everything and waits until clients can work."""
+        self.coordinator.start()
+        for shard in self.shards:
+            shard.start()
+        self.wait_until_ready()
+
+    def direct_address(self, shard):
+        return f"127.0.0.1:{self._ports[shard]}"
+
+    def client_address(self, shard):
+        """Where clients reach a shard: through its proxy, when there is one."""
+        return self.proxies[shard].address if self.proxies else self.direct_address(shard)
+
+    def wait_until_ready(self):
+        """Until the coordinator and every shard answer."""
+
+        def ready():
+            for member in (self.coordinator, *self.shards):
+                if not member.running():
+                    raise AssertionError(f"{member.name} has ended: {member.process}")
+            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+                with grpc_client.Connection(self.coordinator_address) as connection:
+                    places = shard_client.cluster_map(connection)
+                for shard in range(self.num_shards):
+                    with grpc_client.Connection(self.direct_address(shard)):
+                        pass
+                return len(places) == self.num_shards
+            return False
+
+        processes.wait_until(ready, lambda: "the cluster is ready", READY_SECONDS)
+
+    def register_model(self, model):
+        with grpc_client.Connection(self.coordinator_address) as connection:
+            shard_client.register_model(connection, model)
+
+    def wait_for_model(self, model):
+        """Until every shard has the model: one that came back empty gets it by and by."""
+
+        def there():
+            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+                for shard in range(self.num_shards):
+                    with grpc_client.Connection(self.direct_address(shard)) as connection:
+                        shard_client.describe_model(connection, model)
+                return True
+            return False
+
+        processes.wait_until(there, lambda: f"model {model} on every shard", READY_SECONDS)
+
+    def faults(self):
+        """{kind: how often} over all proxies."""
+        counts = {}
+        for proxy in self.proxies:
+            for kind, count in proxy.trace.counts().items():
+                counts[kind] = counts.get(kind, 0) + count
+        return counts
+
+    def shard_words(self):
+        """Lines of the shards' logs that are no plain information, for reports."""
+        words = []
+        for member in self.shards:
+            for line in (member.process.stderr if member.process else "").splitlines():
+                if re.search(r" (WARNING|ERROR|FATAL) ", line):
+                    words.append(f"{member.name}: {line}")
+        return words

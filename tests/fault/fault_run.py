@@ -1,0 +1,214 @@
+"""What `./run fault` does: runs the fault tests that exist, and says which do not.
+
+    python3 fault_run.py quick|full --bin-dir DIR [--seed N] [-o json]
+
+Text goes to stderr, and without -o json a table to stdout; with it the last line of stdout is one
+JSON object. Its keys for what does not exist are null. Exit code 0: every promise that was tested
+held.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import random
+import sys
+import time
+
+import fault_paths  # noqa: F401
+import corruption_loop
+import kill_loop
+import processes
+from fault_cluster import supports
+from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, TRAINER
+
+# A cluster is started anew after so many strikes: other ports, other sizes, short histories.
+_STRIKES_OF_A_BATCH = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How much of everything."""
+
+    self_test_kills: int  # of shards without a log
+    strikes: dict  # where nothing may be lost in any mode, on a faulty network
+    clean_strikes: dict  # the same, on a clean one
+    logged_strikes: dict  # where shards have a log
+    corruptions: dict  # {way: rounds}
+
+
+PLANS = {
+    "quick": Plan(
+        3,
+        {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
+         (SHARD, PARTITION): 2},
+        {},
+        {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}),
+    "full": Plan(
+        50,
+        {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
+         (SHARD, PARTITION): 100},
+        {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
+        {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
+         (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
+        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}),
+}
+
+# Keys of the result that no program here can fill yet, and what is missing.
+MISSING = {
+    ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
+    ("sim_seeds", "sim_violations"): "there is no deterministic simulation",
+    ("planted", "planted_caught"): "there are no planted bugs",
+}
+WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
+               "what it has acknowledged, which no mode promises to keep; acked_lost and "
+               "applied_twice are those of killed trainers, clients and coordinators, of paused "
+               "shards and of a faulty network")
+
+
+def batches(strikes):
+    """`strikes` in portions of at most _STRIKES_OF_A_BATCH."""
+    left = dict(strikes)
+    total = sum(left.values())
+    count = max(1, -(-total // _STRIKES_OF_A_BATCH))
+    for number in range(count):
+        # What is left is dealt out evenly over the batches that are left.
+        part = {deed: -(-amount // (count - number)) for deed, amount in left.items()}
+        left = {deed: amount - part[deed] for deed, amount in left.items()}
+        yield {deed: amount for deed, amount in part.items() if amount}
+
+
+class FaultRun:
+    """Runs the parts of a plan and collects what they found."""
+
+    def __init__(self, plan, seed, bin_dir):
+        self._plan, self._seed = plan, seed
+        self.logged = supports(bin_dir, "log")
+        self.failures = []
+        self.loops = []  # results of kill loops in which nothing may be lost
+        self.self_test = None
+        self.corruption = None
+
+    def say(self, text):
+        print(f"   {text}", file=sys.stderr, flush=True)
+
+    def run(self):
+        self._find_planned_loss()
+        self._strike("nothing may be lost", "checkpoint", self._plan.strikes)
+        if self._plan.clean_strikes:
+            self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
+        if self.logged:
+            self._strike("shards with a log", "log", self._plan.logged_strikes)
+        self._corrupt()
+
+    def _loop(self, title, settings):
+        """One kill loop, None when it could not be run to its end."""
+        self.say(f"{title}: seed {settings.seed}, {_words(settings.strikes)}, "
+                 f"{settings.shards} shards, {settings.trainers} trainers, {settings.mode}, "
+                 f"{'faulty' if settings.rules else 'clean'} network")
+        try:
+            result = kill_loop.run_kept(settings)
+        except (AssertionError, RuntimeError, OSError) as error:
+            self.failures.append(f"{title}, seed {settings.seed}: {str(error)[:500]}")
+            return None
+        if result["violations"]:
+            self.failures.append(f"{title}, seed {settings.seed}: {result['violations']}")
+        return result
+
+    def _find_planned_loss(self):
+        """A harness that finds nothing is not trusted: here there is something to find."""
+        self.self_test = {"shard_kills": 0, "acked_lost": 0, "reported_lost": 0}
+        for number, part in enumerate(batches({(SHARD, KILL): self._plan.self_test_kills})):
+            result = self._loop("self-test: a loss must be found", kill_loop.Settings(
+                self._seed + number, strikes=part, trainers=0, expect_loss=True))
+            for key in self.self_test if result else ():
+                self.self_test[key] += result[key]
+
+    def _strike(self, title, mode, strikes, rules=kill_loop.FAULTY_NETWORK):
+        for number, part in enumerate(batches(strikes)):
+            result = self._loop(title, kill_loop.Settings(
+                self._seed + number, mode, shards=2 + number % 2, trainers=1 + number % 2,
+                strikes=part, rules=rules))
+            if result:
+                self.loops.append(result)
+
+    def _corrupt(self):
+        self.say(f"damaged files: seed {self._seed}, {_words(self._plan.corruptions)}")
+        try:
+            tally = corruption_loop.run(self._seed, self._plan.corruptions)
+        except (AssertionError, RuntimeError, OSError) as error:
+            self.failures.append(f"damaged files, seed {self._seed}: {str(error)[:500]}")
+            return
+        self.corruption = tally.result(self._seed)
+        for record in self.corruption["bad"]:
+            self.failures.append(
+                f"damaged files, seed {self._seed}, --only {record['way']}:{record['round']}: "
+                f"{record['outcome']}: {record['kind']} of {record['file']} at {record['offset']}")
+
+    # --- the result ------------------------------------------------------------------------------
+
+    def _sum(self, key):
+        return sum(loop[key] for loop in self.loops) if self.loops else None
+
+    def result(self, tier, seconds):
+        corruption = self.corruption or {}
+        recoveries = [loop["recovery_p99_seconds"] for loop in self.loops
+                      if loop["recovery_p99_seconds"] is not None]
+        result = {
+            "seed": self._seed, "tier": tier, "durability": "log" if self.logged else "checkpoint",
+            "shard_kills": self._sum("shard_kills") if self.logged else None,
+            "trainer_kills": self._sum("trainer_kills"),
+            "coordinator_kills": self._sum("coordinator_kills"),
+            "shard_pauses": self._sum("shard_pauses"),
+            "shard_partitions": self._sum("shard_partitions"),
+            "acked": self._sum("acked"), "acked_lost": self._sum("acked_lost"),
+            "applied_twice": self._sum("applied_twice"),
+            "recovery_p99_seconds": max(recoveries, default=None),
+            "self_test": self.self_test,
+            "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
+            "corruption_ways": corruption.get("ways"),
+        }
+        result |= {key: None for keys in MISSING for key in keys}
+        return result | {"failures": self.failures, "seconds": round(seconds, 1)}
+
+    def untested(self):
+        """Lines that say what this run says nothing about."""
+        lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
+        return lines + [f"{', '.join(keys)}: not tested: {why}" for keys, why in MISSING.items()]
+
+
+def _words(counts):
+    """{(kind, deed) or name: how many} for people."""
+    named = {" ".join(reversed(key)) if isinstance(key, tuple) else key: count
+             for key, count in counts.items()}
+    return ", ".join(f"{count} x {name}" for name, count in named.items()) or "no strikes"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run fault", description=__doc__.splitlines()[0])
+    parser.add_argument("tier", choices=list(PLANS))
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
+    print(f"fault tests ({options.tier}): seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    run, started = FaultRun(PLANS[options.tier], seed, options.bin_dir), time.monotonic()
+    run.run()
+    result = run.result(options.tier, time.monotonic() - started)
+    for line in run.untested():
+        run.say(line)
+    for failure in run.failures:
+        run.say(f"FAILED: {failure}")
+    if options.output == "json":
+        print(json.dumps(result))
+    else:
+        for key, value in result.items():
+            print(f"{key:22} {'-' if value is None else value}")
+    sys.exit(1 if run.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

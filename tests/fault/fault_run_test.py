@@ -1,0 +1,136 @@
+"""What `./run fault` reports: seeds, portions, failures, and null for what does not exist.
+
+usage: fault_run_test.py [unittest arguments]
+"""
+
+import contextlib
+import io
+import json
+import pathlib
+import stat
+import tempfile
+import unittest
+from unittest import mock
+
+import fault_run
+from corruption_loop import Tally
+from fault_run import PLANS, FaultRun, batches
+from kill_schedule import CLIENT, KILL, SHARD
+
+# Keys that readers of the JSON rely on.
+KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "restores",
+        "cut_mismatches", "corruptions", "silent", "sim_seeds", "sim_violations", "planted",
+        "planted_caught"}
+
+
+def loop_result(settings, **changes):
+    """A result of a kill loop in which all went well."""
+    result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
+              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
+              "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
+              "violations": {}}
+    return result | changes
+
+
+class FaultRunTest(unittest.TestCase):
+    def run_quick(self, logged, loop=loop_result, corrupt=None):
+        """The result of a quick run over loops that are only pretended."""
+        directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        program = directory / "dslide-shard"
+        program.write_text(f"#!/bin/sh\necho '{'--durability TEXT' if logged else '--listen'}'\n",
+                           encoding="ascii")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+        self.seen = []
+
+        def run_kept(settings):
+            self.seen.append(settings)
+            return loop(settings)
+
+        def run_corruption(seed, counts):
+            tally = Tally()
+            for way, count in counts.items():
+                for number in range(count):
+                    tally.add({"way": way, "round": number, "file": "f", "file_kind": "sst",
+                               "kind": "flip", "offset": 1}, "refused", "")
+            if corrupt:
+                tally.add({"way": "load", "round": 9, "file": "f", "file_kind": "sst",
+                           "kind": "flip", "offset": 77}, corrupt, "")
+            return tally
+
+        with mock.patch("kill_loop.run_kept", run_kept), \
+                mock.patch("corruption_loop.run", run_corruption), \
+                contextlib.redirect_stderr(io.StringIO()):
+            run = FaultRun(PLANS["quick"], 7, directory)
+            run.run()
+        result = run.result("quick", 1.0)
+        self.assertEqual(json.loads(json.dumps(result)), result)
+        self.assertLessEqual(KEYS, result.keys())
+        return run, result
+
+    def test_without_a_log_killed_shards_are_a_self_test_and_no_claim(self):
+        run, result = self.run_quick(logged=False)
+        self.assertIsNone(result["shard_kills"])
+        self.assertEqual(result["self_test"]["shard_kills"], PLANS["quick"].self_test_kills)
+        counts = [result[key] for key in ("trainer_kills", "acked_lost", "silent")]
+        self.assertEqual(counts, [5, 0, 0])
+        self.assertIn("no command log", run.untested()[0])
+        self.assertTrue(all(settings.mode == "checkpoint" for settings in self.seen))
+
+    def test_with_a_log_killed_shards_count(self):
+        run, result = self.run_quick(logged=True)
+        self.assertEqual(result["shard_kills"], PLANS["quick"].logged_strikes[SHARD, KILL])
+        self.assertEqual(result["durability"], "log")
+        self.assertEqual(self.seen[-1].mode, "log")
+        self.assertFalse(any("shard_kills" in line for line in run.untested()))
+
+    def test_what_does_not_exist_is_null_and_said(self):
+        run, result = self.run_quick(logged=True)
+        said = " ".join(run.untested())
+        for key in ("restores", "cut_mismatches", "sim_seeds", "sim_violations", "planted",
+                    "planted_caught"):
+            self.assertIsNone(result[key])
+            self.assertIn(key, said)
+
+    def test_a_broken_promise_is_a_failure(self):
+        def loop(settings):
+            return loop_result(settings, acked_lost=3, violations={"acked_lost": 3})
+
+        run, result = self.run_quick(logged=False, loop=loop)
+        self.assertTrue(run.failures)
+        self.assertEqual(result["acked_lost"], 3)
+
+    def test_a_loop_that_does_not_end_is_a_failure_and_no_zero(self):
+        def loop(_):
+            raise AssertionError("not within 30 s: the cluster is ready")
+
+        run, result = self.run_quick(logged=False, loop=loop)
+        self.assertEqual(len(run.failures), 2)
+        self.assertIsNone(result["acked_lost"])
+        self.assertIsNone(result["trainer_kills"])
+
+    def test_silent_damage_is_a_failure_that_can_be_repeated(self):
+        run, result = self.run_quick(logged=False, corrupt="silent")
+        self.assertEqual(result["silent"], 1)
+        self.assertEqual(result["corruptions"], sum(PLANS["quick"].corruptions.values()) + 1)
+        self.assertIn("--only load:9", run.failures[0])
+
+    def test_portions(self):
+        strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}
+        parts = list(batches(strikes))
+        self.assertTrue(all(sum(part.values()) <= 51 for part in parts))
+        for deed, count in strikes.items():
+            self.assertEqual(sum(part.get(deed, 0) for part in parts), count)
+        self.assertEqual(list(batches({(SHARD, KILL): 0})), [{}])
+
+    def test_every_tier_kills_and_damages(self):
+        for plan in PLANS.values():
+            self.assertGreater(plan.self_test_kills, 0)
+            self.assertGreater(min(plan.strikes.values()), 0)
+            self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
+            self.assertGreater(min(plan.corruptions.values()), 0)
+        self.assertEqual(set(fault_run.PLANS), {"quick", "full"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+"""Where each update of the increment clients writes: cells of its own, so that sums tell its fate.
+
+A table's rows on a shard are dealt out in lanes. A lane belongs to one client id on one shard; its
+first row counts (cell 0 gets +1 from every update), the other rows hold two cells for each
+sequence, in two different rows: an update that is applied by halves shows.
+"""
+
+import dataclasses
+import fcntl
+import os
+import struct
+
+import shard_client
+
+DIM = 64
+ROWS_PER_HALF = 16
+SEQUENCES_PER_LANE = ROWS_PER_HALF * DIM
+ROWS_PER_LANE = 1 + 2 * ROWS_PER_HALF
+NUM_SLOTS = 64
+MODEL_NAME = "increments"
+TABLE_NAME = "cells"
+
+
+class NoLaneLeft(Exception):
+    """The table is full: the run needs a larger one."""
+
+
+def model_for(lanes, num_shards):
+    """A model whose table has room for so many lanes on each shard."""
+    # A shard holds whole slots: round the rows up to a multiple of the slots.
+    rows = lanes * ROWS_PER_LANE * num_shards
+    rows = (rows + NUM_SLOTS * num_shards) // NUM_SLOTS * NUM_SLOTS
+    table = shard_client.Table(TABLE_NAME, rows, DIM, NUM_SLOTS)
+    return shard_client.Model(MODEL_NAME, (table,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Lane:
+    """The rows of one lane, and what an update of it adds."""
+
+    rows: tuple
+
+    def cells(self, sequence):
+        """The two (row, column) that belong to a sequence from 1 on."""
+        row, column = divmod(sequence - 1, DIM)
+        return (self.rows[1 + row], column), (self.rows[1 + ROWS_PER_HALF + row], column)
+
+    def update(self, sequence):
+        """{row: [DIM floats]} to add for a sequence."""
+        added = {self.rows[0]: [0.0] * DIM}
+        added[self.rows[0]][0] = 1.0
+        for row, column in self.cells(sequence):
+            added[row] = [0.0] * DIM
+            added[row][column] = 1.0
+        return added
+
+    def sums(self, weights):
+        """{sequence: [both cells]} and the count, of the gathered f32 bytes of its rows."""
+        values = struct.unpack(f"<{len(weights) // 4}f", weights)
+        at = {row: place * DIM for place, row in enumerate(self.rows)}
+        found = {}
+        for sequence in range(1, SEQUENCES_PER_LANE + 1):
+            found[sequence] = [values[at[row] + column] for row, column in self.cells(sequence)]
+        return found, values[at[self.rows[0]]]
+
+
+class LaneBook:
+    """Deals the lanes of each shard out to processes: nobody gets a number that another has.
+
+    The files PATH.0, PATH.1, ... remember, one for each shard, with a byte for each lane.
+    """
+
+    def __init__(self, path, lanes):
+        self._path = path
+        self._lanes = lanes
+
+    def take(self, shard):
+        with open(f"{self._path}.{shard}", "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0, os.SEEK_END)
+            number = file.tell()
+            if number >= self._lanes:
+                raise NoLaneLeft(f"all {self._lanes} lanes of shard {shard} are taken")
+            file.write(b".")
+            return number
+
+
+def lane_of(table, number, shard, num_shards):
+    """Lane `number` of the rows that a shard holds."""
+    slots = [slot for slot in range(table.num_slots) if slot % num_shards == shard]
+    rows = []
+    for place in range(number * ROWS_PER_LANE, (number + 1) * ROWS_PER_LANE):
+        index, slot = divmod(place, len(slots))
+        rows.append(index * table.num_slots + slots[slot])
+    if rows[-1] >= table.rows:
+        raise NoLaneLeft(f"lane {number} is beyond the table's {table.rows} rows")
+    return Lane(tuple(rows))

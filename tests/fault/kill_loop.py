@@ -1,0 +1,411 @@
+"""Kills the processes of a working cluster, again and again, and judges the fate of every update.
+
+    python3 kill_loop.py --bin-dir build/bin [--seed N] [--shard-kills N] [--trainer-kills N]
+                         [--client-kills N] [--coordinator-kills N] [--shard-stops N]
+                         [--shard-pauses N] [--shard-partitions N] [--durability checkpoint]
+                         [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
+
+A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
+gives a schedule of SIGKILLs; every victim is started again on its address and data directory.
+Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches
+the shards through proxies that delay, cut and lose replies; they also make partitions.
+At the end the sums are read from the shards, and the oracle compares them with what the clients
+have recorded. The last line of stdout is one JSON object.
+
+Exit code 0: no promise was broken. In the mode `checkpoint` a killed shard loses what it has
+acknowledged since its last checkpoint, which is no violation there; --expect-loss makes it one
+*not* to find any: a test of this program itself.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+
+import fault_paths  # noqa: F401
+import grpc_client
+import increment_cells
+import increment_client
+import processes
+import shard_client
+from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
+from fault_plan import DOWN, UP, Rule
+from increment_cells import lane_of, model_for
+from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, STOP,
+                           TRAINER, schedule)
+from oracle import judge, read_history, recovery_seconds, write_sums
+
+SETTLE_SECONDS = 1.0
+PROGRESS_SECONDS = 30
+DRAIN_SECONDS = 12
+# Exit codes of `dslide train`: its shard did not come back in time, or came back without its rows.
+_LOST_SHARD_EXITS = (4, 5)
+_INTERRUPTED = 130
+
+# Small steps and small leases: progress shows soon, also where connections live for 400 KB.
+TRAINED_MODEL = {
+    "name": "trained",
+    "tables": [
+        {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
+        {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0}},
+    ],
+    "training": {"batch_size": 32, "chunk_samples": 128, "max_epochs": 1000000,
+                 "validation_fraction": 0.0},
+}
+
+# Bytes of the increment clients are few: a connection lives for some dozens of their updates.
+FAULTY_NETWORK = (
+    Rule("delay", seconds=0.0005, jitter=0.002),
+    Rule("lose_reply", DOWN, every=150, frame="HEADERS"),
+    Rule("cut", UP, every=400_000),
+    Rule("cut", DOWN, every=400_000),
+    Rule("stall", DOWN, every=600_000, seconds=0.5),
+)
+
+
+@dataclasses.dataclass
+class Settings:
+    seed: int
+    mode: str = "checkpoint"
+    shards: int = 2
+    clients: int = 2
+    trainers: int = 1
+    strikes: dict = dataclasses.field(default_factory=dict)  # {(kind, deed): how many}
+    rules: tuple = None  # of the proxies before the shards; None: no proxies
+    rate: float = 150.0
+    expect_loss: bool = False
+
+    def members(self):
+        return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
+
+    def lanes(self):
+        """Of each shard, enough for every client id: a strike makes new ones, and so does a full
+        lane. They cost 8 KiB each, so there are several times as many as should be needed."""
+        strikes = sum(self.strikes.values())
+        full = (60 + 4 * strikes) * self.rate / increment_cells.SEQUENCES_PER_LANE
+        return 4 * int(self.clients * (full + strikes + 5))
+
+
+def final_sums(addresses, model, history):
+    """({(client, shard, sequence): both cells}, [lanes whose count differs from their cells])."""
+    table = model.tables[0]
+    sums, miscounted = {}, []
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(grpc_client.Connection(address))
+                       for address in addresses]
+        for event in history:
+            if event["event"] != "client":
+                continue
+            shard = event["shard"]
+            lane = lane_of(table, event["lane"], shard, len(addresses))
+            weights, _ = shard_client.gather_bytes(connections[shard], model.name, table.name,
+                                                   sorted(lane.rows))
+            found, count = lane.sums(weights)
+            for sequence, cells in found.items():
+                if any(cells):
+                    sums[event["client"], shard, sequence] = cells
+            added = sum(cells[0] for cells in found.values())
+            if count != added:
+                miscounted.append((event["client"], shard, count, added))
+    return sums, miscounted
+
+
+class KillLoop(contextlib.ExitStack):
+    """One run: start(), strike() through the schedule, verdict()."""
+
+    def __init__(self, settings, directory):
+        super().__init__()
+        self.settings = settings
+        self.directory = directory
+        self._lanes = settings.lanes()
+        self.model = model_for(self._lanes, settings.shards)
+        self.cluster = self.enter_context(FaultCluster(
+            directory, settings.shards, settings.mode, settings.seed, settings.rules))
+        self._lane_file = directory / "lanes"
+        self._strike_times = []  # (ns, shard) of kills and stops
+        self.counts = {deed: 0 for deed in DEEDS}
+        self._answered = {}  # {history: (bytes read, answers in them)}
+        self.problems = []
+        self.clients = [self._client(number) for number in range(settings.clients)]
+        self.trainers = [self._trainer(number) for number in range(settings.trainers)]
+        self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,
+                         COORDINATOR: [self.cluster.coordinator]}
+
+    def _member(self, name, program, arguments, wrapper=()):
+        member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"},
+                        wrapper)
+        self.callback(member.kill)
+        return member
+
+    def _history(self, number, life):
+        return self.directory / f"history-{number}-{life}.jsonl"
+
+    def _client(self, number):
+        settings = self.settings
+
+        def arguments(life):
+            shards = [word for shard in range(settings.shards)
+                      for word in ("--shard", self.cluster.client_address(shard))]
+            return [*shards, "--history", self._history(number, life), "--lanes", self._lane_file,
+                    "--lane-count", self._lanes, "--rate", settings.rate,
+                    "--seed", f"{settings.seed}/{number}/{life}"]
+
+        return self._member(f"client-{number}", increment_client.__file__, arguments,
+                            [sys.executable])
+
+    def _trainer(self, number):
+        return self._member(f"trainer-{number}", "dslide", [
+            "train", "-q", "--cluster", self.cluster.coordinator_address, "--job", "kill-loop",
+            "--data", self.directory / "data.txt", "--model", self.directory / "spec.json",
+            "--timeout", "10s", "--threads", 1])
+
+    def start(self):
+        if self.trainers:
+            (self.directory / "spec.json").write_text(json.dumps(TRAINED_MODEL), encoding="utf-8")
+            made = Member("data", "dslide", ["data", "gen", "--output", self.directory / "data.txt",
+                                             "--points", 5000, "--features", 500, "--labels", 600],
+                          self.directory)
+            made.start()
+            made.process.finish(within=30)
+            made.kill()
+        self.cluster.start()
+        self.cluster.register_model(self.model)
+        for member in (*self.clients, *self.trainers):
+            member.start()
+        self._wait_for_progress("the first")
+
+    # --- strikes ---------------------------------------------------------------------------------
+
+    def strike(self, strike):
+        """Waits, strikes, waits, lets the victim go on; meanwhile the others are looked after."""
+        self._supervise(strike.pause)
+        member = self._victims[strike.kind][strike.victim]
+        self.counts[strike.kind, strike.deed] += 1
+        if strike.deed == PAUSE:
+            member.process.send(signal.SIGSTOP)
+            self._supervise(strike.away)
+            member.process.send(signal.SIGCONT)
+            return
+        if strike.deed == PARTITION:
+            proxy = self.cluster.proxies[strike.victim]
+            proxy.command("blackhole", directions=list(strike.directions))
+            self._supervise(strike.away)
+            proxy.command("heal")
+            return
+        if strike.deed == STOP:
+            self._stop_shard(member)
+        at = member.kill()
+        if strike.kind == SHARD:
+            self._strike_times.append((at, strike.victim))
+        self._supervise(strike.away, gone=member)
+        member.start()
+
+    def _stop_shard(self, member):
+        """SIGTERM: a shard ends with 0 in time, whatever it is doing."""
+        started = time.monotonic()
+        finished = member.process.stop(within=2 * DRAIN_SECONDS)
+        stopped = time.monotonic() - started
+        if finished.code != 0 or stopped > DRAIN_SECONDS * processes.SLOWDOWN:
+            self.problems.append(f"{member.name} was told to stop: {finished}")
+
+    def _supervise(self, seconds, gone=None):
+        """Starts again who ended without being killed, and remembers why."""
+        until = time.monotonic() + seconds
+        while True:
+            for members in self._victims.values():
+                for member in members:
+                    if member is not gone and not member.running():
+                        self._judge_end(member, member.collect_end())
+                        member.start()
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.02)
+
+    def _judge_end(self, member, code):
+        """Whoever ends by itself is a problem, but for trainers whose shard has lost rows."""
+        if member in self.clients and code == increment_client.NO_LANE_EXIT:
+            raise RuntimeError(f"the table of the run was too small: {member.ends[-1][1]}")
+        losing = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
+        if member in self.trainers and losing and code in _LOST_SHARD_EXITS:
+            return
+        self.problems.append(f"{member.name} ended by itself with {code}: {member.ends[-1][1]}")
+
+    # --- progress --------------------------------------------------------------------------------
+
+    def _answers(self):
+        """Of all increment clients so far."""
+        for path in self.directory.glob("history-*.jsonl"):
+            at, count = self._answered.get(path, (0, 0))
+            with open(path, "rb") as history:
+                history.seek(at)
+                new = history.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self._answered[path] = at + len(whole), count + whole.count(b'"applied"')
+        return sum(count for _, count in self._answered.values())
+
+    def _wait_for_progress(self, which):
+        """Until every kind of client has got further: nothing hangs."""
+        before, started = self._answers(), time.monotonic()
+        while self._answers() < before + 20:
+            self._supervise(0.05)
+            if time.monotonic() - started > PROGRESS_SECONDS * processes.SLOWDOWN:
+                self.problems.append(f"no update was answered in {PROGRESS_SECONDS} s ({which})")
+                return
+        if self.trainers:
+            self._wait_for_training(which)
+
+    def _wait_for_training(self, which):
+        first, started = None, time.monotonic()
+        while time.monotonic() - started < PROGRESS_SECONDS * processes.SLOWDOWN:
+            self._supervise(0.05)
+            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+                    done = shard_client.job_samples(connection, "kill-loop")
+                if first is None or done < first:
+                    first = done
+                elif done > first:
+                    return
+        self.problems.append(f"no sample was trained in {PROGRESS_SECONDS} s ({which})")
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def finish(self):
+        """Lets everything settle, ends the clients, and returns the result of the run."""
+        self.cluster.wait_until_ready()
+        self.cluster.wait_for_model(self.model.name)
+        self._wait_for_progress("after the kills")
+        self._supervise(SETTLE_SECONDS)
+        for client in self.clients:
+            finished = client.process.stop(within=30)
+            if finished.code != 0:
+                self.problems.append(f"{client.name}: {finished}")
+        self._stop_trainers()
+        history = read_history(sorted(self.directory.glob("history-*.jsonl")))
+        addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
+        sums, miscounted = final_sums(addresses, self.model, history)
+        write_sums(self.directory / "sums.json", sums)
+        return self._result(history, sums, miscounted)
+
+    def _stop_trainers(self):
+        for trainer in self.trainers:
+            finished = trainer.process.stop(signal.SIGINT, within=30)
+            if finished.code != _INTERRUPTED:
+                self.problems.append(f"{trainer.name} was stopped and ended with {finished.code}: "
+                                     f"{finished.stderr.strip()[-300:]}")
+
+    def _result(self, history, sums, miscounted):
+        verdict = judge(history, sums)
+        loss_allowed = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
+        violations = verdict.violations(loss_allowed)
+        if miscounted:
+            violations["miscounted"] = len(miscounted)
+        for name in ("unreported", "false_reports"):
+            if getattr(verdict, name):
+                violations[name] = len(getattr(verdict, name))
+        if self.problems:
+            violations["problems"] = len(self.problems)
+        if self.settings.expect_loss and not verdict.acked_lost:
+            violations["no_loss_found"] = 1
+        recovery = recovery_seconds(history, self._strike_times)
+        return {
+            "seed": self.settings.seed, "durability": self.settings.mode,
+            "shard_kills": self.counts[SHARD, KILL],
+            "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
+            "coordinator_kills": self.counts[COORDINATOR, KILL],
+            "shard_stops": self.counts[SHARD, STOP], "shard_pauses": self.counts[SHARD, PAUSE],
+            "shard_partitions": self.counts[SHARD, PARTITION],
+        } | verdict.summary() | {
+            "miscounted": len(miscounted),
+            "recovery_p50_seconds": quantile(recovery, 0.5),
+            "recovery_p99_seconds": quantile(recovery, 0.99),
+            "network_faults": self.cluster.faults(),
+            "trainer_ends": sum(len(trainer.ends) for trainer in self.trainers),
+            "problems": self.problems, "violations": violations,
+        }
+
+
+def quantile(values, part):
+    """None for no values."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return round(values[0], 3)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return round(cuts[min(98, max(0, int(part * 100) - 1))], 3)
+
+
+def run(settings, directory, report=lambda line: None):
+    """One run in `directory`, which must exist and be empty; its result."""
+    if settings.strikes.get((SHARD, PARTITION)) and settings.rules is None:
+        raise ValueError("partitions are made by proxies: --network faulty is needed")
+    planned = schedule(settings.seed, settings.strikes, settings.members())
+    with KillLoop(settings, directory) as loop:
+        loop.start()
+        for number, strike in enumerate(planned, 1):
+            loop.strike(strike)
+            report(f"{number}/{len(planned)}: {strike.deed} {strike.kind} {strike.victim}")
+        result = loop.finish()
+    (directory / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
+    return result
+
+
+def run_kept(settings, keep=None, report=lambda line: None):
+    """run() in a directory that is kept when something was wrong, or when its path is given."""
+    directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-kill-loop-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        result = run(settings, directory, report)
+    except BaseException:
+        print(f"kill loop: what there is of the run is in {directory}", file=sys.stderr)
+        raise
+    if result["violations"]:
+        print(f"kill loop: seed {settings.seed} broke {result['violations']}; histories, sums and "
+              f"logs are in {directory}", file=sys.stderr)
+        for problem in result["problems"]:
+            print(f"kill loop: {problem}", file=sys.stderr)
+    elif keep is None:
+        shutil.rmtree(directory, ignore_errors=True)
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="checkpoint")
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--clients", type=int, default=2)
+    parser.add_argument("--trainers", type=int, default=1)
+    for kind, deed in DEEDS:
+        parser.add_argument(f"--{kind}-{deed}s", type=int, default=0)
+    parser.add_argument("--network", choices=["none", "faulty"], default="none")
+    parser.add_argument("--rate", type=float, default=150.0)
+    parser.add_argument("--expect-loss", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"kill loop: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    if not supports(options.bin_dir, options.durability):
+        parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
+                     "offer it")
+    strikes = {(kind, deed): getattr(options, f"{kind}_{deed}s") for kind, deed in DEEDS}
+    rules = FAULTY_NETWORK if options.network == "faulty" else None
+    settings = Settings(seed, options.durability, options.shards, options.clients, options.trainers,
+                        strikes, rules, options.rate, options.expect_loss)
+    result = run_kept(settings, options.keep,
+                      lambda line: print(f"kill loop: {line}", file=sys.stderr, flush=True))
+    print(json.dumps(result))
+    sys.exit(1 if result["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

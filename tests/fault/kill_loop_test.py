@@ -1,0 +1,106 @@
+"""The kill loop finds the loss that it must find, and none where there is none.
+
+usage: kill_loop_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import fault_paths  # noqa: F401
+import kill_loop
+import processes
+from fault_cluster import supports
+from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER,
+                           schedule)
+
+SEED = 11
+
+
+class ScheduleTest(unittest.TestCase):
+    STRIKES = {deed: 20 for deed in DEEDS}
+    MEMBERS = {SHARD: 3, TRAINER: 1, CLIENT: 2, COORDINATOR: 1}
+
+    def test_equal_seeds_give_equal_schedules(self):
+        first = schedule(SEED, self.STRIKES, self.MEMBERS)
+        self.assertEqual(first, schedule(SEED, self.STRIKES, self.MEMBERS))
+        self.assertNotEqual(first, schedule(SEED + 1, self.STRIKES, self.MEMBERS))
+
+    def test_everything_that_was_asked_for_happens_to_everybody(self):
+        planned = schedule(SEED, self.STRIKES, self.MEMBERS)
+        for kind, deed in DEEDS:
+            victims = [strike.victim for strike in planned
+                       if (strike.kind, strike.deed) == (kind, deed)]
+            self.assertEqual(len(victims), 20)
+            self.assertEqual(set(victims), set(range(self.MEMBERS[kind])))
+
+    def test_partitions_are_of_every_kind(self):
+        planned = schedule(SEED, {(SHARD, PARTITION): 50}, self.MEMBERS)
+        self.assertEqual({strike.directions for strike in planned},
+                         {("up",), ("down",), ("up", "down")})
+        with self.assertRaisesRegex(ValueError, "proxies"):
+            kill_loop.run(kill_loop.Settings(SEED, strikes={(SHARD, PARTITION): 1}), None)
+
+    def test_some_come_early_and_some_late(self):
+        pauses = [strike.pause for strike in schedule(SEED, self.STRIKES, self.MEMBERS)]
+        self.assertGreater(sum(pause < 0.3 for pause in pauses), 30)
+        self.assertGreater(sum(pause > 0.4 for pause in pauses), 30)
+
+    def test_nobody_there(self):
+        with self.assertRaisesRegex(ValueError, "trainer"):
+            schedule(SEED, {(TRAINER, KILL): 1}, {TRAINER: 0})
+
+
+class KillLoopTest(processes.ProcessTest):
+    def run_loop(self, strikes, **settings):
+        directory = self.directory / "run"
+        directory.mkdir()
+        result = kill_loop.run(kill_loop.Settings(SEED, strikes=strikes, **settings), directory)
+        self.assertEqual(json.loads((directory / "result.json").read_text()), result)
+        return result
+
+    def test_killed_trainers_and_coordinators_and_a_bad_network_lose_and_repeat_nothing(self):
+        result = self.run_loop({(TRAINER, KILL): 1, (CLIENT, KILL): 2, (COORDINATOR, KILL): 1,
+                                (SHARD, PAUSE): 1, (SHARD, PARTITION): 1},
+                               rules=kill_loop.FAULTY_NETWORK)
+        self.assertEqual(result["violations"], {}, result)
+        self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
+        self.assertEqual((result["trainer_kills"], result["coordinator_kills"],
+                          result["shard_pauses"], result["shard_partitions"]), (3, 1, 1, 1))
+        self.assertGreater(result["acked"], 200)
+        self.assertGreater(result["network_faults"]["lose_reply"], 0)
+        self.assertGreater(result["network_faults"]["cut"], 0)
+
+    def test_a_killed_shard_without_a_log_has_lost_updates_and_says_how_many(self):
+        result = self.run_loop({(SHARD, KILL): 2}, expect_loss=True, trainers=0)
+        self.assertEqual(result["violations"], {}, result)
+        self.assertGreater(result["acked_lost"], 0)
+        self.assertEqual(result["reported_lost"], result["acked_lost"])
+        self.assertEqual(result["applied_twice"], 0)
+        self.assertGreater(result["recovery_p50_seconds"], 0)
+
+    def test_no_loss_is_a_failure_where_loss_is_expected(self):
+        result = self.run_loop({}, expect_loss=True, trainers=0)
+        self.assertEqual(result["violations"], {"no_loss_found": 1})
+
+    def test_with_a_command_log_a_killed_shard_loses_nothing(self):
+        if not supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard has no --durability log")
+        result = self.run_loop({(SHARD, KILL): 3}, mode="log")
+        self.assertEqual(result["violations"], {}, result)
+        self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
+
+    def test_a_mode_that_the_programs_do_not_offer_is_refused(self):
+        if supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard offers every mode")
+        refused = subprocess.run(
+            [sys.executable, pathlib.Path(kill_loop.__file__), "--bin-dir", processes.bin_dir(),
+             "--durability", "log"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("do not offer it", refused.stderr)
+
+
+if __name__ == "__main__":
+    processes.main()

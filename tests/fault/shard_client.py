@@ -1,0 +1,257 @@
+"""The calls of a shard and of the coordinator that the fault tests need, over protos/dslide/v1.
+
+Every function takes a grpc_client.Connection and returns a grpc_client.Reply or what it holds;
+ConnectionLost passes through. Row arithmetic is that of core/partition with equal capacity weights:
+shard = (row % num_slots) % num_shards.
+"""
+
+import dataclasses
+import struct
+
+from protobuf import data, decode, double, last, message, signed, text, uint
+
+_SHARD = "/dslide.v1.ShardService/"
+_COORDINATOR = "/dslide.v1.CoordinatorService/"
+
+ROLE_EMBEDDING = 1
+INIT_ZERO, INIT_UNIFORM = 1, 2
+OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM = 1, 2, 4
+F32 = 1
+SCATTER_ADD = 2
+MAGNITUDE_BOUND = 1e30
+
+
+class CallFailed(Exception):
+    """An answer that is an error where the caller needs a result."""
+
+    def __init__(self, what, reply):
+        super().__init__(f"{what}: {reply}")
+        self.reply = reply
+
+
+def _ok(what, reply):
+    if not reply.ok:
+        raise CallFailed(what, reply)
+    return reply
+
+
+def _result(what, reply):
+    """The fields of the one message of a unary answer."""
+    return decode(_ok(what, reply).messages[0])
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table without bias and hashing, of rows that tests add to."""
+
+    name: str
+    rows: int
+    dim: int
+    num_slots: int = 64
+    init: int = INIT_ZERO
+    optimizer: int = OPTIMIZER_SGD
+
+    def encode(self):
+        init = message(7, uint(1, self.init) + double(2, 0.5))
+        schedule = uint(1, 1)
+        optimizer = (uint(1, self.optimizer) + double(2, 0.01) + double(3, 0.9) + double(4, 0.999)
+                     + double(5, 1e-8) + message(7, schedule))
+        return (data(1, self.name) + uint(2, ROLE_EMBEDDING) + uint(3, self.rows)
+                + uint(4, self.dim) + uint(6, self.num_slots) + init + message(8, optimizer)
+                + uint(10, 1))
+
+    def rows_of_shard(self, shard, num_shards):
+        return rows_of_shard(self, shard, num_shards)
+
+
+def rows_of_shard(table, shard, num_shards):
+    """The rows of a table that a shard holds, ascending."""
+    return [row for row in range(table.rows) if row % table.num_slots % num_shards == shard]
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    tables: tuple
+    seed: int = 1
+
+    def encode(self):
+        training = (uint(1, 1) + uint(4, 16) + uint(5, 1) + uint(6, 1) + uint(7, 16))
+        return (data(1, self.name) + uint(2, self.seed)
+                + b"".join(message(3, table.encode()) for table in self.tables)
+                + uint(4, F32) + double(5, MAGNITUDE_BOUND) + message(6, training))
+
+
+def register_model(connection, model, timeout=10.0):
+    """Creates the model on every shard of the coordinator's cluster."""
+    return _result("RegisterModel", connection.unary(
+        _COORDINATOR + "RegisterModel", message(1, model.encode()), timeout))
+
+
+def create_model(connection, model, shard=0, num_shards=1, timeout=10.0):
+    """Creates one shard's part on a shard without a coordinator."""
+    slots = b""
+    for num_slots in sorted({table.num_slots for table in model.tables}):
+        owners = struct.pack(f"<{num_slots}H", *(slot % num_shards for slot in range(num_slots)))
+        slots += message(3, uint(1, num_slots) + data(2, owners) + uint(3, num_shards))
+    request = message(1, model.encode()) + uint(2, shard) + slots + uint(4, 1)
+    return _result("CreateModel", connection.unary(_SHARD + "CreateModel", request, timeout))
+
+
+def drop_model(connection, model, timeout=10.0):
+    return connection.unary(_SHARD + "DropModel", data(1, model), timeout)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableState:
+    """A shard's part of a table; rows, dim and num_slots are those of the whole table."""
+
+    name: str
+    rows: int
+    dim: int
+    num_slots: int
+    shard_rows: int
+    applied_steps: int
+    digest: int
+
+    def rows_of_shard(self, shard, num_shards):
+        return rows_of_shard(self, shard, num_shards)
+
+
+def describe_model(connection, model, timeout=30.0):
+    """{table name: TableState} of one shard, digests included."""
+    fields = _result("DescribeModel", connection.unary(
+        _SHARD + "DescribeModel", data(1, model) + uint(2, 1), timeout))
+    specs = {text(spec, 1): spec
+             for spec in map(decode, decode(last(fields, 1, b"")).get(3, []))}
+    states = {}
+    for table in map(decode, fields.get(2, [])):
+        name = text(table, 1)
+        spec = specs[name]
+        states[name] = TableState(name, last(spec, 3), last(spec, 4), last(spec, 6), last(table, 2),
+                                  last(table, 3), last(table, 5))
+    return states
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlace:
+    shard: int
+    address: str
+    generation: int
+
+
+def cluster_map(connection, timeout=5.0):
+    """The shards of the coordinator's cluster by ordinal; CallFailed until all are there."""
+    fields = _result("GetClusterMap", connection.unary(
+        _COORDINATOR + "GetClusterMap", b"", timeout))
+    return [ShardPlace(last(shard, 1), text(shard, 2), last(shard, 4))
+            for shard in map(decode, fields.get(2, []))]
+
+
+def job_samples(connection, job, timeout=5.0):
+    """Points that a job has trained over all of its epochs; 0 when the coordinator has no such."""
+    status = _result("GetClusterStatus", connection.unary(
+        _COORDINATOR + "GetClusterStatus", b"", timeout))
+    for found in map(decode, status.get(7, [])):
+        if text(found, 1) == job:
+            return last(found, 3) * last(found, 6) + last(found, 5)
+    return 0
+
+
+def catalog(connection, timeout=5.0):
+    """What a coordinator remembers of its cluster, comparable: models, shards, topology."""
+    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
+    status = _result("GetClusterStatus", connection.unary(
+        _COORDINATOR + "GetClusterStatus", b"", timeout))
+    shards = [(last(shard, 1), text(shard, 2), last(shard, 3), last(shard, 4))
+              for shard in map(decode, status.get(5, []))]
+    return {"models": sorted(models.get(1, [])), "topology_version": last(status, 3),
+            "expected_shards": last(status, 4), "shards": shards}
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def _row_block(row_ids, values, dim):
+    """`values`: len(row_ids) * dim floats, row-major."""
+    matrix = (uint(1, len(row_ids)) + uint(2, dim) + uint(3, F32)
+              + data(4, struct.pack(f"<{len(values)}f", *values)))
+    return data(1, struct.pack(f"<{len(row_ids)}I", *row_ids)) + message(2, matrix)
+
+
+@dataclasses.dataclass(frozen=True)
+class Envelope:
+    job: str
+    client_id: bytes
+    sequence: int
+    first_incomplete: int
+    generation: int
+    model: str
+
+    def encode(self):
+        return (data(1, self.job) + data(2, self.client_id) + uint(3, self.sequence)
+                + uint(4, self.first_incomplete) + uint(5, self.generation) + data(7, self.model))
+
+
+def scatter_add(connection, envelope, table, rows, timeout):
+    """Adds to rows: {row id: [dim floats]}. The Reply; see applied_steps()."""
+    row_ids = sorted(rows)
+    values = [value for row in row_ids for value in rows[row]]
+    request = (message(1, envelope.encode()) + data(2, table.name) + uint(3, SCATTER_ADD)
+               + message(4, _row_block(row_ids, values, table.dim)) + uint(5, len(row_ids)))
+    return connection.call(_SHARD + "Scatter", [request], timeout)
+
+
+def scatter_answer(reply):
+    """(generation, applied_steps) of a scatter that was applied."""
+    fields = decode(_ok("Scatter", reply).messages[0])
+    return last(fields, 1), signed(last(fields, 2))
+
+
+def gather_bytes(connection, model, table, row_ids, timeout=30.0):
+    """(weights, biases) of the rows in ascending order of their ids: f32 bytes, row-major."""
+    request = (data(1, model) + data(2, table)
+               + message(3, data(1, struct.pack(f"<{len(row_ids)}I", *row_ids))))
+    reply = _ok("Gather", connection.call(_SHARD + "Gather", [request], timeout))
+    weights = biases = b""
+    for chunk in reply.messages:
+        block = decode(last(decode(chunk), 1, b""))
+        weights += last(decode(last(block, 2, b"")), 4, b"")
+        biases += last(block, 3, b"")
+    return weights, biases
+
+
+# --- identity ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Welcome:
+    generation: int
+    next_sequence: int
+
+
+def hello(connection, job, client_id, acknowledged, timeout=5.0):
+    fields = _result("Hello", connection.unary(
+        _SHARD + "Hello", data(1, job) + data(2, client_id) + uint(3, acknowledged), timeout))
+    return Welcome(last(fields, 1), last(fields, 3))
+
+
+def bye(connection, job, client_id, timeout=5.0):
+    return connection.unary(_SHARD + "Bye", data(1, job) + data(2, client_id), timeout)
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+def write_checkpoint(connection, model, checkpoint, timeout=60.0):
+    return _result("WriteCheckpoint", connection.unary(
+        _SHARD + "WriteCheckpoint", data(1, model) + data(2, checkpoint), timeout))
+
+
+def load_checkpoint(connection, model, checkpoint, timeout=60.0):
+    """The Reply: an error is an answer that the caller looks at."""
+    request = data(1, model) + data(2, checkpoint)
+    return connection.unary(_SHARD + "LoadCheckpoint", request, timeout)
