@@ -10,8 +10,8 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kMaxFingerprintBits = 24;
-// What the sweep in docs/hashing.md chose.
-constexpr int64_t kTargetBucketRows = 80;
+// What the sweeps in docs/hashing.md chose.
+constexpr int64_t kTargetBucketRows = 320;
 constexpr int64_t kMaxDefaultBits = 16;
 constexpr int64_t kDefaultTables = 12;
 // A build costs time in proportion to the rows, so larger tables are built less often.

@@ -73,18 +73,18 @@ TEST(HashSpecTest, FamilyRefusesUnresolvedSpecsAndBadDim) {
               HasSubstr("dim is 65537"));
 }
 
-// Rows evenly spread over the addresses would fill buckets of 40 to 160 rows.
+// Rows evenly spread over the addresses would fill buckets of 160 to 640 rows.
 TEST(HashSpecTest, ResolvedAddressesFitTheRows) {
-  for (const int64_t rows : {int64_t{2000}, int64_t{41467}, int64_t{670091}, int64_t{3} << 20}) {
+  for (const int64_t rows : {int64_t{8000}, int64_t{41467}, int64_t{670091}, int64_t{3} << 20}) {
     const HashSpec spec = ResolveHashSpec(HashSpec(), rows);
-    EXPECT_GE(rows >> spec.codes_per_table, 40) << rows;
-    EXPECT_LE(rows >> spec.codes_per_table, 160) << rows;
+    EXPECT_GE(rows >> spec.codes_per_table, 160) << rows;
+    EXPECT_LE(rows >> spec.codes_per_table, 640) << rows;
   }
   EXPECT_EQ(ResolveHashSpec(HashSpec(), 0).codes_per_table, 4);
   EXPECT_EQ(ResolveHashSpec(HashSpec(), int64_t{1} << 31).codes_per_table, 16);
   HashSpec dwta;
   dwta.family = HashFamilyKind::kDwta;
-  EXPECT_EQ(ResolveHashSpec(dwta, 41467).codes_per_table, 3) << "of three bits each";
+  EXPECT_EQ(ResolveHashSpec(dwta, 41467).codes_per_table, 2) << "of three bits each";
 }
 
 TEST(HashSpecTest, ResolvingKeepsWhatIsSet) {
