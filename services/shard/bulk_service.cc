@@ -140,7 +140,7 @@ void ScatterCall::OnReadDone(bool ok) {
       shared_.metrics->RecordRefusal(command.status());
       return End(command.status());
     }
-    return Submit(*std::move(command));
+    return Submit(*std::move(command), std::move(logged_));
   }
   record_.Received(request_.Length());
   if (const absl::Status added = Add(); !added.ok()) return Refuse(added);
@@ -152,6 +152,7 @@ absl::Status ScatterCall::Add() {
   const auto bytes = static_cast<int64_t>(request_.Length());
   RETURN_IF_ERROR(record_.TakeBulk(bytes + bytes / 8));
   const std::shared_ptr<const MessageSlices> message = TakeSlices(request_);
+  if (shared_.log_commands) wire::AddScatterMessage(message->pieces, message, &logged_);
   return assembler_.Add(message->pieces, message);
 }
 
@@ -160,12 +161,14 @@ void ScatterCall::Refuse(const absl::Status& refusal) {
     shared_.metrics->RecordRefusal(refusal);
     return End(refusal);
   }
-  Submit(RefusedCommand{.envelope = assembler_.envelope(), .refusal = refusal});
+  const RefusedCommand refused{.envelope = assembler_.envelope(), .refusal = refusal};
+  Submit(refused, wire::LogRefused(refused));
 }
 
-void ScatterCall::Submit(Command command) {
+void ScatterCall::Submit(Command command, wire::LoggedCommand logged) {
   Sequencer::Request queued;
   queued.command = std::move(command);
+  queued.logged = std::move(logged);
   queued.bytes = kQueuedBytes;
   queued.admit = RefuseCancelled(context_);
   queued.done = [this](const Answer& answer) {

@@ -17,6 +17,7 @@
 #include "core/base/buffer_pool.h"
 #include "core/model/row_sink.h"
 #include "core/wire/bulk_codec.h"
+#include "core/wire/logged_command.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
@@ -64,7 +65,7 @@ class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
 
  private:
   absl::Status Add();
-  void Submit(Command command);
+  void Submit(Command command, wire::LoggedCommand logged);
   void Refuse(const absl::Status& refusal);
   void End(const absl::Status& status);
 
@@ -73,6 +74,7 @@ class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   grpc::ByteBuffer* const response_;
   CallRecord record_;
   wire::ScatterAssembler assembler_;
+  wire::LoggedCommand logged_;  // the messages so far, for the command log
   grpc::ByteBuffer request_;
 };
 

@@ -119,18 +119,6 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
   return absl::OkStatus();
 }
 
-absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata) {
-  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
-  for (size_t i = 0; i < state.tables.size(); ++i) {
-    if (state.tables[i].digest != metadata.tables[i].digest) {
-      return absl::DataLossError(absl::StrCat("table \"", state.tables[i].name,
-                                              "\" does not have the content digest that was "
-                                              "written"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status InCheckpoint(const fs::path& path, const absl::Status& status) {
   if (status.ok()) return status;
   return StatusWithReason(
