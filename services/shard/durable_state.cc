@@ -90,6 +90,9 @@ class Progress {
   absl::Duration last_;
 };
 
+// Equal for equal rows: what was written, and what came back.
+std::string DigestText(const ShardCore& core) { return absl::StrFormat("%016x", core.Digest()); }
+
 CommandLogOptions LogOptions(const DurableStateOptions& options) {
   CommandLogOptions log;
   log.storage = options.storage;
@@ -213,6 +216,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
                              {"replayed", recovery.replayed},
                              {"damaged_images", recovery.damaged_images},
                              {"torn_end", log->found().torn ? "yes" : "no"},
+           {"digest", DigestText(**core)},
                              {"duration", absl::FormatDuration(options.clock->Now() - start)}});
   std::unique_ptr<DurableState> state(
       new DurableState(directory, options, std::move(log), std::move(images)));
@@ -291,6 +295,7 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   RETURN_IF_ERROR(log_->Sync());
   RETURN_IF_ERROR(WriteImageAt(lsn, core));
   LogInfo("image written", {{"path", ImagePath(directory_, lsn)},
+                            {"digest", DigestText(core)},
                             {"duration", absl::FormatDuration(options_.clock->Now() - start)}});
   return absl::OkStatus();
 }
