@@ -30,8 +30,8 @@ constexpr char kFooter[] =
   dslide-shard --config shard.conf --check-config
       Checks a file of lines like: coordinator = 127.0.0.1:7000
 
-Exit codes: 0 stopped in good order, 1 other failure (the final checkpoint failed, or another process
-has taken this shard's place), 2 wrong settings, 3 cannot listen on an address (taken, or not this
+Exit codes: 0 stopped in good order, 1 other failure (the final checkpoint failed, another process has
+taken this shard's place, or the command log has failed), 2 wrong settings, 3 cannot listen on an address (taken, or not this
 machine's), 4 the data directory is damaged, in use or unwritable.)";
 
 constexpr int64_t kKiB = 1024;
