@@ -216,7 +216,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
                              {"replayed", recovery.replayed},
                              {"damaged_images", recovery.damaged_images},
                              {"torn_end", log->found().torn ? "yes" : "no"},
-           {"digest", DigestText(**core)},
+                             {"digest", DigestText(**core)},
                              {"duration", absl::FormatDuration(options.clock->Now() - start)}});
   std::unique_ptr<DurableState> state(
       new DurableState(directory, options, std::move(log), std::move(images)));

@@ -144,12 +144,33 @@ class DamagedLogTest(failures_test.FailureTest):
         self.assert_ended(shard.finish(within=failures_test.SHORT_SECONDS),
                           failures_test.SERVER_DATA_DIR, *patterns)
 
+    def inspect(self, code, *patterns):
+        finished = self.run_dslide("log", "inspect", self.directory / "rows", "-o", "json",
+                                   within=failures_test.SHORT_SECONDS)
+        self.assert_ended(finished, code, *patterns)
+        return finished
+
+    def test_inspect_says_what_is_there(self):
+        log = self.inspect(failures_test.OK).json()
+        self.assertEqual(log["first"], 1)
+        self.assertEqual(log["last"], log["records"])
+        self.assertEqual(log["high_water"], log["last"])
+        self.assertFalse(log["torn"])
+        self.assertGreater(log["kinds"]["step"], 20)
+        self.assertEqual(log["kinds"]["create-model"], 1)
+        shard = self.start_shard(self.coordinator, *self.rows, "--durability", "log")
+        self.inspect(failures_test.FAILURE, "a shard uses .*: stop it, or inspect a copy")
+        shard.process.kill()
+        nothing = self.run_dslide("log", "inspect", self.directory, within=10)
+        self.assert_ended(nothing, failures_test.USAGE, "there is no command log in ")
+
     def test_a_damaged_log_stops_the_start_in_every_mode(self):
         records = self.directory / "rows" / "command_log" / "records"
         wal = max(records.glob("*.log"), key=lambda file: file.stat().st_size)
         content = bytearray(wal.read_bytes())
         content[len(content) // 2] ^= 1
         wal.write_bytes(content)
+        self.inspect(failures_test.DATA_LOSS, r"command_log: the log ends at record \d+, but ")
         for mode in ("log", "log-periodic", "checkpoint"):
             self.refuse(r"the log ends at record \d+, but records \d+ to \d+ had been made durable",
                         r"restore the directory from a copy", mode=mode)

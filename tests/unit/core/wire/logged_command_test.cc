@@ -152,8 +152,8 @@ TEST(ReplyBytesTest, AnswersReadBackToTheBit) {
   EXPECT_EQ(std::get<ScatterReply>(DecodeReply(EncodeReply(scatter))->body).applied_steps, 41);
 
   Reply error;
-  error.status =
-      StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kForeignRow, "row 5 is not here");
+  error.status = StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kForeignRow,
+                                  "row 5 is not here");
   EXPECT_EQ(DecodeReply(EncodeReply(error))->status, error.status);
   EXPECT_TRUE(absl::IsDataLoss(DecodeReply("").status()));
   EXPECT_TRUE(absl::IsDataLoss(DecodeReply("?x").status()));

@@ -34,9 +34,9 @@ class SequencerLogTest : public LogDirectoryTest {
     auto log = CommandLog::Open(Path("log"), options);
     ASSERT_TRUE(log.ok()) << log.status();
     log_ = *std::move(log);
-    sequencer_ = std::make_unique<Sequencer>(
-        *core_, SequencerOptions(), shard_metrics_, SteadyClock(),
-        SequencerLog{.log = log_.get(), .answers_wait = answers_wait});
+    sequencer_ =
+        std::make_unique<Sequencer>(*core_, SequencerOptions(), shard_metrics_, SteadyClock(),
+                                    SequencerLog{.log = log_.get(), .answers_wait = answers_wait});
     log_->Start({.on_durable = [this](uint64_t lsn) { sequencer_->OnDurable(lsn); },
                  .on_failed = [this](const absl::Status& why) { sequencer_->OnLogFailed(why); }});
   }
