@@ -179,7 +179,11 @@ absl::Status Sequencer::AppendToLog(const Command& command, const wire::LoggedCo
   if (logged.kind == wire::LoggedKind::kNone) {
     return absl::InternalError("a command that may change the state came without its log record");
   }
-  return log_.log->Append(static_cast<uint8_t>(logged.kind), logged.payload).status();
+  const absl::Duration start = clock_.Now();
+  absl::Status appended =
+      log_.log->Append(static_cast<uint8_t>(logged.kind), logged.payload).status();
+  metrics_.RecordLogAppend(clock_.Now() - start);
+  return appended;
 }
 
 Answer Sequencer::ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged) {

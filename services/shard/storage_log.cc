@@ -120,7 +120,8 @@ LogStorage::LogStorage(const std::string& directory, const LogStorageOptions& op
                        std::unique_ptr<rocksdb::DB> db)
     : directory_(directory),
       sync_file_(options.sync_file ? options.sync_file : [](int fd) { return fdatasync(fd); }),
-      db_(std::move(db)) {}
+      db_(std::move(db)),
+      batch_(std::make_unique<rocksdb::WriteBatch>()) {}
 
 LogStorage::~LogStorage() {
   if (wal_ >= 0) close(wal_);
@@ -168,11 +169,14 @@ absl::Status LogStorage::Put(uint64_t lsn, absl::string_view frame,
   value.reserve(payload.size() + 1);
   value.emplace_back(frame.data(), frame.size());
   for (const absl::string_view piece : payload) value.emplace_back(piece.data(), piece.size());
-  rocksdb::WriteBatch batch;
+  batch_->Clear();
   rocksdb::Status status =
-      batch.Put(rocksdb::SliceParts(&key_slice, 1),
-                rocksdb::SliceParts(value.data(), static_cast<int>(value.size())));
-  if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), &batch);
+      batch_->Put(rocksdb::SliceParts(&key_slice, 1),
+                  rocksdb::SliceParts(value.data(), static_cast<int>(value.size())));
+  if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), batch_.get());
+  // One large request is no reason to keep its memory for ever.
+  constexpr size_t kKeptBatchBytes = size_t{4} << 20;
+  if (batch_->GetDataSize() > kKeptBatchBytes) *batch_ = rocksdb::WriteBatch();
   return WriteFailure(status);
 }
 

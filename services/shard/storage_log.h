@@ -22,6 +22,7 @@
 namespace rocksdb {
 class DB;
 class Env;
+class WriteBatch;
 }  // namespace rocksdb
 
 namespace dslide::shard {
@@ -32,7 +33,7 @@ struct LogStorageOptions {
   std::function<int(int fd)> sync_file = nullptr;  // as fdatasync()
   // Records of about so many bytes go to a table file together. More is fewer files, and more to
   // read back at a start.
-  int64_t table_bytes = int64_t{64} << 20;
+  int64_t table_bytes = int64_t{32} << 20;
 };
 
 // What RocksDB makes of a write-ahead log whose end is not as it was written.
@@ -86,6 +87,8 @@ class LogStorage {
   const std::string directory_;
   const std::function<int(int fd)> sync_file_;
   const std::unique_ptr<rocksdb::DB> db_;
+  // Of Put(): the memory of the last write is used again.
+  const std::unique_ptr<rocksdb::WriteBatch> batch_;
   // Of Sync(): the write-ahead log that records go to, as it was last seen.
   std::string wal_path_;
   int wal_ = -1;
