@@ -3,9 +3,11 @@
 namespace dslide {
 namespace {
 
+// What is used, not what is reserved: reserved memory is a matter of what the context held before,
+// and a replay must come to the same budget decisions.
 template <typename T>
 int64_t Bytes(const std::vector<T>& values) {
-  return static_cast<int64_t>(values.capacity() * sizeof(T));
+  return static_cast<int64_t>(values.size() * sizeof(T));
 }
 
 }  // namespace

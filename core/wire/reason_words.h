@@ -61,10 +61,13 @@ inline constexpr char kRepliesFull[] = "REPLIES_FULL";
 inline constexpr char kWindowFull[] = "WINDOW_FULL";  // first_incomplete is too far behind
 inline constexpr char kTooManyClients[] = "TOO_MANY_CLIENTS";
 inline constexpr char kOutOfMemory[] = "OUT_OF_MEMORY";
+inline constexpr char kDiskFull[] = "DISK_FULL";  // of the command log
 inline constexpr char kTooLarge[] = "TOO_LARGE";  // the answer would not fit into a message
 
 // --- UNAVAILABLE: the same request again, later.
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
+inline constexpr char kLogFailed[] = "LOG_FAILED";       // the outcome is unknown
+inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";  // restarted, and not registered yet
 
 // --- UNIMPLEMENTED.
 inline constexpr char kNotInThisVersion[] = "NOT_IN_THIS_VERSION";

@@ -121,8 +121,9 @@ void GatherCall::Answered(const absl::Status& status) {
 GatherCall::Next GatherCall::Decide() {
   Next next;
   if (writing_) return next;
-  const bool refused = answer_.has_value() && !answer_->ok();
-  if (!broken_ && !refused) {
+  // With a command log the answer says when everything that the rows show is safe.
+  const bool may_send = answer_.has_value() ? answer_->ok() : !shared_.log_commands;
+  if (!broken_ && may_send) {
     if (!first_.empty()) {
       next.write = grpc::Slice(std::exchange(first_, {}));
     } else if (next_ < messages_.size() && messages_[next_].filled) {
@@ -182,7 +183,7 @@ void ScatterCall::OnReadDone(bool ok) {
       shared_.metrics->RecordRefusal(command.status());
       return End(command.status());
     }
-    return Submit(*std::move(command));
+    return Submit(*std::move(command), std::move(logged_));
   }
   record_.Received(request_.Length());
   if (const absl::Status added = Add(); !added.ok()) return Refuse(added);
@@ -194,6 +195,7 @@ absl::Status ScatterCall::Add() {
   const auto bytes = static_cast<int64_t>(request_.Length());
   RETURN_IF_ERROR(record_.TakeBulk(bytes + bytes / 8));
   const std::shared_ptr<const MessageSlices> message = TakeSlices(request_);
+  if (shared_.log_commands) wire::AddScatterMessage(message->pieces, message, &logged_);
   return assembler_.Add(message->pieces, message);
 }
 
@@ -202,12 +204,14 @@ void ScatterCall::Refuse(const absl::Status& refusal) {
     shared_.metrics->RecordRefusal(refusal);
     return End(refusal);
   }
-  Submit(RefusedCommand{.envelope = assembler_.envelope(), .refusal = refusal});
+  const RefusedCommand refused{.envelope = assembler_.envelope(), .refusal = refusal};
+  Submit(refused, wire::LogRefused(refused));
 }
 
-void ScatterCall::Submit(Command command) {
+void ScatterCall::Submit(Command command, wire::LoggedCommand logged) {
   Sequencer::Request queued;
   queued.command = std::move(command);
+  queued.logged = std::move(logged);
   queued.bytes = kQueuedBytes;
   queued.admit = RefuseCancelled(context_);
   queued.done = [this](const Answer& answer) {

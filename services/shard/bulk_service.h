@@ -2,8 +2,9 @@
 // owns itself: deleted when the call is over.
 //
 // Messages are raw bytes here. A gathered row is copied once, by the core, from its table into the
-// slice that gRPC sends, and the first rows travel while the last are still being copied; a
-// scattered one is read in the slices that gRPC received.
+// slice that gRPC sends, and the first rows travel while the last are still being copied (not where
+// commands are logged: there an answer waits for the disk); a scattered one is read in the slices
+// that gRPC received.
 
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "core/base/buffer_pool.h"
 #include "core/model/row_sink.h"
 #include "core/wire/bulk_codec.h"
+#include "core/wire/logged_command.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
@@ -83,7 +85,7 @@ class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
 
  private:
   absl::Status Add();
-  void Submit(Command command);
+  void Submit(Command command, wire::LoggedCommand logged);
   void Refuse(const absl::Status& refusal);
   void End(const absl::Status& status);
 
@@ -92,6 +94,7 @@ class ScatterCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   grpc::ByteBuffer* const response_;
   CallRecord record_;
   wire::ScatterAssembler assembler_;
+  wire::LoggedCommand logged_;  // the messages so far, for the command log
   grpc::ByteBuffer request_;
 };
 

@@ -200,6 +200,13 @@ void ClientTable::Complete(const Envelope& envelope, std::shared_ptr<const Reply
   ++client.next;
 }
 
+void ClientTable::Restore(const ClientId& client, Client state) {
+  state.reply_bytes = 0;
+  for (const auto& reply : state.replies) state.reply_bytes += ReplyBytes(*reply);
+  reply_bytes_ += state.reply_bytes;
+  clients_.insert_or_assign(client, std::move(state));
+}
+
 std::vector<ClientId> ClientTable::TakeGivenUp() { return std::exchange(given_up_, {}); }
 
 bool ClientTable::GiveUpIdlest(const ClientId& except, int64_t now) {

@@ -39,7 +39,19 @@ struct ClientLimits {
 // Not thread-safe.
 class ClientTable {
  public:
+  struct Client {
+    std::string job;
+    uint64_t low = 1;                                  // the client has answers to all below it
+    uint64_t next = 1;                                 // expected
+    std::deque<std::shared_ptr<const Reply>> replies;  // of [low, next)
+    int64_t reply_bytes = 0;
+    int64_t last_command = 0;
+  };
+
   explicit ClientTable(ClientLimits limits) : limits_(limits) {}
+
+  // Part of the state: a replay needs those of its time.
+  void set_limits(const ClientLimits& limits) { limits_ = limits; }
 
   // Opens a client, or finds it open, and returns the sequence expected next. `acknowledged` is the
   // highest sequence that the client has an answer to; sequences that were refused here without
@@ -72,23 +84,20 @@ class ClientTable {
   int64_t open_clients() const { return static_cast<int64_t>(clients_.size()); }
   int64_t reply_bytes() const { return reply_bytes_; }
 
- private:
-  struct Client {
-    std::string job;
-    uint64_t low = 1;                                  // the client has answers to all below it
-    uint64_t next = 1;                                 // expected
-    std::deque<std::shared_ptr<const Reply>> replies;  // of [low, next)
-    int64_t reply_bytes = 0;
-    int64_t last_command = 0;
-  };
+  // --- For images of the state.
+  const std::map<ClientId, Client>& clients() const { return clients_; }
+  const std::deque<ClientId>& retired() const { return retired_order_; }  // oldest first
+  // Puts back an open client that is not there. `reply_bytes` is counted anew.
+  void Restore(const ClientId& client, Client state);
 
+ private:
   absl::StatusOr<Client*> Find(const ClientId& client, const std::string& job);
   void Acknowledge(Client& client, uint64_t low);
   // Gives up silent clients until `fits()`. False when that cannot be had.
   template <typename Fits>
   bool MakeRoom(const ClientId& except, int64_t now, const Fits& fits);
 
-  const ClientLimits limits_;
+  ClientLimits limits_;
   std::map<ClientId, Client> clients_;
   std::set<ClientId> retired_;
   std::deque<ClientId> retired_order_;  // oldest first

@@ -5,6 +5,7 @@
 #include "core/base/heap.h"
 #include "core/base/log.h"
 #include "core/base/passive_waiting.h"
+#include "core/base/status_macros.h"
 #include "core/math/kernels.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
@@ -22,13 +23,15 @@ constexpr char kFooter[] =
   dslide-shard --coordinator 10.0.0.1:7000 --listen 10.0.0.2:7010 --admin 10.0.0.2:7011 \
       --shard-id 0 --data-dir /var/lib/dslide --insecure
       On a machine of its own in a trusted network; a clean stop keeps the rows on disk.
+  dslide-shard --coordinator 10.0.0.1:7000 --data-dir /var/lib/dslide --durability log
+      Nothing that was confirmed is lost when the process or the machine crashes.
   dslide-shard --listen unix:/run/dslide.sock --coordinator ""
       Without a cluster, for clients that bring their own slot map.
   dslide-shard --config shard.conf --check-config
       Checks a file of lines like: coordinator = 127.0.0.1:7000
 
-Exit codes: 0 stopped in good order, 1 other failure (the final checkpoint failed, or another process
-has taken this shard's place), 2 wrong settings, 3 cannot listen on an address (taken, or not this
+Exit codes: 0 stopped in good order, 1 other failure (the final checkpoint failed, another process has
+taken this shard's place, or the command log has failed), 2 wrong settings, 3 cannot listen on an address (taken, or not this
 machine's), 4 the data directory is damaged, in use or unwritable.)";
 
 constexpr int64_t kKiB = 1024;
@@ -38,6 +41,7 @@ struct Settings {
   ShardServerOptions server;
   int64_t threads = 0;
   int64_t shard_id = -1;
+  std::string durability = DurabilityName(Durability::kCheckpoint);
 };
 
 void AddLimits(ConfigParser& config, ShardServerOptions& options) {
@@ -55,6 +59,22 @@ void AddLimits(ConfigParser& config, ShardServerOptions& options) {
                 "Clients at one time; silent ones are given up beyond it");
 }
 
+void AddDurability(ConfigParser& config, Settings& settings) {
+  DurabilityOptions& options = settings.server.durability;
+  config.AddString("durability", &settings.durability,
+                   "What confirmed updates survive: checkpoint (a clean stop), log-periodic (a "
+                   "crash), log (a loss of power); the last two need --data-dir");
+  config.AddDuration("log-sync-interval", &options.sync_interval, absl::Milliseconds(1),
+                     absl::Hours(1), "How often log-periodic syncs: what a loss of power may cost");
+  config.AddByteSize("log-image-interval", &options.image_every_bytes, 64 * kKiB, kMaxBytes,
+                     "Growth of the command log from one image of the whole state to the next");
+}
+
+absl::Status ResolveDurability(Settings& settings) {
+  ASSIGN_OR_RETURN(settings.server.durability.mode, ParseDurability(settings.durability));
+  return absl::OkStatus();
+}
+
 void AddSettings(ConfigParser& config, Settings& settings) {
   ShardServerOptions& options = settings.server;
   config.AddString("listen", &options.server.listen,
@@ -69,10 +89,12 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                 "Number of this shard; -1: that of the data directory, else a free one");
   config.AddDouble("capacity-weight", &options.capacity_weight, 1e-6, 1e6,
                    "Share of the rows relative to other shards");
-  config.AddString("data-dir", &options.data_dir,
-                   "Directory for checkpoints; empty: rows live in memory only");
+  config.AddString(
+      "data-dir", &options.data_dir,
+      "Directory for checkpoints and the command log; empty: rows live in memory only");
   config.AddInt("threads", &settings.threads, 0, 1024,
                 "Threads that compute; 0: all CPUs. The results do not depend on it");
+  AddDurability(config, settings);
   AddLimits(config, options);
   config.AddBool("insecure", &options.server.insecure,
                  "Allow plaintext where other machines can connect");
@@ -101,7 +123,10 @@ int Main(int argc, char** argv) {
                        .description = "Holds a slice of a model's rows and computes on them.",
                        .footer = kFooter});
   AddSettings(config, settings);
-  config.SetValidator([&] { return CheckShardServerOptions(options); });
+  config.SetValidator([&]() -> absl::Status {
+    RETURN_IF_ERROR(ResolveDurability(settings));
+    return CheckShardServerOptions(options);
+  });
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
   options.core.parallelism.threads = static_cast<int>(settings.threads);
   options.shard_id = static_cast<int32_t>(settings.shard_id);

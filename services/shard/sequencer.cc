@@ -20,11 +20,30 @@ absl::Status ShuttingDown() {
                           "the shard is shutting down: send it again to its successor");
 }
 
+Answer Refused(absl::Status status, uint64_t generation) {
+  auto reply = std::make_shared<Reply>();
+  reply->status = std::move(status);
+  return {.reply = std::move(reply), .generation = generation};
+}
+
+// Of a client that knows the shard by its generation.
+bool IsOfClient(const Command& command) {
+  return std::holds_alternative<StepCommand>(command) ||
+         std::holds_alternative<ScatterCommand>(command) ||
+         std::holds_alternative<RefusedCommand>(command) ||
+         std::holds_alternative<HelloCommand>(command);
+}
+
 }  // namespace
 
 Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics,
-                     const Clock& clock)
-    : core_(core), options_(options), metrics_(metrics), clock_(clock) {
+                     const Clock& clock, SequencerLog log)
+    : core_(core),
+      options_(options),
+      metrics_(metrics),
+      clock_(clock),
+      log_(std::move(log)),
+      durable_(log_.log == nullptr ? 0 : log_.log->durable()) {
   apply_thread_ = std::thread([this] { ApplyLoop(); });
   reply_thread_ = std::thread([this] { ReplyLoop(); });
 }
@@ -103,6 +122,8 @@ void Sequencer::Apply(Item item) {
   last_wait_ns_.store(absl::ToInt64Nanoseconds(waited), std::memory_order_relaxed);
   metrics_.RecordQueue(waited);
   if (item.task) {
+    // A task may show the state to others: in a checkpoint, for instance.
+    if (log_.answers_wait) log_.log->Sync().IgnoreError();
     item.task(core_);
     PublishSizes();
     return;
@@ -110,6 +131,7 @@ void Sequencer::Apply(Item item) {
   const size_t kind = CommandKind(item.request.command);
   const bool changes_models = std::holds_alternative<CreateModelCommand>(item.request.command) ||
                               std::holds_alternative<DropModelCommand>(item.request.command);
+  const bool logged = log_.log != nullptr && item.request.logged.kind != wire::LoggedKind::kNone;
   Answer answer = ApplyAdmitted(item.request);
   metrics_.RecordApply(kind, clock_.Now() - start);
   metrics_.RecordAnswer(answer);
@@ -120,6 +142,7 @@ void Sequencer::Apply(Item item) {
   }
   mutations_.store(core_.mutations(), std::memory_order_relaxed);
   Deliver(std::move(item.request.done), std::move(answer));
+  if (logged && log_.after_logged) log_.after_logged(core_);
 }
 
 void Sequencer::PublishSizes() {
@@ -127,28 +150,60 @@ void Sequencer::PublishSizes() {
   table_bytes_.store(core_.memory_bytes(), std::memory_order_relaxed);
 }
 
-absl::Status Sequencer::CheckFence() {
-  const absl::MutexLock lock(&mu_);
-  return fenced_;
-}
-
 void Sequencer::Fence(const absl::Status& why) {
   const absl::MutexLock lock(&mu_);
   fenced_ = why;
 }
 
-Answer Sequencer::ApplyAdmitted(Request& request) {
-  absl::Status admitted = CheckFence();
-  if (admitted.ok() && request.admit) admitted = request.admit();
-  if (!admitted.ok()) {
-    auto reply = std::make_shared<Reply>();
-    reply->status = std::move(admitted);
-    return {.reply = std::move(reply), .generation = core_.generation()};
+void Sequencer::CloseToClients(const absl::Status& why) {
+  const absl::MutexLock lock(&mu_);
+  closed_ = why;
+}
+
+void Sequencer::OpenToClients() {
+  const absl::MutexLock lock(&mu_);
+  closed_ = absl::OkStatus();
+}
+
+absl::Status Sequencer::CheckAdmission(const Request& request) {
+  {
+    const absl::MutexLock lock(&mu_);
+    if (!fenced_.ok()) return fenced_;
+    if (!closed_.ok() && IsOfClient(request.command)) return closed_;
   }
+  return request.admit ? request.admit() : absl::OkStatus();
+}
+
+absl::Status Sequencer::AppendToLog(const Command& command, const wire::LoggedCommand& logged) {
+  if (log_.log == nullptr || !MayChangeState(command)) return absl::OkStatus();
+  if (logged.kind == wire::LoggedKind::kNone) {
+    return absl::InternalError("a command that may change the state came without its log record");
+  }
+  const absl::Duration start = clock_.Now();
+  absl::Status appended =
+      log_.log->Append(static_cast<uint8_t>(logged.kind), logged.payload).status();
+  metrics_.RecordLogAppend(clock_.Now() - start);
+  return appended;
+}
+
+Answer Sequencer::ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged) {
+  if (absl::Status appended = AppendToLog(command, logged); !appended.ok()) {
+    return Refused(std::move(appended), core.generation());
+  }
+  return core.Apply(std::move(command));
+}
+
+Answer Sequencer::ApplyAdmitted(Request& request) {
+  absl::Status admitted = CheckAdmission(request);
+  // In front of the application: what cannot be kept is not applied.
+  if (admitted.ok()) admitted = AppendToLog(request.command, request.logged);
+  request.logged = {};
+  if (!admitted.ok()) return Refused(std::move(admitted), core_.generation());
   return core_.Apply(std::move(request.command));
 }
 
 void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
+  const uint64_t lsn = log_.answers_wait ? log_.log->appended() : 0;
   bool idle = false;
   {
     const absl::MutexLock lock(&mu_);
@@ -158,28 +213,43 @@ void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
     const absl::MutexLock lock(&reply_mu_);
     // With nothing else to do, this thread answers by itself and saves a switch of threads. Not
     // while the reply thread has earlier answers: order is a promise.
-    if (!idle || !replies_.empty() || replying_) {
-      replies_.push_back({std::move(callback), std::move(answer)});
+    if (!idle || !replies_.empty() || replying_ || lsn > durable_) {
+      replies_.push_back({std::move(callback), std::move(answer), lsn});
       return;
     }
   }
   callback(std::move(answer));
 }
 
+void Sequencer::OnDurable(uint64_t lsn) {
+  const absl::MutexLock lock(&reply_mu_);
+  durable_ = lsn;
+}
+
+void Sequencer::OnLogFailed(const absl::Status& why) {
+  // What is in memory may be lost: from here on nobody may see it.
+  Fence(why);
+  const absl::MutexLock lock(&reply_mu_);
+  log_failure_ = why;
+}
+
+bool Sequencer::MayReply() const {
+  if (replies_.empty()) return applied_all_;
+  return replies_.front().lsn <= durable_ || !log_failure_.ok();
+}
+
 void Sequencer::ReplyLoop() {
-  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_) {
-    return applied_all_ || !replies_.empty();
-  };
   for (;;) {
     Done done;
     {
       const absl::MutexLock lock(&reply_mu_);
       replying_ = false;
-      reply_mu_.Await(absl::Condition(&has_work));
+      reply_mu_.Await(absl::Condition(this, &Sequencer::MayReply));
       if (replies_.empty()) return;
       done = std::move(replies_.front());
       replies_.pop_front();
       replying_ = true;
+      if (done.lsn > durable_) done.answer = Refused(log_failure_, done.answer.generation);
     }
     done.callback(std::move(done.answer));
   }

@@ -1,5 +1,8 @@
 // The one thread that owns the state machine: requests go in from any thread, are applied one after
 // the other in the order of their arrival, and their answers come out in that order.
+//
+// With a command log, what may change the state is appended to it before it is applied; where
+// answers wait for the disk, none is given before everything that it could show is durable.
 
 #pragma once
 
@@ -15,6 +18,8 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/model/commands.h"
+#include "core/wire/logged_command.h"
+#include "services/shard/command_log.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
 
@@ -27,11 +32,22 @@ struct SequencerOptions {
   int64_t control_commands = 256;
 };
 
+struct SequencerLog {
+  // Null: nothing is logged. Outlives the sequencer, and reports to OnDurable() and OnLogFailed().
+  CommandLog* log = nullptr;
+  // Answers are held back until what they show is durable.
+  bool answers_wait = false;
+  // Called on the sequencer's thread after a command that was logged. May be null.
+  std::function<void(ShardCore&)> after_logged = nullptr;
+};
+
 // Thread safety: safe from any thread.
 class Sequencer {
  public:
   struct Request {
     Command command;
+    // What the log keeps of it; needed when there is one and the command may change the state.
+    wire::LoggedCommand logged = {};
     // Memory of the command, for the queue's budget.
     int64_t bytes = 0;
     // Small, and needed when the shard is overloaded: uses reserved places.
@@ -44,7 +60,8 @@ class Sequencer {
   };
 
   // `core`, `metrics` and `clock` outlive it.
-  Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock);
+  Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock,
+            SequencerLog log = {});
   // Stops first.
   ~Sequencer();
   Sequencer(const Sequencer&) = delete;
@@ -65,6 +82,19 @@ class Sequencer {
   // is answered with `why`. For good.
   void Fence(const absl::Status& why);
 
+  // Until OpenToClients(), mutations of clients and their greetings are answered with `why`. For a
+  // state that was restored: its generation is not the one that clients are to learn.
+  void CloseToClients(const absl::Status& why);
+  void OpenToClients();
+
+  // Applies a command within a task, logged like any other.
+  Answer ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged);
+
+  // From the log's thread.
+  void OnDurable(uint64_t lsn);
+  // Nothing that was not durable by now is confirmed any more, and nothing more is applied.
+  void OnLogFailed(const absl::Status& why);
+
   // Refuses new requests, answers those that are queued, and ends the threads.
   void Stop();
 
@@ -83,6 +113,7 @@ class Sequencer {
   struct Done {
     std::function<void(Answer)> callback;
     Answer answer;
+    uint64_t lsn = 0;  // that must be durable first
   };
 
   absl::Status Push(Item item, bool reserved);
@@ -90,7 +121,9 @@ class Sequencer {
   void ApplyLoop();
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
-  absl::Status CheckFence();
+  absl::Status CheckAdmission(const Request& request);
+  absl::Status AppendToLog(const Command& command, const wire::LoggedCommand& logged);
+  bool MayReply() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);
   void PublishSizes();
   void Deliver(std::function<void(Answer)> callback, Answer answer);
   void ReplyLoop();
@@ -99,6 +132,7 @@ class Sequencer {
   const SequencerOptions options_;
   ShardMetrics& metrics_;
   const Clock& clock_;
+  const SequencerLog log_;
   std::atomic<int64_t> last_wait_ns_ = 0;
   std::atomic<int64_t> mutations_ = 0;
   std::atomic<int64_t> table_bytes_ = 0;
@@ -108,11 +142,14 @@ class Sequencer {
   int64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);
+  absl::Status closed_ ABSL_GUARDED_BY(mu_);
 
   absl::Mutex reply_mu_;
   std::deque<Done> replies_ ABSL_GUARDED_BY(reply_mu_);
   bool replying_ ABSL_GUARDED_BY(reply_mu_) = false;  // the reply thread is inside a callback
   bool applied_all_ ABSL_GUARDED_BY(reply_mu_) = false;
+  uint64_t durable_ ABSL_GUARDED_BY(reply_mu_) = 0;
+  absl::Status log_failure_ ABSL_GUARDED_BY(reply_mu_);
 
   std::thread apply_thread_;
   std::thread reply_thread_;

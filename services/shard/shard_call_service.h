@@ -75,6 +75,9 @@ struct ServiceContext {
   const RpcMetrics* rpc = nullptr;
   const Clock* clock = nullptr;
   CheckpointStore* store = nullptr;  // null without a data directory; sequencer's thread only
+  bool log_commands = false;         // requests bring what the command log keeps of them
+  // After a checkpoint was loaded: rows changed by no command. Null without a log.
+  std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
   const ServiceLimits limits;
   BufferPool bulk_buffers;
   StreamRegistry streams = {};

@@ -46,14 +46,51 @@ void Add(const ModelCounters& from, ModelCounters& to) {
 
 }  // namespace
 
+bool MayChangeState(const Command& command) {
+  return !std::holds_alternative<GatherCommand>(command) &&
+         !std::holds_alternative<TopKCommand>(command) &&
+         !std::holds_alternative<DescribeModelCommand>(command);
+}
+
 ShardCore::ShardCore(ShardCoreOptions options)
     : options_(options), clients_(options.clients), contexts_(options.context_bytes) {}
 
 Answer ShardCore::Apply(Command command) {
   ++commands_;
+  if (MayChangeState(command)) ++changes_;
   Answer answer = std::visit([this](auto& concrete) { return Run(concrete); }, command);
   DropGivenUp();
   return answer;
+}
+
+void ShardCore::SetLimits(const CoreLimits& limits) {
+  static_cast<CoreLimits&>(options_) = limits;
+  clients_.set_limits(limits.clients);
+  contexts_.set_budget_bytes(limits.context_bytes);
+}
+
+void ShardCore::RebuildTables() {
+  for (const auto& [name, model] : models_) {
+    for (ShardTable& table : model->tables()) {
+      table.ResetAfterLoad(table.applied(), model->parallelism());
+    }
+  }
+}
+
+ShardCore::Counts ShardCore::counts() const {
+  return {.shard = shard_,
+          .generation = generation_,
+          .topology_version = topology_version_,
+          .changes = changes_,
+          .mutations = mutations_};
+}
+
+void ShardCore::RestoreCounts(const Counts& counts) {
+  shard_ = counts.shard;
+  generation_ = counts.generation;
+  topology_version_ = counts.topology_version;
+  changes_ = counts.changes;
+  mutations_ = counts.mutations;
 }
 
 Answer ShardCore::Ok(ReplyBody body, const ShardModel* model) const {
@@ -105,7 +142,7 @@ Answer ShardCore::Mutate(const Envelope& envelope, Work work) {
   }
   absl::StatusOr<ShardModel*> model = LookUp(envelope.model, envelope.topology_version);
   if (!model.ok()) return Error(std::move(model).status());
-  absl::StatusOr<std::shared_ptr<const Reply>> known = clients_.Admit(envelope, commands_);
+  absl::StatusOr<std::shared_ptr<const Reply>> known = clients_.Admit(envelope, changes_);
   DropGivenUp();
   if (!known.ok()) return Error(std::move(known).status());
   const ActivationType activations = (*model)->spec().activations;
@@ -160,7 +197,7 @@ absl::StatusOr<ReplyBody> ShardCore::RunOp(ShardModel& model, StepCommand& comma
 absl::Status ShardCore::MakeContextRoom(const ClientId& client, int64_t bytes) {
   for (;;) {
     absl::Status room = contexts_.CheckRoom(bytes);
-    if (!absl::IsResourceExhausted(room) || !clients_.GiveUpIdlest(client, commands_)) return room;
+    if (!absl::IsResourceExhausted(room) || !clients_.GiveUpIdlest(client, changes_)) return room;
     DropGivenUp();
   }
 }
@@ -310,7 +347,7 @@ Answer ShardCore::Run(DescribeModelCommand& command) {
 
 Answer ShardCore::Run(HelloCommand& command) {
   const absl::StatusOr<uint64_t> next =
-      clients_.Open(command.client, command.job, command.acknowledged_sequence, commands_);
+      clients_.Open(command.client, command.job, command.acknowledged_sequence, changes_);
   if (!next.ok()) return Error(next.status());
   return Ok(HelloReply{
       .generation = generation_, .topology_version = topology_version_, .next_sequence = *next});

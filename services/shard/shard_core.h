@@ -31,18 +31,26 @@
 
 namespace dslide::shard {
 
-struct ShardCoreOptions {
-  Parallelism parallelism = {};
+// What decides whether a command is refused for want of room. Part of the state: a replay needs
+// those of its time.
+struct CoreLimits {
   ClientLimits clients = {};
-  ModelLimits models = {};
   // All open steps' contexts together.
   int64_t context_bytes = int64_t{512} << 20;
   // Rows and hash tables of all models together.
   int64_t memory_bytes = INT64_MAX;
   int64_t max_models = 256;
+};
+
+struct ShardCoreOptions : CoreLimits {
+  Parallelism parallelism = {};
+  ModelLimits models = {};
   // Where the time of steps is added up; may be null; outlives the core. Decides nothing.
   StageTimes* stages = nullptr;
 };
+
+// False for commands that leave the state as it is, whatever comes: those need not be logged.
+bool MayChangeState(const Command& command);
 
 struct Answer {
   // Never null. Shared by the dedup window and by whoever encodes it.
@@ -69,6 +77,26 @@ class ShardCore {
   absl::StatusOr<std::unique_ptr<ShardModel>> NewModel(const CreateModelCommand& command);
   // Replaces the model of that name, or adds it; open steps' contexts of it are dropped.
   void InstallModel(std::unique_ptr<ShardModel> model);
+
+  const CoreLimits& limits() const { return options_; }
+  void SetLimits(const CoreLimits& limits);
+
+  // Builds all hash tables from the rows as they are now. A restored image has tables of its own
+  // making; whoever goes on beside it must make the same ones at the same point.
+  void RebuildTables();
+
+  // --- For images of the state: what is not rows.
+  struct Counts {
+    ShardId shard = ShardId(-1);
+    uint64_t generation = 0;
+    uint64_t topology_version = 0;
+    int64_t changes = 0;  // commands that may change something, refused ones too
+    int64_t mutations = 0;
+  };
+  Counts counts() const;
+  void RestoreCounts(const Counts& counts);
+  ClientTable& mutable_clients() { return clients_; }
+  StepContexts& mutable_contexts() { return contexts_; }
 
   ShardId shard() const { return shard_; }
   uint64_t generation() const { return generation_; }
@@ -115,7 +143,7 @@ class ShardCore {
   Answer Ok(ReplyBody body, const ShardModel* model = nullptr) const;
   Answer Error(absl::Status status) const;
 
-  const ShardCoreOptions options_;
+  ShardCoreOptions options_;
   ShardId shard_ = ShardId(-1);
   uint64_t generation_ = 0;
   uint64_t topology_version_ = 0;
@@ -123,6 +151,7 @@ class ShardCore {
   ClientTable clients_;
   StepContexts contexts_;
   int64_t commands_ = 0;   // all, refused ones too
+  int64_t changes_ = 0;    // without those that only read: the clock of the state machine
   int64_t mutations_ = 0;  // applied
   ModelCounters dropped_;  // counters of models that are gone
 };

@@ -36,6 +36,10 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
   encode_ = metrics.AddHistogram("dslide_shard_encode_seconds", "Time to encode an answer.");
   queue_ = metrics.AddHistogram("dslide_shard_queue_seconds",
                                 "Time from a command's arrival until it is applied.");
+  log_append_ = metrics.AddHistogram("dslide_shard_log_append_seconds",
+                                     "Time to hand a record to the command log.");
+  log_sync_ = metrics.AddHistogram("dslide_shard_log_sync_seconds",
+                                   "Time to make appended records of the command log durable.");
   for (const std::string& name : CommandNames()) {
     apply_.push_back(metrics.AddHistogram("dslide_shard_apply_seconds", "Time to apply a command.",
                                           {{"command", name}}));
@@ -104,6 +108,14 @@ void ShardMetrics::AddMirrors() {
 
 void ShardMetrics::RecordDecode(absl::Duration duration) const {
   decode_.Observe(absl::ToDoubleSeconds(duration));
+}
+
+void ShardMetrics::RecordLogAppend(absl::Duration duration) const {
+  log_append_.Observe(absl::ToDoubleSeconds(duration));
+}
+
+void ShardMetrics::RecordLogSync(absl::Duration duration) const {
+  log_sync_.Observe(absl::ToDoubleSeconds(duration));
 }
 
 void ShardMetrics::RecordEncode(absl::Duration duration) const {

@@ -40,6 +40,9 @@ class ShardMetrics {
   void RecordRefusal(const absl::Status& status);
   // A client whose acknowledged updates are not here; `lost` of them.
   void RecordAckedLoss(uint64_t lost) const;
+  // A record handed to the command log; one sync of it.
+  void RecordLogAppend(absl::Duration duration) const;
+  void RecordLogSync(absl::Duration duration) const;
   void RecordCheckpoint(absl::string_view operation, absl::Duration duration, int64_t bytes);
 
   // Takes over the core's own counters. Only from the thread that applies commands.
@@ -51,7 +54,7 @@ class ShardMetrics {
   void AddMirrors();
 
   Metrics& metrics_;
-  Histogram decode_, encode_, queue_;
+  Histogram decode_, encode_, queue_, log_append_, log_sync_;
   std::vector<Histogram> apply_;  // by CommandKind
   Gauge queue_commands_, queue_bytes_;
   Histogram active_rows_, distinct_rows_;

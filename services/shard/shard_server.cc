@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 
 namespace dslide::shard {
@@ -51,6 +52,11 @@ absl::Status CheckShardServerOptions(const ShardServerOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("capacity-weight is ", options.capacity_weight,
                                                    ", must be a finite number above 0"));
   }
+  if (options.durability.mode != Durability::kCheckpoint && options.data_dir.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("durability ",
+                                                   DurabilityName(options.durability.mode),
+                                                   " needs a data directory: set data-dir"));
+  }
   if (options.coordinator.empty()) return absl::OkStatus();
   if (options.channels == nullptr) {
     RETURN_IF_ERROR(ParseListenAddress(options.coordinator).status());
@@ -74,7 +80,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptio
   server->metrics_ = std::make_unique<Metrics>(own.metric_labels);
   server->shard_metrics_ = std::make_unique<ShardMetrics>(*server->metrics_, *server->stages_);
   server->core_ = std::make_unique<ShardCore>(Resolved(own.core, server->stages_.get()));
-  if (const absl::Status loaded = server->LoadCheckpoints(); !loaded.ok()) {
+  if (const absl::Status loaded = server->LoadState(); !loaded.ok()) {
     return DataDirError(own.data_dir, loaded);
   }
   RETURN_IF_ERROR(server->StartServing());
@@ -86,26 +92,28 @@ ShardServer::~ShardServer() {
   if (runtime_ != nullptr) runtime_->Drain().IgnoreError();
 }
 
-absl::Status ShardServer::LoadCheckpoints() {
+absl::Status ShardServer::LoadState() {
   if (options_.data_dir.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.data_dir));
+  if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
+  RETURN_IF_ERROR(LoadCheckpoints());
+  if (!logs()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      durable_,
+      DurableState::Create(options_.data_dir,
+                           {.durability = options_.durability, .clock = options_.clock}, *core_));
+  return absl::OkStatus();
+}
+
+absl::Status ShardServer::LoadCheckpoints() {
   ASSIGN_OR_RETURN(const std::vector<std::string> models, store_->ModelsWith(kLatestCheckpoint));
   for (const std::string& name : models) {
     const absl::Duration start = options_.clock->Now();
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                      store_->Load(*core_, name, kLatestCheckpoint));
-    const int32_t shard = model->shard().value();
-    const int32_t wanted = loaded_shard_ >= 0 ? loaded_shard_ : options_.shard_id;
-    if (wanted >= 0 && shard != wanted) {
-      return StatusWithReason(
-          absl::StatusCode::kFailedPrecondition, reason::kSlotsDiffer,
-          absl::StrCat("checkpoint latest of model \"", name, "\" is of shard ", shard,
-                       ", this is shard ", wanted, ": each shard has a data directory of its own"));
-    }
-    loaded_shard_ = shard;
-    loaded_.push_back(model->spec());
+    RETURN_IF_ERROR(Remember(*model));
     LogInfo("model loaded", {{"model", name},
-                             {"shard", shard},
+                             {"shard", loaded_shard_},
                              {"bytes", model->memory_bytes()},
                              {"duration", absl::FormatDuration(options_.clock->Now() - start)}});
     core_->InstallModel(std::move(model));
@@ -113,13 +121,96 @@ absl::Status ShardServer::LoadCheckpoints() {
   return absl::OkStatus();
 }
 
+absl::Status ShardServer::Remember(const ShardModel& model) {
+  const int32_t shard = model.shard().value();
+  const int32_t wanted = loaded_shard_ >= 0 ? loaded_shard_ : options_.shard_id;
+  if (wanted >= 0 && shard != wanted) {
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kSlotsDiffer,
+        absl::StrCat("model \"", model.spec().name, "\" in it is of shard ", shard,
+                     ", this is shard ", wanted, ": each shard has a data directory of its own"));
+  }
+  loaded_shard_ = shard;
+  loaded_.push_back(model.spec());
+  return absl::OkStatus();
+}
+
+absl::Status ShardServer::RestoreLogged() {
+  const ShardCoreOptions core = Resolved(options_.core, stages_.get());
+  absl::StatusOr<std::unique_ptr<DurableState>> restored = DurableState::Restore(
+      options_.data_dir, {.durability = options_.durability, .clock = options_.clock},
+      [&core] { return std::make_unique<ShardCore>(core); }, &core_);
+  if (absl::IsDataLoss(restored.status())) {
+    return absl::DataLossError(absl::StrCat(
+        "the command log or its images are damaged: ", restored.status().message(),
+        "; restore the directory from a copy, or remove its command_log to go back to the last "
+        "checkpoint"));
+  }
+  RETURN_IF_ERROR(restored.status());
+  durable_ = *std::move(restored);
+  for (const auto& [name, model] : core_->models()) RETURN_IF_ERROR(Remember(*model));
+  return logs() ? absl::OkStatus() : TakeOverLogged();
+}
+
+absl::Status ShardServer::TakeOverLogged() {
+  ASSIGN_OR_RETURN(const std::vector<std::string> before, store_->ModelsWith(kLatestCheckpoint));
+  for (const auto& [name, model] : core_->models()) {
+    RETURN_IF_ERROR(store_->Write(*model, kLatestCheckpoint).status());
+  }
+  for (const std::string& name : before) {
+    if (core_->FindModel(name) == nullptr) {
+      RETURN_IF_ERROR(store_->Remove(name, kLatestCheckpoint));
+    }
+  }
+  // Only now: until here, another start would find everything as it was.
+  durable_ = nullptr;
+  RETURN_IF_ERROR(DurableState::Remove(options_.data_dir));
+  LogWarning(
+      "durability is checkpoint: the state of the command log was written as checkpoints, "
+      "and the log removed",
+      {{"data_dir", options_.data_dir}});
+  // The clients' numbers are gone, as after every start in this mode.
+  auto fresh = std::make_unique<ShardCore>(Resolved(options_.core, stages_.get()));
+  core_ = std::move(fresh);
+  loaded_.clear();
+  return LoadCheckpoints();
+}
+
+absl::Status ShardServer::BeginLog() {
+  if (durable_ == nullptr) return absl::OkStatus();
+  CommandLogHooks hooks;
+  hooks.on_durable = [this](uint64_t lsn) { sequencer_->OnDurable(lsn); };
+  hooks.on_sync = [this](absl::Duration duration) { shard_metrics_->RecordLogSync(duration); };
+  hooks.on_failed = [this](const absl::Status& why) { OnLogFailed(why); };
+  const CoreLimits limits = Resolved(options_.core, stages_.get());
+  const absl::Status begun = sequencer_->RunTask(
+      [&](ShardCore& core) { return durable_->Begin(std::move(hooks), limits, core); });
+  return begun.ok() ? begun : DataDirError(options_.data_dir, begun);
+}
+
 absl::Status ShardServer::StartServing() {
   shard_metrics_->PublishSizes(*core_);
-  sequencer_ =
-      std::make_unique<Sequencer>(*core_, options_.queue, *shard_metrics_, *options_.clock);
-  service_ = std::make_unique<ShardServiceImpl>(
-      ShardServiceOptions{.limits = options_.limits, .max_message_bytes = kProtocolMessageBytes},
-      sequencer_.get(), shard_metrics_.get(), store_.get(), metrics_.get(), options_.clock);
+  SequencerLog log;
+  ShardServiceOptions service{.limits = options_.limits,
+                              .max_message_bytes = kProtocolMessageBytes};
+  if (durable_ != nullptr) {
+    log = {.log = &durable_->log(),
+           .answers_wait = options_.durability.mode == Durability::kLog,
+           .after_logged = [this](ShardCore& core) { durable_->MaybeTakeImage(core); }};
+    service.log_commands = true;
+    service.rows_replaced = [this](ShardCore& core) { return KeepReplacedRows(core); };
+  }
+  sequencer_ = std::make_unique<Sequencer>(*core_, options_.queue, *shard_metrics_, *options_.clock,
+                                           std::move(log));
+  if (durable_ != nullptr) {
+    sequencer_->CloseToClients(
+        StatusWithReason(absl::StatusCode::kUnavailable, reason::kNotOwnedYet,
+                         "the shard was restarted and waits for the coordinator: send it again"));
+  }
+  RETURN_IF_ERROR(BeginLog());
+  service_ =
+      std::make_unique<ShardServiceImpl>(std::move(service), sequencer_.get(), shard_metrics_.get(),
+                                         store_.get(), metrics_.get(), options_.clock);
   ServerHooks hooks;
   hooks.before_shutdown = [this] {
     if (link_ != nullptr) link_->Stop();
@@ -127,7 +218,7 @@ absl::Status ShardServer::StartServing() {
   };
   hooks.after_shutdown = [this] {
     sequencer_->Stop();
-    return WriteLatest();
+    return WriteAtStop();
   };
   hooks.status_text = [this] { return StatusText(); };
   ASSIGN_OR_RETURN(runtime_,
@@ -173,7 +264,10 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation) {
           "the data directory is of shard ", loaded_shard_, ", but the coordinator gave number ",
           shard.value(), ": start it with --shard-id ", loaded_shard_));
     }
-    core.Apply(SetOwnershipCommand{.shard = shard, .generation = generation});
+    const SetOwnershipCommand own{.shard = shard, .generation = generation};
+    const Answer answer = sequencer_->ApplyInTask(core, own, wire::LogOwnership(own));
+    RETURN_IF_ERROR(answer.reply->status);
+    sequencer_->OpenToClients();
     service_->SetIdentity(shard, generation, core.topology_version());
     return absl::OkStatus();
   });
@@ -208,13 +302,40 @@ void ShardServer::OnFenced(const absl::Status& why) {
   if (options_.on_fenced) options_.on_fenced();
 }
 
-absl::Status ShardServer::WriteLatest() {
+void ShardServer::OnLogFailed(const absl::Status& why) {
+  sequencer_->OnLogFailed(why);
+  {
+    const absl::MutexLock lock(&mu_);
+    fenced_ = true;
+    ready_ = false;
+    trouble_ = std::string(why.message());
+    if (runtime_ != nullptr) runtime_->SetReady(false, trouble_);
+  }
+  if (options_.on_fenced) options_.on_fenced();
+}
+
+absl::Status ShardServer::KeepReplacedRows(ShardCore& core) {
+  const absl::Status kept = durable_->ForceImage(core);
+  // The log does not know of these rows: what it would replay after a crash are other ones.
+  if (!kept.ok()) OnLogFailed(kept);
+  return kept;
+}
+
+absl::Status ShardServer::WriteAtStop() {
   if (store_ == nullptr || !options_.write_latest) return absl::OkStatus();
   {
     const absl::MutexLock lock(&mu_);
-    // The newer owner's rows are the ones that count.
+    // The newer owner's rows are the ones that count; and what a failed log has not confirmed is
+    // not to be seen.
     if (fenced_) return absl::OkStatus();
   }
+  if (durable_ == nullptr) return WriteLatest();
+  const absl::Status taken = durable_->TakeImage(*core_);
+  if (!taken.ok()) LogError("cannot write the final image", {{"error", taken.message()}});
+  return taken;
+}
+
+absl::Status ShardServer::WriteLatest() {
   absl::Status result;
   for (const auto& [name, model] : core_->models()) {
     const absl::Duration start = options_.clock->Now();

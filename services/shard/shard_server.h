@@ -17,6 +17,8 @@
 #include "services/common/server_runtime.h"
 #include "services/common/transport.h"
 #include "services/shard/coordinator_link_client.h"
+#include "services/shard/durability.h"
+#include "services/shard/durable_state.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
@@ -38,6 +40,10 @@ struct ShardServerOptions {
   std::string data_dir = {};
   // False for a directory that is thrown away afterwards: no checkpoint is written at the stop.
   bool write_latest = true;
+  // The log modes need a data directory. Their state lies in it beside the checkpoints, which a
+  // start in a log mode loads only when there is no such state yet. A start in mode checkpoint
+  // takes the state over into checkpoints "latest" and removes it.
+  DurabilityOptions durability = {};
   // Address of the coordinator; "" for a shard on its own, which is ready at once.
   std::string coordinator = {};
   // Address under which clients and the coordinator reach this shard; "" takes server.listen's.
@@ -53,7 +59,8 @@ struct ShardServerOptions {
   // Labels on every series, for several services in one process.
   MetricLabels metric_labels = {};
   // Called once, on another thread, when a newer process has taken this shard's place: this one
-  // answers FAILED_PRECONDITION from then on and should be stopped. May be null.
+  // answers FAILED_PRECONDITION from then on and should be stopped. Also when the command log has
+  // failed: it answers UNAVAILABLE. May be null.
   std::function<void()> on_fenced = nullptr;
 };
 
@@ -87,11 +94,21 @@ class ShardServer {
  private:
   explicit ShardServer(ShardServerOptions options);
 
+  absl::Status LoadState();
   absl::Status LoadCheckpoints();
+  absl::Status RestoreLogged();
+  // Turns a log mode's state into checkpoints, for mode checkpoint.
+  absl::Status TakeOverLogged();
+  absl::Status Remember(const ShardModel& model);
+  absl::Status BeginLog();
+  void OnLogFailed(const absl::Status& why);
+  absl::Status KeepReplacedRows(ShardCore& core);
+  bool logs() const { return options_.durability.mode != Durability::kCheckpoint; }
   absl::Status StartServing();
   void StartLink();
   void OnOwned(ShardId shard, uint64_t generation);
   void OnFenced(const absl::Status& why);
+  absl::Status WriteAtStop();
   absl::Status WriteLatest();
   std::string StatusText() const;
 
@@ -103,6 +120,7 @@ class ShardServer {
   std::unique_ptr<CheckpointStore> store_;
   std::unique_ptr<ShardCore> core_;  // the sequencer's thread's, while there is one
   std::unique_ptr<Sequencer> sequencer_;
+  std::unique_ptr<DurableState> durable_;  // null in mode checkpoint; its thread uses sequencer_
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;
   std::unique_ptr<CoordinatorLink> link_;

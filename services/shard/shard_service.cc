@@ -10,6 +10,7 @@
 #include "core/base/version.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
 #include "services/shard/bulk_service.h"
@@ -37,15 +38,17 @@ class ShardServiceImpl::Unary final : public grpc::ServerUnaryReactor {
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, CheckpointStore* store,
                                    Metrics* metrics, const Clock* clock)
-    : options_(options),
+    : options_(std::move(options)),
       metrics_(*metrics),
-      shared_(options.limits),
+      shared_(options_.limits),
       rpc_metrics_(*metrics, "shard", kShardServiceName) {
   shared_.sequencer = sequencer;
   shared_.metrics = shard_metrics;
   shared_.rpc = &rpc_metrics_;
   shared_.clock = clock;
   shared_.store = store;
+  shared_.log_commands = options_.log_commands;
+  shared_.rows_replaced = options_.rows_replaced;
   metrics_.AddGaugeCallback(this, "dslide_shard_bulk_buffer_bytes",
                             "Memory of Gather answers: on their way, and kept for the next ones.",
                             {{"state", "used"}},
@@ -73,15 +76,23 @@ ShardServiceImpl::Unary* ShardServiceImpl::Start(const char* method,
   return call;
 }
 
+template <typename Request>
+wire::LoggedCommand ShardServiceImpl::LogOf(wire::LoggedKind kind, const Request& request) const {
+  if (!shared_.log_commands) return {};
+  return wire::LogBytes(kind, request.SerializeAsString());
+}
+
 template <typename C>
 void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
-                              std::function<size_t(const ReplyBody&)> encode) {
+                              std::function<size_t(const ReplyBody&)> encode,
+                              wire::LoggedCommand logged) {
   if (!command.ok()) {
     shared_.metrics->RecordRefusal(command.status());
     return call->End(command.status());
   }
   Sequencer::Request queued;
   queued.command = *std::move(command);
+  queued.logged = std::move(logged);
   queued.bytes = bytes;
   queued.control = control;
   queued.admit = RefuseCancelled(call->context());
@@ -115,7 +126,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   return call;
 }
 
-grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* ShardServiceImpl::Step(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ShardServiceImpl::Step(
     grpc::CallbackServerContext* context) {
   return new StepStream(shared_, context);
 }
@@ -148,11 +159,13 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CreateModel(grpc::CallbackServerCont
                                                         v1::CreateModelResponse* response) {
   Unary* const call = Start("CreateModel", context, *request);
   const auto bytes = static_cast<int64_t>(request->ByteSizeLong());
-  Submit(call, wire::DecodeCreateModel(*request), bytes, /*control=*/true,
-         [response](const ReplyBody& body) {
-           response->set_created(std::get<CreateModelReply>(body).created);
-           return response->ByteSizeLong();
-         });
+  Submit(
+      call, wire::DecodeCreateModel(*request), bytes, /*control=*/true,
+      [response](const ReplyBody& body) {
+        response->set_created(std::get<CreateModelReply>(body).created);
+        return response->ByteSizeLong();
+      },
+      LogOf(wire::LoggedKind::kCreateModel, *request));
   return call;
 }
 
@@ -173,18 +186,20 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
                                                   v1::HelloResponse* response) {
   Unary* const call = Start("Hello", context, *request);
   const uint64_t acknowledged = request->acknowledged_sequence();
-  Submit(call, wire::DecodeHello(*request), 0, /*control=*/true,
-         [this, response, acknowledged](const ReplyBody& body) {
-           const HelloReply& reply = std::get<HelloReply>(body);
-           if (acknowledged >= reply.next_sequence) {
-             const uint64_t lost = acknowledged - (reply.next_sequence - 1);
-             shared_.metrics->RecordAckedLoss(lost);
-             LogWarning("a client has answers to updates that this shard does not remember",
-                        {{"lost", lost}});
-           }
-           wire::EncodeHello(reply, response);
-           return response->ByteSizeLong();
-         });
+  Submit(
+      call, wire::DecodeHello(*request), 0, /*control=*/true,
+      [this, response, acknowledged](const ReplyBody& body) {
+        const HelloReply& reply = std::get<HelloReply>(body);
+        if (acknowledged >= reply.next_sequence) {
+          const uint64_t lost = acknowledged - (reply.next_sequence - 1);
+          shared_.metrics->RecordAckedLoss(lost);
+          LogWarning("a client has answers to updates that this shard does not remember",
+                     {{"lost", lost}});
+        }
+        wire::EncodeHello(reply, response);
+        return response->ByteSizeLong();
+      },
+      LogOf(wire::LoggedKind::kHello, *request));
   return call;
 }
 
@@ -192,8 +207,10 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Bye(grpc::CallbackServerContext* con
                                                 const v1::ByeRequest* request,
                                                 v1::ByeResponse* response) {
   Unary* const call = Start("Bye", context, *request);
-  Submit(call, wire::DecodeBye(*request), 0, /*control=*/true,
-         [response](const ReplyBody&) { return response->ByteSizeLong(); });
+  Submit(
+      call, wire::DecodeBye(*request), 0, /*control=*/true,
+      [response](const ReplyBody&) { return response->ByteSizeLong(); },
+      LogOf(wire::LoggedKind::kBye, *request));
   return call;
 }
 
@@ -259,6 +276,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::LoadCheckpoint(grpc::CallbackServerC
                int64_t rows = 0;
                for (const ShardTable& table : loaded->tables()) rows += table.store().num_rows();
                core.InstallModel(std::move(loaded));
+               if (shared_.rows_replaced) RETURN_IF_ERROR(shared_.rows_replaced(core));
                response->set_rows(rows);
                call->record().Sent(response->ByteSizeLong());
                return absl::OkStatus();
@@ -271,9 +289,12 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DropModel(grpc::CallbackServerContex
                                                       v1::DropModelResponse* response) {
   Unary* const call = Start("DropModel", context, *request);
   absl::StatusOr<DropModelCommand> command = wire::DecodeDropModel(*request);
-  if (shared_.store == nullptr || !command.ok()) {
-    Submit(call, std::move(command), 0, /*control=*/true,
-           [response](const ReplyBody&) { return response->ByteSizeLong(); });
+  // With a command log, starts do not load checkpoints.
+  if (shared_.store == nullptr || shared_.log_commands || !command.ok()) {
+    Submit(
+        call, std::move(command), 0, /*control=*/true,
+        [response](const ReplyBody&) { return response->ByteSizeLong(); },
+        LogOf(wire::LoggedKind::kDropModel, *request));
     return call;
   }
   // The checkpoint that a start loads goes first: else the model would come back.

@@ -19,13 +19,36 @@ struct ShardServiceOptions {
   ServiceLimits limits = {};
   // Largest message the transport accepts, for GetServerInfo.
   int64_t max_message_bytes = 4 << 20;
+  // Requests are queued with what the sequencer's log keeps of them.
+  bool log_commands = false;
+  // Keeps rows that a checkpoint has replaced, on the sequencer's thread. Null without a log.
+  std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
 };
+
+// Every method with callbacks; the streams with raw bytes. Put together one by one because a
+// bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
+// of handler differ in nothing but what they return.
+using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
+    v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<
+        v1::ShardService::WithCallbackMethod_GetServerInfo<
+            v1::ShardService::WithCallbackMethod_TopK<
+                v1::ShardService::WithCallbackMethod_CreateModel<
+                    v1::ShardService::WithCallbackMethod_DescribeModel<
+                        v1::ShardService::WithCallbackMethod_DropModel<
+                            v1::ShardService::WithCallbackMethod_Hello<
+                                v1::ShardService::WithCallbackMethod_Bye<
+                                    v1::ShardService::WithCallbackMethod_WriteCheckpoint<
+                                        v1::ShardService::WithCallbackMethod_LoadCheckpoint<
+                                            v1::ShardService::WithCallbackMethod_FreezeSteps<
+                                                v1::ShardService::WithCallbackMethod_AdmitSteps<
+                                                    v1::ShardService::
+                                                        WithCallbackMethod_CutCheckpoint<
+                                                            v1::ShardService::
+                                                                Service>>>>>>>>>>>>>>>;
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
-class ShardServiceImpl final
-    : public v1::ShardService::WithRawCallbackMethod_Gather<
-          v1::ShardService::WithRawCallbackMethod_Scatter<v1::ShardService::CallbackService>> {
+class ShardServiceImpl final : public ShardServiceBase {
  public:
   // The pointers outlive it; `store` is null without a data directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
@@ -40,7 +63,8 @@ class ShardServiceImpl final
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
                                           const v1::GetServerInfoRequest* request,
                                           v1::GetServerInfoResponse* response) override;
-  grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>* Step(
+  // Bytes of v1.StepRequest and v1.StepResponse.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Step(
       grpc::CallbackServerContext* context) override;
   // Bytes of v1.GatherRequest and v1.GatherResponse.
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Gather(grpc::CallbackServerContext* context,
@@ -86,10 +110,13 @@ class ShardServiceImpl final
   template <typename Request>
   Unary* Start(const char* method, grpc::CallbackServerContext* context, const Request& request);
   // Queues the command, or ends the call when it could not be decoded. `encode` fills the response
-  // from the reply's body and returns its size.
+  // from the reply's body and returns its size. `logged` is for commands that may
+  // change the state.
   template <typename C>
   void Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
-              std::function<size_t(const ReplyBody&)> encode);
+              std::function<size_t(const ReplyBody&)> encode, wire::LoggedCommand logged = {});
+  template <typename Request>
+  wire::LoggedCommand LogOf(wire::LoggedKind kind, const Request& request) const;
   // Runs a checkpoint operation in its turn; without a store the call ends at once.
   void SubmitTask(Unary* call, const std::string& model, const std::string& checkpoint,
                   std::function<absl::Status(ShardCore&)> task);

@@ -28,6 +28,9 @@ class StepContexts {
   // All contexts together hold at most `budget_bytes`.
   explicit StepContexts(int64_t budget_bytes) : budget_bytes_(budget_bytes) {}
 
+  // Part of the state: a replay needs that of its time.
+  void set_budget_bytes(int64_t budget_bytes) { budget_bytes_ = budget_bytes; }
+
   // Drops the client's contexts of steps below `first_open_step` and refuses such steps from now
   // on. Errors: InvalidArgument STEP_CLOSED when `step` is one of them; nothing changes then.
   absl::Status Advance(const ClientId& client, int64_t step, int64_t first_open_step);
@@ -58,7 +61,6 @@ class StepContexts {
   int64_t bytes() const { return bytes_; }
   int64_t count() const;
 
- private:
   struct Entry {
     std::string model;
     std::string table;
@@ -69,12 +71,15 @@ class StepContexts {
     int64_t first_open_step = 0;
     std::map<int64_t, std::vector<Entry>> steps;
   };
+  // For images of the state; Advance() and Put() restore them.
+  const std::map<ClientId, Client>& clients() const { return clients_; }
 
+ private:
   Entry* FindEntry(const ClientId& client, int64_t step, const std::string& model,
                    const std::string& table);
   void Release(Entry& entry);
 
-  const int64_t budget_bytes_;
+  int64_t budget_bytes_;
   std::map<ClientId, Client> clients_;
   int64_t bytes_ = 0;
   std::vector<HeadContext> spares_;  // not counted: at most kSpares

@@ -3,9 +3,10 @@
 #include <utility>
 
 #include "core/base/reason.h"
-#include "core/wire/envelope_codec.h"
+#include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/step_codec.h"
+#include "core/wire/step_request.h"
 
 namespace dslide::shard {
 namespace {
@@ -17,6 +18,15 @@ Answer ErrorAnswer(absl::Status status, uint64_t generation) {
   auto reply = std::make_shared<Reply>();
   reply->status = std::move(status);
   return {.reply = std::move(reply), .generation = generation};
+}
+
+// What the log keeps: the bytes that were received, where they lie; or what they were refused with.
+wire::LoggedCommand LogOf(const Command& command,
+                          const std::shared_ptr<const MessageSlices>& message) {
+  if (const auto* refused = std::get_if<RefusedCommand>(&command)) {
+    return wire::LogRefused(*refused);
+  }
+  return {.kind = wire::LoggedKind::kStep, .payload = message->pieces, .memory = {message}};
 }
 
 }  // namespace
@@ -71,11 +81,14 @@ void StepStream::Do(const Next& next) {
     response_.Clear();
     wire::EncodeStepResponse(next.slot.sequence, next.slot.answer.generation,
                              *next.slot.answer.reply, next.slot.answer.activations, &response_);
-    record_.Sent(response_.ByteSizeLong());
+    grpc::Slice bytes(response_.ByteSizeLong());
+    response_.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes.begin()));
+    record_.Sent(bytes.size());
+    sending_ = grpc::ByteBuffer(&bytes, 1);
     shared_.metrics->RecordEncode(shared_.clock->Now() - start);
-    StartWrite(&response_);
+    StartWrite(&sending_);
   }
-  if (next.read) StartRead(&request_);
+  if (next.read) StartRead(&received_);
   if (next.finish) {
     bool stopped;
     {
@@ -101,19 +114,16 @@ void StepStream::OnReadDone(bool ok) {
     if (wanted) {
       handling_ = true;
       id = first_id_ + slots_.size();
-      const auto bytes = static_cast<int64_t>(request_.ByteSizeLong());
-      slots_.push_back({.sequence = request_.envelope().sequence(),
-                        .bytes = bytes,
-                        .ready = false,
-                        .answer = {}});
+      const auto bytes = static_cast<int64_t>(received_.Length());
+      slots_.push_back({.sequence = 0, .bytes = bytes, .ready = false, .answer = {}});
       bytes_ += bytes;
     }
     ok = wanted;
     if (!ok) next = Decide();
   }
   if (!ok) return Do(next);
-  record_.Received(request_.ByteSizeLong());
-  Handle(request_, id);
+  record_.Received(received_.Length());
+  Handle(TakeSlices(received_), id);
   {
     const absl::MutexLock lock(&mu_);
     handling_ = false;
@@ -122,23 +132,27 @@ void StepStream::OnReadDone(bool ok) {
   Do(next);
 }
 
-void StepStream::Handle(const v1::StepRequest& request, uint64_t id) {
+void StepStream::Handle(const std::shared_ptr<const MessageSlices>& message, uint64_t id) {
   const absl::Duration start = shared_.clock->Now();
-  absl::StatusOr<Envelope> envelope = wire::DecodeEnvelope(request.envelope());
-  if (!envelope.ok()) {
+  int64_t bytes = 0;
+  for (const absl::string_view piece : message->pieces) bytes += static_cast<int64_t>(piece.size());
+  const absl::Status readable = wire::ParseStepRequest(message->pieces, &request_);
+  {
+    const absl::MutexLock lock(&mu_);
+    slots_[id - first_id_].sequence = request_.envelope().sequence();
+  }
+  absl::StatusOr<Command> command =
+      readable.ok() ? wire::DecodeStepMutation(request_) : absl::StatusOr<Command>(readable);
+  if (!command.ok()) {
     // Nobody to remember the answer for.
-    shared_.metrics->RecordRefusal(envelope.status());
-    return Complete(id, ErrorAnswer(envelope.status(), shared_.generation));
+    shared_.metrics->RecordRefusal(command.status());
+    return Complete(id, ErrorAnswer(command.status(), shared_.generation));
   }
-  absl::StatusOr<StepCommand> step = wire::DecodeStepRequest(request);
   Sequencer::Request queued;
-  if (step.ok()) {
-    queued.command = *std::move(step);
-  } else {
-    queued.command = RefusedCommand{.envelope = *std::move(envelope), .refusal = step.status()};
-  }
+  queued.command = *std::move(command);
+  if (shared_.log_commands) queued.logged = LogOf(queued.command, message);
   // In memory, 16-bit numbers take 32 bits.
-  queued.bytes = kCommandBytes + 2 * static_cast<int64_t>(request.ByteSizeLong());
+  queued.bytes = kCommandBytes + (shared_.log_commands ? 3 : 2) * bytes;
   queued.admit = RefuseCancelled(context_);
   queued.done = [this, id](Answer answer) { Complete(id, std::move(answer)); };
   shared_.metrics->RecordDecode(shared_.clock->Now() - start);

@@ -2,22 +2,26 @@
 
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
+#include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "dslide/v1/shard.pb.h"
+#include "services/common/byte_slices.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
 
 // Requests are decoded as they arrive, queued in stream order and answered in stream order. An
-// error answers its own request. Owns itself: deleted when the call is over.
+// error answers its own request. Owns itself: deleted when the call is over. Messages are raw bytes
+// here (v1.StepRequest, v1.StepResponse): a command log keeps those that were received.
 //
 // Thread safety: gRPC's and the sequencer's threads call it as they please.
-class StepStream final : public grpc::ServerBidiReactor<v1::StepRequest, v1::StepResponse>,
+class StepStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                          public Stoppable {
  public:
   StepStream(ServiceContext& shared, grpc::CallbackServerContext* context);
@@ -45,7 +49,7 @@ class StepStream final : public grpc::ServerBidiReactor<v1::StepRequest, v1::Ste
     bool finish = false;
   };
 
-  void Handle(const v1::StepRequest& request, uint64_t id);
+  void Handle(const std::shared_ptr<const MessageSlices>& message, uint64_t id);
   void Complete(uint64_t id, Answer answer);
   Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Do(const Next& next);
@@ -54,8 +58,10 @@ class StepStream final : public grpc::ServerBidiReactor<v1::StepRequest, v1::Ste
   ServiceContext& shared_;
   grpc::CallbackServerContext* const context_;
   CallRecord record_;
-  v1::StepRequest request_;    // of the read that is out
-  v1::StepResponse response_;  // of the write that is out
+  grpc::ByteBuffer received_;  // of the read that is out
+  grpc::ByteBuffer sending_;   // of the write that is out
+  v1::StepRequest request_;    // that is being decoded; keeps its memory
+  v1::StepResponse response_;  // that is being encoded; keeps its memory
 
   absl::Mutex mu_;
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);

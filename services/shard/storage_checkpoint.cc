@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
+#include "services/shard/durable_files.h"
 #include "services/shard/storage_rows.h"
 
 namespace dslide::shard {
@@ -29,54 +29,9 @@ namespace fs = std::filesystem;
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kReplaced[] = ".old-";
 
-absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error)));
-}
-
 absl::Status FileError(absl::string_view what, const fs::path& path, const std::error_code& error) {
   return absl::UnavailableError(
       absl::StrCat("cannot ", what, " ", path.string(), ": ", error.message()));
-}
-
-absl::Status MakeDirectory(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return FileError("make the directory", path, error);
-  return absl::OkStatus();
-}
-
-absl::Status SyncDirectory(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", path, errno);
-  const int result = fsync(fd);
-  const int error = errno;
-  close(fd);
-  if (result != 0) return SystemError("sync", path, error);
-  return absl::OkStatus();
-}
-
-absl::Status RemoveAll(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) return FileError("remove", path, error);
-  return absl::OkStatus();
-}
-
-absl::Status Rename(const fs::path& from, const fs::path& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) {
-    return SystemError(absl::StrCat("rename ", from.string(), " to"), to, errno);
-  }
-  return absl::OkStatus();
-}
-
-int64_t DirectoryBytes(const fs::path& path) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
-  }
-  return bytes;
 }
 
 // Puts `fresh` in the place of `target`, so that at every instant one of them is complete under its
@@ -164,18 +119,6 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
   return absl::OkStatus();
 }
 
-absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata) {
-  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
-  for (size_t i = 0; i < state.tables.size(); ++i) {
-    if (state.tables[i].digest != metadata.tables[i].digest) {
-      return absl::DataLossError(absl::StrCat("table \"", state.tables[i].name,
-                                              "\" does not have the content digest that was "
-                                              "written"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status InCheckpoint(const fs::path& path, const absl::Status& status) {
   if (status.ok()) return status;
   return StatusWithReason(
@@ -195,10 +138,7 @@ CheckpointStore::~CheckpointStore() { close(lock_file_); }
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
     const std::string& data_dir) {
-  const mode_t previous = umask(0077);
-  const absl::Status made = MakeDirectory(data_dir);
-  umask(previous);
-  RETURN_IF_ERROR(made);
+  RETURN_IF_ERROR(MakeDirectory(data_dir));
   const std::string lock_path = absl::StrCat(data_dir, "/LOCK");
   const int lock_file = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_file < 0) return SystemError("open", lock_path, errno);

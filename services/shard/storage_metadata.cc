@@ -134,6 +134,18 @@ CheckpointMetadata DescribeForCheckpoint(const ShardModel& model) {
   return metadata;
 }
 
+absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata) {
+  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
+  for (size_t i = 0; i < state.tables.size(); ++i) {
+    if (state.tables[i].digest != metadata.tables[i].digest) {
+      return absl::DataLossError(absl::StrCat("table \"", state.tables[i].name,
+                                              "\" does not have the content digest that was "
+                                              "written"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   Json json;
   json["format"] = kCheckpointFormat;

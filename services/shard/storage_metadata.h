@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/ids.h"
@@ -37,6 +38,10 @@ struct CheckpointMetadata {
 
 // The metadata of a model as it is now: a pass over all rows.
 CheckpointMetadata DescribeForCheckpoint(const ShardModel& model);
+
+// Whether the model's tables have the digests that were written: a pass over all rows.
+// Errors: DataLoss naming the table.
+absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata);
 
 // JSON text followed by its CRC-32C (u32, little-endian).
 std::string EncodeMetadata(const CheckpointMetadata& metadata);

@@ -1,0 +1,180 @@
+#include "core/wire/logged_command.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/wire/bulk_codec.h"
+#include "core/wire/control_codec.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/step_codec.h"
+#include "core/wire/step_request.h"
+#include "dslide/v1/shard.pb.h"
+
+namespace dslide::wire {
+namespace {
+
+absl::Status Unreadable(LoggedKind kind, absl::string_view why) {
+  return absl::DataLossError(
+      absl::StrCat("a logged ", LoggedKindName(kind), " cannot be read back: ", why));
+}
+
+template <typename T>
+void Put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Takes a number from the front. False when there are too few bytes.
+template <typename T>
+bool Take(absl::string_view& bytes, T& value) {
+  if (bytes.size() < sizeof(value)) return false;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  bytes.remove_prefix(sizeof(value));
+  return true;
+}
+
+// Takes bytes with their size in front.
+bool TakeSized(absl::string_view& bytes, absl::string_view& sized) {
+  uint32_t size = 0;
+  if (!Take(bytes, size) || bytes.size() < size) return false;
+  sized = bytes.substr(0, size);
+  bytes.remove_prefix(size);
+  return true;
+}
+
+template <typename Message>
+absl::StatusOr<Message> Parse(LoggedKind kind, absl::string_view payload) {
+  Message message;
+  if (message.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) return message;
+  return Unreadable(kind, "its bytes are no such message");
+}
+
+absl::StatusOr<Command> DecodeScatter(absl::string_view payload) {
+  // What was too large was refused, and is not here.
+  ScatterAssembler assembler(INT64_MAX);
+  while (!payload.empty()) {
+    absl::string_view message;
+    if (!TakeSized(payload, message)) return Unreadable(LoggedKind::kScatter, "it is cut");
+    RETURN_IF_ERROR(assembler.Add(absl::MakeConstSpan(&message, 1), /*memory=*/nullptr));
+  }
+  ASSIGN_OR_RETURN(ScatterCommand command, std::move(assembler).Finish());
+  return command;
+}
+
+absl::StatusOr<Command> DecodeRefused(absl::string_view payload) {
+  absl::string_view envelope_bytes;
+  if (!TakeSized(payload, envelope_bytes)) return Unreadable(LoggedKind::kRefused, "it is cut");
+  ASSIGN_OR_RETURN(const auto envelope,
+                   Parse<v1::RequestEnvelope>(LoggedKind::kRefused, envelope_bytes));
+  ASSIGN_OR_RETURN(const auto error, Parse<v1::StepError>(LoggedKind::kRefused, payload));
+  RefusedCommand command;
+  ASSIGN_OR_RETURN(command.envelope, DecodeEnvelope(envelope));
+  command.refusal = DecodeStepError(error);
+  return command;
+}
+
+absl::StatusOr<Command> DecodeOwnership(absl::string_view payload) {
+  int32_t shard = 0;
+  SetOwnershipCommand command;
+  if (!Take(payload, shard) || !Take(payload, command.generation) ||
+      !Take(payload, command.topology_version) || !payload.empty()) {
+    return Unreadable(LoggedKind::kOwnership, "it has another size");
+  }
+  command.shard = ShardId(shard);
+  return command;
+}
+
+// Parses the request and hands it to its decoder.
+template <typename Request, typename Decode>
+absl::StatusOr<Command> DecodeWith(LoggedKind kind, absl::string_view payload,
+                                   const Decode& decode) {
+  ASSIGN_OR_RETURN(const Request request, Parse<Request>(kind, payload));
+  ASSIGN_OR_RETURN(auto command, decode(request));
+  return Command(std::move(command));
+}
+
+absl::StatusOr<Command> DecodeKind(LoggedKind kind, absl::string_view payload) {
+  switch (kind) {
+    case LoggedKind::kStep:
+      return DecodeWith<v1::StepRequest>(kind, payload, DecodeStepMutation);
+    case LoggedKind::kScatter:
+      return DecodeScatter(payload);
+    case LoggedKind::kCreateModel:
+      return DecodeWith<v1::CreateModelRequest>(kind, payload, DecodeCreateModel);
+    case LoggedKind::kDropModel:
+      return DecodeWith<v1::DropModelRequest>(kind, payload, DecodeDropModel);
+    case LoggedKind::kHello:
+      return DecodeWith<v1::HelloRequest>(kind, payload,
+                                          [](const auto& request) { return DecodeHello(request); });
+    case LoggedKind::kBye:
+      return DecodeWith<v1::ByeRequest>(kind, payload, DecodeBye);
+    case LoggedKind::kRefused:
+      return DecodeRefused(payload);
+    case LoggedKind::kOwnership:
+      return DecodeOwnership(payload);
+    case LoggedKind::kNone:
+    case LoggedKind::kLimits:
+    case LoggedKind::kRebuild:
+      break;
+  }
+  return Unreadable(kind, "it is no command");
+}
+
+}  // namespace
+
+LoggedCommand LogBytes(LoggedKind kind, std::string bytes) {
+  const auto owned = std::make_shared<const std::string>(std::move(bytes));  // the record's
+  return {.kind = kind, .payload = {*owned}, .memory = {owned}};
+}
+
+void AddScatterMessage(absl::Span<const absl::string_view> message,
+                       std::shared_ptr<const void> memory, LoggedCommand* out) {
+  uint32_t size = 0;
+  for (const absl::string_view piece : message) size += static_cast<uint32_t>(piece.size());
+  std::string bytes;
+  Put(bytes, size);
+  LoggedCommand prefix = LogBytes(LoggedKind::kScatter, std::move(bytes));
+  out->kind = LoggedKind::kScatter;
+  out->payload.push_back(prefix.payload.front());
+  out->payload.insert(out->payload.end(), message.begin(), message.end());
+  out->memory.push_back(std::move(prefix.memory.front()));
+  out->memory.push_back(std::move(memory));
+}
+
+LoggedCommand LogRefused(const RefusedCommand& command) {
+  v1::RequestEnvelope envelope;
+  EncodeEnvelope(command.envelope, &envelope);
+  v1::StepError error;
+  EncodeStepError(command.refusal, &error);
+  const std::string envelope_bytes = envelope.SerializeAsString();
+  std::string bytes;
+  Put(bytes, static_cast<uint32_t>(envelope_bytes.size()));
+  absl::StrAppend(&bytes, envelope_bytes, error.SerializeAsString());
+  return LogBytes(LoggedKind::kRefused, std::move(bytes));
+}
+
+LoggedCommand LogOwnership(const SetOwnershipCommand& command) {
+  std::string bytes;
+  Put(bytes, command.shard.value());
+  Put(bytes, command.generation);
+  Put(bytes, command.topology_version);
+  return LogBytes(LoggedKind::kOwnership, std::move(bytes));
+}
+
+absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload) {
+  absl::StatusOr<Command> command = DecodeKind(kind, payload);
+  if (command.ok() || absl::IsDataLoss(command.status())) return command;
+  return Unreadable(kind, command.status().message());
+}
+
+std::string LoggedKindName(LoggedKind kind) {
+  constexpr const char* kNames[] = {"nothing",    "step",   "scatter", "create-model",
+                                    "drop-model", "hello",  "bye",     "refused",
+                                    "ownership",  "limits", "rebuild"};
+  const auto number = static_cast<size_t>(kind);
+  if (number < std::size(kNames)) return kNames[number];
+  return absl::StrCat("kind ", number);
+}
+
+}  // namespace dslide::wire

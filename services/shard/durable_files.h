@@ -1,0 +1,37 @@
+// Files and directories whose changes survive a loss of power once the function has returned.
+//
+// Errors: Unavailable with the system's reason and the path, unless a line says otherwise.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace dslide::shard {
+
+// "cannot <what> <path>: <system's reason>"
+absl::Status SystemError(absl::string_view what, const std::string& path, int error);
+
+// With its parents, for this user alone. Fine when it is there.
+absl::Status MakeDirectory(const std::filesystem::path& path);
+// Makes names that were added, renamed or removed in it durable.
+absl::Status SyncDirectory(const std::filesystem::path& path);
+// With everything in it. Fine when there is nothing.
+absl::Status RemoveAll(const std::filesystem::path& path);
+// Replaces a file of the new name. Durable after SyncDirectory() of the parents.
+absl::Status Rename(const std::filesystem::path& from, const std::filesystem::path& to);
+// Of the files in it, not of its directories.
+int64_t DirectoryBytes(const std::filesystem::path& path);
+
+// Puts a file of this content in the place of an earlier one: whoever looks, also after a crash,
+// finds the old one or the new one, whole.
+absl::Status ReplaceFile(const std::filesystem::path& path, absl::string_view content);
+// Errors: NotFound too.
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
+
+}  // namespace dslide::shard

@@ -1,0 +1,98 @@
+#include "services/shard/shard_image.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/crc32c.h"
+#include "core/base/status_macros.h"
+#include "services/shard/byte_fields.h"
+#include "services/shard/core_state.h"
+#include "services/shard/durable_files.h"
+#include "services/shard/storage_metadata.h"
+#include "services/shard/storage_rows.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr char kMagic[] = "DSLIMAG1";
+
+std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
+
+std::string ModelPath(const std::string& directory, size_t number) {
+  return absl::StrFormat("%s/model-%03d", directory, number);
+}
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(path, " ", what));
+}
+
+absl::Status LoadModel(const std::string& path, absl::string_view name, uint64_t topology_version,
+                       ShardCore& core) {
+  ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(path));
+  if (metadata.spec.name != name) {
+    return Damaged(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"", name,
+                                      "\": directories were swapped"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
+                   core.NewModel({.spec = metadata.spec,
+                                  .shard = metadata.shard,
+                                  .slot_maps = metadata.slot_maps,
+                                  .topology_version = topology_version}));
+  RETURN_IF_ERROR(ReadRows(path, metadata, *model));
+  RETURN_IF_ERROR(CheckDigests(*model, metadata));
+  core.InstallModel(std::move(model));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core) {
+  RETURN_IF_ERROR(MakeDirectory(directory));
+  ByteWriter state;
+  state.Bytes(kMagic);
+  state.Number(lsn);
+  state.Number<uint64_t>(core.models().size());
+  size_t number = 0;
+  for (const auto& [name, model] : core.models()) {
+    state.Bytes(name);
+    state.Number(model->topology_version());
+    const std::string path = ModelPath(directory, number++);
+    const CheckpointMetadata metadata = DescribeForCheckpoint(*model);
+    RETURN_IF_ERROR(WriteRows(path, metadata, *model));
+    RETURN_IF_ERROR(VerifyRows(path, metadata, *model));
+    RETURN_IF_ERROR(SyncDirectory(path));
+  }
+  state.Bytes(EncodeCoreState(core));
+  state.Number(ExtendCrc32c(0, state.bytes()));
+  return ReplaceFile(StatePath(directory), state.bytes());
+}
+
+absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {
+  const std::string path = StatePath(directory);
+  const absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
+  RETURN_IF_ERROR(bytes.status());
+  uint32_t crc = 0;
+  if (bytes->size() < sizeof(crc)) return Damaged(path, "is cut");
+  const absl::string_view content(bytes->data(), bytes->size() - sizeof(crc));
+  std::memcpy(&crc, bytes->data() + content.size(), sizeof(crc));
+  if (crc != ExtendCrc32c(0, content)) return Damaged(path, "does not have its checksum");
+  ByteReader state(content);
+  if (state.Bytes() != kMagic) return Damaged(path, "is no state of this version");
+  const auto lsn = state.Number<uint64_t>();
+  const uint64_t models = state.Count();
+  for (uint64_t number = 0; number < models && state.ok(); ++number) {
+    const absl::string_view name = state.Bytes();
+    const auto topology_version = state.Number<uint64_t>();
+    RETURN_IF_ERROR(LoadModel(ModelPath(directory, number), name, topology_version, core));
+  }
+  const absl::string_view core_state = state.Bytes();
+  if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
+  RETURN_IF_ERROR(RestoreCoreState(core_state, core));
+  return lsn;
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,269 @@
+#include "services/shard/storage_log.h"
+
+#include <fcntl.h>
+#include <rocksdb/db.h>
+#include <rocksdb/metadata.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/transaction_log.h>
+#include <rocksdb/write_batch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "services/shard/durable_files.h"
+
+namespace dslide::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kKeyBytes = 8;
+// Of RocksDB's write-ahead log: blocks, each of which begins with a record's header.
+constexpr size_t kWalBlockBytes = 32 << 10;
+constexpr size_t kWalHeaderBytes = 7;
+
+absl::Status WriteFailure(const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = absl::StrCat("writing the command log: ", status.ToString());
+  return status.IsNoSpace() ? absl::ResourceExhaustedError(message)
+                            : absl::UnavailableError(message);
+}
+
+// What a reader finds wrong is damage, whatever RocksDB calls it: a missing file is an I/O error
+// there. A file that may not be read is none.
+absl::Status OpenFailure(const std::string& directory, const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string message = absl::StrCat("opening ", directory, ": ", status.ToString());
+  const bool refused = status.IsNoSpace() || status.IsBusy() || status.IsMemoryLimit() ||
+                       absl::StrContains(message, "Permission denied") ||
+                       absl::StrContains(message, "Too many open files");
+  return refused ? absl::UnavailableError(message) : absl::DataLossError(message);
+}
+
+rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
+  rocksdb::Options options;
+  if (own.env != nullptr) options.env = own.env;
+  options.paranoid_checks = true;
+  options.wal_recovery_mode = tail == LogTail::kMustBeWhole
+                                  ? rocksdb::WALRecoveryMode::kAbsoluteConsistency
+                                  : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // A reused file could show old records behind the new ones.
+  options.recycle_log_file_num = 0;
+  // What is recovered goes to a table file at once: a write-ahead log with a bad end is read once.
+  options.avoid_flush_during_recovery = false;
+  options.avoid_flush_during_shutdown = true;
+  options.write_buffer_size = static_cast<size_t>(own.table_bytes);
+  options.compression = rocksdb::kNoCompression;
+  // Records are written in order and dropped in order: nothing is to be merged.
+  options.disable_auto_compactions = true;
+  options.max_background_jobs = 1;
+  options.keep_log_file_num = 1;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kCRC32c;
+  table.format_version = 5;
+  table.block_size = 64 << 10;
+  table.no_block_cache = true;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+std::string KeyOf(uint64_t lsn) {
+  std::string key(kKeyBytes, '\0');
+  for (size_t byte = 0; byte < kKeyBytes; ++byte) {
+    key[byte] = static_cast<char>(lsn >> (56 - 8 * byte));
+  }
+  return key;
+}
+
+uint64_t LsnOf(absl::string_view key) {
+  uint64_t lsn = 0;
+  for (const char byte : key) lsn = lsn << 8 | static_cast<uint8_t>(byte);
+  return lsn;
+}
+
+// What records of a write-ahead log hold, without the headers at the blocks' beginnings: a record
+// that fills several blocks lies together then.
+std::string WithoutBlockHeaders(absl::string_view wal) {
+  std::string bytes;
+  bytes.reserve(wal.size());
+  for (size_t at = 0; at < wal.size(); at += kWalBlockBytes) {
+    const absl::string_view block = wal.substr(at, kWalBlockBytes);
+    if (block.size() > kWalHeaderBytes) {
+      bytes.append(block.data() + kWalHeaderBytes, block.size() - kWalHeaderBytes);
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::vector<fs::path>> WalFiles(const std::string& directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".log") files.push_back(entry.path());
+  }
+  if (!error) return files;
+  return absl::UnavailableError(absl::StrCat("cannot list ", directory, ": ", error.message()));
+}
+
+}  // namespace
+
+LogStorage::LogStorage(const std::string& directory, const LogStorageOptions& options,
+                       std::unique_ptr<rocksdb::DB> db)
+    : directory_(directory),
+      sync_file_(options.sync_file ? options.sync_file : [](int fd) { return fdatasync(fd); }),
+      db_(std::move(db)),
+      batch_(std::make_unique<rocksdb::WriteBatch>()) {}
+
+LogStorage::~LogStorage() {
+  if (wal_ >= 0) close(wal_);
+  db_->Close().PermitUncheckedError();
+}
+
+absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Create(const std::string& directory,
+                                                               const LogStorageOptions& own) {
+  rocksdb::Options options = DatabaseOptions(LogTail::kMustBeWhole, own);
+  options.create_if_missing = true;
+  options.error_if_exists = true;
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status made = rocksdb::DB::Open(options, directory, &raw);
+  std::unique_ptr<rocksdb::DB> db(raw);
+  RETURN_IF_ERROR(WriteFailure(made));
+  return std::unique_ptr<LogStorage>(new LogStorage(directory, own, std::move(db)));
+}
+
+absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Open(const std::string& directory,
+                                                             LogTail tail,
+                                                             const LogStorageOptions& own) {
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::Open(DatabaseOptions(tail, own), directory, &raw);
+  std::unique_ptr<rocksdb::DB> db(raw);
+  RETURN_IF_ERROR(OpenFailure(directory, opened));
+  return std::unique_ptr<LogStorage>(new LogStorage(directory, own, std::move(db)));
+}
+
+absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::OpenToRead(const std::string& directory,
+                                                                   LogTail tail,
+                                                                   const LogStorageOptions& own) {
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened =
+      rocksdb::DB::OpenForReadOnly(DatabaseOptions(tail, own), directory, &raw);
+  std::unique_ptr<rocksdb::DB> db(raw);
+  RETURN_IF_ERROR(OpenFailure(directory, opened));
+  return std::unique_ptr<LogStorage>(new LogStorage(directory, own, std::move(db)));
+}
+
+absl::Status LogStorage::Put(uint64_t lsn, absl::string_view frame,
+                             absl::Span<const absl::string_view> payload) {
+  const std::string key = KeyOf(lsn);
+  const rocksdb::Slice key_slice(key);
+  std::vector<rocksdb::Slice> value;
+  value.reserve(payload.size() + 1);
+  value.emplace_back(frame.data(), frame.size());
+  for (const absl::string_view piece : payload) value.emplace_back(piece.data(), piece.size());
+  batch_->Clear();
+  rocksdb::Status status =
+      batch_->Put(rocksdb::SliceParts(&key_slice, 1),
+                  rocksdb::SliceParts(value.data(), static_cast<int>(value.size())));
+  if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), batch_.get());
+  // One large request is no reason to keep its memory for ever.
+  constexpr size_t kKeptBatchBytes = size_t{4} << 20;
+  if (batch_->GetDataSize() > kKeptBatchBytes) *batch_ = rocksdb::WriteBatch();
+  return WriteFailure(status);
+}
+
+// Follows RocksDB to the file that it writes to now. Those before it get no more records, and are
+// synced here for the last time; one that is gone lies in a synced table file.
+absl::Status LogStorage::OpenWal() {
+  std::unique_ptr<rocksdb::LogFile> wal;
+  if (const rocksdb::Status found = db_->GetCurrentWalFile(&wal); !found.ok()) {
+    return absl::UnavailableError(absl::StrCat("finding the write-ahead log: ", found.ToString()));
+  }
+  const std::string path = absl::StrCat(directory_, wal->PathName());
+  if (path == wal_path_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<fs::path> files, WalFiles(directory_));
+  for (const fs::path& file : files) {
+    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) continue;
+    if (fd < 0) return SystemError("open", file, errno);
+    const int result = sync_file_(fd);
+    const int error = errno;
+    close(fd);
+    if (result != 0) return SystemError("sync", file, error);
+  }
+  if (wal_ >= 0) close(wal_);
+  wal_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (wal_ < 0) return SystemError("open", path, errno);
+  wal_path_ = path;
+  return SyncDirectory(directory_);
+}
+
+absl::Status LogStorage::Sync() {
+  RETURN_IF_ERROR(OpenWal());
+  if (sync_file_(wal_) != 0) return SystemError("sync", wal_path_, errno);
+  return absl::OkStatus();
+}
+
+absl::Status LogStorage::DropBelow(uint64_t lsn) {
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.largestkey < b.largestkey; });
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    if (LsnOf(file.largestkey) >= lsn) break;
+    const rocksdb::Status dropped = db_->DeleteFile(file.name);
+    if (!dropped.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("dropping old records of the command log: ", dropped.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogStorage::ForEach(
+    uint64_t first,
+    absl::FunctionRef<absl::Status(uint64_t lsn, absl::string_view record)> visit) const {
+  rocksdb::ReadOptions read;
+  read.verify_checksums = true;
+  read.fill_cache = false;
+  read.readahead_size = 4 << 20;
+  const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(read));
+  for (iterator->Seek(KeyOf(first)); iterator->Valid(); iterator->Next()) {
+    const rocksdb::Slice key = iterator->key();
+    if (key.size() != kKeyBytes) return absl::DataLossError("a log record has no lsn for a key");
+    const rocksdb::Slice value = iterator->value();
+    RETURN_IF_ERROR(visit(LsnOf({key.data(), key.size()}), {value.data(), value.size()}));
+  }
+  if (iterator->status().ok()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("reading the command log: ", iterator->status().ToString()));
+}
+
+absl::StatusOr<uint64_t> FindRecordAbove(uint64_t lsn, const std::string& directory) {
+  uint64_t highest = 0;
+  ASSIGN_OR_RETURN(const std::vector<fs::path> wals, WalFiles(directory));
+  for (const fs::path& path : wals) {
+    ASSIGN_OR_RETURN(const std::string wal, ReadFile(path));
+    const std::string bytes = WithoutBlockHeaders(wal);
+    for (size_t at = FindLogFrame(bytes, 0); at != std::string::npos;) {
+      const absl::StatusOr<LogRecord> record = DecodeLogRecord(absl::string_view(bytes).substr(at));
+      size_t next = at + 1;
+      if (record.ok()) {
+        if (record->lsn > lsn) highest = std::max(highest, record->lsn);
+        next = at + kLogFrameBytes + record->payload.size();
+      }
+      at = FindLogFrame(bytes, next);
+    }
+  }
+  return highest;
+}
+
+}  // namespace dslide::shard
