@@ -22,7 +22,8 @@ Spinners::Spinners() {
       const sched_param none = {};
       setpriority(PRIO_PROCESS, 0, 19);
       sched_setscheduler(0, SCHED_IDLE, &none);
-      for (volatile unsigned turns = 0;; turns = turns + 1) {
+      for (volatile unsigned turns = 0;;) {
+        turns = turns + 1;
       }
     }
     pids_.push_back(pid);

@@ -332,7 +332,9 @@ TEST_P(HashIndexTest, AStartedBuildServesWhenItIsFinished) {
   ASSERT_NE(after, before);
   for (int round = 0; round < 3; ++round) {  // the two sets of tables take turns
     index->StartBuild(rows, dirty, Refresh::kNo, Parallelism{2});
-    if (round == 0) EXPECT_EQ(AllBuckets(*index), before) << "the old tables serve meanwhile";
+    if (round == 0) {
+      EXPECT_EQ(AllBuckets(*index), before) << "the old tables serve meanwhile";
+    }
     index->FinishBuild();
     EXPECT_EQ(AllBuckets(*index), after);
     index->FinishBuild();  // nothing under way
