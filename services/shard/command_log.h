@@ -106,6 +106,11 @@ class CommandLog {
   const std::unique_ptr<LogStorage> storage_;
   const LogScan found_;
   CommandLogHooks hooks_;   // constant once started
+  absl::Status ReopenAfterFullDisk();
+
+  // Of the appending thread.
+  bool disk_full_ = false;
+  absl::Duration disk_tried_ = -absl::InfiniteDuration();  // to open the log again
   uint32_t last_checksum_;  // the appending thread's
 
   absl::Mutex mark_mu_;

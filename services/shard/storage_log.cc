@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
@@ -48,6 +49,15 @@ absl::Status OpenFailure(const std::string& directory, const rocksdb::Status& st
   return refused ? absl::UnavailableError(message) : absl::DataLossError(message);
 }
 
+// Leaves it to Reopen() to go on after a full disk.
+class NoResumption final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status /*error*/,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
 rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   rocksdb::Options options;
   if (own.env != nullptr) options.env = own.env;
@@ -64,6 +74,7 @@ rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   options.compression = rocksdb::kNoCompression;
   // Records are written in order and dropped in order: nothing is to be merged.
   options.disable_auto_compactions = true;
+  options.listeners.push_back(std::make_shared<NoResumption>());  // shared with the database
   options.max_background_jobs = 1;
   options.keep_log_file_num = 1;
   options.info_log_level = rocksdb::WARN_LEVEL;
@@ -119,13 +130,14 @@ absl::StatusOr<std::vector<fs::path>> WalFiles(const std::string& directory) {
 LogStorage::LogStorage(const std::string& directory, const LogStorageOptions& options,
                        std::unique_ptr<rocksdb::DB> db)
     : directory_(directory),
+      options_(options),
       sync_file_(options.sync_file ? options.sync_file : [](int fd) { return fdatasync(fd); }),
       db_(std::move(db)),
       batch_(std::make_unique<rocksdb::WriteBatch>()) {}
 
 LogStorage::~LogStorage() {
   if (wal_ >= 0) close(wal_);
-  db_->Close().PermitUncheckedError();
+  if (db_ != nullptr) db_->Close().PermitUncheckedError();
 }
 
 absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Create(const std::string& directory,
@@ -207,6 +219,28 @@ absl::Status LogStorage::OpenWal() {
 }
 
 absl::Status LogStorage::Sync() {
+  const absl::MutexLock lock(&mu_);
+  return db_ == nullptr ? absl::OkStatus() : SyncOpen();
+}
+
+absl::Status LogStorage::Reopen() {
+  const absl::MutexLock lock(&mu_);
+  if (db_ != nullptr) {
+    RETURN_IF_ERROR(SyncOpen());
+    db_->Close().PermitUncheckedError();
+    db_ = nullptr;
+    close(wal_);
+    wal_ = -1;
+    wal_path_.clear();
+  }
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened =
+      rocksdb::DB::Open(DatabaseOptions(LogTail::kCutAtDamage, options_), directory_, &raw);
+  db_.reset(raw);
+  return WriteFailure(opened);
+}
+
+absl::Status LogStorage::SyncOpen() {
   RETURN_IF_ERROR(OpenWal());
   if (sync_file_(wal_) != 0) return SystemError("sync", wal_path_, errno);
   return absl::OkStatus();
