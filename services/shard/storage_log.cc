@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
@@ -12,12 +13,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/shard/durable_files.h"
 
@@ -58,6 +62,18 @@ class NoResumption final : public rocksdb::EventListener {
   }
 };
 
+class ForwardingLogger final : public rocksdb::Logger {
+ public:
+  ForwardingLogger() : rocksdb::Logger(rocksdb::WARN_LEVEL) {}
+
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char text[kMaxLogValueBytes];
+    std::vsnprintf(text, sizeof(text), format, arguments);
+    LogWarning("RocksDB", {{"message", text}});
+  }
+};
+
 rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   rocksdb::Options options;
   if (own.env != nullptr) options.env = own.env;
@@ -76,7 +92,7 @@ rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   options.disable_auto_compactions = true;
   options.listeners.push_back(std::make_shared<NoResumption>());  // shared with the database
   options.max_background_jobs = 1;
-  options.keep_log_file_num = 1;
+  options.info_log = StorageLogger();
   options.info_log_level = rocksdb::WARN_LEVEL;
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kCRC32c;
@@ -280,6 +296,8 @@ absl::Status LogStorage::ForEach(
   return absl::DataLossError(
       absl::StrCat("reading the command log: ", iterator->status().ToString()));
 }
+
+std::shared_ptr<rocksdb::Logger> StorageLogger() { return std::make_shared<ForwardingLogger>(); }
 
 absl::StatusOr<uint64_t> FindRecordAbove(uint64_t lsn, const std::string& directory) {
   uint64_t highest = 0;

@@ -24,6 +24,7 @@
 namespace rocksdb {
 class DB;
 class Env;
+class Logger;
 class WriteBatch;
 }  // namespace rocksdb
 
@@ -48,8 +49,8 @@ enum class LogTail {
 // on a file whose last write has failed (its debug build aborts), and then what was written before
 // could not be made durable while a disk is full.
 //
-// Thread safety: Put(), Reopen() and DropBelow() by one thread, Sync() by another one; the rest excludes
-// everything.
+// Thread safety: Put(), Reopen() and DropBelow() by one thread, Sync() by another one; the rest
+// excludes everything.
 class LogStorage {
  public:
   // Errors: DataLoss when RocksDB finds damage or a missing file; Unavailable with its reason.
@@ -106,6 +107,10 @@ class LogStorage {
   std::string wal_path_;
   int wal_ = -1;
 };
+
+// Where a database's own messages go: warnings to this process's log. RocksDB's default is a file
+// beside the data, which on a full disk its debug build answers by aborting.
+std::shared_ptr<rocksdb::Logger> StorageLogger();  // shared by the databases
 
 // Looks for a whole record above `lsn` in the write-ahead logs, byte by byte: also behind damage,
 // where RocksDB does not look. Returns the highest lsn found, 0 when there is none.
