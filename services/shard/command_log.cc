@@ -14,6 +14,7 @@
 namespace dslide::shard {
 namespace {
 
+// Also between two attempts to open the log again.
 constexpr absl::Duration kDiskFullRetry = absl::Seconds(1);
 
 absl::Status Ignore(const LogRecord&) { return absl::OkStatus(); }
@@ -107,8 +108,10 @@ absl::StatusOr<uint64_t> CommandLog::Append(uint8_t kind,
   }
   uint32_t checksum = 0;
   const std::string frame = EncodeLogFrame(lsn, last_checksum_, kind, payload, &checksum);
-  const absl::Status put = storage_->Put(lsn, frame, payload);
+  absl::Status put = disk_full_ ? ReopenAfterFullDisk() : absl::OkStatus();
+  if (put.ok()) put = storage_->Put(lsn, frame, payload);
   if (absl::IsResourceExhausted(put)) {
+    disk_full_ = true;
     return OverloadStatus(
         reason::kDiskFull,
         absl::StrCat("the disk of the command log is full, nothing was applied: free space on it (",
@@ -124,6 +127,25 @@ absl::StatusOr<uint64_t> CommandLog::Append(uint8_t kind,
   appended_ = lsn;
   appended_bytes_ += bytes;
   return lsn;
+}
+
+// Opens the log again if there is space, and checks that it ends where it was confirmed to end.
+absl::Status CommandLog::ReopenAfterFullDisk() {
+  if (options_.clock->Now() - disk_tried_ < kDiskFullRetry) {
+    return absl::ResourceExhaustedError("there was no space a moment ago");
+  }
+  const absl::Status reopened = storage_->Reopen();
+  disk_tried_ = options_.clock->Now();
+  RETURN_IF_ERROR(reopened);
+  const uint64_t last = appended();
+  ASSIGN_OR_RETURN(const LogExtent extent, WalkLog(*storage_, last, Ignore));
+  if (extent.last != last || extent.last_checksum != last_checksum_) {
+    return absl::DataLossError(absl::StrCat("after a full disk the log ends at record ",
+                                            extent.last, ", it must end at ", last));
+  }
+  disk_full_ = false;
+  LogInfo("there is space again: the command log goes on", {{"last", last}});
+  return absl::OkStatus();
 }
 
 bool CommandLog::MustSync() const { return stopping_ || waiting_ > 0 || !failure_.ok(); }

@@ -105,8 +105,13 @@ class CommandLog {
   const CommandLogOptions options_;
   const std::unique_ptr<LogStorage> storage_;
   const LogScan found_;
-  CommandLogHooks hooks_;   // constant once started
-  uint32_t last_checksum_;  // the appending thread's
+  CommandLogHooks hooks_;  // constant once started
+  absl::Status ReopenAfterFullDisk();
+
+  // Of the appending thread.
+  bool disk_full_ = false;
+  absl::Duration disk_tried_ = -absl::InfiniteDuration();  // to open the log again
+  uint32_t last_checksum_;                                 // the appending thread's
 
   absl::Mutex mark_mu_;
   const std::unique_ptr<HighWaterFile> high_water_ ABSL_PT_GUARDED_BY(mark_mu_);

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
@@ -11,12 +13,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/shard/durable_files.h"
 
@@ -48,6 +53,27 @@ absl::Status OpenFailure(const std::string& directory, const rocksdb::Status& st
   return refused ? absl::UnavailableError(message) : absl::DataLossError(message);
 }
 
+// Leaves it to Reopen() to go on after a full disk.
+class NoResumption final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status /*error*/,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
+class ForwardingLogger final : public rocksdb::Logger {
+ public:
+  ForwardingLogger() : rocksdb::Logger(rocksdb::WARN_LEVEL) {}
+
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char text[kMaxLogValueBytes];
+    std::vsnprintf(text, sizeof(text), format, arguments);
+    LogWarning("RocksDB", {{"message", text}});
+  }
+};
+
 rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   rocksdb::Options options;
   if (own.env != nullptr) options.env = own.env;
@@ -64,8 +90,9 @@ rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   options.compression = rocksdb::kNoCompression;
   // Records are written in order and dropped in order: nothing is to be merged.
   options.disable_auto_compactions = true;
+  options.listeners.push_back(std::make_shared<NoResumption>());  // shared with the database
   options.max_background_jobs = 1;
-  options.keep_log_file_num = 1;
+  options.info_log = StorageLogger();
   options.info_log_level = rocksdb::WARN_LEVEL;
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kCRC32c;
@@ -119,13 +146,14 @@ absl::StatusOr<std::vector<fs::path>> WalFiles(const std::string& directory) {
 LogStorage::LogStorage(const std::string& directory, const LogStorageOptions& options,
                        std::unique_ptr<rocksdb::DB> db)
     : directory_(directory),
+      options_(options),
       sync_file_(options.sync_file ? options.sync_file : [](int fd) { return fdatasync(fd); }),
       db_(std::move(db)),
       batch_(std::make_unique<rocksdb::WriteBatch>()) {}
 
 LogStorage::~LogStorage() {
   if (wal_ >= 0) close(wal_);
-  db_->Close().PermitUncheckedError();
+  if (db_ != nullptr) db_->Close().PermitUncheckedError();
 }
 
 absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Create(const std::string& directory,
@@ -207,6 +235,28 @@ absl::Status LogStorage::OpenWal() {
 }
 
 absl::Status LogStorage::Sync() {
+  const absl::MutexLock lock(&mu_);
+  return db_ == nullptr ? absl::OkStatus() : SyncOpen();
+}
+
+absl::Status LogStorage::Reopen() {
+  const absl::MutexLock lock(&mu_);
+  if (db_ != nullptr) {
+    RETURN_IF_ERROR(SyncOpen());
+    db_->Close().PermitUncheckedError();
+    db_ = nullptr;
+    close(wal_);
+    wal_ = -1;
+    wal_path_.clear();
+  }
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status opened =
+      rocksdb::DB::Open(DatabaseOptions(LogTail::kCutAtDamage, options_), directory_, &raw);
+  db_.reset(raw);
+  return WriteFailure(opened);
+}
+
+absl::Status LogStorage::SyncOpen() {
   RETURN_IF_ERROR(OpenWal());
   if (sync_file_(wal_) != 0) return SystemError("sync", wal_path_, errno);
   return absl::OkStatus();
@@ -246,6 +296,8 @@ absl::Status LogStorage::ForEach(
   return absl::DataLossError(
       absl::StrCat("reading the command log: ", iterator->status().ToString()));
 }
+
+std::shared_ptr<rocksdb::Logger> StorageLogger() { return std::make_shared<ForwardingLogger>(); }
 
 absl::StatusOr<uint64_t> FindRecordAbove(uint64_t lsn, const std::string& directory) {
   uint64_t highest = 0;

@@ -12,16 +12,19 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "services/shard/log_record.h"
 
 namespace rocksdb {
 class DB;
 class Env;
+class Logger;
 class WriteBatch;
 }  // namespace rocksdb
 
@@ -46,8 +49,8 @@ enum class LogTail {
 // on a file whose last write has failed (its debug build aborts), and then what was written before
 // could not be made durable while a disk is full.
 //
-// Thread safety: Put() and DropBelow() by one thread, Sync() by another one; the rest excludes
-// everything.
+// Thread safety: Put(), Reopen() and DropBelow() by one thread, Sync() by another one; the rest
+// excludes everything.
 class LogStorage {
  public:
   // Errors: DataLoss when RocksDB finds damage or a missing file; Unavailable with its reason.
@@ -63,12 +66,17 @@ class LogStorage {
   ~LogStorage();
 
   // Hands one record to the operating system; it is not durable yet.
-  // Errors: ResourceExhausted when the disk is full: the record is not in the log, and later ones
-  // may get through when there is space again. Anything else: the log has failed.
+  // Errors: ResourceExhausted when the disk is full: the record is not in the log, and none goes
+  // there before Reopen(). Anything else: the log has failed.
   absl::Status Put(uint64_t lsn, absl::string_view frame,
                    absl::Span<const absl::string_view> payload);
   // Makes everything durable that was Put() before.
   absl::Status Sync();
+  // After a full disk: syncs what was Put(), closes the database and opens it again without the
+  // torn end that the refused record has left. RocksDB's own resumption is off: it lets writes to a
+  // file whose last write has failed, which its debug build answers by aborting.
+  // Errors: ResourceExhausted while the disk is full, to be tried again; else the log has failed.
+  absl::Status Reopen();
   // Drops whole table files whose records all lie below `lsn`; some below it may stay.
   absl::Status DropBelow(uint64_t lsn);
 
@@ -84,15 +92,25 @@ class LogStorage {
 
   absl::Status OpenWal();
 
+  absl::Status SyncOpen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const std::string directory_;
+  const LogStorageOptions options_;
   const std::function<int(int fd)> sync_file_;
-  const std::unique_ptr<rocksdb::DB> db_;
+  absl::Mutex mu_;  // between Sync() and Reopen()
+  // Changed by Reopen(), which excludes Sync(); null while a full disk keeps it closed, and
+  // everything is durable then.
+  std::unique_ptr<rocksdb::DB> db_;
   // Of Put(): the memory of the last write is used again.
   const std::unique_ptr<rocksdb::WriteBatch> batch_;
   // Of Sync(): the write-ahead log that records go to, as it was last seen.
   std::string wal_path_;
   int wal_ = -1;
 };
+
+// Where a database's own messages go: warnings to this process's log. RocksDB's default is a file
+// beside the data, which on a full disk its debug build answers by aborting.
+std::shared_ptr<rocksdb::Logger> StorageLogger();  // shared by the databases
 
 // Looks for a whole record above `lsn` in the write-ahead logs, byte by byte: also behind damage,
 // where RocksDB does not look. Returns the highest lsn found, 0 when there is none.

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "services/shard/storage_log.h"
 
 namespace dslide::shard {
 namespace {
@@ -43,7 +44,7 @@ rocksdb::Options DatabaseOptions() {
   options.compression = rocksdb::kNoCompression;
   options.disable_auto_compactions = true;
   options.max_background_jobs = 1;
-  options.keep_log_file_num = 1;
+  options.info_log = StorageLogger();
   options.info_log_level = rocksdb::WARN_LEVEL;
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kCRC32c;

@@ -8,6 +8,7 @@ DSLIDE_TEST_SEED sets the seed of the moments (printed by every test); DSLIDE_TE
 import os
 import random
 import signal
+import subprocess
 import time
 
 import failures_test
@@ -127,6 +128,40 @@ class ShardCrashTest(failures_test.FailureTest):
 
     def test_log_periodic_mode_survives_crashes_of_the_process(self):
         self.assert_survives("--durability", "log-periodic", "--log-sync-interval", "10s")
+
+
+class FullDiskTest(failures_test.FailureTest):
+    """Needs the right to mount a small file system."""
+
+    def mount(self, *options):
+        return subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", self.disk],
+                              capture_output=True, check=False).returncode == 0
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.directory / "disk"
+        self.disk.mkdir()
+        if not self.mount("size=48m"):
+            self.skipTest("tmpfs cannot be mounted here")
+        # Lazily: the shard's files are open until it is killed.
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=False)
+
+    def test_updates_wait_for_space_and_nothing_is_lost(self):
+        coordinator = self.start_coordinator(shards=1)
+        rows = ["--data-dir", self.disk / "rows", "--durability", "log"]
+        shard = self.start_shard(coordinator, *rows)
+        trainer = self.start_training("--cluster", coordinator.address, "--timeout", "120s")
+        refused = 'dslide_shard_refused_requests_total{reason="DISK_FULL"}'
+        wait_until(lambda: metric(shard.admin, refused), lambda: f"a full disk: {shard.process}",
+                   120)
+        before = self.steps(trainer)
+        self.assertTrue(self.mount("remount", "size=1g"))
+        wait_until(lambda: self.steps(trainer) > before + 5, lambda: f"more steps of {trainer}", 30)
+        trainer.kill()
+        shard.process.kill()
+        shard = self.start_shard(coordinator, *rows)
+        self.precision("--cluster", coordinator.address)
+        self.assertEqual(metric(shard.admin, "dslide_shard_acked_loss_total") or 0, 0)
 
 
 class DamagedLogTest(failures_test.FailureTest):
