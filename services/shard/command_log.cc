@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<CommandLog>> CommandLog::Open(const std::string& 
   return Open(directory, options, Ignore);
 }
 
-CommandLog::CommandLog(CommandLogOptions options, std::unique_ptr<LogStorage> storage,
+CommandLog::CommandLog(const CommandLogOptions& options, std::unique_ptr<LogStorage> storage,
                        std::unique_ptr<HighWaterFile> high_water, LogScan found)
     : options_(options),
       storage_(std::move(storage)),

@@ -94,7 +94,7 @@ class CommandLog {
   int64_t appended_bytes() const;
 
  private:
-  CommandLog(CommandLogOptions options, std::unique_ptr<LogStorage> storage,
+  CommandLog(const CommandLogOptions& options, std::unique_ptr<LogStorage> storage,
              std::unique_ptr<HighWaterFile> high_water, LogScan found);
 
   void SyncLoop();

@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<CommandLog>> OpenAndReplay(const std::string& dir
     ++recovery.replayed;
     recovery.replayed_bytes += static_cast<int64_t>(record.payload.size());
     progress.Replayed(record.lsn);
-    const absl::Status replayed = ReplayRecord(record, core);
+    absl::Status replayed = ReplayRecord(record, core);
     if (replayed.ok()) return replayed;
     return absl::DataLossError(absl::StrCat("record ", record.lsn, ": ", replayed.message()));
   };
@@ -304,7 +304,7 @@ absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core) {
   // Under its own name at once: only CURRENT says that it counts.
   const std::string path = ImagePath(directory_, lsn);
   RETURN_IF_ERROR(RemoveAll(path));
-  if (const absl::Status written = WriteImage(path, lsn, core); !written.ok()) {
+  if (absl::Status written = WriteImage(path, lsn, core); !written.ok()) {
     RemoveAll(path).IgnoreError();
     return written;
   }

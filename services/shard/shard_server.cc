@@ -315,7 +315,7 @@ void ShardServer::OnLogFailed(const absl::Status& why) {
 }
 
 absl::Status ShardServer::KeepReplacedRows(ShardCore& core) {
-  const absl::Status kept = durable_->ForceImage(core);
+  absl::Status kept = durable_->ForceImage(core);
   // The log does not know of these rows: what it would replay after a crash are other ones.
   if (!kept.ok()) OnLogFailed(kept);
   return kept;
@@ -330,7 +330,7 @@ absl::Status ShardServer::WriteAtStop() {
     if (fenced_) return absl::OkStatus();
   }
   if (durable_ == nullptr) return WriteLatest();
-  const absl::Status taken = durable_->TakeImage(*core_);
+  absl::Status taken = durable_->TakeImage(*core_);
   if (!taken.ok()) LogError("cannot write the final image", {{"error", taken.message()}});
   return taken;
 }

@@ -55,14 +55,14 @@ class LogStorage {
  public:
   // Errors: DataLoss when RocksDB finds damage or a missing file; Unavailable with its reason.
   static absl::StatusOr<std::unique_ptr<LogStorage>> Create(const std::string& directory,
-                                                            const LogStorageOptions& options);
+                                                            const LogStorageOptions& own);
   static absl::StatusOr<std::unique_ptr<LogStorage>> Open(const std::string& directory,
                                                           LogTail tail,
-                                                          const LogStorageOptions& options);
+                                                          const LogStorageOptions& own);
   // Changes nothing on the disk, and needs no lock.
   static absl::StatusOr<std::unique_ptr<LogStorage>> OpenToRead(const std::string& directory,
                                                                 LogTail tail,
-                                                                const LogStorageOptions& options);
+                                                                const LogStorageOptions& own);
   ~LogStorage();
 
   // Hands one record to the operating system; it is not durable yet.
