@@ -3,7 +3,7 @@
 usage: growth_benchmark.py --bin-dir DIR [--curves rows,hidden,shards,trainers] [--steps N] [--quick]
            [-o json]
 
-Everything but the curve's own axis stays as it is: 800 active rows, a tail of 128, 12 tables,
+Everything but the curve's own axis stays as it is: 700 active rows, a tail of 128, 12 tables,
 batch 256. Every point is a fresh training on generated data and comes with its resident memory. A
 point that fails, or needs more memory than the machine has free, is left out and named.
 """
