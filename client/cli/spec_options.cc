@@ -145,7 +145,7 @@ ModelSpec DefaultSpec(int64_t num_labels) {
   labels.dim = kDefaultDim;
   if (num_labels <= kExactHeadRows) labels.head.max_active = 0;
   spec.tables = {input, labels};
-  // Half the bytes on the wire; docs/models.md has what it does to accuracy (nothing to be seen).
+  // Half the bytes on the wire; docs/hashing.md has what it does to accuracy (nothing to be seen).
   spec.activations = ActivationType::kBf16;
   return spec;
 }

@@ -1,9 +1,9 @@
 #include "core/wire/logged_command.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/byte_fields.h"
 #include "core/base/status_macros.h"
 #include "core/wire/bulk_codec.h"
 #include "core/wire/control_codec.h"
@@ -20,29 +20,6 @@ absl::Status Unreadable(LoggedKind kind, absl::string_view why) {
       absl::StrCat("a logged ", LoggedKindName(kind), " cannot be read back: ", why));
 }
 
-template <typename T>
-void Put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-// Takes a number from the front. False when there are too few bytes.
-template <typename T>
-bool Take(absl::string_view& bytes, T& value) {
-  if (bytes.size() < sizeof(value)) return false;
-  std::memcpy(&value, bytes.data(), sizeof(value));
-  bytes.remove_prefix(sizeof(value));
-  return true;
-}
-
-// Takes bytes with their size in front.
-bool TakeSized(absl::string_view& bytes, absl::string_view& sized) {
-  uint32_t size = 0;
-  if (!Take(bytes, size) || bytes.size() < size) return false;
-  sized = bytes.substr(0, size);
-  bytes.remove_prefix(size);
-  return true;
-}
-
 template <typename Message>
 absl::StatusOr<Message> Parse(LoggedKind kind, absl::string_view payload) {
   Message message;
@@ -53,9 +30,10 @@ absl::StatusOr<Message> Parse(LoggedKind kind, absl::string_view payload) {
 absl::StatusOr<Command> DecodeScatter(absl::string_view payload) {
   // What was too large was refused, and is not here.
   ScatterAssembler assembler(INT64_MAX);
-  while (!payload.empty()) {
-    absl::string_view message;
-    if (!TakeSized(payload, message)) return Unreadable(LoggedKind::kScatter, "it is cut");
+  ByteReader in(payload);
+  while (!in.AtEnd()) {
+    const absl::string_view message = in.Raw(in.Number<uint32_t>());
+    if (!in.ok()) return Unreadable(LoggedKind::kScatter, "it is cut");
     RETURN_IF_ERROR(assembler.Add(absl::MakeConstSpan(&message, 1), /*memory=*/nullptr));
   }
   ASSIGN_OR_RETURN(ScatterCommand command, std::move(assembler).Finish());
@@ -63,11 +41,12 @@ absl::StatusOr<Command> DecodeScatter(absl::string_view payload) {
 }
 
 absl::StatusOr<Command> DecodeRefused(absl::string_view payload) {
-  absl::string_view envelope_bytes;
-  if (!TakeSized(payload, envelope_bytes)) return Unreadable(LoggedKind::kRefused, "it is cut");
+  ByteReader in(payload);
+  const absl::string_view envelope_bytes = in.Raw(in.Number<uint32_t>());
+  if (!in.ok()) return Unreadable(LoggedKind::kRefused, "it is cut");
   ASSIGN_OR_RETURN(const auto envelope,
                    Parse<v1::RequestEnvelope>(LoggedKind::kRefused, envelope_bytes));
-  ASSIGN_OR_RETURN(const auto error, Parse<v1::StepError>(LoggedKind::kRefused, payload));
+  ASSIGN_OR_RETURN(const auto error, Parse<v1::StepError>(LoggedKind::kRefused, in.Rest()));
   RefusedCommand command;
   ASSIGN_OR_RETURN(command.envelope, DecodeEnvelope(envelope));
   command.refusal = DecodeStepError(error);
@@ -75,13 +54,12 @@ absl::StatusOr<Command> DecodeRefused(absl::string_view payload) {
 }
 
 absl::StatusOr<Command> DecodeOwnership(absl::string_view payload) {
-  int32_t shard = 0;
+  ByteReader in(payload);
   SetOwnershipCommand command;
-  if (!Take(payload, shard) || !Take(payload, command.generation) ||
-      !Take(payload, command.topology_version) || !payload.empty()) {
-    return Unreadable(LoggedKind::kOwnership, "it has another size");
-  }
-  command.shard = ShardId(shard);
+  command.shard = ShardId(in.Number<int32_t>());
+  command.generation = in.Number<uint64_t>();
+  command.topology_version = in.Number<uint64_t>();
+  if (!in.AtEnd()) return Unreadable(LoggedKind::kOwnership, "it has another size");
   return command;
 }
 
@@ -132,9 +110,9 @@ void AddScatterMessage(absl::Span<const absl::string_view> message,
                        std::shared_ptr<const void> memory, LoggedCommand* out) {
   uint32_t size = 0;
   for (const absl::string_view piece : message) size += static_cast<uint32_t>(piece.size());
-  std::string bytes;
-  Put(bytes, size);
-  LoggedCommand prefix = LogBytes(LoggedKind::kScatter, std::move(bytes));
+  ByteWriter sized;
+  sized.Number(size);
+  LoggedCommand prefix = LogBytes(LoggedKind::kScatter, std::move(sized).Take());
   out->kind = LoggedKind::kScatter;
   out->payload.push_back(prefix.payload.front());
   out->payload.insert(out->payload.end(), message.begin(), message.end());
@@ -148,18 +126,19 @@ LoggedCommand LogRefused(const RefusedCommand& command) {
   v1::StepError error;
   EncodeStepError(command.refusal, &error);
   const std::string envelope_bytes = envelope.SerializeAsString();
-  std::string bytes;
-  Put(bytes, static_cast<uint32_t>(envelope_bytes.size()));
-  absl::StrAppend(&bytes, envelope_bytes, error.SerializeAsString());
-  return LogBytes(LoggedKind::kRefused, std::move(bytes));
+  ByteWriter out;
+  out.Number(static_cast<uint32_t>(envelope_bytes.size()));
+  out.Raw(envelope_bytes);
+  out.Raw(error.SerializeAsString());
+  return LogBytes(LoggedKind::kRefused, std::move(out).Take());
 }
 
 LoggedCommand LogOwnership(const SetOwnershipCommand& command) {
-  std::string bytes;
-  Put(bytes, command.shard.value());
-  Put(bytes, command.generation);
-  Put(bytes, command.topology_version);
-  return LogBytes(LoggedKind::kOwnership, std::move(bytes));
+  ByteWriter out;
+  out.Number(command.shard.value());
+  out.Number(command.generation);
+  out.Number(command.topology_version);
+  return LogBytes(LoggedKind::kOwnership, std::move(out).Take());
 }
 
 absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload) {

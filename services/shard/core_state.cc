@@ -5,9 +5,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/byte_fields.h"
 #include "core/base/status_macros.h"
 #include "core/wire/reply_bytes.h"
-#include "services/shard/byte_fields.h"
 
 namespace dslide::shard {
 namespace {

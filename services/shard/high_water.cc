@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
@@ -30,39 +30,30 @@ struct Slot {
   HighWater mark;
 };
 
-template <typename T>
-void Put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-uint64_t GetU64(absl::string_view bytes, size_t at) {
-  uint64_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
-
 std::string EncodeSlot(uint64_t number, const HighWater& mark) {
-  std::string bytes(kMagic, kMagicBytes);
-  Put(bytes, number);
-  Put(bytes, mark.first);
-  Put(bytes, mark.durable);
-  Put(bytes, ExtendCrc32c(0, bytes));
-  return bytes;
+  ByteWriter out;
+  out.Raw({kMagic, kMagicBytes});
+  out.Number(number);
+  out.Number(mark.first);
+  out.Number(mark.durable);
+  out.Number(ExtendCrc32c(0, out.bytes()));
+  return std::move(out).Take();
 }
 
 Slot DecodeSlot(absl::string_view content, int64_t slot) {
   const auto at = static_cast<size_t>(slot * kSlotSpacing);
   if (content.size() < at + kSlotBytes) return {};
   const absl::string_view bytes = content.substr(at, kSlotBytes);
-  uint32_t crc = 0;
-  std::memcpy(&crc, bytes.data() + kSlotBytes - sizeof(crc), sizeof(crc));
-  if (bytes.substr(0, kMagicBytes) != absl::string_view(kMagic, kMagicBytes) ||
-      crc != ExtendCrc32c(0, bytes.substr(0, kSlotBytes - sizeof(crc)))) {
-    return {};
-  }
-  return {.good = true,
-          .number = GetU64(bytes, 8),
-          .mark = {.first = GetU64(bytes, 16), .durable = GetU64(bytes, 24)}};
+  ByteReader in(bytes);
+  const absl::string_view magic = in.Raw(kMagicBytes);
+  Slot read;
+  read.number = in.Number<uint64_t>();
+  read.mark.first = in.Number<uint64_t>();
+  read.mark.durable = in.Number<uint64_t>();
+  const auto crc = in.Number<uint32_t>();
+  read.good = magic == absl::string_view(kMagic, kMagicBytes) &&
+              crc == ExtendCrc32c(0, bytes.substr(0, kSlotBytes - sizeof(crc)));
+  return read.good ? read : Slot();
 }
 
 // The slot that counts.

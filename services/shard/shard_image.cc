@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
-#include "services/shard/byte_fields.h"
 #include "services/shard/core_state.h"
 #include "services/shard/durable_files.h"
 #include "services/shard/storage_metadata.h"

@@ -6,15 +6,12 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
-#include <rocksdb/table.h>
 #include <rocksdb/transaction_log.h>
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -24,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/shard/durable_files.h"
+#include "services/shard/storage_options.h"
 
 namespace dslide::shard {
 namespace {
@@ -62,22 +60,9 @@ class NoResumption final : public rocksdb::EventListener {
   }
 };
 
-class ForwardingLogger final : public rocksdb::Logger {
- public:
-  ForwardingLogger() : rocksdb::Logger(rocksdb::WARN_LEVEL) {}
-
-  using rocksdb::Logger::Logv;
-  void Logv(const char* format, va_list arguments) override {
-    char text[kMaxLogValueBytes];
-    std::vsnprintf(text, sizeof(text), format, arguments);
-    LogWarning("RocksDB", {{"message", text}});
-  }
-};
-
 rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
-  rocksdb::Options options;
+  rocksdb::Options options = StorageOptions();
   if (own.env != nullptr) options.env = own.env;
-  options.paranoid_checks = true;
   options.wal_recovery_mode = tail == LogTail::kMustBeWhole
                                   ? rocksdb::WALRecoveryMode::kAbsoluteConsistency
                                   : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
@@ -87,19 +72,7 @@ rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   options.avoid_flush_during_recovery = false;
   options.avoid_flush_during_shutdown = true;
   options.write_buffer_size = static_cast<size_t>(own.table_bytes);
-  options.compression = rocksdb::kNoCompression;
-  // Records are written in order and dropped in order: nothing is to be merged.
-  options.disable_auto_compactions = true;
   options.listeners.push_back(std::make_shared<NoResumption>());  // shared with the database
-  options.max_background_jobs = 1;
-  options.info_log = StorageLogger();
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  rocksdb::BlockBasedTableOptions table;
-  table.checksum = rocksdb::kCRC32c;
-  table.format_version = 5;
-  table.block_size = 64 << 10;
-  table.no_block_cache = true;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 
@@ -296,8 +269,6 @@ absl::Status LogStorage::ForEach(
   return absl::DataLossError(
       absl::StrCat("reading the command log: ", iterator->status().ToString()));
 }
-
-std::shared_ptr<rocksdb::Logger> StorageLogger() { return std::make_shared<ForwardingLogger>(); }
 
 absl::StatusOr<uint64_t> FindRecordAbove(uint64_t lsn, const std::string& directory) {
   uint64_t highest = 0;

@@ -24,7 +24,6 @@
 namespace rocksdb {
 class DB;
 class Env;
-class Logger;
 class WriteBatch;
 }  // namespace rocksdb
 
@@ -107,10 +106,6 @@ class LogStorage {
   std::string wal_path_;
   int wal_ = -1;
 };
-
-// Where a database's own messages go: warnings to this process's log. RocksDB's default is a file
-// beside the data, which on a full disk its debug build answers by aborting.
-std::shared_ptr<rocksdb::Logger> StorageLogger();  // shared by the databases
 
 // Looks for a whole record above `lsn` in the write-ahead logs, byte by byte: also behind damage,
 // where RocksDB does not look. Returns the highest lsn found, 0 when there is none.

@@ -3,7 +3,6 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_writer.h>
-#include <rocksdb/table.h>
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "services/shard/storage_log.h"
+#include "services/shard/storage_options.h"
 
 namespace dslide::shard {
 namespace {
@@ -37,21 +36,9 @@ absl::Status ReadFailure(absl::string_view what, const rocksdb::Status& status) 
 }
 
 rocksdb::Options DatabaseOptions() {
-  rocksdb::Options options;
+  rocksdb::Options options = StorageOptions();
   options.create_if_missing = true;
   options.error_if_exists = true;
-  options.paranoid_checks = true;
-  options.compression = rocksdb::kNoCompression;
-  options.disable_auto_compactions = true;
-  options.max_background_jobs = 1;
-  options.info_log = StorageLogger();
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  rocksdb::BlockBasedTableOptions table;
-  table.checksum = rocksdb::kCRC32c;
-  table.format_version = 5;
-  table.block_size = 64 << 10;
-  table.no_block_cache = true;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 

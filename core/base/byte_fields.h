@@ -1,4 +1,4 @@
-// Fields one after the other in a string, for files of the shard: little-endian, sizes as u64.
+// Fields one after the other in a string, for files: numbers little-endian, sizes as u64.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/ids.h"
 
-namespace dslide::shard {
+namespace dslide {
 
 // Not thread-safe.
 class ByteWriter {
@@ -21,9 +21,11 @@ class ByteWriter {
     static_assert(std::is_trivially_copyable_v<T>);
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
+  // Without their size.
+  void Raw(absl::string_view value) { bytes_.append(value.data(), value.size()); }
   void Bytes(absl::string_view value) {
     Number<uint64_t>(value.size());
-    bytes_.append(value.data(), value.size());
+    Raw(value);
   }
   template <typename T>
   void Array(const std::vector<T>& values) {
@@ -48,16 +50,24 @@ class ByteReader {
   T Number() {
     static_assert(std::is_trivially_copyable_v<T>);
     T value{};
-    if (const absl::string_view field = Next(sizeof(value)); !field.empty()) {
+    if (const absl::string_view field = Raw(sizeof(value)); !field.empty()) {
       std::memcpy(&value, field.data(), sizeof(value));
     }
     return value;
   }
   // Points into the bytes.
-  absl::string_view Bytes() {
-    const auto size = Number<uint64_t>();
-    return Next(size);
+  absl::string_view Raw(uint64_t size) {
+    if (!ok_ || size > rest_.size()) {
+      ok_ = false;
+      return {};
+    }
+    const absl::string_view field = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return field;
   }
+  // What was not read yet.
+  absl::string_view Rest() const { return ok_ ? rest_ : absl::string_view(); }
+  absl::string_view Bytes() { return Raw(Number<uint64_t>()); }
   template <typename T>
   std::vector<T> Array() {
     const absl::string_view field = Bytes();
@@ -78,18 +88,8 @@ class ByteReader {
   bool AtEnd() const { return ok_ && rest_.empty(); }
 
  private:
-  absl::string_view Next(uint64_t size) {
-    if (!ok_ || size > rest_.size()) {
-      ok_ = false;
-      return {};
-    }
-    const absl::string_view field = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return field;
-  }
-
   absl::string_view rest_;
   bool ok_ = true;
 };
 
-}  // namespace dslide::shard
+}  // namespace dslide
