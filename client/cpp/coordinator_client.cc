@@ -47,6 +47,27 @@ JobProgress DecodeJob(const v1::JobStatus& status) {
   return job;
 }
 
+ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
+  ClusterCheckpoint checkpoint;
+  checkpoint.epoch = in.epoch();
+  checkpoint.created = absl::FromUnixMillis(in.created_unix_ms());
+  checkpoint.topology_version = in.topology_version();
+  for (const v1::ClusterCheckpointPart& part : in.parts()) {
+    checkpoint.parts.push_back({.shard = ShardId(part.shard_id()),
+                                .generation = part.generation(),
+                                .rows = part.rows(),
+                                .files = part.files(),
+                                .bytes = part.bytes()});
+  }
+  checkpoint.models.assign(in.models().begin(), in.models().end());
+  checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
+  checkpoint.clients = in.clients();
+  checkpoint.given_up = in.given_up_size();
+  checkpoint.stall = absl::Microseconds(in.stall_us());
+  checkpoint.duration = absl::Microseconds(in.duration_us());
+  return checkpoint;
+}
+
 absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
   switch (response.work_case()) {
     case v1::AcquireWorkResponse::kChunk:
@@ -67,6 +88,18 @@ absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
 }
 
 }  // namespace
+
+int64_t ClusterCheckpoint::rows() const {
+  int64_t sum = 0;
+  for (const Part& part : parts) sum += part.rows;
+  return sum;
+}
+
+int64_t ClusterCheckpoint::bytes() const {
+  int64_t sum = 0;
+  for (const Part& part : parts) sum += part.bytes;
+  return sum;
+}
 
 const char* ShardLifeName(ShardLife life) {
   switch (life) {
@@ -139,6 +172,7 @@ absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap() {
                                v1::GetClusterMapRequest(), impl_->options.timeout, true));
   ClusterMap map;
   map.topology_version = response.topology_version();
+  map.lineage = response.lineage();
   for (const v1::ShardInfo& info : response.shards()) map.shards.push_back(DecodeShard(info));
   for (size_t i = 0; i < map.shards.size(); ++i) {
     if (map.shards[i].shard.value() != static_cast<int32_t>(i)) {
@@ -270,6 +304,59 @@ absl::StatusOr<int64_t> CoordinatorClient::RestoreCheckpoint(const std::string& 
       impl_->Call("RestoreCheckpoint", &v1::CoordinatorService::Stub::RestoreCheckpoint, request,
                   timeout, true));
   return response.rows();
+}
+
+absl::StatusOr<ClusterCheckpoint> CoordinatorClient::CreateClusterCheckpoint(
+    absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const v1::CreateClusterCheckpointResponse response,
+                   impl_->Call("CreateClusterCheckpoint",
+                               &v1::CoordinatorService::Stub::CreateClusterCheckpoint,
+                               v1::CreateClusterCheckpointRequest(), timeout, true));
+  return DecodeCheckpoint(response.checkpoint());
+}
+
+absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterCheckpoints() {
+  ASSIGN_OR_RETURN(const v1::ListClusterCheckpointsResponse response,
+                   impl_->Call("ListClusterCheckpoints",
+                               &v1::CoordinatorService::Stub::ListClusterCheckpoints,
+                               v1::ListClusterCheckpointsRequest(), impl_->options.timeout, true));
+  std::vector<ClusterCheckpoint> checkpoints;
+  for (const v1::ClusterCheckpoint& checkpoint : response.checkpoints()) {
+    checkpoints.push_back(DecodeCheckpoint(checkpoint));
+  }
+  return checkpoints;
+}
+
+absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t epoch,
+                                                                    absl::Duration timeout) {
+  v1::VerifyClusterCheckpointRequest request;
+  request.set_epoch(epoch);
+  ASSIGN_OR_RETURN(const v1::VerifyClusterCheckpointResponse response,
+                   impl_->Call("VerifyClusterCheckpoint",
+                               &v1::CoordinatorService::Stub::VerifyClusterCheckpoint, request,
+                               timeout, true));
+  return response.epoch();
+}
+
+absl::StatusOr<uint64_t> CoordinatorClient::RestoreClusterCheckpoint(uint64_t epoch,
+                                                                     absl::Duration timeout) {
+  v1::RestoreClusterCheckpointRequest request;
+  request.set_epoch(epoch);
+  ASSIGN_OR_RETURN(const v1::RestoreClusterCheckpointResponse response,
+                   impl_->Call("RestoreClusterCheckpoint",
+                               &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request,
+                               timeout, true));
+  return response.epoch();
+}
+
+absl::StatusOr<std::vector<uint64_t>> CoordinatorClient::PruneClusterCheckpoints(uint32_t keep) {
+  v1::PruneClusterCheckpointsRequest request;
+  request.set_keep(keep);
+  ASSIGN_OR_RETURN(const v1::PruneClusterCheckpointsResponse response,
+                   impl_->Call("PruneClusterCheckpoints",
+                               &v1::CoordinatorService::Stub::PruneClusterCheckpoints, request,
+                               impl_->options.timeout, true));
+  return std::vector<uint64_t>(response.removed().begin(), response.removed().end());
 }
 
 }  // namespace dslide

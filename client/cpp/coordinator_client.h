@@ -62,6 +62,17 @@ class CoordinatorClient {
   absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
                                                   const std::string& checkpoint,
                                                   absl::Duration timeout = absl::Minutes(10));
+  // --- Of the whole cluster; as long as the disks take. epoch: 0 for the newest.
+  absl::StatusOr<ClusterCheckpoint> CreateClusterCheckpoint(
+      absl::Duration timeout = absl::Hours(1));
+  absl::StatusOr<std::vector<ClusterCheckpoint>> ListClusterCheckpoints();
+  // Return the epoch that was meant.
+  absl::StatusOr<uint64_t> VerifyClusterCheckpoint(uint64_t epoch,
+                                                   absl::Duration timeout = absl::Hours(1));
+  absl::StatusOr<uint64_t> RestoreClusterCheckpoint(uint64_t epoch,
+                                                    absl::Duration timeout = absl::Hours(1));
+  absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(uint32_t keep);
+
   // Returns the rows restored.
   absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
                                             absl::Duration timeout = absl::Minutes(10));

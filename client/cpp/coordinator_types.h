@@ -27,9 +27,34 @@ struct ShardEntry {
 
 struct ClusterMap {
   uint64_t topology_version = 0;
+  uint64_t lineage = 0;  // changes when the cluster was taken back to a checkpoint
   std::vector<ShardEntry> shards;  // by ordinal: shards[i].shard == i
 
   std::vector<double> Weights() const;
+};
+
+// A committed checkpoint of a whole cluster.
+struct ClusterCheckpoint {
+  struct Part {
+    ShardId shard = ShardId(0);
+    uint64_t generation = 0;
+    int64_t rows = 0;
+    int64_t files = 0;
+    int64_t bytes = 0;
+  };
+  uint64_t epoch = 0;
+  absl::Time created;
+  uint64_t topology_version = 0;
+  std::vector<Part> parts;
+  std::vector<std::string> models;
+  std::vector<std::string> jobs;
+  int64_t clients = 0;   // whose steps are in it up to one number on every shard
+  int64_t given_up = 0;  // that did not finish theirs
+  absl::Duration stall;
+  absl::Duration duration;
+
+  int64_t rows() const;
+  int64_t bytes() const;
 };
 
 struct JobProgress {

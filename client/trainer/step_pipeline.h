@@ -48,6 +48,15 @@ struct StageSeconds {
   double wait_head_backward = 0;
   double hash = 0;
   double compute = 0;
+
+  StageSeconds& operator+=(const StageSeconds& other) {
+    wait_embed_forward += other.wait_embed_forward;
+    wait_head_forward += other.wait_head_forward;
+    wait_head_backward += other.wait_head_backward;
+    hash += other.hash;
+    compute += other.compute;
+    return *this;
+  }
 };
 
 struct PipelineOptions {

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {
@@ -49,6 +51,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerParts parts,
 
 absl::Status Trainer::Open() {
   const ModelSpec& spec = parts_.network.spec();
+  ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
+  lineage_ = map.lineage;
   ASSIGN_OR_RETURN(streams_, parts_.cluster.OpenStreams(spec, client_));
   std::vector<StepChannel*> channels;
   for (const auto& stream : streams_) channels.push_back(stream.get());
@@ -68,19 +72,7 @@ absl::Status Trainer::Open() {
   return absl::OkStatus();
 }
 
-// Whoever cannot be told will find out by itself: leases run out, clients are forgotten. All are
-// told at the same time, so that services that are gone do not add up.
-Trainer::~Trainer() {
-  std::thread leave([this] {
-    feed_.reset();
-    if (!joined_) return;
-    parts_.cluster.coordinator().LeaveJob(parts_.cluster.options().job, client_).IgnoreError();
-  });
-  CloseStreams(streams_);
-  leave.join();
-}
-
-absl::StatusOr<TrainingReport> Trainer::Run() {
+absl::Status Trainer::JoinJob() {
   const TrainingSpec& training = parts_.network.spec().training;
   JobSettings job;
   job.job = parts_.cluster.options().job;
@@ -99,7 +91,7 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
   feed.job = job.job;
   feed.batch_size = training.batch_size;
   feed.seed = options_.seed;
-  feed.max_steps = options_.max_steps;
+  feed.max_steps = options_.max_steps == 0 ? 0 : options_.max_steps - report_.steps;
   feed.queued_items = static_cast<size_t>(training.in_flight_steps) + 4;
   feed.patience = options_.coordinator_patience;
   feed_ = std::make_unique<WorkFeed>(
@@ -109,7 +101,66 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
       },
       [this](const std::string& message) { parts_.progress.Say(message); },
       [this, job] { return parts_.cluster.coordinator().RegisterJob(job, client_).status(); });
+  return absl::OkStatus();
+}
 
+absl::Status Trainer::AwaitOtherLineage(const absl::Status& why) {
+  const absl::Duration deadline = parts_.clock.Now() + options_.coordinator_patience;
+  // Only where there is something to go back to.
+  const auto checkpoints = parts_.cluster.coordinator().ListClusterCheckpoints();
+  if (!checkpoints.ok() || checkpoints->empty()) return why;
+  for (;;) {
+    const absl::StatusOr<ClusterMap> map = parts_.cluster.coordinator().GetClusterMap();
+    if (map.ok() && map->lineage != lineage_) return absl::OkStatus();
+    if (parts_.clock.Now() >= deadline) return why;
+    if (options_.stop_requested && options_.stop_requested()) return why;
+    absl::SleepFor(kStopPoll);
+  }
+}
+
+absl::Status Trainer::BeginAnew(const absl::Status& why) {
+  const std::string reason(ReasonOf(why));
+  const bool lost = reason == "LOST_UPDATES" || reason == "UNKNOWN_MODEL";
+  if (!lost && reason != "RETIRED_CLIENT" && reason != "UNKNOWN_CLIENT") return why;
+  if (report_.steps == steps_at_beginning_) return why;  // it would never end
+  if (lost) RETURN_IF_ERROR(AwaitOtherLineage(why));
+  // Waits while the cluster is being taken back.
+  ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
+  parts_.progress.Say(absl::StrCat(map.lineage != lineage_
+                                       ? "NOTE: the cluster was taken back to a checkpoint"
+                                       : "NOTE: this client was retired",
+                                   "; beginning anew with the work that is open (", why.message(),
+                                   ")"));
+  Leave();
+  chunks_.clear();
+  steps_at_beginning_ = report_.steps;
+  ++report_.new_beginnings;
+  client_ = NewClientId();
+  RETURN_IF_ERROR(Open());
+  return JoinJob();
+}
+
+void Trainer::Leave() {
+  std::thread leave([this] {
+    feed_.reset();
+    if (!joined_) return;
+    joined_ = false;
+    parts_.cluster.coordinator().LeaveJob(parts_.cluster.options().job, client_).IgnoreError();
+  });
+  CloseStreams(streams_);
+  leave.join();
+  if (pipeline_ != nullptr) report_.stages += pipeline_->seconds();
+  pipeline_ = nullptr;
+  evaluator_ = nullptr;
+  streams_.clear();
+}
+
+// Whoever cannot be told will find out by itself: leases run out, clients are forgotten. All are
+// told at the same time, so that services that are gone do not add up.
+Trainer::~Trainer() { Leave(); }
+
+absl::StatusOr<TrainingReport> Trainer::Run() {
+  RETURN_IF_ERROR(JoinJob());
   const absl::Duration start = parts_.clock.Now();
   window_.start = start;
   for (bool more = true; more;) {
@@ -118,12 +169,18 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
       report_.interrupted = true;
       break;
     }
-    ASSIGN_OR_RETURN(more, Handle(feed_->NextWithin(kStopPoll)));
+    const absl::StatusOr<bool> handled = Handle(feed_->NextWithin(kStopPoll));
+    if (handled.ok()) {
+      more = *handled;
+    } else {
+      RETURN_IF_ERROR(BeginAnew(handled.status()));
+    }
   }
   report_.seconds = absl::ToDoubleSeconds(parts_.clock.Now() - start) - evaluation_seconds_;
   if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);
-  report_.stages = pipeline_->seconds();
-  return report_;
+  TrainingReport report = report_;
+  report.stages += pipeline_->seconds();
+  return report;
 }
 
 absl::StatusOr<bool> Trainer::Handle(FeedItem item) {

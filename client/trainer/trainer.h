@@ -67,6 +67,7 @@ struct TrainingReport {
   bool best_restored = false;  // the shards hold the best epoch's rows now
   bool stopped_at_step_limit = false;
   bool interrupted = false;  // stop_requested said so
+  int64_t new_beginnings = 0;  // after the cluster was taken back to a checkpoint
   StageSeconds stages;
 };
 
@@ -103,6 +104,13 @@ class Trainer {
 
   Trainer(TrainerParts parts, TrainerOptions options);
   absl::Status Open();
+  absl::Status JoinJob();
+  // Goes on as another client after the cluster was taken back to a checkpoint, or this client was
+  // retired. Errors: `why` when neither is so.
+  absl::Status BeginAnew(const absl::Status& why);
+  absl::Status AwaitOtherLineage(const absl::Status& why);
+  // Ends what belongs to the present client.
+  void Leave();
   absl::StatusOr<bool> Handle(FeedItem item);  // false: the end
   absl::Status TrainBatch(PreparedBatch batch);
   void OnFinishedStep(const FinishedStep& step);
@@ -113,7 +121,8 @@ class Trainer {
 
   const TrainerParts parts_;
   const TrainerOptions options_;
-  const ClientId client_;
+  ClientId client_;
+  uint64_t lineage_ = 0;  // of the cluster when this client began
   std::vector<std::unique_ptr<ShardStream>> streams_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<StepPipeline> pipeline_;
@@ -123,6 +132,7 @@ class Trainer {
   int64_t next_step_ = 1;
   absl::flat_hash_map<uint64_t, ChunkState> chunks_;  // by lease
   TrainingReport report_;
+  int64_t steps_at_beginning_ = -1;
   double evaluation_seconds_ = 0;
 
   // Of the last epoch seen.

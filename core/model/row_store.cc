@@ -232,6 +232,7 @@ RowUpdate RowStore::BeginUpdate(Step step, float magnitude_bound) const {
 
 bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,
                              const RowUpdate& update) {
+  Preserve(row);
   Workspace& work = ThreadWorkspace();
   if (!layout_.has_bias) std::fill_n(work.tail, layout_.tail_floats - 1, 0.0f);
   const RowShape shape{
@@ -275,6 +276,7 @@ bool RowStore::ChangeFloats(LocalRow row, Change change, const float* values, fl
 
 bool RowStore::ChangeWeights(LocalRow row, Change change, const float* values, float bias,
                              const RowUpdate& update) {
+  Preserve(row);
   if (layout_.precision == RowPrecision::kF32) {
     return ChangeFloats(row, change, values, bias, update.magnitude_bound);
   }
@@ -338,6 +340,7 @@ absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
     return absl::InvalidArgumentError(
         absl::StrFormat("record of row %d has an unused byte that is not 0", global.value()));
   }
+  Preserve(row);
   std::copy(record.begin(), record.end(), Record(row));
   return absl::OkStatus();
 }
@@ -363,12 +366,21 @@ uint64_t RowStore::Digest(Parallelism parallelism) const {
     const int64_t end = std::min(num_rows(), (grain + 1) * kRowsPerGrain);
     for (int64_t i = grain * kRowsPerGrain; i < end; ++i) {
       const LocalRow row(static_cast<uint32_t>(i));
-      sums[grain] += HashRecord(rows_.ToGlobal(row), Record(row), layout_.record_bytes);
+      sums[grain] += DigestOf(row, Record(row));
     }
   });
   uint64_t digest = 0;
   for (const uint64_t sum : sums) digest += sum;
   return digest;
+}
+
+uint64_t RowStore::DigestOf(LocalRow row, const char* record) const {
+  return HashRecord(rows_.ToGlobal(row), record, layout_.record_bytes);
+}
+
+std::shared_ptr<RowSnapshot> RowStore::StartSnapshot(int64_t max_copied_bytes) {
+  snapshot_ = std::make_shared<RowSnapshot>(num_rows(), layout_.record_bytes, max_copied_bytes);
+  return snapshot_;
 }
 
 int64_t RowStore::memory_bytes() const {

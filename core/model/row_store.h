@@ -17,6 +17,7 @@
 #include "core/lsh/hash_index.h"
 #include "core/model/model_spec.h"
 #include "core/model/row_layout.h"
+#include "core/model/row_snapshot.h"
 #include "core/optim/optimizer.h"
 #include "core/partition/slot_map.h"
 
@@ -92,6 +93,11 @@ class RowStore final : public HashedRows {
   bool ChangeWeights(LocalRow row, Change change, const float* values, float bias,
                      const RowUpdate& update);
 
+  // The records as they are now, to be taken one by one while this store changes. At most one at a
+  // time: until EndSnapshot(). Neither while rows change.
+  std::shared_ptr<RowSnapshot> StartSnapshot(int64_t max_copied_bytes);
+  void EndSnapshot() { snapshot_ = nullptr; }
+
   // Brings the weights and the bias of a row towards the cache; a hint.
   void Prefetch(LocalRow row) const override;
   // Brings the whole record, for an update.
@@ -99,6 +105,8 @@ class RowStore final : public HashedRows {
 
   // Sum over all rows of a 64-bit hash of (global row id, record): independent of order and shards.
   uint64_t Digest(Parallelism parallelism) const;
+  // What one record adds to it. record: [record_bytes()].
+  uint64_t DigestOf(LocalRow row, const char* record) const;
   int64_t memory_bytes() const;
 
  private:
@@ -127,6 +135,10 @@ class RowStore final : public HashedRows {
   bool ChangeFloats(LocalRow row, Change change, const float* values, float bias,
                     float magnitude_bound);
   void StoreLastStep(LocalRow row, Step step);
+  // Before the record changes.
+  void Preserve(LocalRow row) {
+    if (snapshot_ != nullptr) snapshot_->Preserve(row, Record(row));
+  }
 
   const ShardRows rows_;
   const std::unique_ptr<Optimizer> optimizer_;
@@ -134,6 +146,7 @@ class RowStore final : public HashedRows {
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table
   AlignedBuffer buffer_;
+  std::shared_ptr<RowSnapshot> snapshot_;  // null most of the time
 };
 
 }  // namespace dslide

@@ -133,6 +133,12 @@ LoggedCommand LogRefused(const RefusedCommand& command) {
   return LogBytes(LoggedKind::kRefused, std::move(out).Take());
 }
 
+LoggedCommand LogBye(const ByeCommand& command) {
+  v1::ByeRequest request;
+  EncodeBye(command, &request);
+  return LogBytes(LoggedKind::kBye, request.SerializeAsString());
+}
+
 LoggedCommand LogOwnership(const SetOwnershipCommand& command) {
   ByteWriter out;
   out.Number(command.shard.value());

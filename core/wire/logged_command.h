@@ -47,6 +47,7 @@ LoggedCommand LogBytes(LoggedKind kind, std::string bytes);
 void AddScatterMessage(absl::Span<const absl::string_view> message,
                        std::shared_ptr<const void> memory, LoggedCommand* out);
 LoggedCommand LogRefused(const RefusedCommand& command);
+LoggedCommand LogBye(const ByeCommand& command);
 LoggedCommand LogOwnership(const SetOwnershipCommand& command);
 
 // The command of a record. It may point into `payload`, which must live until it was applied.

@@ -47,6 +47,8 @@ inline constexpr char kRetiredClient[] = "RETIRED_CLIENT";  // said Bye, or was 
 inline constexpr char kSequenceGap[] = "SEQUENCE_GAP";      // an earlier one is missing here
 inline constexpr char kModelDiffers[] = "MODEL_DIFFERS";
 inline constexpr char kNoDataDir[] = "NO_DATA_DIR";
+inline constexpr char kNotFrozen[] = "NOT_FROZEN";      // no cut of that epoch is being made
+inline constexpr char kCheckpointRunning[] = "CHECKPOINT_RUNNING";  // another one is being written
 inline constexpr char kSlotsDiffer[] = "SLOTS_DIFFER";  // a checkpoint of another slot map
 
 // --- NOT_FOUND: create it first.
@@ -68,8 +70,5 @@ inline constexpr char kTooLarge[] = "TOO_LARGE";  // the answer would not fit in
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
 inline constexpr char kLogFailed[] = "LOG_FAILED";       // the outcome is unknown
 inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";  // restarted, and not registered yet
-
-// --- UNIMPLEMENTED.
-inline constexpr char kNotInThisVersion[] = "NOT_IN_THIS_VERSION";
 
 }  // namespace dslide::reason

@@ -16,22 +16,35 @@ namespace dslide::coordinator {
 
 Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
                          std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
-                         Metrics* metrics)
+                         std::unique_ptr<ManifestStore> manifests, Metrics* metrics)
     : options_(options),
       clock_(clock),
       shards_(std::move(shards)),
       metrics_(metrics),
+      cuts_(manifests == nullptr
+                ? nullptr
+                : std::make_unique<ClusterCheckpoints>(options.checkpoints, shards_.get(), clock,
+                                                       std::move(manifests))),
       store_(std::move(store)),
-      membership_(options.membership, clock) {}
+      membership_(options.membership, clock),
+      last_checkpoint_(clock->Now()),
+      lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {}
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
-    std::unique_ptr<CatalogStore> store, Metrics* metrics) {
-  std::unique_ptr<Coordinator> coordinator(
-      new Coordinator(options, clock, std::move(shards), std::move(store), metrics));
+    std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
+    Metrics* metrics) {
+  const bool scheduled =
+      manifests != nullptr && options.schedule.mode != CheckpointSchedule::Mode::kOff;
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(
+      options, clock, std::move(shards), std::move(store), std::move(manifests), metrics));
   RETURN_IF_ERROR(coordinator->LoadStore());
   coordinator->AddMetrics();
   coordinator->sync_thread_ = std::thread([self = coordinator.get()] { self->SyncLoop(); });
+  if (scheduled) {
+    coordinator->schedule_thread_ =
+        std::thread([self = coordinator.get()] { self->ScheduleLoop(); });
+  }
   return coordinator;
 }
 
@@ -52,6 +65,7 @@ absl::Status Coordinator::LoadStore() {
 Coordinator::~Coordinator() {
   Stop();
   if (sync_thread_.joinable()) sync_thread_.join();
+  if (schedule_thread_.joinable()) schedule_thread_.join();
   metrics_->RemoveCallbacks(this);
 }
 
@@ -90,6 +104,8 @@ void Coordinator::AddMetrics() {
   recreated_models_ = metrics_->AddCounter(
       "dslide_coordinator_models_recreated_total",
       "Models made afresh on a shard that came back without them; their rows there were lost.");
+  failed_checkpoints_ = metrics_->AddCounter("dslide_coordinator_checkpoint_failures_total",
+                                             "Cluster checkpoints that were begun and not committed.");
   metrics_->AddGauge("dslide_coordinator_expected_shards", "Shards the cluster is made of.")
       .Set(static_cast<double>(options_.membership.expected_shards));
   const auto gauge = [this](const char* name, const char* help, const MetricLabels& labels,
@@ -121,6 +137,27 @@ void Coordinator::AddMetrics() {
     }
     return sum;
   });
+  gauge("dslide_coordinator_checkpoint_epoch",
+        "Number of the newest cluster checkpoint of this process; 0 before the first.", {}, [this] {
+          const absl::MutexLock lock(&mu_);
+          return static_cast<double>(last_checkpoint_epoch_);
+        });
+  gauge("dslide_coordinator_checkpoint_age_seconds",
+        "Since the newest cluster checkpoint of this process, or its start.", {}, [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(clock_->Now() - last_checkpoint_);
+        });
+  gauge("dslide_coordinator_checkpoint_duration_seconds",
+        "What the newest cluster checkpoint took, from the freeze until it was committed.", {},
+        [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(last_checkpoint_cost_);
+        });
+  gauge("dslide_coordinator_checkpoint_stall_seconds",
+        "How long trainers stood still for the newest cluster checkpoint.", {}, [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(last_checkpoint_stall_);
+        });
   const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
     metrics_->AddCounterCallback(this, name, help, {},
                                  [this, field] { return SumJobCounters(field); });
@@ -160,6 +197,15 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
     RETURN_IF_ERROR(catalog_.Add(spec).status());
     LogInfo("model adopted from a shard", {{"model", spec.name}, {"shard", owner.shard.value()}});
   }
+  if (owner.is_new && cuts_ != nullptr) {
+    // One that a crash has taken the rows of has fewer models than the cluster.
+    for (const ModelSpec& known : catalog_.List()) {
+      const bool brought = std::any_of(models.begin(), models.end(), [&](const ModelSpec& spec) {
+        return spec.name == known.name;
+      });
+      if (!brought) roll_back_wanted_ = true;
+    }
+  }
   if (owner.is_new) {
     LogInfo("shard registered", {{"shard", owner.shard.value()},
                                  {"generation", owner.generation},
@@ -189,7 +235,18 @@ absl::Status Coordinator::DeregisterShard(ShardId shard, uint64_t generation) {
 
 absl::StatusOr<ClusterMap> Coordinator::Map() const {
   const absl::MutexLock lock(&mu_);
-  return membership_.Map();
+  if (restoring_) {
+    return StatusWithReason(
+        absl::StatusCode::kUnavailable, reason::kNotAllShards,
+        "the cluster is being taken back to a checkpoint: ask again in a moment");
+  }
+  return FullMap();
+}
+
+absl::StatusOr<ClusterMap> Coordinator::FullMap() const {
+  ASSIGN_OR_RETURN(ClusterMap map, membership_.Map());
+  map.lineage = lineage_;
+  return map;
 }
 
 // --- Jobs
@@ -274,7 +331,7 @@ absl::StatusOr<bool> Coordinator::RegisterJob(const JobSpec& spec, const ClientI
   }
   if (catalog_.Find(spec.model) == nullptr) return UnknownModel(spec.model);
   RETURN_IF_ERROR(MakeRoomForJob());
-  auto job = std::make_unique<Job>(spec, options_.timing);
+  auto job = std::make_unique<Job>(spec, options_.timing, options_.first_lease);
   job->Join(client, clock_->Now());
   jobs_.emplace(spec.job, std::move(job));
   job_order_.push_back(spec.job);

@@ -20,6 +20,8 @@
 #include "core/metrics/metrics.h"
 #include "services/coordinator/catalog.h"
 #include "services/coordinator/catalog_store.h"
+#include "services/coordinator/checkpoint_schedule.h"
+#include "services/coordinator/cluster_checkpoints.h"
 #include "services/coordinator/job.h"
 #include "services/coordinator/membership.h"
 #include "services/coordinator/shard_admin.h"
@@ -29,6 +31,12 @@ namespace dslide::coordinator {
 struct CoordinatorOptions {
   MembershipOptions membership = {};
   JobTiming timing = {};
+  // When cluster checkpoints are taken without being asked for.
+  CheckpointSchedule schedule = {};
+  ClusterCheckpointOptions checkpoints = {};
+  // Leases of this process are numbered from here: higher than those of an earlier one, so that a
+  // trainer's late report is never taken for another's.
+  LeaseId first_lease = 1;
   // Jobs kept; the oldest finished ones are forgotten beyond it.
   int64_t max_jobs = 1000;
 };
@@ -50,12 +58,14 @@ struct ClusterStatus {
 // others are quick.
 class Coordinator {
  public:
-  // `clock` and `metrics` outlive it. `store` is null for a coordinator without memory.
+  // `clock` and `metrics` outlive it. `store` and `manifests` are null for a coordinator without
+  // memory.
   // Errors: those of CatalogStore::Load and Membership::Restore.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options,
                                                              const Clock* clock,
                                                              std::unique_ptr<ShardAdmin> shards,
                                                              std::unique_ptr<CatalogStore> store,
+                                                             std::unique_ptr<ManifestStore> manifests,
                                                              Metrics* metrics);
   // Stops first.
   ~Coordinator();
@@ -95,6 +105,16 @@ class Coordinator {
   absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
                                             absl::Duration timeout);
 
+  // --- Cluster checkpoints (cluster_checkpoints.h). All are FailedPrecondition NO_DATA_DIR without
+  // manifests.
+  // Aborted when another one is being taken or restored.
+  absl::StatusOr<Manifest> TakeClusterCheckpoint();
+  absl::StatusOr<std::vector<Manifest>> ListClusterCheckpoints();
+  // epoch: 0 for the newest.
+  absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t epoch);
+  absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t epoch);
+  absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(int64_t keep);
+
   // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
   // True when the job is new. Errors: InvalidArgument JOB_DIFFERS naming the field; UNKNOWN_MODEL.
   absl::StatusOr<bool> RegisterJob(const JobSpec& spec, const ClientId& client);
@@ -107,7 +127,8 @@ class Coordinator {
 
  private:
   Coordinator(CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
-              std::unique_ptr<CatalogStore> store, Metrics* metrics);
+              std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
+              Metrics* metrics);
   absl::Status LoadStore();
   void AddMetrics();
   double CountShards(ShardHealth health) const;
@@ -122,11 +143,22 @@ class Coordinator {
   // The command that creates a model on one shard of the cluster.
   static absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
                                                        ShardId shard);
+  absl::StatusOr<ClusterMap> FullMap() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<ClusterMap> MapForCheckpoints() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  void CaptureForCheckpoint(Manifest& manifest);
+  void SetRestoring(bool restoring);
+  // Makes models and jobs those of the manifest.
+  absl::Status AdoptManifest(const Manifest& manifest);
+  // The background thread: takes cluster checkpoints by the schedule.
+  void ScheduleLoop();
+  int64_t AppliedCommands() const;
   absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
 
   // The background thread: creates known models on shards that have (re-)registered.
   void SyncLoop();
   bool SyncWanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Takes the cluster back to its newest checkpoint if a shard needs that.
+  absl::Status RollBackIfWanted() ABSL_LOCKS_EXCLUDED(mu_);
   // OK when the shard has all models, or is not the one that registered any more.
   absl::Status SyncShard(ShardId shard, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -135,10 +167,14 @@ class Coordinator {
   const std::unique_ptr<ShardAdmin> shards_;  // self-synchronised
   Metrics* const metrics_;                    // self-synchronised
   Counter recreated_models_;                  // self-synchronised
+  Counter failed_checkpoints_;                // self-synchronised
 
   absl::Mutex models_mu_
       ABSL_ACQUIRED_BEFORE(mu_);  // one change of the models at a time, calls included
   absl::Mutex checkpoint_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one checkpoint or restore at a time
+  // The same of the whole cluster; first of all.
+  absl::Mutex cut_mu_ ABSL_ACQUIRED_BEFORE(models_mu_);
+  const std::unique_ptr<ClusterCheckpoints> cuts_ ABSL_PT_GUARDED_BY(cut_mu_);  // null: none
 
   mutable absl::Mutex mu_;
   const std::unique_ptr<CatalogStore> store_ ABSL_PT_GUARDED_BY(mu_);
@@ -148,9 +184,20 @@ class Coordinator {
   std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
+  // A shard came back without a model that the newest cluster checkpoint has.
+  bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
+  // Of the newest cluster checkpoint of this process.
+  absl::Duration last_checkpoint_ ABSL_GUARDED_BY(mu_);
+  absl::Duration last_checkpoint_cost_ ABSL_GUARDED_BY(mu_);
+  absl::Duration last_checkpoint_stall_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_checkpoint_epoch_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
+  bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread sync_thread_;  // last: uses everything above
+  // Last: they use everything above.
+  std::thread sync_thread_;
+  std::thread schedule_thread_;
 };
 
 }  // namespace dslide::coordinator

@@ -188,6 +188,14 @@ void Coordinator::SyncLoop() {
       shards = to_sync_;
     }
     bool all_done = true;
+    if (const absl::Status status = RollBackIfWanted(); !status.ok()) {
+      // Fresh rows would be worse than none.
+      LogError("a shard came back without its rows, and the newest cluster checkpoint cannot be "
+               "restored; trying again",
+               {{"error", status.message()}});
+      shards.clear();
+      all_done = false;
+    }
     for (const auto& [shard, generation] : shards) {
       const absl::Status status = SyncShard(shard, generation);
       const absl::MutexLock lock(&mu_);
@@ -204,6 +212,20 @@ void Coordinator::SyncLoop() {
     const absl::MutexLock lock(&mu_);
     mu_.AwaitWithTimeout(absl::Condition(&stopped_), kSyncPause);
   }
+}
+
+absl::Status Coordinator::RollBackIfWanted() {
+  {
+    const absl::MutexLock lock(&mu_);
+    if (!roll_back_wanted_) return absl::OkStatus();
+    roll_back_wanted_ = false;
+  }
+  const absl::StatusOr<Manifest> restored = RestoreClusterCheckpoint(/*epoch=*/0);
+  // Without one, everything that came back empty stays so: the loss is reported below.
+  if (restored.ok() || absl::IsNotFound(restored.status())) return absl::OkStatus();
+  const absl::MutexLock lock(&mu_);
+  roll_back_wanted_ = true;
+  return restored.status();
 }
 
 absl::Status Coordinator::SyncShard(ShardId shard, uint64_t generation) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "services/coordinator/catalog_store.h"
+#include "services/coordinator/manifest_store.h"
 #include "services/coordinator/shard_admin_client.h"
 
 namespace dslide::coordinator {
@@ -17,16 +18,20 @@ absl::Status DataDirError(const std::string& data_dir, const absl::Status& statu
 absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
     const CoordinatorServerOptions& options, Metrics* metrics) {
   std::unique_ptr<CatalogStore> store;
+  std::unique_ptr<ManifestStore> manifests;
   if (!options.data_dir.empty()) {
     auto opened = OpenCatalogStore(options.data_dir);
     if (!opened.ok()) return DataDirError(options.data_dir, opened.status());
     store = *std::move(opened);
+    auto committed = ManifestStore::Open(options.data_dir);
+    if (!committed.ok()) return DataDirError(options.data_dir, committed.status());
+    manifests = *std::move(committed);
   }
   auto coordinator = Coordinator::Create(
       options.coordinator, options.clock,
       MakeShardAdminClient(options.channels ? options.channels
                                             : NetworkServiceChannels(options.server.insecure)),
-      std::move(store), metrics);
+      std::move(store), std::move(manifests), metrics);
   if (!coordinator.ok()) return DataDirError(options.data_dir, coordinator.status());
   return coordinator;
 }

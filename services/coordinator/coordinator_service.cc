@@ -177,6 +177,7 @@ grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->Map());
                     response->set_topology_version(map.topology_version);
+                    response->set_lineage(map.lineage);
                     for (const ShardView& shard : map.shards) {
                       EncodeShard(shard, response->add_shards());
                     }

@@ -248,6 +248,61 @@ void Job::Leave(const ClientId& client, absl::Duration now) {
   seen_.erase(client);
 }
 
+JobRecord Job::Record() const {
+  JobRecord record{.spec = spec_,
+                   .epoch = epoch_,
+                   .finished = finished_,
+                   .done = {},
+                   .best_epoch = best_epoch_,
+                   .best_metric = best_metric_,
+                   .epochs_without_better = epochs_without_better_};
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    if (chunks_[chunk] != ChunkState::kDone) continue;
+    const auto number = static_cast<int64_t>(chunk);
+    if (!record.done.empty() && record.done.back().first + record.done.back().count == number) {
+      ++record.done.back().count;
+    } else {
+      record.done.push_back({number, 1});
+    }
+  }
+  return record;
+}
+
+absl::Status Job::Restore(const JobRecord& record) {
+  const auto damaged = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("the record of job ", spec_.job, " ", what));
+  };
+  if (record.spec != spec_) return damaged("is of another job");
+  if (record.epoch < 0 || record.epoch > spec_.max_epochs) return damaged("has a bad epoch");
+  int64_t end = 0;
+  for (const JobRecord::Range& range : record.done) {
+    if (range.first < end || range.count < 1 || range.count > spec_.NumChunks() - range.first) {
+      return damaged("has bad chunks");
+    }
+    end = range.first + range.count;
+  }
+  if (record.finished && end > 0) return damaged("is finished and has open chunks");
+  finished_ = record.finished;
+  best_epoch_ = record.best_epoch;
+  best_metric_ = record.best_metric;
+  epochs_without_better_ = record.epochs_without_better;
+  StartEpoch(record.epoch);
+  for (const JobRecord::Range& range : record.done) {
+    for (int64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+      chunks_[static_cast<size_t>(chunk)] = ChunkState::kDone;
+      ++chunks_done_;
+      samples_done_ += ChunkSamples(chunk);
+    }
+  }
+  // All that is open, by number: what comes after the last done chunk was never leased.
+  cursor_ = end;
+  for (int64_t chunk = 0; chunk < end; ++chunk) {
+    if (chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen) returned_.push_back(chunk);
+  }
+  evaluation_open_ = !finished_ && spec_.evaluate && chunks_done_ == spec_.NumChunks();
+  return absl::OkStatus();
+}
+
 JobProgress Job::Progress(absl::Duration now) const {
   JobProgress progress{.epoch = epoch_,
                        .samples_done = samples_done_,

@@ -113,11 +113,33 @@ struct JobCounters {
   int64_t evaluations_done = 0;
 };
 
+// What outlives a job's process, and what a cluster checkpoint keeps of it: leases do not.
+struct JobRecord {
+  struct Range {
+    int64_t first = 0;
+    int64_t count = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  JobSpec spec;
+  int64_t epoch = 0;
+  bool finished = false;
+  std::vector<Range> done;  // chunks of this epoch that are trained, ascending
+  int64_t best_epoch = -1;
+  double best_metric = 0.0;
+  int64_t epochs_without_better = 0;
+  friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
 // Not thread-safe. `now` never goes back (Clock::Now()).
 class Job {
  public:
   // `spec` is valid. Leases are numbered from `first_lease`.
   Job(JobSpec spec, JobTiming timing, LeaseId first_lease = 1);
+
+  JobRecord Record() const;
+  // Goes back to a record of this job; what is leased now is nobody's. New leases have new numbers.
+  // Errors: DataLoss when the record does not fit; nothing is changed.
+  absl::Status Restore(const JobRecord& record);
 
   const JobSpec& spec() const { return spec_; }
   const JobCounters& counters() const { return counters_; }

@@ -1,6 +1,10 @@
 // dslide-coordinator: flags, start, wait, stop.
 
+#include <string>
+
+#include "absl/time/clock.h"
 #include "core/base/log.h"
+#include "core/base/status_macros.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
 #include "services/common/server_runtime.h"
@@ -23,7 +27,37 @@ constexpr char kFooter[] =
 Exit codes: 0 stopped in good order, 1 other failure, 2 wrong settings, 3 cannot listen on an address
 (taken, or not this machine's), 4 the data directory is damaged, in use or unwritable.)";
 
-void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
+struct Settings {
+  CoordinatorServerOptions server;
+  std::string checkpoint_interval = "auto";
+};
+
+void AddCheckpoints(ConfigParser& config, Settings& settings) {
+  CoordinatorOptions& coordinator = settings.server.coordinator;
+  config.AddString("checkpoint-interval", &settings.checkpoint_interval,
+                   "How often a cluster checkpoint is taken while there is work: off, a duration, "
+                   "or auto (as often as it pays); needs --data-dir here and at the shards");
+  config.AddDuration("mean-time-between-failures",
+                     &coordinator.schedule.mean_time_between_failures, absl::Minutes(1),
+                     absl::Hours(24 * 365), "What checkpoint-interval auto reckons with");
+  config.AddInt("checkpoint-keep", &coordinator.checkpoints.keep, 1, 1000,
+                "Cluster checkpoints kept");
+  config.AddDuration("barrier-timeout", &coordinator.checkpoints.barrier_timeout,
+                     absl::Milliseconds(100), absl::Minutes(5),
+                     "How long trainers may take to finish their steps for a cluster checkpoint; "
+                     "then they are retired");
+}
+
+absl::Status Resolve(Settings& settings) {
+  CheckpointSchedule& schedule = settings.server.coordinator.schedule;
+  const absl::Duration between = schedule.mean_time_between_failures;
+  ASSIGN_OR_RETURN(schedule, ParseCheckpointSchedule(settings.checkpoint_interval));
+  schedule.mean_time_between_failures = between;
+  return CheckServerOptions(settings.server.server);
+}
+
+void AddSettings(ConfigParser& config, Settings& settings) {
+  CoordinatorServerOptions& options = settings.server;
   CoordinatorOptions& coordinator = options.coordinator;
   config.AddString("listen", &options.server.listen, "Address for gRPC: HOST:PORT or unix:PATH");
   config.AddString("admin", &options.server.admin,
@@ -31,7 +65,8 @@ void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
   config.AddInt("shards", &coordinator.membership.expected_shards, 1, kMaxShards,
                 "Shards the cluster is made of");
   config.AddString("data-dir", &options.data_dir,
-                   "Directory for models, generations and topology; empty: memory only");
+                   "Directory for models, generations, topology and the manifests of cluster checkpoints; "
+                   "empty: memory only");
   config.AddBool("insecure", &options.server.insecure,
                  "Allow plaintext where other machines can connect");
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
@@ -42,6 +77,7 @@ void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
                      absl::Hours(24), "A silent trainer's work is given to another after this");
   config.AddDuration("wait-interval", &coordinator.timing.wait, absl::Milliseconds(1),
                      absl::Minutes(1), "What trainers without work are told to wait");
+  AddCheckpoints(config, settings);
   config.AddInt("max-jobs", &coordinator.max_jobs, 1, 1'000'000,
                 "Jobs remembered; old finished ones are forgotten beyond it");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
@@ -52,7 +88,10 @@ void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
 
 int Main(int argc, char** argv) {
   SignalWaiter signals;
-  CoordinatorServerOptions options;
+  Settings settings;
+  CoordinatorServerOptions& options = settings.server;
+  // Higher from start to start.
+  options.coordinator.first_lease = static_cast<LeaseId>(absl::ToUnixMicros(absl::Now()));
   options.server.binary = "dslide-coordinator";
   options.server.listen = "127.0.0.1:7000";
   options.server.admin = "127.0.0.1:7001";
@@ -60,8 +99,8 @@ int Main(int argc, char** argv) {
       {.binary = "dslide-coordinator",
        .description = "Coordinates a dslide cluster: shards, models, training jobs.",
        .footer = kFooter});
-  AddSettings(config, options);
-  config.SetValidator([&options] { return CheckServerOptions(options.server); });
+  AddSettings(config, settings);
+  config.SetValidator([&settings] { return Resolve(settings); });
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
 
   auto server = CoordinatorServer::Start(options);

@@ -243,7 +243,7 @@ absl::StatusOr<ClusterMap> Membership::Map() const {
                      "): start each of them, dslide-shard --coordinator with the address of this "
                      "coordinator, or the coordinator with a smaller --shards"));
   }
-  return ClusterMap{topology_version_, Shards()};
+  return ClusterMap{.topology_version = topology_version_, .shards = Shards()};
 }
 
 MembershipRecord Membership::Record() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,23 @@ namespace dslide::coordinator {
 struct CheckpointSize {
   int64_t rows = 0;
   int64_t bytes = 0;
+};
+
+// A step of one client.
+struct ClientStep {
+  ClientId client = {};
+  int64_t step = 0;
+};
+
+// A shard's part of a cluster checkpoint, as far as it is written.
+struct PartProgress {
+  enum class State { kUnknown, kWriting, kPrepared, kFailed };
+  State state = State::kUnknown;
+  int64_t rows = 0;
+  int64_t files = 0;
+  int64_t bytes = 0;
+  uint32_t files_checksum = 0;
+  std::string error;
 };
 
 // Calls block until the shard has answered, or for `timeout`. Errors are the shard's own, or
@@ -39,6 +57,32 @@ class ShardAdmin {
                                                  const std::string& model,
                                                  const std::string& checkpoint,
                                                  absl::Duration timeout) = 0;
+
+  // --- Parts of cluster checkpoints (ShardService has what they do).
+  // Returns the highest steps that have changed rows.
+  virtual absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                              uint64_t epoch, uint64_t generation,
+                                                              absl::Duration limit,
+                                                              absl::Duration timeout) = 0;
+  // Returns what is not complete yet.
+  virtual absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address,
+                                                             uint64_t epoch,
+                                                             const std::vector<ClientStep>& up_to,
+                                                             const std::vector<ClientId>& give_up,
+                                                             absl::Duration timeout) = 0;
+  virtual absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+                                     absl::Duration timeout) = 0;
+  virtual absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
+                                                          uint64_t epoch,
+                                                          absl::Duration timeout) = 0;
+  virtual absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch,
+                                        uint32_t files_checksum, absl::Duration timeout) = 0;
+  virtual absl::Status RetainCheckpoints(const std::string& address,
+                                         const std::vector<uint64_t>& epochs,
+                                         absl::Duration timeout) = 0;
+  // Returns the rows.
+  virtual absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+                                           uint32_t files_checksum, absl::Duration timeout) = 0;
 
   // Ends all running calls, and every later one at once, with Unavailable.
   virtual void Stop() = 0;

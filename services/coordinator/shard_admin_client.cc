@@ -13,6 +13,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/wire/control_codec.h"
+#include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/status_mapping.h"
@@ -23,6 +24,29 @@ namespace {
 absl::Status Stopping() {
   return StatusWithReason(absl::StatusCode::kUnavailable, reason::kShuttingDown,
                           "the coordinator is shutting down");
+}
+
+absl::StatusOr<std::vector<ClientStep>> DecodeSteps(
+    const google::protobuf::RepeatedPtrField<v1::ClientStep>& steps) {
+  std::vector<ClientStep> decoded;
+  for (const v1::ClientStep& step : steps) {
+    ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("client_id", step.client_id()));
+    decoded.push_back({client, step.step()});
+  }
+  return decoded;
+}
+
+PartProgress::State DecodeState(v1::CheckpointState state) {
+  switch (state) {
+    case v1::CHECKPOINT_STATE_WRITING:
+      return PartProgress::State::kWriting;
+    case v1::CHECKPOINT_STATE_PREPARED:
+      return PartProgress::State::kPrepared;
+    case v1::CHECKPOINT_STATE_FAILED:
+      return PartProgress::State::kFailed;
+    default:
+      return PartProgress::State::kUnknown;
+  }
 }
 
 class ShardAdminClient final : public ShardAdmin {
@@ -40,6 +64,23 @@ class ShardAdminClient final : public ShardAdmin {
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,
                                          const std::string& checkpoint,
                                          absl::Duration timeout) override;
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
+                                                      uint64_t generation, absl::Duration limit,
+                                                      absl::Duration timeout) override;
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& give_up,
+                                                     absl::Duration timeout) override;
+  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+                             absl::Duration timeout) override;
+  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
+                                                  absl::Duration timeout) override;
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t files_checksum,
+                                absl::Duration timeout) override;
+  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+                                 absl::Duration timeout) override;
+  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+                                   uint32_t files_checksum, absl::Duration timeout) override;
   void Stop() override;
 
  private:
@@ -132,6 +173,103 @@ absl::StatusOr<int64_t> ShardAdminClient::LoadCheckpoint(const std::string& addr
   v1::LoadCheckpointResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.LoadCheckpoint(context, request, &response);
+  }));
+  return response.rows();
+}
+
+absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::FreezeSteps(const std::string& address,
+                                                                      uint64_t epoch,
+                                                                      uint64_t generation,
+                                                                      absl::Duration limit,
+                                                                      absl::Duration timeout) {
+  v1::FreezeStepsRequest request;
+  request.set_epoch(epoch);
+  request.set_generation(generation);
+  request.set_limit_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(limit)));
+  v1::FreezeStepsResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.FreezeSteps(context, request, &response);
+  }));
+  return DecodeSteps(response.changed());
+}
+
+absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
+    const std::string& address, uint64_t epoch, const std::vector<ClientStep>& up_to,
+    const std::vector<ClientId>& give_up, absl::Duration timeout) {
+  v1::AdmitStepsRequest request;
+  request.set_epoch(epoch);
+  for (const ClientStep& step : up_to) {
+    v1::ClientStep* const added = request.add_up_to();
+    added->set_client_id(wire::EncodeClientId(step.client));
+    added->set_step(step.step);
+  }
+  for (const ClientId& client : give_up) request.add_give_up(wire::EncodeClientId(client));
+  v1::AdmitStepsResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.AdmitSteps(context, request, &response);
+  }));
+  return DecodeSteps(response.incomplete());
+}
+
+absl::Status ShardAdminClient::CutCheckpoint(const std::string& address, uint64_t epoch,
+                                             bool abandon, absl::Duration timeout) {
+  v1::CutCheckpointRequest request;
+  request.set_epoch(epoch);
+  request.set_abandon(abandon);
+  v1::CutCheckpointResponse response;
+  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.CutCheckpoint(context, request, &response);
+  });
+}
+
+absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::string& address,
+                                                                  uint64_t epoch,
+                                                                  absl::Duration timeout) {
+  v1::GetCheckpointProgressRequest request;
+  request.set_epoch(epoch);
+  v1::GetCheckpointProgressResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.GetCheckpointProgress(context, request, &response);
+  }));
+  return PartProgress{.state = DecodeState(response.state()),
+                      .rows = response.rows(),
+                      .files = response.files(),
+                      .bytes = response.bytes(),
+                      .files_checksum = response.files_checksum(),
+                      .error = response.error()};
+}
+
+absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint64_t epoch,
+                                                uint32_t files_checksum, absl::Duration timeout) {
+  v1::VerifyCheckpointRequest request;
+  request.set_epoch(epoch);
+  request.set_files_checksum(files_checksum);
+  v1::VerifyCheckpointResponse response;
+  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.VerifyCheckpoint(context, request, &response);
+  });
+}
+
+absl::Status ShardAdminClient::RetainCheckpoints(const std::string& address,
+                                                 const std::vector<uint64_t>& epochs,
+                                                 absl::Duration timeout) {
+  v1::RetainCheckpointsRequest request;
+  for (const uint64_t epoch : epochs) request.add_epochs(epoch);
+  v1::RetainCheckpointsResponse response;
+  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.RetainCheckpoints(context, request, &response);
+  });
+}
+
+absl::StatusOr<int64_t> ShardAdminClient::RollBack(const std::string& address, uint64_t epoch,
+                                                   uint32_t files_checksum,
+                                                   absl::Duration timeout) {
+  v1::RollBackRequest request;
+  request.set_epoch(epoch);
+  request.set_files_checksum(files_checksum);
+  v1::RollBackResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.RollBack(context, request, &response);
   }));
   return response.rows();
 }

@@ -12,7 +12,8 @@
 namespace dslide::shard {
 namespace {
 
-constexpr uint32_t kStateFormat = 1;
+// Format 1 did not know which steps have changed rows; it is still read.
+constexpr uint32_t kStateFormat = 2;
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
@@ -112,6 +113,8 @@ void WriteContexts(ByteWriter& out, const StepContexts& contexts) {
   for (const auto& [id, client] : contexts.clients()) {
     out.Number(id);
     out.Number(client.first_open_step);
+    out.Number(client.last_kept_step);
+    out.Number(client.last_changed_step);
     uint64_t entries = 0;
     for (const auto& [step, step_entries] : client.steps) entries += step_entries.size();
     out.Number(entries);
@@ -127,11 +130,13 @@ void WriteContexts(ByteWriter& out, const StepContexts& contexts) {
   }
 }
 
-absl::Status ReadContexts(ByteReader& in, StepContexts& contexts) {
+absl::Status ReadContexts(uint32_t format, ByteReader& in, StepContexts& contexts) {
   for (uint64_t clients = in.Count(); clients > 0 && in.ok(); --clients) {
     const auto id = in.Number<ClientId>();
     const auto first_open_step = in.Number<int64_t>();
     RETURN_IF_ERROR(contexts.Advance(id, first_open_step, first_open_step));
+    const auto last_kept_step = format < 2 ? int64_t{0} : in.Number<int64_t>();
+    const auto last_changed_step = format < 2 ? int64_t{0} : in.Number<int64_t>();
     for (uint64_t entries = in.Count(); entries > 0 && in.ok(); --entries) {
       const auto step = in.Number<int64_t>();
       const std::string model(in.Bytes());
@@ -141,6 +146,7 @@ absl::Status ReadContexts(ByteReader& in, StepContexts& contexts) {
       std::visit([&](auto& concrete) { Read(in, concrete); }, data);
       if (in.ok()) contexts.Put(id, step, model, table, std::move(data));
     }
+    contexts.RestoreSteps(id, last_kept_step, last_changed_step);
   }
   return absl::OkStatus();
 }
@@ -194,7 +200,8 @@ std::string EncodeCoreState(const ShardCore& core) {
 
 absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   ByteReader in(bytes);
-  if (const auto format = in.Number<uint32_t>(); format != kStateFormat) {
+  const auto format = in.Number<uint32_t>();
+  if (format < 1 || format > kStateFormat) {
     return Damaged(absl::StrCat("has format ", format, ", this version reads ", kStateFormat,
                                 ": use the version that wrote it"));
   }
@@ -208,7 +215,7 @@ absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   counts.mutations = in.Number<int64_t>();
   core.RestoreCounts(counts);
   RETURN_IF_ERROR(ReadClients(in, core.mutable_clients()));
-  RETURN_IF_ERROR(ReadContexts(in, core.mutable_contexts()));
+  RETURN_IF_ERROR(ReadContexts(format, in, core.mutable_contexts()));
   return in.AtEnd() ? absl::OkStatus() : Damaged("is cut, or too long");
 }
 

@@ -14,7 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/logged_command.h"
 #include "services/shard/core_state.h"
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 #include "services/shard/shard_image.h"
 
 namespace dslide::shard {
@@ -286,11 +286,16 @@ absl::Status DurableState::TakeImage(ShardCore& core) {
   return log_->appended() == images_.front() ? absl::OkStatus() : ForceImage(core);
 }
 
-absl::Status DurableState::ForceImage(ShardCore& core) {
-  const absl::Duration start = options_.clock->Now();
+absl::StatusOr<uint64_t> DurableState::RebuildTables(ShardCore& core) {
   ASSIGN_OR_RETURN(const uint64_t lsn,
                    log_->Append(static_cast<uint8_t>(wire::LoggedKind::kRebuild), {}));
   core.RebuildTables();
+  return lsn;
+}
+
+absl::Status DurableState::ForceImage(ShardCore& core) {
+  const absl::Duration start = options_.clock->Now();
+  ASSIGN_OR_RETURN(const uint64_t lsn, RebuildTables(core));
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
   RETURN_IF_ERROR(WriteImageAt(lsn, core));

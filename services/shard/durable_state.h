@@ -80,6 +80,8 @@ class DurableState {
   // the older image that is kept. Without new records since the last image nothing happens.
   // Errors: those of the log and the disk; older images and the log then stay.
   absl::Status TakeImage(ShardCore& core);
+  // Builds the core's hash tables anew and logs that; returns the record's lsn.
+  absl::StatusOr<uint64_t> RebuildTables(ShardCore& core);
   // Also when nothing was logged: for changes that the log does not know of.
   absl::Status ForceImage(ShardCore& core);
 

@@ -13,7 +13,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 
 namespace dslide::shard {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/wire/reason_words.h"
@@ -98,22 +99,63 @@ absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& t
 
 bool Sequencer::HasWork() const { return stopping_ || !queue_.empty(); }
 
-void Sequencer::ApplyLoop() {
-  for (;;) {
-    Item item;
-    {
-      const absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(this, &Sequencer::HasWork));
-      if (queue_.empty()) break;  // stopping, and everything is applied
-      item = std::move(queue_.front());
-      queue_.pop_front();
-      queued_bytes_ -= item.request.bytes;
-      metrics_.SetQueue(static_cast<int64_t>(queue_.size()), queued_bytes_);
-    }
-    Apply(std::move(item));
+bool Sequencer::Next(Item& item) {
+  const absl::MutexLock lock(&mu_);
+  const auto work = absl::Condition(this, &Sequencer::HasWork);
+  if (gate_.frozen()) {
+    mu_.AwaitWithTimeout(work, gate_opens_ - clock_.Now());
+    if (!HasWork()) return true;
+  } else {
+    mu_.Await(work);
   }
+  if (queue_.empty()) return false;  // stopping, and everything is applied
+  item = std::move(queue_.front());
+  queue_.pop_front();
+  queued_bytes_ -= item.request.bytes;
+  metrics_.SetQueue(static_cast<int64_t>(queue_.size()), queued_bytes_);
+  return true;
+}
+
+void Sequencer::ApplyLoop() {
+  for (Item item; Next(item); item = Item()) {
+    if (gate_.frozen() && clock_.Now() >= gate_opens_) {
+      LogWarning("no cut was made in time: steps go on", {{"epoch", gate_.epoch()}});
+      gate_.Open();
+      GoOn();
+    }
+    if (item.task || item.request.done) ApplyOrHold(std::move(item));
+  }
+  gate_.Open();
+  GoOn();
   const absl::MutexLock lock(&reply_mu_);
   applied_all_ = true;
+}
+
+void Sequencer::ApplyOrHold(Item item) {
+  if (item.task) {
+    Apply(std::move(item));
+    return GoOn();
+  }
+  if (!gate_.MustWait(item.request.command, core_.contexts())) return Apply(std::move(item));
+  gate_.NoteWaiting(item.request.command);
+  held_[*SequencedClient(item.request.command)].push_back(std::move(item));
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Sequencer::GoOn() {
+  if (held_.empty()) return;
+  std::map<ClientId, std::deque<Item>> held;
+  held.swap(held_);
+  for (auto& [client, items] : held) {
+    gate_.NoteNoneWaiting(client);
+    waiting_.fetch_sub(static_cast<int64_t>(items.size()), std::memory_order_relaxed);
+    for (Item& item : items) ApplyOrHold(std::move(item));
+  }
+}
+
+void Sequencer::Freeze(uint64_t epoch, absl::Duration limit) {
+  gate_.Freeze(epoch);
+  gate_opens_ = clock_.Now() + limit;
 }
 
 void Sequencer::Apply(Item item) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -22,6 +23,7 @@
 #include "services/shard/command_log.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
+#include "services/shard/step_gate.h"
 
 namespace dslide::shard {
 
@@ -90,6 +92,14 @@ class Sequencer {
   // Applies a command within a task, logged like any other.
   Answer ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged);
 
+  // --- For cluster checkpoints (step_gate.h); within a task. What waits goes on after a task as far
+  // as the gate lets it.
+  StepGate& gate() { return gate_; }
+  // Freezes; the gate opens by itself after `limit`, if nobody has come back for it.
+  void Freeze(uint64_t epoch, absl::Duration limit);
+  // Requests that wait at the gate.
+  int64_t waiting() const { return waiting_.load(); }
+
   // From the log's thread.
   void OnDurable(uint64_t lsn);
   // Nothing that was not durable by now is confirmed any more, and nothing more is applied.
@@ -119,6 +129,12 @@ class Sequencer {
   absl::Status Push(Item item, bool reserved);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyLoop();
+  // Takes the next item from the queue. False at the end; an item without anything in it when the
+  // gate's time is over.
+  bool Next(Item& item);
+  void ApplyOrHold(Item item);
+  // Applies what waits, as far as it need not wait any more.
+  void GoOn();
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
   absl::Status CheckAdmission(const Request& request);
@@ -136,6 +152,12 @@ class Sequencer {
   std::atomic<int64_t> last_wait_ns_ = 0;
   std::atomic<int64_t> mutations_ = 0;
   std::atomic<int64_t> table_bytes_ = 0;
+  std::atomic<int64_t> waiting_ = 0;
+
+  // Of apply_thread_.
+  StepGate gate_;
+  absl::Duration gate_opens_;
+  std::map<ClientId, std::deque<Item>> held_;
 
   absl::Mutex mu_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);

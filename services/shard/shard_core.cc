@@ -191,7 +191,10 @@ absl::StatusOr<ReplyBody> ShardCore::RunOp(ShardModel& model, StepCommand& comma
   if (const auto* gather = std::get_if<DenseGatherOp>(&command.op)) {
     return model.DenseGather(*gather);
   }
-  return model.DenseScatter(std::get<DenseScatterOp>(command.op));
+  absl::StatusOr<DenseScatterReply> reply =
+      model.DenseScatter(std::get<DenseScatterOp>(command.op));
+  if (reply.ok()) contexts_.Changed(command.envelope.client, command.step);
+  return reply;
 }
 
 absl::Status ShardCore::MakeContextRoom(const ClientId& client, int64_t bytes) {
@@ -222,6 +225,7 @@ absl::StatusOr<ReplyBody> ShardCore::EmbedBackward(ShardModel& model, StepComman
   const auto* const features = data == nullptr ? nullptr : std::get_if<FeatureBatch>(data);
   if (features == nullptr) return NoContext(command, "EmbedForward", op.table);
   ASSIGN_OR_RETURN(const EmbedBackwardReply reply, model.EmbedBackward(op, *features));
+  contexts_.Changed(client, command.step);
   contexts_.Erase(client, command.step, model.spec().name, op.table);
   return reply;
 }
@@ -255,6 +259,7 @@ absl::StatusOr<ReplyBody> ShardCore::HeadBackward(ShardModel& model, StepCommand
   const auto* const context = data == nullptr ? nullptr : std::get_if<HeadContext>(data);
   if (context == nullptr) return NoContext(command, "HeadForward", op.table);
   ASSIGN_OR_RETURN(HeadBackwardReply reply, model.HeadBackward(op, *context));
+  contexts_.Changed(client, command.step);
   contexts_.Erase(client, command.step, model.spec().name, op.table);
   return reply;
 }
@@ -282,9 +287,36 @@ void ShardCore::InstallModel(std::unique_ptr<ShardModel> model) {
   const std::string name = model->spec().name;
   contexts_.DropModel(name);
   topology_version_ = std::max(topology_version_, model->topology_version());
-  std::unique_ptr<ShardModel>& place = models_[name];
+  std::shared_ptr<ShardModel>& place = models_[name];
   if (place != nullptr) Add(place->counters(), dropped_);
   place = std::move(model);
+}
+
+void ShardCore::DropAllModels() {
+  for (const auto& [name, model] : models_) {
+    contexts_.DropModel(name);
+    Add(model->counters(), dropped_);
+  }
+  models_.clear();
+}
+
+void ShardCore::Become(ShardCore other) {
+  DropAllModels();
+  models_ = std::move(other.models_);
+  std::vector<ClientId> known;
+  for (const auto& [id, client] : clients_.clients()) known.push_back(id);
+  for (const ClientId& id : clients_.retired()) known.push_back(id);
+  clients_ = std::move(other.clients_);
+  contexts_ = std::move(other.contexts_);
+  changes_ = other.changes_;
+  mutations_ = other.mutations_;
+  topology_version_ = std::max(topology_version_, other.topology_version_);
+  SetLimits(CoreLimits(options_));
+  for (const auto& [id, client] : clients_.clients()) known.push_back(id);
+  for (const ClientId& id : known) {
+    clients_.Retire(id);
+    contexts_.DropClient(id);
+  }
 }
 
 absl::StatusOr<bool> ShardCore::CreateModel(CreateModelCommand& command) {

@@ -72,11 +72,16 @@ class ShardCore {
 
   // A model, for storage. Null when there is none.
   ShardModel* FindModel(const std::string& name);
-  const std::map<std::string, std::unique_ptr<ShardModel>>& models() const { return models_; }
+  const std::map<std::string, std::shared_ptr<ShardModel>>& models() const { return models_; }
   // An empty part of a model, to be filled from a checkpoint and then put in place by InstallModel.
   absl::StatusOr<std::unique_ptr<ShardModel>> NewModel(const CreateModelCommand& command);
   // Replaces the model of that name, or adds it; open steps' contexts of it are dropped.
   void InstallModel(std::unique_ptr<ShardModel> model);
+  // Drops all models, for room: what is left is good for nothing until Become().
+  void DropAllModels();
+  // Takes over the state of a core that an image was loaded into. Who this shard is, its limits and
+  // the metrics' counts stay; clients that the state knows are refused from now on.
+  void Become(ShardCore other);
 
   const CoreLimits& limits() const { return options_; }
   void SetLimits(const CoreLimits& limits);
@@ -147,7 +152,7 @@ class ShardCore {
   ShardId shard_ = ShardId(-1);
   uint64_t generation_ = 0;
   uint64_t topology_version_ = 0;
-  std::map<std::string, std::unique_ptr<ShardModel>> models_;
+  std::map<std::string, std::shared_ptr<ShardModel>> models_;  // shared with snapshots
   ClientTable clients_;
   StepContexts contexts_;
   int64_t commands_ = 0;   // all, refused ones too

@@ -10,7 +10,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
 #include "services/shard/core_state.h"
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 #include "services/shard/storage_metadata.h"
 #include "services/shard/storage_rows.h"
 
@@ -49,25 +49,52 @@ absl::Status LoadModel(const std::string& path, absl::string_view name, uint64_t
 
 }  // namespace
 
-absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core) {
+ImageParts PartsOf(uint64_t lsn, const ShardCore& core) {
+  ImageParts parts{.lsn = lsn, .models = {}, .core_state = EncodeCoreState(core)};
+  for (const auto& [name, model] : core.models()) {
+    parts.models.push_back({.model = model,
+                            .metadata = DescribeForCheckpoint(*model),
+                            .topology_version = model->topology_version()});
+  }
+  return parts;
+}
+
+absl::StatusOr<ImageSize> WriteImageOf(
+    const std::string& directory, const ImageParts& parts,
+    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of) {
   RETURN_IF_ERROR(MakeDirectory(directory));
+  ImageSize size;
   ByteWriter state;
   state.Bytes(kMagic);
-  state.Number(lsn);
-  state.Number<uint64_t>(core.models().size());
-  size_t number = 0;
-  for (const auto& [name, model] : core.models()) {
-    state.Bytes(name);
-    state.Number(model->topology_version());
-    const std::string path = ModelPath(directory, number++);
-    const CheckpointMetadata metadata = DescribeForCheckpoint(*model);
-    RETURN_IF_ERROR(WriteRows(path, metadata, *model));
-    RETURN_IF_ERROR(VerifyRows(path, metadata, *model));
+  state.Number(parts.lsn);
+  state.Number<uint64_t>(parts.models.size());
+  for (size_t number = 0; number < parts.models.size(); ++number) {
+    const ImageParts::Model& part = parts.models[number];
+    state.Bytes(part.metadata.spec.name);
+    state.Number(part.topology_version);
+    const std::string path = ModelPath(directory, number);
+    const std::unique_ptr<RecordSource> records = records_of(number);
+    ASSIGN_OR_RETURN(const CheckpointMetadata written,
+                     WriteRows(path, part.metadata, *part.model, *records));
+    RETURN_IF_ERROR(VerifyRows(path, written, *part.model));
     RETURN_IF_ERROR(SyncDirectory(path));
+    for (const CheckpointTable& table : written.tables) size.rows += table.rows;
+    size.bytes += DirectoryBytes(path);
   }
-  state.Bytes(EncodeCoreState(core));
+  state.Bytes(parts.core_state);
   state.Number(ExtendCrc32c(0, state.bytes()));
-  return ReplaceFile(StatePath(directory), state.bytes());
+  size.bytes += static_cast<int64_t>(state.bytes().size());
+  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), state.bytes()));
+  return size;
+}
+
+absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core) {
+  const ImageParts parts = PartsOf(lsn, core);
+  return WriteImageOf(directory, parts,
+                      [&](size_t number) {
+                        return std::make_unique<StoredRecords>(*parts.models[number].model);
+                      })
+      .status();
 }
 
 absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {

@@ -7,13 +7,44 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/shard/shard_core.h"
+#include "services/shard/storage_metadata.h"
+#include "services/shard/storage_rows.h"
 
 namespace dslide::shard {
+
+// What an image is made of, but the rows.
+struct ImageParts {
+  uint64_t lsn = 0;
+  struct Model {
+    std::shared_ptr<const ShardModel> model;  // for its shape
+    CheckpointMetadata metadata;
+    uint64_t topology_version = 0;
+  };
+  std::vector<Model> models;
+  std::string core_state;
+};
+
+// Those of a core as it is now.
+ImageParts PartsOf(uint64_t lsn, const ShardCore& core);
+
+struct ImageSize {
+  int64_t rows = 0;
+  int64_t bytes = 0;
+};
+
+// Writes an image of the parts; `records_of` gives where the rows of model i of them come from.
+// Otherwise as WriteImage.
+absl::StatusOr<ImageSize> WriteImageOf(
+    const std::string& directory, const ImageParts& parts,
+    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of);
 
 // Writes the state after record `lsn`, reads it back, and makes everything durable but the
 // directory's own name. The directory must not exist.

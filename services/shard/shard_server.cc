@@ -188,6 +188,28 @@ absl::Status ShardServer::BeginLog() {
   return begun.ok() ? begun : DataDirError(options_.data_dir, begun);
 }
 
+absl::Status ShardServer::OpenCheckpoints() {
+  if (store_ == nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<CheckpointImages>> images =
+      CheckpointImages::Open(options_.data_dir, options_.clock);
+  if (!images.ok()) return DataDirError(options_.data_dir, images.status());
+  images_ = *std::move(images);
+  ParticipantHooks hooks;
+  hooks.rebuild = [this](ShardCore& core) -> absl::StatusOr<uint64_t> {
+    if (durable_ != nullptr) return durable_->RebuildTables(core);
+    core.RebuildTables();
+    return 0;
+  };
+  if (durable_ != nullptr) {
+    hooks.rows_replaced = [this](ShardCore& core) { return KeepReplacedRows(core); };
+  }
+  hooks.on_broken = [this](const absl::Status& why) { OnLogFailed(why); };
+  hooks.make_core = [this] { return ShardCore(Resolved(options_.core, stages_.get())); };
+  participant_ =
+      std::make_unique<CheckpointParticipant>(sequencer_.get(), images_.get(), std::move(hooks));
+  return absl::OkStatus();
+}
+
 absl::Status ShardServer::StartServing() {
   shard_metrics_->PublishSizes(*core_);
   SequencerLog log;
@@ -208,9 +230,10 @@ absl::Status ShardServer::StartServing() {
                          "the shard was restarted and waits for the coordinator: send it again"));
   }
   RETURN_IF_ERROR(BeginLog());
-  service_ =
-      std::make_unique<ShardServiceImpl>(std::move(service), sequencer_.get(), shard_metrics_.get(),
-                                         store_.get(), metrics_.get(), options_.clock);
+  RETURN_IF_ERROR(OpenCheckpoints());
+  service_ = std::make_unique<ShardServiceImpl>(std::move(service), sequencer_.get(),
+                                                shard_metrics_.get(), store_.get(),
+                                                participant_.get(), metrics_.get(), options_.clock);
   ServerHooks hooks;
   hooks.before_shutdown = [this] {
     if (link_ != nullptr) link_->Stop();

@@ -104,6 +104,7 @@ class ShardServer {
   void OnLogFailed(const absl::Status& why);
   absl::Status KeepReplacedRows(ShardCore& core);
   bool logs() const { return options_.durability.mode != Durability::kCheckpoint; }
+  absl::Status OpenCheckpoints();
   absl::Status StartServing();
   void StartLink();
   void OnOwned(ShardId shard, uint64_t generation);
@@ -121,6 +122,9 @@ class ShardServer {
   std::unique_ptr<ShardCore> core_;  // the sequencer's thread's, while there is one
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<DurableState> durable_;  // null in mode checkpoint; its thread uses sequencer_
+  // Null without a data directory; its thread uses sequencer_, and participant_ both.
+  std::unique_ptr<CheckpointImages> images_;
+  std::unique_ptr<CheckpointParticipant> participant_;
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;
   std::unique_ptr<CoordinatorLink> link_;

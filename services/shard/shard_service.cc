@@ -15,30 +15,16 @@
 #include "core/wire/row_codec.h"
 #include "services/shard/bulk_service.h"
 #include "services/shard/step_stream_service.h"
+#include "services/shard/unary_call_service.h"
 
 namespace dslide::shard {
 
-// One unary call. Owns itself: deleted when the call is over.
-class ShardServiceImpl::Unary final : public grpc::ServerUnaryReactor {
- public:
-  Unary(ServiceContext& shared, const char* method, grpc::CallbackServerContext* context)
-      : context_(context), record_(shared, method) {}
-
-  void OnDone() override { delete this; }
-
-  const grpc::CallbackServerContext* context() const { return context_; }
-  CallRecord& record() { return record_; }
-  void End(const absl::Status& status) { Finish(record_.Finish(status)); }
-
- private:
-  grpc::CallbackServerContext* const context_;
-  CallRecord record_;
-};
-
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, CheckpointStore* store,
-                                   Metrics* metrics, const Clock* clock)
+                                   CheckpointParticipant* participant, Metrics* metrics,
+                                   const Clock* clock)
     : options_(std::move(options)),
+      participant_(participant),
       metrics_(*metrics),
       shared_(options_.limits),
       rpc_metrics_(*metrics, "shard", kShardServiceName) {
@@ -65,15 +51,6 @@ void ShardServiceImpl::SetIdentity(ShardId shard, uint64_t generation, uint64_t 
   shared_.shard_id = shard.value();
   shared_.generation = generation;
   shared_.topology_version = topology_version;
-}
-
-template <typename Request>
-ShardServiceImpl::Unary* ShardServiceImpl::Start(const char* method,
-                                                 grpc::CallbackServerContext* context,
-                                                 const Request& request) {
-  auto* const call = new Unary(shared_, method, context);
-  call->record().Received(request.ByteSizeLong());
-  return call;
 }
 
 template <typename Request>
@@ -121,6 +98,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
+  if (participant_ != nullptr) response->add_capabilities("cluster-checkpoint");
   call->record().Sent(response->ByteSizeLong());
   call->End(absl::OkStatus());
   return call;
@@ -219,21 +197,30 @@ void ShardServiceImpl::SubmitTask(Unary* call, const std::string& model,
                                   std::function<absl::Status(ShardCore&)> task) {
   absl::Status status = wire::CheckName("model", model);
   if (status.ok()) status = wire::CheckName("checkpoint", checkpoint);
-  if (status.ok() && shared_.store == nullptr) {
-    status = StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNoDataDir,
-                              "this shard has no data directory: start it with --data-dir");
-  }
-  if (status.ok()) {
-    status = shared_.sequencer->SubmitTask([this, call, task = std::move(task)](ShardCore& core) {
-      const absl::Status alive = RefuseCancelled(call->context())();
-      const absl::Status done = alive.ok() ? task(core) : alive;
-      if (!done.ok()) shared_.metrics->RecordRefusal(done);
-      call->End(done);
-    });
-    if (status.ok()) return;
-  }
-  shared_.metrics->RecordRefusal(status);
-  call->End(status);
+  if (!status.ok()) return Refuse(call, status);
+  SubmitTask(call, std::move(task));
+}
+
+void ShardServiceImpl::SubmitTask(Unary* call, std::function<absl::Status(ShardCore&)> task) {
+  if (shared_.store == nullptr) return Refuse(call, NoDataDir());
+  const absl::Status queued =
+      shared_.sequencer->SubmitTask([this, call, task = std::move(task)](ShardCore& core) {
+        const absl::Status alive = RefuseCancelled(call->context())();
+        const absl::Status done = alive.ok() ? task(core) : alive;
+        if (!done.ok()) shared_.metrics->RecordRefusal(done);
+        call->End(done);
+      });
+  if (!queued.ok()) Refuse(call, queued);
+}
+
+absl::Status ShardServiceImpl::NoDataDir() {
+  return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNoDataDir,
+                          "this shard has no data directory: start it with --data-dir");
+}
+
+void ShardServiceImpl::Refuse(Unary* call, const absl::Status& why) {
+  shared_.metrics->RecordRefusal(why);
+  call->End(why);
 }
 
 grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpoint(
@@ -306,31 +293,6 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DropModel(grpc::CallbackServerContex
                return core.Apply(command).reply->status;
              });
   return call;
-}
-
-grpc::ServerUnaryReactor* ShardServiceImpl::NotInThisVersion(Unary* call) {
-  call->End(StatusWithReason(absl::StatusCode::kUnimplemented, reason::kNotInThisVersion,
-                             "consistent cluster checkpoints are not in this version: use "
-                             "WriteCheckpoint while no trainer is running"));
-  return call;
-}
-
-grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerContext* context,
-                                                        const v1::FreezeStepsRequest* request,
-                                                        v1::FreezeStepsResponse* response) {
-  return NotInThisVersion(Start("FreezeSteps", context, *request));
-}
-
-grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerContext* context,
-                                                       const v1::AdmitStepsRequest* request,
-                                                       v1::AdmitStepsResponse* response) {
-  return NotInThisVersion(Start("AdmitSteps", context, *request));
-}
-
-grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerContext* context,
-                                                          const v1::CutCheckpointRequest* request,
-                                                          v1::CutCheckpointResponse* response) {
-  return NotInThisVersion(Start("CutCheckpoint", context, *request));
 }
 
 }  // namespace dslide::shard

@@ -9,6 +9,8 @@
 #include "core/metrics/metrics.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/rpc_metrics.h"
+#include "services/shard/aside.h"
+#include "services/shard/checkpoint_participant.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
@@ -28,31 +30,16 @@ struct ShardServiceOptions {
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
 // of handler differ in nothing but what they return.
-using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
-    v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<
-        v1::ShardService::WithCallbackMethod_GetServerInfo<
-            v1::ShardService::WithCallbackMethod_TopK<
-                v1::ShardService::WithCallbackMethod_CreateModel<
-                    v1::ShardService::WithCallbackMethod_DescribeModel<
-                        v1::ShardService::WithCallbackMethod_DropModel<
-                            v1::ShardService::WithCallbackMethod_Hello<
-                                v1::ShardService::WithCallbackMethod_Bye<
-                                    v1::ShardService::WithCallbackMethod_WriteCheckpoint<
-                                        v1::ShardService::WithCallbackMethod_LoadCheckpoint<
-                                            v1::ShardService::WithCallbackMethod_FreezeSteps<
-                                                v1::ShardService::WithCallbackMethod_AdmitSteps<
-                                                    v1::ShardService::
-                                                        WithCallbackMethod_CutCheckpoint<
-                                                            v1::ShardService::
-                                                                Service>>>>>>>>>>>>>>>;
+using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<v1::ShardService::WithCallbackMethod_GetServerInfo<v1::ShardService::WithCallbackMethod_TopK<v1::ShardService::WithCallbackMethod_CreateModel<v1::ShardService::WithCallbackMethod_DescribeModel<v1::ShardService::WithCallbackMethod_DropModel<v1::ShardService::WithCallbackMethod_Hello<v1::ShardService::WithCallbackMethod_Bye<v1::ShardService::WithCallbackMethod_WriteCheckpoint<v1::ShardService::WithCallbackMethod_LoadCheckpoint<v1::ShardService::WithCallbackMethod_FreezeSteps<v1::ShardService::WithCallbackMethod_AdmitSteps<v1::ShardService::WithCallbackMethod_CutCheckpoint<v1::ShardService::WithCallbackMethod_GetCheckpointProgress<v1::ShardService::WithCallbackMethod_VerifyCheckpoint<v1::ShardService::WithCallbackMethod_RetainCheckpoints<v1::ShardService::WithCallbackMethod_RollBack<v1::ShardService::Service>>>>>>>>>>>>>>>>>>>;
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
 class ShardServiceImpl final : public ShardServiceBase {
  public:
-  // The pointers outlive it; `store` is null without a data directory.
+  // The pointers outlive it; `store` and `participant` are null without a data directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
-                   CheckpointStore* store, Metrics* metrics, const Clock* clock);
+                   CheckpointStore* store, CheckpointParticipant* participant, Metrics* metrics,
+                   const Clock* clock);
   ~ShardServiceImpl() override;
 
   // What GetServerInfo tells; follows SetOwnershipCommand.
@@ -104,6 +91,18 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* CutCheckpoint(grpc::CallbackServerContext* context,
                                           const v1::CutCheckpointRequest* request,
                                           v1::CutCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* GetCheckpointProgress(grpc::CallbackServerContext* context,
+                                          const v1::GetCheckpointProgressRequest* request,
+                                          v1::GetCheckpointProgressResponse* response) override;
+  grpc::ServerUnaryReactor* VerifyCheckpoint(grpc::CallbackServerContext* context,
+                                          const v1::VerifyCheckpointRequest* request,
+                                          v1::VerifyCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* RetainCheckpoints(grpc::CallbackServerContext* context,
+                                          const v1::RetainCheckpointsRequest* request,
+                                          v1::RetainCheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* RollBack(grpc::CallbackServerContext* context,
+                                          const v1::RollBackRequest* request,
+                                          v1::RollBackResponse* response) override;
 
  private:
   class Unary;
@@ -120,12 +119,18 @@ class ShardServiceImpl final : public ShardServiceBase {
   // Runs a checkpoint operation in its turn; without a store the call ends at once.
   void SubmitTask(Unary* call, const std::string& model, const std::string& checkpoint,
                   std::function<absl::Status(ShardCore&)> task);
-  grpc::ServerUnaryReactor* NotInThisVersion(Unary* call);
+  void SubmitTask(Unary* call, std::function<absl::Status(ShardCore&)> task);
+  static absl::Status NoDataDir();
+  void Refuse(Unary* call, const absl::Status& why);
+  // Runs `work`, which reads files, on a thread of its own.
+  void RunAside(Unary* call, std::function<absl::Status()> work);
 
   const ShardServiceOptions options_;
+  CheckpointParticipant* const participant_;
   Metrics& metrics_;
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
+  Aside aside_;  // last: what runs uses everything above
 };
 
 }  // namespace dslide::shard

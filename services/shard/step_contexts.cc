@@ -60,7 +60,21 @@ void StepContexts::Put(const ClientId& client, int64_t step, const std::string& 
   Entry entry{.model = model, .table = table, .data = std::move(data), .bytes = 0};
   entry.bytes = ContextBytes(entry.data);
   bytes_ += entry.bytes;
-  clients_[client].steps[step].push_back(std::move(entry));
+  Client& state = clients_[client];
+  state.last_kept_step = std::max(state.last_kept_step, step);
+  state.steps[step].push_back(std::move(entry));
+}
+
+void StepContexts::Changed(const ClientId& client, int64_t step) {
+  Client& state = clients_[client];
+  state.last_changed_step = std::max(state.last_changed_step, step);
+}
+
+void StepContexts::RestoreSteps(const ClientId& client, int64_t last_kept_step,
+                                int64_t last_changed_step) {
+  Client& state = clients_[client];
+  state.last_kept_step = last_kept_step;
+  state.last_changed_step = last_changed_step;
 }
 
 StepContexts::Entry* StepContexts::FindEntry(const ClientId& client, int64_t step,

@@ -51,6 +51,9 @@ class StepContexts {
   void Erase(const ClientId& client, int64_t step, const std::string& model,
              const std::string& table);
 
+  // An operation of the step has changed rows.
+  void Changed(const ClientId& client, int64_t step);
+
   void DropClient(const ClientId& client);
   void DropModel(const std::string& model);
 
@@ -69,10 +72,13 @@ class StepContexts {
   };
   struct Client {
     int64_t first_open_step = 0;
+    int64_t last_kept_step = 0;     // the highest that ever had a context
+    int64_t last_changed_step = 0;  // the highest that has changed rows
     std::map<int64_t, std::vector<Entry>> steps;
   };
-  // For images of the state; Advance() and Put() restore them.
   const std::map<ClientId, Client>& clients() const { return clients_; }
+  // For images of the state: puts back what Advance() and Put() do not.
+  void RestoreSteps(const ClientId& client, int64_t last_kept_step, int64_t last_changed_step);
 
  private:
   Entry* FindEntry(const ClientId& client, int64_t step, const std::string& model,

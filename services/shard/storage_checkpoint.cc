@@ -18,7 +18,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 #include "services/shard/storage_rows.h"
 
 namespace dslide::shard {
@@ -162,15 +162,15 @@ absl::StatusOr<CheckpointSize> CheckpointStore::Write(const ShardModel& model,
   const fs::path target = directory / checkpoint;
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(RemoveAll(temporary));
-  const CheckpointMetadata metadata = DescribeForCheckpoint(model);
-  absl::Status written = WriteRows(temporary.string(), metadata, model);
-  if (written.ok()) written = VerifyRows(temporary.string(), metadata, model);
+  const absl::StatusOr<CheckpointMetadata> metadata = WriteRows(temporary.string(), model);
+  absl::Status written = metadata.status();
+  if (written.ok()) written = VerifyRows(temporary.string(), *metadata, model);
   if (!written.ok()) {
     RemoveAll(temporary).IgnoreError();
     return InCheckpoint(target, written);
   }
   CheckpointSize size;
-  for (const CheckpointTable& table : metadata.tables) size.rows += table.rows;
+  for (const CheckpointTable& table : metadata->tables) size.rows += table.rows;
   size.bytes = DirectoryBytes(temporary);
   RETURN_IF_ERROR(Replace(temporary, target));
   RETURN_IF_ERROR(SyncDirectory(data_dir_));

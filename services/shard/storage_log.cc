@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 #include "services/shard/storage_options.h"
 
 namespace dslide::shard {

@@ -122,14 +122,14 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
 CheckpointMetadata DescribeForCheckpoint(const ShardModel& model) {
   CheckpointMetadata metadata{
       .spec = model.spec(), .shard = model.shard(), .slot_maps = model.slot_maps(), .tables = {}};
-  const DescribeModelReply state = model.Describe(/*with_digests=*/true);
+  const DescribeModelReply state = model.Describe(/*with_digests=*/false);
   for (size_t i = 0; i < state.tables.size(); ++i) {
     metadata.tables.push_back({.name = state.tables[i].name,
                                .rows = state.tables[i].shard_rows,
                                .record_bytes = model.tables()[i].store().record_bytes(),
                                .precision = model.tables()[i].spec.precision,
                                .applied_steps = state.tables[i].applied_steps,
-                               .digest = state.tables[i].digest});
+                               .digest = 0});
   }
   return metadata;
 }

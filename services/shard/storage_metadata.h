@@ -36,7 +36,7 @@ struct CheckpointMetadata {
   std::vector<CheckpointTable> tables;  // as in spec
 };
 
-// The metadata of a model as it is now: a pass over all rows.
+// The metadata of a model as it is now, without digests: those come from what is written.
 CheckpointMetadata DescribeForCheckpoint(const ShardModel& model);
 
 // Whether the model's tables have the digests that were written: a pass over all rows.

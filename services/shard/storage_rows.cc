@@ -177,28 +177,42 @@ absl::Status CheckTables(const CheckpointMetadata& metadata, const ShardModel& m
 
 }  // namespace
 
-absl::Status WriteRows(const std::string& directory, const CheckpointMetadata& metadata,
-                       const ShardModel& model) {
+absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
+                                             CheckpointMetadata metadata, const ShardModel& model,
+                                             RecordSource& records) {
   const rocksdb::Options options = DatabaseOptions();
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status opened = rocksdb::DB::Open(options, directory, &raw);
   const std::unique_ptr<rocksdb::DB> db(raw);
   RETURN_IF_ERROR(FromRocks("making the database", opened));
   RowWriter writer(options, directory);
-  RETURN_IF_ERROR(writer.Put(kMetadataKey, EncodeMetadata(metadata)));
   for (size_t t = 0; t < model.tables().size(); ++t) {
     const RowStore& store = model.tables()[t].store();
+    uint64_t digest = 0;
     RETURN_IF_ERROR(ForEachRow(model.tables()[t], [&](RowId row, LocalRow local) {
-      return writer.Put(RowKey(t, row), SliceOf(store.RecordSpan(local)));
+      const absl::Span<const char> record = records.Record(t, local);
+      digest += store.DigestOf(local, record.data());
+      return writer.Put(RowKey(t, row), SliceOf(record));
     }));
+    metadata.tables[t].digest = digest;
   }
+  RETURN_IF_ERROR(writer.Finish());
+  // Known only now, and in front of the rows: a file of its own.
+  RETURN_IF_ERROR(writer.Put(kMetadataKey, EncodeMetadata(metadata)));
   RETURN_IF_ERROR(writer.Finish());
   rocksdb::IngestExternalFileOptions ingest;
   ingest.move_files = true;
   ingest.verify_checksums_before_ingest = false;  // everything is read back afterwards
   RETURN_IF_ERROR(
       FromRocks("taking in the table files", db->IngestExternalFile(writer.files(), ingest)));
-  return FromRocks("closing the database", db->Close());
+  RETURN_IF_ERROR(FromRocks("closing the database", db->Close()));
+  return metadata;
+}
+
+absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
+                                             const ShardModel& model) {
+  StoredRecords records(model);
+  return WriteRows(directory, DescribeForCheckpoint(model), model, records);
 }
 
 absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory) {
@@ -214,11 +228,23 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
   if (bytes != EncodeMetadata(metadata)) {
     return absl::DataLossError("the metadata record reads back differently");
   }
-  return ReadAllRows(*db, model, [&](size_t t, LocalRow local, const rocksdb::Slice& value) {
-    const absl::Span<const char> record = model.tables()[t].store().RecordSpan(local);
-    return value == SliceOf(record) ? absl::OkStatus()
-                                    : absl::DataLossError("a row reads back differently");
-  });
+  std::vector<uint64_t> digests(model.tables().size(), 0);
+  RETURN_IF_ERROR(ReadAllRows(
+      *db, model, [&](size_t t, LocalRow local, const rocksdb::Slice& value) -> absl::Status {
+        const RowStore& store = model.tables()[t].store();
+        if (static_cast<int64_t>(value.size()) != store.record_bytes()) {
+          return absl::DataLossError("a row reads back with another size");
+        }
+        digests[t] += store.DigestOf(local, value.data());
+        return absl::OkStatus();
+      }));
+  for (size_t t = 0; t < digests.size(); ++t) {
+    if (digests[t] != metadata.tables[t].digest) {
+      return absl::DataLossError(
+          absl::StrCat("table \"", metadata.tables[t].name, "\" reads back differently"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& metadata,

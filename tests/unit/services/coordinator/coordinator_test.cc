@@ -6,7 +6,9 @@
 
 #include <filesystem>
 
+#include "absl/time/clock.h"
 #include "core/base/reason.h"
+#include "core/wire/reason_words.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
@@ -29,7 +31,11 @@ class CoordinatorTest : public ::testing::Test {
   void Restart(bool with_store, int64_t expected = 2) {
     coordinator_.reset();
     std::unique_ptr<CatalogStore> store;
+    std::unique_ptr<ManifestStore> manifests;
     if (with_store) {
+      auto committed = ManifestStore::Open(data_dir_);
+      ASSERT_TRUE(committed.ok()) << committed.status();
+      manifests = *std::move(committed);
       auto opened = OpenCatalogStore(data_dir_);
       ASSERT_TRUE(opened.ok()) << opened.status();
       store = *std::move(opened);
@@ -55,6 +61,37 @@ class CoordinatorTest : public ::testing::Test {
                                              const std::string& c, absl::Duration t) override {
         return to_->LoadCheckpoint(address, m, c, t);
       }
+      absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
+                                                          uint64_t generation, absl::Duration limit,
+                                                          absl::Duration t) override {
+        return to_->FreezeSteps(address, epoch, generation, limit, t);
+      }
+      absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
+                                                         const std::vector<ClientStep>& up_to,
+                                                         const std::vector<ClientId>& give_up,
+                                                         absl::Duration t) override {
+        return to_->AdmitSteps(address, epoch, up_to, give_up, t);
+      }
+      absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+                                 absl::Duration t) override {
+        return to_->CutCheckpoint(address, epoch, abandon, t);
+      }
+      absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
+                                                      absl::Duration t) override {
+        return to_->CheckpointProgress(address, epoch, t);
+      }
+      absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
+                                    absl::Duration t) override {
+        return to_->VerifyCheckpoint(address, epoch, checksum, t);
+      }
+      absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+                                     absl::Duration t) override {
+        return to_->RetainCheckpoints(address, epochs, t);
+      }
+      absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+                                       uint32_t checksum, absl::Duration t) override {
+        return to_->RollBack(address, epoch, checksum, t);
+      }
       void Stop() override {}
 
      private:
@@ -62,7 +99,7 @@ class CoordinatorTest : public ::testing::Test {
     };
     auto created =
         Coordinator::Create({.membership = {.expected_shards = expected}}, &clock_,
-                            std::make_unique<Forward>(&shards_), std::move(store), &metrics_);
+                            std::make_unique<Forward>(&shards_), std::move(store), std::move(manifests), &metrics_);
     ASSERT_TRUE(created.ok()) << created.status();
     coordinator_ = *std::move(created);
   }
@@ -266,7 +303,7 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
 TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   coordinator_.reset();
   auto created = Coordinator::Create({.membership = {.expected_shards = 1}, .max_jobs = 2}, &clock_,
-                                     std::make_unique<FakeShards>(), nullptr, &metrics_);
+                                     std::make_unique<FakeShards>(), nullptr, nullptr, &metrics_);
   ASSERT_TRUE(created.ok());
   Coordinator& coordinator = **created;
   ASSERT_TRUE(coordinator.RegisterShard(Registration(1, "a:1"), {}).ok());
@@ -290,6 +327,62 @@ TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   EXPECT_TRUE(add("three").ok());
   EXPECT_EQ(ReasonOf(coordinator.LeaveJob("two", ClientId{1})), "UNKNOWN_JOB");
   EXPECT_TRUE(coordinator.LeaveJob("one", ClientId{1}).ok());
+}
+
+TEST_F(CoordinatorTest, ClusterCheckpointsNeedADataDirectory) {
+  RegisterBoth();
+  EXPECT_EQ(ReasonOf(coordinator_->TakeClusterCheckpoint().status()), reason::kNoDataDir);
+  EXPECT_EQ(ReasonOf(coordinator_->ListClusterCheckpoints().status()), reason::kNoDataDir);
+  EXPECT_EQ(ReasonOf(coordinator_->RestoreClusterCheckpoint(0).status()), reason::kNoDataDir);
+}
+
+TEST_F(CoordinatorTest, ARestoreBringsBackModelsAndJobs) {
+  Restart(/*with_store=*/true);
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  const JobSpec spec = Spec();
+  const ClientId client = {1};
+  ASSERT_TRUE(coordinator_->RegisterJob(spec, client).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoint_epoch 1\n"));
+
+  const auto work = coordinator_->AcquireWork(spec.job, {.client = client});
+  const auto& chunk = std::get<ChunkWork>(*work);
+  ASSERT_TRUE(coordinator_
+                  ->AcquireWork(spec.job, {.client = client,
+                                           .finished = {{.lease = chunk.lease,
+                                                         .samples = chunk.count}}})
+                  .ok());
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("later"), kTimeout).ok());
+  const auto restored = coordinator_->RestoreClusterCheckpoint(0);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  ASSERT_EQ(coordinator_->ListModels().size(), 1u);
+  EXPECT_EQ(coordinator_->ListModels()[0].name, "m");
+  ASSERT_EQ(coordinator_->Status().jobs.size(), 1u);
+  EXPECT_EQ(coordinator_->Status().jobs[0].progress.samples_done, 0);
+  EXPECT_EQ(coordinator_->Map()->lineage, 1u);
+  // Also what a coordinator has forgotten comes back.
+  Restart(/*with_store=*/true);
+  RegisterBoth();
+  EXPECT_EQ(coordinator_->Map()->lineage, 1u);
+  EXPECT_TRUE(coordinator_->Status().jobs.empty());
+  ASSERT_TRUE(coordinator_->RestoreClusterCheckpoint(1).ok());
+  EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
+}
+
+// A crash has taken a shard's rows: the whole cluster goes back, and nothing begins afresh.
+TEST_F(CoordinatorTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
+  Restart(/*with_store=*/true);
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (shards_.With("a:1", [](auto& shard) { return shard.rolled_back.empty(); })) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 
 }  // namespace

@@ -225,17 +225,26 @@ TEST_F(ShardServerTest, TopKAnswersWithItsMode) {
             2 * server_->sequencer().mutations() + 2 * Describe()->tables[2].shard_rows);
 }
 
-TEST_F(ShardServerTest, WhatIsNotInThisVersionSaysSo) {
+TEST_F(ShardServerTest, CutsNeedADataDirectory) {
+  const auto reason_of = [](const grpc::Status& status) {
+    return std::string(ReasonOf(FromGrpcStatus(status)));
+  };
   v1::FreezeStepsResponse freeze;
-  const absl::Status status = FromGrpcStatus(stub_->FreezeSteps(Context().get(), {}, &freeze));
-  EXPECT_TRUE(absl::IsUnimplemented(status));
-  EXPECT_EQ(ReasonOf(status), reason::kNotInThisVersion);
+  EXPECT_EQ(reason_of(stub_->FreezeSteps(Context().get(), {}, &freeze)), reason::kNoDataDir);
   v1::AdmitStepsResponse admit;
-  EXPECT_EQ(stub_->AdmitSteps(Context().get(), {}, &admit).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(reason_of(stub_->AdmitSteps(Context().get(), {}, &admit)), reason::kNoDataDir);
   v1::CutCheckpointResponse cut;
-  EXPECT_EQ(stub_->CutCheckpoint(Context().get(), {}, &cut).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(reason_of(stub_->CutCheckpoint(Context().get(), {}, &cut)), reason::kNoDataDir);
+  v1::GetCheckpointProgressResponse progress;
+  EXPECT_EQ(reason_of(stub_->GetCheckpointProgress(Context().get(), {}, &progress)),
+            reason::kNoDataDir);
+  v1::VerifyCheckpointResponse verify;
+  EXPECT_EQ(reason_of(stub_->VerifyCheckpoint(Context().get(), {}, &verify)), reason::kNoDataDir);
+  v1::RetainCheckpointsResponse retain;
+  EXPECT_EQ(reason_of(stub_->RetainCheckpoints(Context().get(), {}, &retain)),
+            reason::kNoDataDir);
+  v1::RollBackResponse back;
+  EXPECT_EQ(reason_of(stub_->RollBack(Context().get(), {}, &back)), reason::kNoDataDir);
 }
 
 TEST_F(ShardServerTest, WithoutADataDirectoryThereAreNoCheckpoints) {

@@ -1,4 +1,4 @@
-#include "services/shard/durable_files.h"
+#include "services/common/durable_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
-namespace dslide::shard {
+namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,4 +113,4 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
   return content;
 }
 
-}  // namespace dslide::shard
+}  // namespace dslide

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace dslide::shard {
+namespace dslide {
 
 // "cannot <what> <path>: <system's reason>"
 absl::Status SystemError(absl::string_view what, const std::string& path, int error);
@@ -34,4 +34,4 @@ absl::Status ReplaceFile(const std::filesystem::path& path, absl::string_view co
 // Errors: NotFound too.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
 
-}  // namespace dslide::shard
+}  // namespace dslide

@@ -1,0 +1,246 @@
+// dslide checkpoint
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/command_line.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/terminal.h"
+#include "client/cpp/coordinator_client.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+// Flags of the whole group.
+struct CheckpointOptions {
+  std::string cluster = "127.0.0.1:7000";
+  uint64_t epoch = 0;  // the newest
+  uint32_t keep = 3;
+  bool dry_run = false;
+  bool yes = false;
+};
+
+using Options = std::shared_ptr<CheckpointOptions>;  // the parser's and the callbacks'
+
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const GlobalOptions& global,
+                                                           const std::string& cluster) {
+  ClientOptions options;
+  ASSIGN_OR_RETURN(options.timeout, global.Timeout());
+  ASSIGN_OR_RETURN(const auto channel, NetworkChannels({global.insecure})(cluster));
+  return std::make_unique<CoordinatorClient>(channel, cluster, options, nullptr);
+}
+
+nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
+  nlohmann::ordered_json json;
+  json["epoch"] = checkpoint.epoch;
+  json["created"] = absl::FormatTime(checkpoint.created, absl::UTCTimeZone());
+  json["rows"] = checkpoint.rows();
+  json["bytes"] = checkpoint.bytes();
+  json["models"] = checkpoint.models;
+  json["jobs"] = checkpoint.jobs;
+  json["clients"] = checkpoint.clients;
+  json["given_up"] = checkpoint.given_up;
+  json["stall_seconds"] = absl::ToDoubleSeconds(checkpoint.stall);
+  json["seconds"] = absl::ToDoubleSeconds(checkpoint.duration);
+  json["topology_version"] = checkpoint.topology_version;
+  json["shards"] = nlohmann::ordered_json::array();
+  for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
+    json["shards"].push_back({{"shard", part.shard.value()},
+                              {"generation", part.generation},
+                              {"rows", part.rows},
+                              {"files", part.files},
+                              {"bytes", part.bytes}});
+  }
+  return json;
+}
+
+std::string Describe(const ClusterCheckpoint& checkpoint) {
+  std::string text = absl::StrFormat(
+      "Cluster checkpoint %d of %s\n"
+      "  models: %s; jobs: %s\n"
+      "  %s rows, %s; written in %s, trainers stood still for %s\n"
+      "  %d clients at one step on all shards",
+      checkpoint.epoch, absl::FormatTime(checkpoint.created),
+      checkpoint.models.empty() ? "none" : absl::StrJoin(checkpoint.models, ", "),
+      checkpoint.jobs.empty() ? "none" : absl::StrJoin(checkpoint.jobs, ", "),
+      WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
+      absl::FormatDuration(checkpoint.duration), absl::FormatDuration(checkpoint.stall),
+      checkpoint.clients);
+  if (checkpoint.given_up > 0) {
+    absl::StrAppendFormat(&text, "; %d did not finish their step and were retired",
+                          checkpoint.given_up);
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
+    rows.push_back({absl::StrCat(part.shard.value()), absl::StrCat(part.generation),
+                    WithThousands(part.rows), absl::StrCat(part.files),
+                    ReadableBytes(static_cast<double>(part.bytes))});
+  }
+  return absl::StrCat(text, "\n\n",
+                      FormatTable({"shard", "generation", "rows", "files", "size"}, rows));
+}
+
+absl::StatusOr<int> Create(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const ClusterCheckpoint taken, client->CreateClusterCheckpoint());
+  PrintLine(global.json() ? ToJson(taken).dump() : Describe(taken));
+  return kExitOk;
+}
+
+absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["checkpoints"] = nlohmann::ordered_json::array();
+    for (const ClusterCheckpoint& checkpoint : all) {
+      json["checkpoints"].push_back(ToJson(checkpoint));
+    }
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  if (all.empty()) {
+    PrintLine("No cluster checkpoint was taken yet: dslide checkpoint create");
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ClusterCheckpoint& checkpoint : all) {
+    rows.push_back({absl::StrCat(checkpoint.epoch),
+                    absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
+                    WithThousands(checkpoint.rows()),
+                    ReadableBytes(static_cast<double>(checkpoint.bytes())),
+                    absl::StrJoin(checkpoint.models, " ")});
+  }
+  PrintLine(FormatTable({"epoch", "created", "rows", "size", "models"}, rows));
+  return kExitOk;
+}
+
+absl::StatusOr<int> Show(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
+  for (const ClusterCheckpoint& checkpoint : all) {
+    if (options.epoch != 0 && checkpoint.epoch != options.epoch) continue;
+    PrintLine(global.json() ? ToJson(checkpoint).dump() : Describe(checkpoint));
+    return kExitOk;
+  }
+  return absl::NotFoundError(
+      options.epoch == 0
+          ? std::string("no cluster checkpoint was taken yet: dslide checkpoint create")
+          : absl::StrCat("there is no cluster checkpoint ", options.epoch,
+                         ": dslide checkpoint list"));
+}
+
+absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const uint64_t epoch, client->VerifyClusterCheckpoint(options.epoch));
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{{"epoch", epoch}, {"verified", true}}.dump());
+  } else {
+    PrintLine(absl::StrCat("Cluster checkpoint ", epoch, " is whole on every shard."));
+  }
+  return kExitOk;
+}
+
+absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  if (options.dry_run) {
+    ASSIGN_OR_RETURN(const uint64_t epoch, client->VerifyClusterCheckpoint(options.epoch));
+    PrintLine(global.json()
+                  ? nlohmann::ordered_json{{"epoch", epoch}, {"restored", false}}.dump()
+                  : absl::StrCat("Cluster checkpoint ", epoch,
+                                 " is whole and would be restored: everything that was trained "
+                                 "after it would be gone."));
+    return kExitOk;
+  }
+  if (!options.yes) {
+    return absl::InvalidArgumentError(
+        "everything that was trained after the checkpoint will be gone: add --yes, or --dry-run to "
+        "see what would be done");
+  }
+  ASSIGN_OR_RETURN(const uint64_t epoch, client->RestoreClusterCheckpoint(options.epoch));
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{{"epoch", epoch}, {"restored", true}}.dump());
+  } else {
+    PrintLine(absl::StrCat("The cluster is back at checkpoint ", epoch,
+                           "; trainers begin anew with the work that was open then."));
+  }
+  return kExitOk;
+}
+
+absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  std::vector<uint64_t> removed;
+  if (options.dry_run) {
+    ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
+    for (size_t i = options.keep; i < all.size(); ++i) removed.push_back(all[i].epoch);
+  } else {
+    ASSIGN_OR_RETURN(removed, client->PruneClusterCheckpoints(options.keep));
+  }
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{{"removed", removed}, {"dry_run", options.dry_run}}.dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat(options.dry_run ? "Would remove " : "Removed ", removed.size(),
+                         " cluster checkpoints",
+                         removed.empty() ? "." : absl::StrCat(": ", absl::StrJoin(removed, ", "))));
+  return kExitOk;
+}
+
+using Action = absl::StatusOr<int> (*)(const GlobalOptions&, const CheckpointOptions&);
+
+CLI::App& AddAction(CLI::App& group, Context& context, const Options& options, const char* name,
+                    const char* help, const std::string& examples, Action action) {
+  CLI::App& command = AddSubcommand(group, name, help, absl::StrCat("Examples:\n", examples));
+  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
+  command.callback([&context, options, action] {
+    context.run = [&context, options, action] { return action(context.global, *options); };
+  });
+  return command;
+}
+
+void AddEpoch(CLI::App& command, const Options& options) {
+  command.add_option("EPOCH", options->epoch, "Number of the checkpoint; the newest if not given")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+
+void AddCheckpointCommand(CLI::App& app, Context& context) {
+  CLI::App& group =
+      AddSubcommand(app, "checkpoint", "Take, check and restore checkpoints of a whole cluster",
+                    "Examples:\n"
+                    "  dslide checkpoint create\n"
+                    "  dslide checkpoint list\n"
+                    "  dslide checkpoint verify\n"
+                    "  dslide checkpoint restore 3 --yes");
+  group.require_subcommand(1);
+  const auto options = std::make_shared<CheckpointOptions>();
+  AddAction(group, context, options, "create", "Take a checkpoint while trainers go on",
+            "  dslide checkpoint create --cluster 127.0.0.1:7000 -o json", Create);
+  AddAction(group, context, options, "list", "List the checkpoints, the newest first",
+            "  dslide checkpoint list", List);
+  AddEpoch(AddAction(group, context, options, "show", "Show one checkpoint",
+                     "  dslide checkpoint show\n  dslide checkpoint show 3", Show),
+           options);
+  AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
+                     "  dslide checkpoint verify 3", Verify),
+           options);
+  CLI::App& restore =
+      AddAction(group, context, options, "restore", "Take the whole cluster back to one",
+                "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes",
+                Restore);
+  AddEpoch(restore, options);
+  restore.add_flag("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
+  restore.add_flag("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
+  CLI::App& prune = AddAction(group, context, options, "prune", "Remove all but the newest",
+                              "  dslide checkpoint prune --keep 3 --dry-run", Prune);
+  AddOption(prune, "--keep", options->keep, "How many stay")->check(CLI::PositiveNumber);
+  prune.add_flag("--dry-run", options->dry_run, "Only say what would be removed");
+}
+
+}  // namespace dslide::cli

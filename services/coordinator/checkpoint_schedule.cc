@@ -1,0 +1,34 @@
+#include "services/coordinator/checkpoint_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/units.h"
+
+namespace dslide::coordinator {
+
+absl::Duration CheckpointSchedule::PauseAfter(absl::Duration cost) const {
+  if (mode == Mode::kFixed) return interval;
+  const double product =
+      absl::ToDoubleSeconds(cost) * absl::ToDoubleSeconds(mean_time_between_failures);
+  return std::clamp(absl::Seconds(std::sqrt(2.0 * product)), kShortest, kLongest);
+}
+
+absl::StatusOr<CheckpointSchedule> ParseCheckpointSchedule(absl::string_view text) {
+  CheckpointSchedule schedule;
+  if (text == "off") return schedule;
+  schedule.mode = CheckpointSchedule::Mode::kAuto;
+  if (text == "auto") return schedule;
+  schedule.mode = CheckpointSchedule::Mode::kFixed;
+  const absl::StatusOr<absl::Duration> interval = ParseDuration(text);
+  if (interval.ok() && *interval >= absl::Seconds(1)) {
+    schedule.interval = *interval;
+    return schedule;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint-interval is \"", text,
+                   "\", must be off, auto, or a duration of at least 1s, such as 10m"));
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,34 @@
+// When cluster checkpoints are taken without being asked for.
+
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace dslide::coordinator {
+
+struct CheckpointSchedule {
+  enum class Mode {
+    kOff,
+    kFixed,  // every `interval`
+    kAuto,   // as often as pays: after sqrt(2 * cost of the last * mean time between failures)
+  };
+  Mode mode = Mode::kOff;
+  absl::Duration interval = absl::Minutes(10);
+  absl::Duration mean_time_between_failures = absl::Hours(1);
+
+  // From the end of one to the beginning of the next. cost: what the last one took; zero before the
+  // first. J. W. Young's first-order optimum (CACM 1974), from kShortest to kLongest.
+  absl::Duration PauseAfter(absl::Duration cost) const;
+  static constexpr absl::Duration kShortest = absl::Seconds(10);
+  static constexpr absl::Duration kLongest = absl::Hours(1);
+};
+
+// "off", "auto", or a duration of at least one second.
+// Errors: InvalidArgument.
+absl::StatusOr<CheckpointSchedule> ParseCheckpointSchedule(absl::string_view text);
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,108 @@
+// The calls of cluster checkpoints.
+
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "services/common/unary.h"
+#include "services/coordinator/coordinator_service.h"
+
+namespace dslide::coordinator {
+namespace {
+
+void Encode(const Manifest& manifest, v1::ClusterCheckpoint* out) {
+  out->set_epoch(manifest.epoch);
+  out->set_created_unix_ms(manifest.created_unix_ms);
+  out->set_topology_version(manifest.topology_version);
+  for (const ManifestPart& part : manifest.parts) {
+    v1::ClusterCheckpointPart* const added = out->add_parts();
+    added->set_shard_id(part.shard.value());
+    added->set_generation(part.generation);
+    added->set_rows(part.rows);
+    added->set_files(part.files);
+    added->set_bytes(part.bytes);
+    added->set_files_checksum(part.files_checksum);
+  }
+  for (const ModelSpec& spec : manifest.models) out->add_models(spec.name);
+  for (const JobRecord& job : manifest.jobs) out->add_jobs(job.spec.job);
+  out->set_clients(static_cast<int64_t>(manifest.steps.size()));
+  for (const ClientId& id : manifest.given_up) out->add_given_up(wire::EncodeClientId(id));
+  out->set_stall_us(manifest.stall_us);
+  out->set_duration_us(manifest.duration_us);
+}
+
+}  // namespace
+
+grpc::Status CoordinatorServiceImpl::CreateClusterCheckpoint(
+    grpc::ServerContext* context, const v1::CreateClusterCheckpointRequest* request,
+    v1::CreateClusterCheckpointResponse* response) {
+  return RunUnary(metrics_.method("CreateClusterCheckpoint"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const Manifest taken, coordinator_->TakeClusterCheckpoint());
+                    Encode(taken, response->mutable_checkpoint());
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::ListClusterCheckpoints(
+    grpc::ServerContext* context, const v1::ListClusterCheckpointsRequest* request,
+    v1::ListClusterCheckpointsResponse* response) {
+  return RunUnary(metrics_.method("ListClusterCheckpoints"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const std::vector<Manifest> manifests,
+                                     coordinator_->ListClusterCheckpoints());
+                    for (const Manifest& manifest : manifests) {
+                      Encode(manifest, response->add_checkpoints());
+                    }
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::VerifyClusterCheckpoint(
+    grpc::ServerContext* context, const v1::VerifyClusterCheckpointRequest* request,
+    v1::VerifyClusterCheckpointResponse* response) {
+  return RunUnary(metrics_.method("VerifyClusterCheckpoint"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const Manifest manifest,
+                                     coordinator_->VerifyClusterCheckpoint(request->epoch()));
+                    response->set_epoch(manifest.epoch);
+                    for (const ManifestPart& part : manifest.parts) {
+                      response->set_files(response->files() + part.files);
+                      response->set_bytes(response->bytes() + part.bytes);
+                    }
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::RestoreClusterCheckpoint(
+    grpc::ServerContext* context, const v1::RestoreClusterCheckpointRequest* request,
+    v1::RestoreClusterCheckpointResponse* response) {
+  return RunUnary(metrics_.method("RestoreClusterCheckpoint"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const Manifest manifest,
+                                     coordinator_->RestoreClusterCheckpoint(request->epoch()));
+                    response->set_epoch(manifest.epoch);
+                    for (const ManifestPart& part : manifest.parts) {
+                      response->set_rows(response->rows() + part.rows);
+                    }
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::PruneClusterCheckpoints(
+    grpc::ServerContext* context, const v1::PruneClusterCheckpointsRequest* request,
+    v1::PruneClusterCheckpointsResponse* response) {
+  return RunUnary(metrics_.method("PruneClusterCheckpoints"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    if (request->keep() < 1) {
+                      return StatusWithReason(absl::StatusCode::kInvalidArgument,
+                                              reason::kOutOfRange, "keep must be at least 1");
+                    }
+                    ASSIGN_OR_RETURN(const std::vector<uint64_t> removed,
+                                     coordinator_->PruneClusterCheckpoints(request->keep()));
+                    for (const uint64_t epoch : removed) response->add_removed(epoch);
+                    return absl::OkStatus();
+                  });
+}
+
+}  // namespace dslide::coordinator

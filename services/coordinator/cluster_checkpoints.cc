@@ -1,0 +1,258 @@
+#include "services/coordinator/cluster_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/coordinator_reason_words.h"
+#include "core/wire/reason_words.h"
+#include "services/coordinator/fan_out.h"
+
+namespace dslide::coordinator {
+namespace {
+
+// Between questions to shards: trainers stand still during the first kind.
+constexpr absl::Duration kStepPause = absl::Milliseconds(1);
+constexpr absl::Duration kWritePause = absl::Milliseconds(20);
+// A freeze that nobody ends is over after the barrier's time and this.
+constexpr absl::Duration kFreezeSlack = absl::Seconds(30);
+
+std::string What(absl::string_view what, uint64_t epoch) {
+  return absl::StrCat(what, " cluster checkpoint ", epoch);
+}
+
+absl::Status CheckShards(const ClusterMap& map, const Manifest& manifest) {
+  if (map.shards.size() == manifest.parts.size()) return absl::OkStatus();
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kShardsChanged,
+      absl::StrCat("cluster checkpoint ", manifest.epoch, " is of ", manifest.parts.size(),
+                   " shards, the cluster has ", map.shards.size()));
+}
+
+// Calls `call(i)` for each shard and joins what failed.
+template <typename Call>
+absl::Status OnAll(const ClusterMap& map, const std::string& what, const Call& call) {
+  std::vector<absl::Status> results(map.shards.size());
+  FanOut(results.size(), [&](size_t i) { results[i] = call(i); });
+  return CombineFailures(what, map.shards, results);
+}
+
+}  // namespace
+
+ClusterCheckpoints::ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards,
+                                       const Clock* clock, std::unique_ptr<ManifestStore> store)
+    : options_(options), shards_(shards), clock_(clock), store_(std::move(store)) {
+  const std::vector<uint64_t> committed = store_->List();
+  if (!committed.empty()) last_epoch_ = committed.front();
+  lineage_ = store_->Lineage();
+}
+
+absl::Status ClusterCheckpoints::Freeze(const ClusterMap& map, uint64_t epoch,
+                                        std::map<ClientId, int64_t>& steps) const {
+  std::vector<std::vector<ClientStep>> changed(map.shards.size());
+  RETURN_IF_ERROR(OnAll(map, What("freezing for", epoch), [&](size_t i) -> absl::Status {
+    const ShardView& shard = map.shards[i];
+    ASSIGN_OR_RETURN(changed[i], shards_->FreezeSteps(shard.address, epoch, shard.generation,
+                                                      options_.barrier_timeout + kFreezeSlack,
+                                                      options_.call_timeout));
+    return absl::OkStatus();
+  }));
+  for (const std::vector<ClientStep>& of_shard : changed) {
+    for (const ClientStep& step : of_shard) {
+      int64_t& highest = steps[step.client];
+      highest = std::max(highest, step.step);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<ClientId, int64_t>> ClusterCheckpoints::Admit(
+    const ClusterMap& map, uint64_t epoch, const std::map<ClientId, int64_t>& steps,
+    const std::vector<ClientId>& give_up) const {
+  std::vector<ClientStep> up_to;
+  up_to.reserve(steps.size());
+  for (const auto& [client, step] : steps) up_to.push_back({client, step});
+  std::vector<std::vector<ClientStep>> incomplete(map.shards.size());
+  RETURN_IF_ERROR(OnAll(map, What("finishing steps for", epoch), [&](size_t i) -> absl::Status {
+    ASSIGN_OR_RETURN(incomplete[i], shards_->AdmitSteps(map.shards[i].address, epoch, up_to,
+                                                        give_up, options_.call_timeout));
+    return absl::OkStatus();
+  }));
+  std::map<ClientId, int64_t> open;
+  for (const std::vector<ClientStep>& of_shard : incomplete) {
+    for (const ClientStep& step : of_shard) {
+      int64_t& waits = open[step.client];
+      waits = std::max(waits, step.step);
+    }
+  }
+  return open;
+}
+
+absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t epoch,
+                                             std::map<ClientId, int64_t>& steps,
+                                             Manifest& manifest) const {
+  const absl::Duration deadline = clock_->Now() + options_.barrier_timeout;
+  for (;;) {
+    ASSIGN_OR_RETURN(const auto open, Admit(map, epoch, steps, {}));
+    if (open.empty()) return absl::OkStatus();
+    if (clock_->Now() >= deadline) break;
+    for (const auto& [client, waits] : open) {
+      // What would finish its step stands behind the beginning of its next one.
+      int64_t& step = steps[client];
+      step = std::max(step, waits);
+    }
+    absl::SleepFor(kStepPause);
+  }
+  ASSIGN_OR_RETURN(const auto open, Admit(map, epoch, steps, {}));
+  for (const auto& [client, waits] : open) {
+    manifest.given_up.push_back(client);
+    steps.erase(client);
+  }
+  LogWarning("trainers did not finish their steps in time for a cluster checkpoint",
+             {{"epoch", epoch}, {"retired", open.size()}});
+  return Admit(map, epoch, steps, manifest.given_up).status();
+}
+
+absl::Status ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch, bool abandon) const {
+  return OnAll(map, What(abandon ? "abandoning" : "cutting", epoch), [&](size_t i) {
+    return shards_->CutCheckpoint(map.shards[i].address, epoch, abandon, options_.call_timeout);
+  });
+}
+
+absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shard,
+                                                           uint64_t epoch) const {
+  const absl::Duration deadline = clock_->Now() + options_.write_timeout;
+  for (;;) {
+    ASSIGN_OR_RETURN(const PartProgress part, shards_->CheckpointProgress(shard.address, epoch,
+                                                                          options_.call_timeout));
+    switch (part.state) {
+      case PartProgress::State::kPrepared:
+        return ManifestPart{.shard = shard.shard,
+                            .generation = shard.generation,
+                            .rows = part.rows,
+                            .files = part.files,
+                            .bytes = part.bytes,
+                            .files_checksum = part.files_checksum};
+      case PartProgress::State::kFailed:
+        return absl::UnavailableError(absl::StrCat("it could not write its part: ", part.error));
+      case PartProgress::State::kUnknown:
+        return absl::UnavailableError("it does not know of its part: it was restarted");
+      case PartProgress::State::kWriting:
+        break;
+    }
+    if (clock_->Now() >= deadline) return absl::DeadlineExceededError("it writes for too long");
+    absl::SleepFor(kWritePause);
+  }
+}
+
+absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, uint64_t epoch,
+                                            Manifest& manifest) const {
+  manifest.parts.resize(map.shards.size());
+  return OnAll(map, What("writing", epoch), [&](size_t i) -> absl::Status {
+    ASSIGN_OR_RETURN(manifest.parts[i], AwaitPart(map.shards[i], epoch));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
+                                                  const std::function<void(Manifest&)>& capture,
+                                                  const std::function<void()>& after_cut) {
+  const uint64_t epoch = ++last_epoch_;
+  Manifest manifest;
+  manifest.epoch = epoch;
+  manifest.created_unix_ms = absl::ToUnixMillis(absl::Now());
+  manifest.topology_version = map.topology_version;
+  std::map<ClientId, int64_t> steps;
+  const absl::Duration start = clock_->Now();
+  absl::Status status = Freeze(map, epoch, steps);
+  if (status.ok()) status = FinishSteps(map, epoch, steps, manifest);
+  if (status.ok()) {
+    capture(manifest);
+    status = Cut(map, epoch, /*abandon=*/false);
+  }
+  after_cut();
+  manifest.stall_us = absl::ToInt64Microseconds(clock_->Now() - start);
+  if (!status.ok()) {
+    Cut(map, epoch, /*abandon=*/true).IgnoreError();  // a freeze ends by itself too
+    return status;
+  }
+  for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
+  RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));
+  manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);
+  RETURN_IF_ERROR(store_->Commit(manifest));
+  LogInfo("cluster checkpoint committed",
+          {{"epoch", epoch},
+           {"clients", manifest.steps.size()},
+           {"stall", absl::FormatDuration(absl::Microseconds(manifest.stall_us))},
+           {"duration", absl::FormatDuration(absl::Microseconds(manifest.duration_us))}});
+  // What is left over takes room, and harms nobody.
+  if (const auto pruned = Prune(map, options_.keep); !pruned.ok()) {
+    LogWarning("cannot remove old cluster checkpoints", {{"error", pruned.status().message()}});
+  }
+  return manifest;
+}
+
+absl::StatusOr<std::vector<Manifest>> ClusterCheckpoints::List() const {
+  std::vector<Manifest> manifests;
+  for (const uint64_t epoch : store_->List()) {
+    ASSIGN_OR_RETURN(Manifest manifest, store_->Read(epoch));
+    manifests.push_back(std::move(manifest));
+  }
+  return manifests;
+}
+
+absl::StatusOr<Manifest> ClusterCheckpoints::Read(uint64_t epoch) const {
+  if (epoch != 0) return store_->Read(epoch);
+  const std::vector<uint64_t> committed = store_->List();
+  if (!committed.empty()) return store_->Read(committed.front());
+  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+                          "no cluster checkpoint was taken yet: dslide checkpoint create");
+}
+
+absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint64_t epoch) const {
+  ASSIGN_OR_RETURN(Manifest manifest, Read(epoch));
+  RETURN_IF_ERROR(CheckShards(map, manifest));
+  RETURN_IF_ERROR(OnAll(map, What("verifying", manifest.epoch), [&](size_t i) {
+    return shards_->VerifyCheckpoint(map.shards[i].address, manifest.epoch,
+                                     manifest.parts[i].files_checksum, options_.write_timeout);
+  }));
+  return manifest;
+}
+
+absl::StatusOr<Manifest> ClusterCheckpoints::RollBack(const ClusterMap& map,
+                                                      uint64_t epoch) {
+  ASSIGN_OR_RETURN(Manifest manifest, Verify(map, epoch));
+  // First: whoever sees a shard of the new state sees the new number too, or waits for it.
+  RETURN_IF_ERROR(store_->CommitLineage(lineage_ + 1));
+  RETURN_IF_ERROR(OnAll(map, What("going back to", manifest.epoch), [&](size_t i) {
+    return shards_
+        ->RollBack(map.shards[i].address, manifest.epoch, manifest.parts[i].files_checksum,
+                   options_.write_timeout)
+        .status();
+  }));
+  ++lineage_;
+  LogWarning("the cluster was taken back to a checkpoint", {{"epoch", manifest.epoch}});
+  return manifest;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ClusterCheckpoints::Prune(const ClusterMap& map,
+                                                                int64_t keep) {
+  std::vector<uint64_t> stay = store_->List();
+  std::vector<uint64_t> removed;
+  while (static_cast<int64_t>(stay.size()) > keep) {
+    // The manifest first: parts without one are of nothing.
+    RETURN_IF_ERROR(store_->Remove(stay.back()));
+    removed.push_back(stay.back());
+    stay.pop_back();
+  }
+  RETURN_IF_ERROR(OnAll(map, "removing old cluster checkpoints", [&](size_t i) {
+    return shards_->RetainCheckpoints(map.shards[i].address, stay, options_.call_timeout);
+  }));
+  return removed;
+}
+
+}  // namespace dslide::coordinator

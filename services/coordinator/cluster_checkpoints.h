@@ -1,0 +1,91 @@
+// Takes cluster checkpoints, and the cluster back to them: the driver of the protocol that
+// docs/checkpoint.md describes. The shards do the work; the manifest store says what counts.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "services/coordinator/manifest.h"
+#include "services/coordinator/manifest_store.h"
+#include "services/coordinator/membership.h"
+#include "services/coordinator/shard_admin.h"
+
+namespace dslide::coordinator {
+
+struct ClusterCheckpointOptions {
+  // How long trainers may take to finish the steps that they have begun; then they are retired.
+  absl::Duration barrier_timeout = absl::Seconds(10);
+  // How long shards may take to write.
+  absl::Duration write_timeout = absl::Hours(1);
+  // Of one small call to a shard.
+  absl::Duration call_timeout = absl::Seconds(30);
+  // Committed checkpoints that stay, >= 1.
+  int64_t keep = 3;
+};
+
+// Thread safety: one caller at a time. Calls block.
+class ClusterCheckpoints {
+ public:
+  // `shards` and `clock` outlive it.
+  ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards, const Clock* clock,
+                     std::unique_ptr<ManifestStore> store);
+
+  // Takes one: freezes steps, has those finished that were begun, cuts, lets steps go on, waits for
+  // the shards' writing, and commits. `capture` is called between the last finished step and the
+  // cuts, and adds what else belongs to the cut: models and jobs; `after_cut` when the cuts were
+  // made. After an error nothing is committed, and steps go on.
+  // Errors: those of the shards, combined; Unavailable of the disk.
+  absl::StatusOr<Manifest> Take(const ClusterMap& map,
+                                const std::function<void(Manifest&)>& capture,
+                                const std::function<void()>& after_cut);
+
+  // Committed ones, the newest first. Errors: DataLoss when a manifest is damaged.
+  absl::StatusOr<std::vector<Manifest>> List() const;
+  // epoch: 0 for the newest. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
+  absl::StatusOr<Manifest> Read(uint64_t epoch) const;
+
+  // Every byte of it, on all shards. Errors: those of Read and of the shards; FailedPrecondition
+  // SHARDS_CHANGED when it is of another number of shards.
+  absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t epoch) const;
+
+  // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed over
+  // in silence: an older one has to be named.
+  // Errors: those of Verify: nothing has changed; later ones: repeat it.
+  absl::StatusOr<Manifest> RollBack(const ClusterMap& map, uint64_t epoch);
+
+  // How many times a cluster of this data directory was taken back.
+  uint64_t lineage() const { return lineage_; }
+
+  // Removes all but the newest `keep`. Returns their epochs.
+  absl::StatusOr<std::vector<uint64_t>> Prune(const ClusterMap& map, int64_t keep);
+
+ private:
+  absl::Status Freeze(const ClusterMap& map, uint64_t epoch,
+                      std::map<ClientId, int64_t>& steps) const;
+  absl::Status FinishSteps(const ClusterMap& map, uint64_t epoch,
+                           std::map<ClientId, int64_t>& steps, Manifest& manifest) const;
+  // One round of AdmitSteps; what is not complete, with the highest step that waits.
+  absl::StatusOr<std::map<ClientId, int64_t>> Admit(const ClusterMap& map, uint64_t epoch,
+                                                    const std::map<ClientId, int64_t>& steps,
+                                                    const std::vector<ClientId>& give_up) const;
+  absl::Status Cut(const ClusterMap& map, uint64_t epoch, bool abandon) const;
+  absl::Status AwaitParts(const ClusterMap& map, uint64_t epoch, Manifest& manifest) const;
+  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t epoch) const;
+
+  const ClusterCheckpointOptions options_;
+  ShardAdmin* const shards_;
+  const Clock* const clock_;
+  const std::unique_ptr<ManifestStore> store_;
+  uint64_t lineage_ = 0;
+  uint64_t last_epoch_ = 0;  // also of those that failed: numbers are never used twice
+};
+
+}  // namespace dslide::coordinator

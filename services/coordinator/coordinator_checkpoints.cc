@@ -1,0 +1,185 @@
+// The part of the Coordinator that takes cluster checkpoints, and goes back to them.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/reason_words.h"
+#include "services/coordinator/coordinator.h"
+
+namespace dslide::coordinator {
+namespace {
+
+// How often the schedule looks whether it is time.
+constexpr absl::Duration kSchedulePause = absl::Milliseconds(200);
+
+absl::Status Busy() {
+  return StatusWithReason(absl::StatusCode::kAborted, reason::kCheckpointRunning,
+                          "another cluster checkpoint is being taken or restored: wait for it");
+}
+
+absl::Status NoDataDir() {
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kNoDataDir,
+      "the coordinator has no data directory to commit cluster checkpoints in: start it with "
+      "--data-dir");
+}
+
+// Holds a mutex if it is free.
+class TryLock {
+ public:
+  explicit TryLock(absl::Mutex* mu) : mu_(mu->TryLock() ? mu : nullptr) {}
+  ~TryLock() {
+    if (mu_ != nullptr) mu_->Unlock();
+  }
+  TryLock(const TryLock&) = delete;
+  TryLock& operator=(const TryLock&) = delete;
+  bool held() const { return mu_ != nullptr; }
+
+ private:
+  absl::Mutex* const mu_;
+};
+
+}  // namespace
+
+absl::StatusOr<ClusterMap> Coordinator::MapForCheckpoints() const {
+  if (cuts_ == nullptr) return NoDataDir();
+  return Map();
+}
+
+void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
+  const absl::MutexLock lock(&mu_);
+  manifest.models = catalog_.List();
+  for (const std::string& name : job_order_) manifest.jobs.push_back(jobs_.at(name)->Record());
+}
+
+absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const TryLock cut_lock(&cut_mu_);
+  if (!cut_lock.held()) return Busy();
+  // No model comes or goes between the cuts of two shards.
+  std::optional<absl::MutexLock> models_lock(std::in_place, &models_mu_);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  absl::StatusOr<Manifest> taken = cuts_->Take(
+      map, [this](Manifest& manifest) { CaptureForCheckpoint(manifest); },
+      [&models_lock] { models_lock.reset(); });
+  if (!taken.ok()) {
+    failed_checkpoints_.Increment();
+    return taken;
+  }
+  const absl::MutexLock lock(&mu_);
+  last_checkpoint_ = clock_->Now();
+  last_checkpoint_cost_ = absl::Microseconds(taken->duration_us);
+  last_checkpoint_stall_ = absl::Microseconds(taken->stall_us);
+  last_checkpoint_epoch_ = taken->epoch;
+  return taken;
+}
+
+absl::StatusOr<std::vector<Manifest>> Coordinator::ListClusterCheckpoints() {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  if (cuts_ == nullptr) return NoDataDir();
+  return cuts_->List();
+}
+
+absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t epoch) {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  return cuts_->Verify(map, epoch);
+}
+
+absl::StatusOr<std::vector<uint64_t>> Coordinator::PruneClusterCheckpoints(int64_t keep) {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  return cuts_->Prune(map, keep);
+}
+
+absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const TryLock cut_lock(&cut_mu_);
+  if (!cut_lock.held()) return Busy();
+  const absl::MutexLock models_lock(&models_mu_);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  SetRestoring(true);
+  absl::StatusOr<Manifest> manifest = cuts_->RollBack(map, epoch);
+  if (manifest.ok()) {
+    if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
+  }
+  SetRestoring(false);
+  return manifest;
+}
+
+void Coordinator::SetRestoring(bool restoring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const absl::MutexLock lock(&mu_);
+  restoring_ = restoring;
+  lineage_ = cuts_->lineage();
+}
+
+absl::Status Coordinator::AdoptManifest(const Manifest& manifest) {
+  const absl::MutexLock lock(&mu_);
+  for (const ModelSpec& known : catalog_.List()) {
+    const bool stays = std::any_of(manifest.models.begin(), manifest.models.end(),
+                                   [&](const ModelSpec& spec) { return spec.name == known.name; });
+    if (stays) continue;
+    if (store_ != nullptr) RETURN_IF_ERROR(store_->DeleteModel(known.name));
+    RETURN_IF_ERROR(catalog_.Remove(known.name));
+  }
+  for (const ModelSpec& spec : manifest.models) {
+    if (catalog_.Find(spec.name) != nullptr) continue;
+    if (store_ != nullptr) RETURN_IF_ERROR(store_->PutModel(spec));
+    RETURN_IF_ERROR(catalog_.Add(spec).status());
+  }
+  for (const std::string& name : std::deque<std::string>(job_order_)) {
+    const bool stays = std::any_of(manifest.jobs.begin(), manifest.jobs.end(),
+                                   [&](const JobRecord& job) { return job.spec == jobs_.at(name)->spec(); });
+    if (!stays) ForgetJob(name);
+  }
+  for (const JobRecord& record : manifest.jobs) {
+    std::unique_ptr<Job>& job = jobs_[record.spec.job];
+    if (job == nullptr) {
+      job = std::make_unique<Job>(record.spec, options_.timing, options_.first_lease);
+      job_order_.push_back(record.spec.job);
+    }
+    RETURN_IF_ERROR(job->Restore(record));
+  }
+  return absl::OkStatus();
+}
+
+int64_t Coordinator::AppliedCommands() const {
+  const absl::MutexLock lock(&mu_);
+  int64_t sum = 0;
+  for (const ShardView& shard : membership_.Shards()) sum += shard.applied_commands;
+  return sum;
+}
+
+void Coordinator::ScheduleLoop() {
+  const CheckpointSchedule& schedule = options_.schedule;
+  absl::Duration due = clock_->Now() + schedule.PauseAfter(absl::ZeroDuration());
+  int64_t applied = 0;
+  for (;;) {
+    absl::Duration cost;
+    {
+      const absl::MutexLock lock(&mu_);
+      mu_.AwaitWithTimeout(absl::Condition(&stopped_), kSchedulePause);
+      if (stopped_) return;
+      cost = last_checkpoint_cost_;
+    }
+    // Without new work there is nothing new to keep.
+    if (clock_->Now() < due || AppliedCommands() == applied || !Map().ok()) continue;
+    const int64_t before = AppliedCommands();
+    const absl::StatusOr<Manifest> taken = TakeClusterCheckpoint();
+    if (taken.ok()) {
+      applied = before;
+      cost = absl::Microseconds(taken->duration_us);
+    } else {
+      LogWarning("no cluster checkpoint was taken; trying again later",
+                 {{"error", taken.status().message()}});
+      if (ReasonOf(taken.status()) == reason::kNoDataDir) return;  // for good
+    }
+    due = clock_->Now() + schedule.PauseAfter(cost);
+  }
+}
+
+}  // namespace dslide::coordinator

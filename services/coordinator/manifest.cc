@@ -1,0 +1,170 @@
+#include "services/coordinator/manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/crc32c.h"
+#include "core/base/status_macros.h"
+#include "core/model/model_spec_json.h"
+
+namespace dslide::coordinator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+// "\ncrc32c 01234567\n"
+constexpr size_t kChecksumLine = 1 + 7 + 8 + 1;
+
+std::string ToHex(const ClientId& id) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
+}
+
+// Json reports through exceptions; they end in DecodeManifest().
+ClientId ClientFromHex(const std::string& hex) {
+  ClientId id{};
+  const std::string bytes = absl::HexStringToBytes(hex);
+  if (hex.size() != 2 * id.size() || bytes.size() != id.size()) return id;
+  std::copy(bytes.begin(), bytes.end(), id.begin());
+  return id;
+}
+
+Json ToJson(const ManifestPart& part) {
+  return {{"shard", part.shard.value()},
+          {"generation", part.generation},
+          {"rows", part.rows},
+          {"files", part.files},
+          {"bytes", part.bytes},
+          {"files_checksum", part.files_checksum}};
+}
+
+ManifestPart PartFromJson(const Json& json) {
+  ManifestPart part;
+  part.shard = ShardId(json.at("shard").get<int32_t>());
+  json.at("generation").get_to(part.generation);
+  json.at("rows").get_to(part.rows);
+  json.at("files").get_to(part.files);
+  json.at("bytes").get_to(part.bytes);
+  json.at("files_checksum").get_to(part.files_checksum);
+  return part;
+}
+
+Json ToJson(const JobRecord& job) {
+  Json done = Json::array();
+  for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
+  return {{"job", job.spec.job},
+          {"model", job.spec.model},
+          {"samples_per_epoch", job.spec.samples_per_epoch},
+          {"chunk_samples", job.spec.chunk_samples},
+          {"max_epochs", job.spec.max_epochs},
+          {"patience_epochs", job.spec.patience_epochs},
+          {"evaluate", job.spec.evaluate},
+          {"seed", job.spec.seed},
+          {"data_fingerprint", job.spec.data_fingerprint},
+          {"epoch", job.epoch},
+          {"finished", job.finished},
+          {"done", std::move(done)},
+          {"best_epoch", job.best_epoch},
+          {"best_metric", job.best_metric},
+          {"epochs_without_better", job.epochs_without_better}};
+}
+
+JobRecord JobFromJson(const Json& json) {
+  JobRecord job;
+  json.at("job").get_to(job.spec.job);
+  json.at("model").get_to(job.spec.model);
+  json.at("samples_per_epoch").get_to(job.spec.samples_per_epoch);
+  json.at("chunk_samples").get_to(job.spec.chunk_samples);
+  json.at("max_epochs").get_to(job.spec.max_epochs);
+  json.at("patience_epochs").get_to(job.spec.patience_epochs);
+  json.at("evaluate").get_to(job.spec.evaluate);
+  json.at("seed").get_to(job.spec.seed);
+  json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
+  json.at("epoch").get_to(job.epoch);
+  json.at("finished").get_to(job.finished);
+  for (const Json& range : json.at("done")) {
+    job.done.push_back({range.at(0).get<int64_t>(), range.at(1).get<int64_t>()});
+  }
+  json.at("best_epoch").get_to(job.best_epoch);
+  json.at("best_metric").get_to(job.best_metric);
+  json.at("epochs_without_better").get_to(job.epochs_without_better);
+  return job;
+}
+
+absl::StatusOr<Manifest> FromJson(const Json& json) {
+  if (const int format = json.at("format").get<int>(); format != kFormat) {
+    return absl::DataLossError(absl::StrCat("the manifest has format ", format,
+                                            ", this version reads ", kFormat,
+                                            ": use the version that wrote it"));
+  }
+  Manifest manifest;
+  json.at("epoch").get_to(manifest.epoch);
+  json.at("created_unix_ms").get_to(manifest.created_unix_ms);
+  json.at("topology_version").get_to(manifest.topology_version);
+  for (const Json& part : json.at("parts")) manifest.parts.push_back(PartFromJson(part));
+  for (const Json& text : json.at("models")) {
+    absl::StatusOr<ModelSpec> spec = ModelSpecFromJson(text.dump(), "manifest");
+    if (!spec.ok()) return absl::DataLossError(spec.status().message());
+    manifest.models.push_back(*std::move(spec));
+  }
+  for (const Json& job : json.at("jobs")) manifest.jobs.push_back(JobFromJson(job));
+  for (const Json& step : json.at("steps")) {
+    manifest.steps.push_back({ClientFromHex(step.at("client").get<std::string>()),
+                              step.at("step").get<int64_t>()});
+  }
+  for (const Json& id : json.at("given_up")) {
+    manifest.given_up.push_back(ClientFromHex(id.get<std::string>()));
+  }
+  json.at("stall_us").get_to(manifest.stall_us);
+  json.at("duration_us").get_to(manifest.duration_us);
+  return manifest;
+}
+
+}  // namespace
+
+std::string EncodeManifest(const Manifest& manifest) {
+  Json json;
+  json["format"] = kFormat;
+  json["epoch"] = manifest.epoch;
+  json["created_unix_ms"] = manifest.created_unix_ms;
+  json["topology_version"] = manifest.topology_version;
+  json["parts"] = Json::array();
+  for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ToJson(part));
+  json["models"] = Json::array();
+  for (const ModelSpec& spec : manifest.models) {
+    json["models"].push_back(Json::parse(ModelSpecToJson(spec)));
+  }
+  json["jobs"] = Json::array();
+  for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(ToJson(job));
+  json["steps"] = Json::array();
+  for (const ClientStep& step : manifest.steps) {
+    json["steps"].push_back({{"client", ToHex(step.client)}, {"step", step.step}});
+  }
+  json["given_up"] = Json::array();
+  for (const ClientId& id : manifest.given_up) json["given_up"].push_back(ToHex(id));
+  json["stall_us"] = manifest.stall_us;
+  json["duration_us"] = manifest.duration_us;
+  const std::string text = json.dump(1);
+  return absl::StrCat(text, absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, text)));
+}
+
+absl::StatusOr<Manifest> DecodeManifest(absl::string_view text) {
+  if (text.size() < kChecksumLine) return absl::DataLossError("the manifest is cut short");
+  const absl::string_view content = text.substr(0, text.size() - kChecksumLine);
+  if (text.substr(content.size()) !=
+      absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, content))) {
+    return absl::DataLossError("the manifest does not have its checksum");
+  }
+  try {
+    return FromJson(Json::parse(content.begin(), content.end()));
+  } catch (const Json::exception& error) {
+    return absl::DataLossError(absl::StrCat("the manifest is damaged: ", error.what()));
+  }
+}
+
+}  // namespace dslide::coordinator

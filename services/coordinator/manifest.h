@@ -1,0 +1,48 @@
+// What a committed cluster checkpoint consists of. docs/checkpoint.md describes the file.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/ids.h"
+#include "core/model/commands.h"
+#include "core/model/model_spec.h"
+#include "services/coordinator/job.h"
+#include "services/coordinator/shard_admin.h"
+
+namespace dslide::coordinator {
+
+struct ManifestPart {
+  ShardId shard = ShardId(0);
+  uint64_t generation = 0;
+  int64_t rows = 0;
+  int64_t files = 0;
+  int64_t bytes = 0;
+  uint32_t files_checksum = 0;  // of the list of the part's files
+};
+
+struct Manifest {
+  uint64_t epoch = 0;
+  int64_t created_unix_ms = 0;  // for people
+  uint64_t topology_version = 0;
+  std::vector<ManifestPart> parts;  // by shard, all of them
+  std::vector<ModelSpec> models;
+  std::vector<JobRecord> jobs;
+  // Of each client that was followed, the last step that is in the cut, on every shard.
+  std::vector<ClientStep> steps;
+  // Clients that did not finish in time and were retired: the cut may hold a part of one step.
+  std::vector<ClientId> given_up;
+  int64_t stall_us = 0;     // from the first freeze to the last cut
+  int64_t duration_us = 0;  // until all parts were prepared
+};
+
+// JSON text and a line with its CRC-32C.
+std::string EncodeManifest(const Manifest& manifest);
+// Errors: DataLoss naming what is wrong with it.
+absl::StatusOr<Manifest> DecodeManifest(absl::string_view text);
+
+}  // namespace dslide::coordinator

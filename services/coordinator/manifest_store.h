@@ -1,0 +1,52 @@
+// The manifests of the committed cluster checkpoints:
+//
+//   <data dir>/checkpoints/MANIFEST-<epoch of 20 digits>
+//
+//   <data dir>/checkpoints/LINEAGE      how often the cluster was taken back to one
+//
+// A manifest appears under its name by one rename, which commits the checkpoint. There is no other
+// state: whoever lists the directory knows all.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/coordinator/manifest.h"
+
+namespace dslide::coordinator {
+
+// Thread safety: one caller at a time.
+class ManifestStore {
+ public:
+  // Errors: Unavailable with the system's reason; DataLoss when LINEAGE is damaged.
+  static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
+
+  // Epochs of committed checkpoints, the newest first.
+  std::vector<uint64_t> List() const;
+  // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file.
+  absl::StatusOr<Manifest> Read(uint64_t epoch) const;
+  // Durable when it returns. Errors: Unavailable; it is not committed then.
+  absl::Status Commit(const Manifest& manifest);
+  // Fine when there is none.
+  absl::Status Remove(uint64_t epoch);
+
+  // The number of the last CommitLineage(); 0 before the first.
+  uint64_t Lineage() const { return lineage_; }
+  absl::Status CommitLineage(uint64_t lineage);
+
+ private:
+  ManifestStore(std::string directory, uint64_t lineage)
+      : directory_(std::move(directory)), lineage_(lineage) {}
+  std::string PathOf(uint64_t epoch) const;
+
+  const std::string directory_;
+  uint64_t lineage_;
+};
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,184 @@
+// The calls of a cluster checkpoint.
+
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/reason_words.h"
+#include "services/shard/shard_service.h"
+#include "services/shard/unary_call_service.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr int kMaxRetained = 1024;
+constexpr int kMaxClients = 1'000'000;
+
+absl::StatusOr<std::vector<ClientStep>> DecodeSteps(
+    const google::protobuf::RepeatedPtrField<v1::ClientStep>& steps) {
+  std::vector<ClientStep> decoded;
+  decoded.reserve(steps.size());
+  for (const v1::ClientStep& step : steps) {
+    ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("client_id", step.client_id()));
+    decoded.push_back({client, step.step()});
+  }
+  return decoded;
+}
+
+void EncodeSteps(const std::vector<ClientStep>& steps,
+                 google::protobuf::RepeatedPtrField<v1::ClientStep>* out) {
+  for (const ClientStep& step : steps) {
+    v1::ClientStep* const added = out->Add();
+    added->set_client_id(wire::EncodeClientId(step.client));
+    added->set_step(step.step);
+  }
+}
+
+absl::Status CheckCount(int64_t count, int64_t most, absl::string_view field) {
+  if (count <= most) return absl::OkStatus();
+  return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOverLimit,
+                          absl::StrCat(field, " has ", count, " entries, at most ", most, " fit"));
+}
+
+v1::CheckpointState EncodeState(CheckpointProgress::State state) {
+  switch (state) {
+    case CheckpointProgress::State::kUnknown:
+      return v1::CHECKPOINT_STATE_UNKNOWN;
+    case CheckpointProgress::State::kWriting:
+      return v1::CHECKPOINT_STATE_WRITING;
+    case CheckpointProgress::State::kPrepared:
+      return v1::CHECKPOINT_STATE_PREPARED;
+    case CheckpointProgress::State::kFailed:
+      return v1::CHECKPOINT_STATE_FAILED;
+  }
+  return v1::CHECKPOINT_STATE_UNKNOWN;
+}
+
+}  // namespace
+
+void ShardServiceImpl::RunAside(Unary* call, std::function<absl::Status()> work) {
+  if (participant_ == nullptr) return Refuse(call, NoDataDir());
+  aside_.Run([this, call, work = std::move(work)] {
+    const absl::Status done = work();
+    if (!done.ok()) shared_.metrics->RecordRefusal(done);
+    call->End(done);
+  });
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerContext* context,
+                                                        const v1::FreezeStepsRequest* request,
+                                                        v1::FreezeStepsResponse* response) {
+  Unary* const call = Start("FreezeSteps", context, *request);
+  SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::vector<ClientStep> changed,
+                     participant_->Freeze(core, request->epoch(), request->generation(),
+                                          absl::Milliseconds(request->limit_ms())));
+    EncodeSteps(changed, response->mutable_changed());
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerContext* context,
+                                                       const v1::AdmitStepsRequest* request,
+                                                       v1::AdmitStepsResponse* response) {
+  Unary* const call = Start("AdmitSteps", context, *request);
+  SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
+    RETURN_IF_ERROR(CheckCount(request->up_to_size(), kMaxClients, "up_to"));
+    RETURN_IF_ERROR(CheckCount(request->give_up_size(), kMaxClients, "give_up"));
+    ASSIGN_OR_RETURN(const std::vector<ClientStep> up_to, DecodeSteps(request->up_to()));
+    std::vector<ClientId> give_up;
+    for (const std::string& id : request->give_up()) {
+      ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("give_up", id));
+      give_up.push_back(client);
+    }
+    ASSIGN_OR_RETURN(const std::vector<ClientStep> incomplete,
+                     participant_->Admit(core, request->epoch(), up_to, give_up));
+    EncodeSteps(incomplete, response->mutable_incomplete());
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerContext* context,
+                                                          const v1::CutCheckpointRequest* request,
+                                                          v1::CutCheckpointResponse* response) {
+  Unary* const call = Start("CutCheckpoint", context, *request);
+  SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
+    if (request->abandon()) {
+      participant_->Abandon(core, request->epoch());
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->epoch()));
+    response->set_rows(cut.rows);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::GetCheckpointProgress(
+    grpc::CallbackServerContext* context, const v1::GetCheckpointProgressRequest* request,
+    v1::GetCheckpointProgressResponse* response) {
+  Unary* const call = Start("GetCheckpointProgress", context, *request);
+  if (participant_ == nullptr) {
+    Refuse(call, NoDataDir());
+    return call;
+  }
+  const CheckpointProgress progress = participant_->images().Progress(request->epoch());
+  response->set_state(EncodeState(progress.state));
+  response->set_rows(progress.rows);
+  response->set_files(progress.files.files);
+  response->set_bytes(progress.files.bytes);
+  response->set_files_checksum(progress.files.checksum);
+  response->set_error(std::string(progress.error.message()));
+  call->End(absl::OkStatus());
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::VerifyCheckpoint(
+    grpc::CallbackServerContext* context, const v1::VerifyCheckpointRequest* request,
+    v1::VerifyCheckpointResponse* response) {
+  Unary* const call = Start("VerifyCheckpoint", context, *request);
+  RunAside(call, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const FileListSummary files,
+                     VerifyPart(participant_->images(), request->epoch(),
+                                request->files_checksum()));
+    response->set_files(files.files);
+    response->set_bytes(files.bytes);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::RetainCheckpoints(
+    grpc::CallbackServerContext* context, const v1::RetainCheckpointsRequest* request,
+    v1::RetainCheckpointsResponse* response) {
+  Unary* const call = Start("RetainCheckpoints", context, *request);
+  RunAside(call, [this, request, response]() -> absl::Status {
+    RETURN_IF_ERROR(CheckCount(request->epochs_size(), kMaxRetained, "epochs"));
+    const std::vector<uint64_t> epochs(request->epochs().begin(), request->epochs().end());
+    ASSIGN_OR_RETURN(const int64_t removed, participant_->images().Retain(epochs));
+    response->set_removed(removed);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::RollBack(grpc::CallbackServerContext* context,
+                                                     const v1::RollBackRequest* request,
+                                                     v1::RollBackResponse* response) {
+  Unary* const call = Start("RollBack", context, *request);
+  SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
+    ASSIGN_OR_RETURN(const CutSize size, participant_->RollBack(core, request->epoch(),
+                                                                request->files_checksum()));
+    response->set_rows(size.rows);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+}  // namespace dslide::shard

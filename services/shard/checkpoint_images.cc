@@ -1,0 +1,198 @@
+#include "services/shard/checkpoint_images.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/reason_words.h"
+#include "services/common/durable_files.h"
+
+namespace dslide::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+// No model's directory: their names have no underscore.
+constexpr char kDirectory[] = "cluster_checkpoints";
+constexpr char kPrefix[] = "epoch-";
+constexpr char kTemporary[] = ".tmp-";
+
+std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kPrefix, epoch); }
+
+}  // namespace
+
+CheckpointImages::CheckpointImages(std::string directory, const Clock* clock)
+    : directory_(std::move(directory)), clock_(clock) {}
+
+absl::StatusOr<std::unique_ptr<CheckpointImages>> CheckpointImages::Open(
+    const std::string& data_dir, const Clock* clock) {
+  const fs::path directory = fs::path(data_dir) / kDirectory;
+  RETURN_IF_ERROR(MakeDirectory(directory));
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (absl::StartsWith(entry.path().filename().string(), kTemporary)) {
+      unfinished.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : unfinished) {
+    LogWarning("removing an unfinished part of a cluster checkpoint", {{"path", path.string()}});
+    RETURN_IF_ERROR(RemoveAll(path));
+  }
+  return std::unique_ptr<CheckpointImages>(new CheckpointImages(directory.string(), clock));
+}
+
+CheckpointImages::~CheckpointImages() {
+  std::thread thread;
+  {
+    const absl::MutexLock lock(&mu_);
+    if (snapshot_ != nullptr) snapshot_->Abandon();
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+std::string CheckpointImages::PathOf(uint64_t epoch) const {
+  return (fs::path(directory_) / NameOf(epoch)).string();
+}
+
+absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+                                     std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
+  const absl::MutexLock lock(&mu_);
+  if (writing_) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
+                            "this shard still writes another cluster checkpoint: wait for it");
+  }
+  if (thread_.joinable()) thread_.join();  // over already
+  writing_ = true;
+  started_ = clock_->Now();
+  snapshot_ = snapshot.get();
+  progress_[epoch] = {.state = CheckpointProgress::State::kWriting};
+  thread_ = std::thread(
+      [this, epoch, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
+        Write(epoch, *snapshot);
+        over(std::move(snapshot));
+        const absl::MutexLock over_lock(&mu_);
+        writing_ = false;
+      });
+  return absl::OkStatus();
+}
+
+void CheckpointImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
+  CheckpointProgress progress;
+  const absl::Status written = WriteAndPublish(epoch, snapshot, progress);
+  if (!written.ok()) {
+    snapshot.Abandon();
+    LogError("cannot write this shard's part of a cluster checkpoint",
+             {{"epoch", epoch}, {"error", written.message()}});
+    progress.state = CheckpointProgress::State::kFailed;
+    progress.error = written;
+  }
+  const absl::MutexLock lock(&mu_);
+  progress.elapsed = clock_->Now() - started_;
+  if (written.ok()) {
+    LogInfo("part of a cluster checkpoint written",
+            {{"epoch", epoch},
+             {"rows", progress.rows},
+             {"bytes", progress.files.bytes},
+             {"duration", absl::FormatDuration(progress.elapsed)}});
+  }
+  progress_[epoch] = std::move(progress);
+  snapshot_ = nullptr;
+}
+
+absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+                                               CheckpointProgress& progress) {
+  const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
+  const fs::path target = PathOf(epoch);
+  RETURN_IF_ERROR(RemoveAll(temporary));
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const ImageSize size, snapshot.Write(temporary.string()));
+    ASSIGN_OR_RETURN(progress.files, WriteFileList(temporary.string()));
+    progress.rows = size.rows;
+    // Of a checkpoint that was never committed: it would have been kept otherwise.
+    RETURN_IF_ERROR(RemoveAll(target));
+    RETURN_IF_ERROR(Rename(temporary, target));
+    return SyncDirectory(directory_);
+  };
+  absl::Status written = write();
+  if (!written.ok()) RemoveAll(temporary).IgnoreError();
+  progress.state = CheckpointProgress::State::kPrepared;
+  return written;
+}
+
+CheckpointProgress CheckpointImages::Progress(uint64_t epoch) const {
+  {
+    const absl::MutexLock lock(&mu_);
+    if (const auto found = progress_.find(epoch); found != progress_.end()) {
+      CheckpointProgress progress = found->second;
+      if (progress.state == CheckpointProgress::State::kWriting) {
+        progress.elapsed = clock_->Now() - started_;
+      }
+      return progress;
+    }
+  }
+  CheckpointProgress progress;
+  const absl::StatusOr<FileListSummary> files = ReadFileList(PathOf(epoch));
+  if (files.ok()) {
+    progress.state = CheckpointProgress::State::kPrepared;
+    progress.files = *files;
+  }
+  return progress;
+}
+
+absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t epoch) const {
+  std::error_code error;
+  if (!fs::is_directory(PathOf(epoch), error)) {
+    return StatusWithReason(
+        absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+        absl::StrCat("this shard has no part of cluster checkpoint ", epoch, " in ", directory_));
+  }
+  return VerifyFileList(PathOf(epoch));
+}
+
+absl::Status CheckpointImages::Load(uint64_t epoch, ShardCore& core) const {
+  return LoadImage(PathOf(epoch), core).status();
+}
+
+std::vector<uint64_t> CheckpointImages::List() const {
+  std::vector<uint64_t> epochs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory_, error)) {
+    const std::string name = entry.path().filename().string();
+    uint64_t epoch = 0;
+    if (absl::StartsWith(name, kPrefix) &&
+        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &epoch)) {
+      epochs.push_back(epoch);
+    }
+  }
+  std::sort(epochs.begin(), epochs.end());
+  return epochs;
+}
+
+absl::StatusOr<int64_t> CheckpointImages::Retain(const std::vector<uint64_t>& epochs) {
+  int64_t removed = 0;
+  for (const uint64_t epoch : List()) {
+    if (std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) continue;
+    // Its name first, so that half of it is never found.
+    const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
+    RETURN_IF_ERROR(RemoveAll(doomed));
+    RETURN_IF_ERROR(Rename(PathOf(epoch), doomed));
+    RETURN_IF_ERROR(SyncDirectory(directory_));
+    RETURN_IF_ERROR(RemoveAll(doomed));
+    const absl::MutexLock lock(&mu_);
+    progress_.erase(epoch);
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace dslide::shard

@@ -1,0 +1,137 @@
+#include "services/shard/checkpoint_participant.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/log.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/wire/logged_command.h"
+#include "core/wire/reason_words.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr absl::Duration kLongestFreeze = absl::Minutes(10);
+
+int64_t CountRows(const ShardCore& core) {
+  int64_t rows = 0;
+  for (const auto& [name, model] : core.models()) {
+    for (const ShardTable& table : model->tables()) rows += table.store().num_rows();
+  }
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t epoch,
+                                           uint32_t checksum) {
+  ASSIGN_OR_RETURN(const FileListSummary files, images.Verify(epoch));
+  if (checksum == 0 || checksum == files.checksum) return files;
+  return absl::DataLossError(absl::StrFormat(
+      "this shard's part of cluster checkpoint %d has a list of files with checksum %08x, the "
+      "manifest says %08x: it is of another checkpoint",
+      epoch, files.checksum, checksum));
+}
+
+absl::Status CheckpointParticipant::CheckFrozen(uint64_t epoch) const {
+  const StepGate& gate = sequencer_->gate();
+  if (gate.frozen() && gate.epoch() == epoch) return absl::OkStatus();
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
+      absl::StrCat("steps are not held for cluster checkpoint ", epoch,
+                   ": its time is over, or another one has begun; take a new one"));
+}
+
+absl::Status CheckpointParticipant::CheckIdle() const {
+  if (!images_->busy()) return absl::OkStatus();
+  return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
+                          "this shard still writes another cluster checkpoint: wait for it");
+}
+
+absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore& core,
+                                                                      uint64_t epoch,
+                                                                      uint64_t generation,
+                                                                      absl::Duration limit) {
+  if (limit <= absl::ZeroDuration() || limit > kLongestFreeze) {
+    return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
+                            "limit_ms must be in (0, 600000]");
+  }
+  if (generation != core.generation()) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kStaleGeneration,
+                            absl::StrCat("the request is for generation ", generation,
+                                         ", this shard is ", core.generation()));
+  }
+  RETURN_IF_ERROR(CheckIdle());
+  sequencer_->Freeze(epoch, limit);
+  return StepGate::Changed(core.contexts());
+}
+
+absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
+    ShardCore& core, uint64_t epoch, const std::vector<ClientStep>& up_to,
+    const std::vector<ClientId>& give_up) {
+  RETURN_IF_ERROR(CheckFrozen(epoch));
+  StepGate& gate = sequencer_->gate();
+  for (const ClientId& client : give_up) {
+    LogWarning("a client did not finish its step for a cluster checkpoint and is retired",
+               {{"epoch", epoch}, {"client", ShortName(client)}});
+    const auto known = core.clients().clients().find(client);
+    // A client that is not known here is refused from now on too; the name of its job says nothing.
+    const ByeCommand bye{
+        .job = known == core.clients().clients().end() ? "unknown" : known->second.job,
+        .client = client};
+    RETURN_IF_ERROR(sequencer_->ApplyInTask(core, bye, wire::LogBye(bye)).reply->status);
+    gate.Forget(client);
+  }
+  for (const ClientStep& step : up_to) gate.Admit(step.client, step.step);
+  return gate.Incomplete(core.contexts());
+}
+
+absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epoch) {
+  RETURN_IF_ERROR(CheckFrozen(epoch));
+  StepGate& gate = sequencer_->gate();
+  if (!gate.Incomplete(core.contexts()).empty()) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
+                            "an admitted step is not complete: ask AdmitSteps until all are");
+  }
+  RETURN_IF_ERROR(CheckIdle());
+  ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.rebuild(core));
+  std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::Take(lsn, core);
+  RETURN_IF_ERROR(images_->Begin(
+      epoch, std::move(snapshot),
+      [sequencer = sequencer_](const std::shared_ptr<ShardSnapshot>& written) {
+        // Refused only while the shard stops; then nobody changes rows any more.
+        sequencer->SubmitTask([written](ShardCore&) { written->Release(); }).IgnoreError();
+      }));
+  gate.Open();
+  return CutSize{.rows = CountRows(core)};
+}
+
+void CheckpointParticipant::Abandon(ShardCore& core, uint64_t epoch) {
+  StepGate& gate = sequencer_->gate();
+  if (gate.frozen() && gate.epoch() == epoch) gate.Open();
+}
+
+absl::StatusOr<CutSize> CheckpointParticipant::RollBack(ShardCore& core, uint64_t epoch,
+                                                        uint32_t files_checksum) {
+  RETURN_IF_ERROR(VerifyPart(*images_, epoch, files_checksum).status());
+  sequencer_->gate().Open();
+  // Both states at once may be more than the machine's memory.
+  core.DropAllModels();
+  ShardCore restored = hooks_.make_core();
+  absl::Status loaded = images_->Load(epoch, restored);
+  if (loaded.ok()) {
+    core.Become(std::move(restored));
+    if (hooks_.rows_replaced) loaded = hooks_.rows_replaced(core);
+  }
+  if (!loaded.ok()) {
+    hooks_.on_broken(loaded);
+    return loaded;
+  }
+  LogWarning("the state was taken back to a cluster checkpoint",
+             {{"epoch", epoch}, {"rows", CountRows(core)}});
+  return CutSize{.rows = CountRows(core)};
+}
+
+}  // namespace dslide::shard

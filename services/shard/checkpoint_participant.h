@@ -1,0 +1,76 @@
+// This shard's part in cluster checkpoints: freeze, admit, cut, prepare, and the way back. The
+// coordinator drives it; docs/checkpoint.md has the protocol.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/shard/checkpoint_images.h"
+#include "services/shard/sequencer.h"
+#include "services/shard/shard_core.h"
+#include "services/shard/step_gate.h"
+
+namespace dslide::shard {
+
+struct ParticipantHooks {
+  // Builds the hash tables anew, in the log too where there is one; the log's position then.
+  std::function<absl::StatusOr<uint64_t>(ShardCore&)> rebuild;
+  // Keeps rows that no command has changed. Null without a log.
+  std::function<absl::Status(ShardCore&)> rows_replaced;
+  // The state is half an old one and half nothing: this process must end.
+  std::function<void(const absl::Status&)> on_broken;
+  // An empty core with this shard's limits.
+  std::function<ShardCore()> make_core;
+};
+
+// What a cut marks.
+struct CutSize {
+  int64_t rows = 0;
+};
+
+// Thread safety: what takes a core runs within a task of the sequencer; the rest is safe anywhere.
+class CheckpointParticipant {
+ public:
+  // The pointers outlive it.
+  CheckpointParticipant(Sequencer* sequencer, CheckpointImages* images, ParticipantHooks hooks)
+      : sequencer_(sequencer), images_(images), hooks_(std::move(hooks)) {}
+
+  CheckpointImages& images() { return *images_; }
+
+  // Errors: FailedPrecondition STALE_GENERATION, CHECKPOINT_RUNNING; InvalidArgument OUT_OF_RANGE.
+  absl::StatusOr<std::vector<ClientStep>> Freeze(ShardCore& core, uint64_t epoch,
+                                                 uint64_t generation, absl::Duration limit);
+  // Returns what is not complete yet. Errors: FailedPrecondition NOT_FROZEN.
+  absl::StatusOr<std::vector<ClientStep>> Admit(ShardCore& core, uint64_t epoch,
+                                                const std::vector<ClientStep>& up_to,
+                                                const std::vector<ClientId>& give_up);
+  // Errors: FailedPrecondition NOT_FROZEN, also when an admitted step is not complete; those of the
+  // log. The gate stays frozen then.
+  absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t epoch);
+  // Lets steps go on without a cut. Fine when the epoch is not frozen.
+  void Abandon(ShardCore& core, uint64_t epoch);
+  // Errors: NotFound, DataLoss: nothing has changed; later ones go to on_broken too.
+  absl::StatusOr<CutSize> RollBack(ShardCore& core, uint64_t epoch, uint32_t files_checksum);
+
+ private:
+  absl::Status CheckFrozen(uint64_t epoch) const;
+  absl::Status CheckIdle() const;
+
+  Sequencer* const sequencer_;
+  CheckpointImages* const images_;
+  const ParticipantHooks hooks_;
+};
+
+// The prepared part of a checkpoint, read in full. checksum: of its list of files; 0: any.
+// Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
+absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t epoch,
+                                           uint32_t checksum);
+
+}  // namespace dslide::shard

@@ -1,0 +1,99 @@
+#include "services/shard/step_gate.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace dslide::shard {
+namespace {
+
+bool ChangesRows(const StepOp& op) {
+  return std::holds_alternative<HeadBackwardOp>(op) || std::holds_alternative<EmbedBackwardOp>(op) ||
+         std::holds_alternative<DenseScatterOp>(op);
+}
+
+const StepContexts::Client* Find(const StepContexts& contexts, const ClientId& client) {
+  const auto found = contexts.clients().find(client);
+  return found == contexts.clients().end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+const ClientId* SequencedClient(const Command& command) {
+  if (const auto* step = std::get_if<StepCommand>(&command)) return &step->envelope.client;
+  if (const auto* scatter = std::get_if<ScatterCommand>(&command)) return &scatter->envelope.client;
+  if (const auto* refused = std::get_if<RefusedCommand>(&command)) return &refused->envelope.client;
+  return nullptr;
+}
+
+void StepGate::Freeze(uint64_t epoch) {
+  if (frozen_ && epoch_ == epoch) return;
+  frozen_ = true;
+  epoch_ = epoch;
+  admitted_.clear();
+}
+
+void StepGate::Open() {
+  frozen_ = false;
+  admitted_.clear();
+}
+
+std::vector<ClientStep> StepGate::Changed(const StepContexts& contexts) {
+  std::vector<ClientStep> changed;
+  for (const auto& [id, client] : contexts.clients()) {
+    if (client.last_changed_step > 0) changed.push_back({id, client.last_changed_step});
+  }
+  return changed;
+}
+
+void StepGate::Admit(const ClientId& client, int64_t up_to) {
+  int64_t& limit = admitted_[client];
+  limit = std::max(limit, up_to);
+}
+
+int64_t StepGate::LimitOf(const ClientId& client, const StepContexts& contexts) const {
+  const StepContexts::Client* const known = Find(contexts, client);
+  const int64_t changed = known == nullptr ? 0 : known->last_changed_step;
+  const auto admitted = admitted_.find(client);
+  return admitted == admitted_.end() ? changed : std::max(changed, admitted->second);
+}
+
+bool StepGate::MustWait(const Command& command, const StepContexts& contexts) const {
+  if (!frozen_) return false;
+  const ClientId* const client = SequencedClient(command);
+  if (client == nullptr) return false;
+  if (waiting_.contains(*client)) return true;
+  const auto* const step = std::get_if<StepCommand>(&command);
+  return step != nullptr && ChangesRows(step->op) && step->step > LimitOf(*client, contexts);
+}
+
+void StepGate::NoteWaiting(const Command& command) {
+  Waiting& waiting = waiting_[*SequencedClient(command)];
+  const auto* const step = std::get_if<StepCommand>(&command);
+  if (step == nullptr) return;
+  waiting.first_open_step = std::max(waiting.first_open_step, step->first_open_step);
+  if (waiting.first_changing_step == 0 && ChangesRows(step->op)) {
+    waiting.first_changing_step = step->step;
+  }
+}
+
+void StepGate::NoteNoneWaiting(const ClientId& client) { waiting_.erase(client); }
+
+std::vector<ClientStep> StepGate::Incomplete(const StepContexts& contexts) const {
+  std::vector<ClientStep> incomplete;
+  for (const auto& [id, limit] : admitted_) {
+    const auto waiting = waiting_.find(id);
+    const bool waits = waiting != waiting_.end();
+    const StepContexts::Client* const known = Find(contexts, id);
+    const int64_t said = std::max(known == nullptr ? 0 : known->first_open_step,
+                                  waits ? waiting->second.first_open_step : 0);
+    const bool open = known != nullptr && !known->steps.empty() &&
+                      known->steps.begin()->first <= limit && said <= limit;
+    const bool changed = known != nullptr && known->last_changed_step >= limit &&
+                         known->last_kept_step >= limit;
+    if (!open && (said > limit || changed)) continue;
+    incomplete.push_back({id, waits ? waiting->second.first_changing_step : 0});
+  }
+  return incomplete;
+}
+
+}  // namespace dslide::shard

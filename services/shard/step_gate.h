@@ -1,0 +1,79 @@
+// Which requests wait while a cluster checkpoint is being agreed on.
+//
+// All shards of a cluster are to show the same steps of every client. So, from the freeze to the
+// cut, a client's operations that change rows wait if their step is higher than any that has
+// changed rows here; reads do not wait, but nothing of a client passes what already waits of it.
+// The coordinator takes the highest such step k over all shards, admits steps up to k everywhere,
+// and has the cut made when k is complete everywhere.
+//
+// A client's step is complete here when none of its contexts is left and the client either has
+// changed rows in it, or says by a higher first_open_step that it is over. For that a step's
+// EmbedBackward, where there is one, is its last operation on a shard (docs/protocol.md).
+//
+// Not part of the state machine: it only decides when commands are applied, not what they do.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/model/commands.h"
+#include "services/shard/step_contexts.h"
+
+namespace dslide::shard {
+
+struct ClientStep {
+  ClientId client = {};
+  int64_t step = 0;
+};
+
+// Not thread-safe: of the thread that applies commands. `contexts`: those of the core, as they are
+// at the time of the call.
+class StepGate {
+ public:
+  bool frozen() const { return frozen_; }
+  uint64_t epoch() const { return epoch_; }
+
+  // Starts to hold. A repetition changes nothing; another epoch begins anew.
+  void Freeze(uint64_t epoch);
+  // Stops to hold.
+  void Open();
+
+  // The highest step that has changed rows, for each client that has changed any.
+  static std::vector<ClientStep> Changed(const StepContexts& contexts);
+
+  // The client's steps up to this one need not wait.
+  void Admit(const ClientId& client, int64_t up_to);
+
+  // Not followed any more: it was retired.
+  void Forget(const ClientId& client) { admitted_.erase(client); }
+
+  // Whether the command has to wait. Asked in the order of arrival.
+  bool MustWait(const Command& command, const StepContexts& contexts) const;
+  // It waits from now on; or nothing of the client waits any more.
+  void NoteWaiting(const Command& command);
+  void NoteNoneWaiting(const ClientId& client);
+
+  // The clients whose admitted steps are not complete, each with the step of the operation that
+  // waits first (0: none waits). Only of clients that were admitted by Admit().
+  std::vector<ClientStep> Incomplete(const StepContexts& contexts) const;
+
+ private:
+  struct Waiting {
+    int64_t first_changing_step = 0;  // of the first operation that waits for its own sake
+    int64_t first_open_step = 0;      // the highest that was said by those that wait
+  };
+  int64_t LimitOf(const ClientId& client, const StepContexts& contexts) const;
+
+  bool frozen_ = false;
+  uint64_t epoch_ = 0;
+  std::map<ClientId, int64_t> admitted_;
+  std::map<ClientId, Waiting> waiting_;
+};
+
+// The client that a command belongs to, if it is numbered by a client's sequence.
+const ClientId* SequencedClient(const Command& command);
+
+}  // namespace dslide::shard

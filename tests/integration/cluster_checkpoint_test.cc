@@ -1,0 +1,380 @@
+// Checkpoints of a whole cluster, over the real services, while clients train: every shard's part
+// shows the same steps of every client, and what is restored goes on like what never stopped.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "client/cpp/cluster_client.h"
+#include "client/trainer/trainer.h"
+#include "core/base/clock.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/data/sparse_dataset.h"
+#include "core/data/synthetic.h"
+#include "gtest/gtest.h"
+#include "services/embedded/embedded_cluster.h"
+#include "services/shard/shard_image.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kShards = 3;
+constexpr int64_t kTracerRows = 32;
+
+std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::string& job) {
+  ClientOptions options;
+  options.job = job;
+  options.timeout = absl::Seconds(60);
+  auto client = ClusterClient::Connect(
+      servers.coordinator_address(),
+      [&servers](const std::string& address) { return servers.OpenChannel(address); }, options);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+// One table on all shards; each step adds exactly 1 to every number.
+ModelSpec TracerModel(const std::string& name) {
+  ModelSpec spec;
+  spec.name = name;
+  TableSpec table;
+  table.name = "count";
+  table.role = TableRole::kDense;
+  table.rows = kTracerRows;
+  table.dim = 4;
+  table.num_slots = 16;
+  table.init.kind = InitKind::kZero;
+  table.optimizer.kind = OptimizerKind::kSgd;
+  table.optimizer.learning_rate = 1.0;
+  spec.tables = {table};
+  return spec;
+}
+
+// A client that counts its own steps in rows of all shards, with a few steps in flight.
+class Tracer {
+ public:
+  Tracer(EmbeddedCluster& servers, const std::string& name, int64_t in_flight)
+      : cluster_(MustConnect(servers, name)), spec_(TracerModel(name)), in_flight_(in_flight) {
+    EXPECT_TRUE(cluster_->CreateModel(spec_).ok());
+    Open();
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Tracer() { Stop(); }
+
+  void Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    CloseStreams(streams_);
+  }
+  int64_t finished() const { return finished_; }
+  // Of the step that ended it.
+  const absl::Status& end() const { return end_; }
+
+ private:
+  void Open() {
+    auto streams = cluster_->OpenStreams(spec_, NewClientId());
+    ASSERT_TRUE(streams.ok()) << streams.status();
+    streams_ = *std::move(streams);
+    const auto slots = cluster_->Slots(spec_.tables[0].num_slots);
+    gradients_.resize(kShards);
+    for (uint32_t row = 0; row < kTracerRows; ++row) {
+      RowBlock& block = gradients_[slots->OwnerOf(RowId(row)).value()];
+      block.dim = spec_.tables[0].dim;
+      block.rows.push_back(RowId(row));
+      block.values.insert(block.values.end(), block.dim, -1.0f);
+    }
+  }
+
+  absl::Status Finish(const std::vector<std::shared_ptr<PendingStep>>& step) {
+    for (const auto& pending : step) RETURN_IF_ERROR(pending->Take().status());
+    ++finished_;
+    return absl::OkStatus();
+  }
+
+  void Run() {
+    std::deque<std::vector<std::shared_ptr<PendingStep>>> open;
+    for (int64_t step = 1; !stop_ && end_.ok(); ++step) {
+      auto& pending = open.emplace_back();
+      for (size_t shard = 0; shard < streams_.size(); ++shard) {
+        pending.push_back(streams_[shard]->Send(
+            step, finished_ + 1,
+            DenseScatterOp{.table = "count", .gradients = gradients_[shard]}));
+      }
+      if (static_cast<int64_t>(open.size()) < in_flight_) continue;
+      end_ = Finish(open.front());
+      open.pop_front();
+    }
+    for (const auto& step : open) {
+      if (end_.ok()) end_ = Finish(step);
+    }
+  }
+
+  std::unique_ptr<ClusterClient> cluster_;
+  const ModelSpec spec_;
+  const int64_t in_flight_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::vector<RowBlock> gradients_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int64_t> finished_ = 0;
+  absl::Status end_;
+  std::thread thread_;
+};
+
+class ClusterCheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = absl::StrCat(::testing::TempDir(), "cluster_checkpoint.", getpid());
+    std::filesystem::remove_all(dir_);
+    Start();
+  }
+  void TearDown() override {
+    client_.reset();
+    servers_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+  void Start() {
+    EmbeddedClusterOptions options;
+    options.shards = kShards;
+    options.threads_per_shard = 1;
+    options.data_dir = dir_;
+    auto servers = EmbeddedCluster::Start(options);
+    ASSERT_TRUE(servers.ok()) << servers.status();
+    servers_ = *std::move(servers);
+    client_ = MustConnect(*servers_, "operator");
+  }
+
+  CoordinatorClient& coordinator() { return client_->coordinator(); }
+
+  // The value of every number of the tracer's rows in a shard's part of a checkpoint; they must all
+  // be equal.
+  float CountIn(uint64_t epoch, int64_t shard, const std::string& model) {
+    shard::ShardCore core({});
+    const std::string path =
+        absl::StrFormat("%s/shard-%d/cluster_checkpoints/epoch-%020d", dir_, shard, epoch);
+    const auto loaded = shard::LoadImage(path, core);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    const RowStore& store = core.FindModel(model)->tables()[0].store();
+    std::vector<float> seen;
+    for (uint32_t row = 0; row < store.num_rows(); ++row) {
+      for (int64_t i = 0; i < store.dim(); ++i) seen.push_back(store.Weights(LocalRow(row))[i]);
+    }
+    for (const float value : seen) EXPECT_EQ(value, seen[0]);
+    return seen.empty() ? -1.0f : seen[0];
+  }
+
+  std::string dir_;
+  std::unique_ptr<EmbeddedCluster> servers_;
+  std::unique_ptr<ClusterClient> client_;
+};
+
+TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
+  std::vector<std::unique_ptr<Tracer>> tracers;
+  for (const int64_t in_flight : {1, 2, 4}) {
+    tracers.push_back(
+        std::make_unique<Tracer>(*servers_, absl::StrCat("tracer-", in_flight), in_flight));
+  }
+  constexpr int kCuts = 30;
+  for (int cut = 0; cut < kCuts; ++cut) {
+    const auto taken = coordinator().CreateClusterCheckpoint();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_EQ(taken->given_up, 0);
+    for (const int64_t in_flight : {1, 2, 4}) {
+      const std::string model = absl::StrCat("tracer-", in_flight);
+      const float count = CountIn(taken->epoch, 0, model);
+      for (int64_t shard = 1; shard < kShards; ++shard) {
+        EXPECT_EQ(CountIn(taken->epoch, shard, model), count) << model << ", cut " << cut;
+      }
+    }
+  }
+  for (const auto& tracer : tracers) {
+    tracer->Stop();
+    EXPECT_TRUE(tracer->end().ok()) << tracer->end();
+    EXPECT_GT(tracer->finished(), kCuts);
+  }
+  const auto kept = coordinator().ListClusterCheckpoints();
+  ASSERT_TRUE(kept.ok());
+  ASSERT_EQ(kept->size(), 3u);
+  EXPECT_EQ(kept->front().epoch, static_cast<uint64_t>(kCuts));
+}
+
+TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
+  auto tracer = std::make_unique<Tracer>(*servers_, "tracer", 2);
+  while (tracer->finished() < 20) absl::SleepFor(absl::Milliseconds(1));
+  const auto taken = coordinator().CreateClusterCheckpoint();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  const float count = CountIn(taken->epoch, 0, "tracer");
+  const int64_t before = tracer->finished();
+  while (tracer->finished() < before + 20) absl::SleepFor(absl::Milliseconds(1));
+  const auto restored = coordinator().RestoreClusterCheckpoint(0);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(*restored, taken->epoch);
+  tracer->Stop();
+  // Whoever goes on as if nothing had happened is refused.
+  EXPECT_TRUE(ReasonOf(tracer->end()) == "RETIRED_CLIENT") << tracer->end();
+  std::vector<RowId> wanted;
+  for (uint32_t row = 0; row < kTracerRows; ++row) wanted.push_back(RowId(row));
+  const auto rows = client_->Gather("tracer", "count", wanted);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const float value : rows->values) EXPECT_EQ(value, count);
+  EXPECT_EQ(coordinator().GetClusterMap()->lineage, 1u);
+}
+
+TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
+  { Tracer tracer(*servers_, "tracer", 1); }
+  const auto taken = coordinator().CreateClusterCheckpoint();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  client_.reset();
+  ASSERT_TRUE(servers_->Stop().ok());
+  servers_.reset();
+  Start();
+  ASSERT_TRUE(coordinator().VerifyClusterCheckpoint(0).ok());
+  const std::string file = absl::StrFormat(
+      "%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_, taken->epoch);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const auto verified = coordinator().VerifyClusterCheckpoint(0);
+  EXPECT_TRUE(absl::IsDataLoss(verified.status())) << verified.status();
+  EXPECT_NE(verified.status().message().find("shard 1"), std::string::npos);
+  EXPECT_TRUE(absl::IsDataLoss(coordinator().RestoreClusterCheckpoint(0).status()));
+  // Nothing has changed.
+  EXPECT_EQ(coordinator().GetClusterMap()->lineage, 0u);
+  EXPECT_TRUE(client_->Gather("tracer", "count", {RowId(0)}).ok());
+}
+
+// --- Training ------------------------------------------------------------------------------------
+
+class TrainingCheckpointTest : public ClusterCheckpointTest {
+ protected:
+  void SetUp() override {
+    ClusterCheckpointTest::SetUp();
+    const std::string path = absl::StrCat(dir_, "/train.txt");
+    SyntheticOptions synthetic;
+    synthetic.points = 4000;
+    synthetic.features = 500;
+    synthetic.labels = 600;
+    synthetic.features_per_point = 10;
+    ASSERT_TRUE(GenerateSynthetic(synthetic, path).ok());
+    auto data = SparseDataset::Open(path, {});
+    ASSERT_TRUE(data.ok()) << data.status();
+    data_ = *std::move(data);
+    spec_.name = "model";
+    TableSpec input;
+    input.name = "input";
+    input.role = TableRole::kEmbedding;
+    input.rows = data_->num_features() + 1;
+    input.bias_row = true;
+    input.dim = 24;
+    TableSpec head;
+    head.name = "labels";
+    head.role = TableRole::kHead;
+    head.rows = data_->num_labels();
+    head.dim = 24;
+    head.head.max_active = 60;
+    head.head.tail_rows = 40;
+    head.head.hash.codes_per_table = 4;
+    head.head.hash.num_tables = 12;
+    head.head.hash.rebuild_every_steps = 10;
+    spec_.tables = {input, head};
+    spec_.training.batch_size = 50;
+    spec_.training.max_epochs = 100;
+    spec_.training.validation_fraction = 0;
+  }
+
+  // Trains so many steps as a client of its own; `during` runs beside it.
+  absl::StatusOr<TrainingReport> Train(int64_t steps, const std::function<void()>& during = {}) {
+    const auto cluster = MustConnect(*servers_, "job");
+    RETURN_IF_ERROR(cluster->CreateModel(spec_).status());
+    ASSIGN_OR_RETURN(const Network network, Network::Create(spec_));
+    const TrainingSplit split = TrainingSplit::All(data_->num_points());
+    ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster->Slots(network.embedding().num_slots));
+    ASSIGN_OR_RETURN(SlotMap head_slots, cluster->Slots(network.head().num_slots));
+    ASSIGN_OR_RETURN(const std::unique_ptr<BatchPreparer> preparer,
+                     BatchPreparer::Create(network, std::move(embedding_slots),
+                                           std::move(head_slots), BatchPreparerOptions()));
+    const std::unique_ptr<ProgressSink> progress = QuietProgress();
+    TrainerOptions options;
+    options.max_steps = steps;
+    options.on_step = [this](const FinishedStep&) { ++steps_; };
+    ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
+                     Trainer::Create({.cluster = *cluster,
+                                      .network = network,
+                                      .data = *data_,
+                                      .split = split,
+                                      .preparer = *preparer,
+                                      .progress = *progress,
+                                      .clock = SteadyClock()},
+                                     options));
+    std::thread beside([&] {
+      if (during) during();
+    });
+    absl::StatusOr<TrainingReport> report = trainer->Run();
+    beside.join();
+    return report;
+  }
+
+  uint64_t Digest() {
+    const auto description = client_->DescribeModel("model", /*with_digests=*/true);
+    EXPECT_TRUE(description.ok()) << description.status();
+    return description.ok() ? description->digest() : 0;
+  }
+
+  std::unique_ptr<SparseDataset> data_;
+  ModelSpec spec_;
+  std::atomic<int64_t> steps_ = 0;
+};
+
+TEST_F(TrainingCheckpointTest, WhatIsRestoredGoesOnLikeWhatNeverStopped) {
+  ASSERT_TRUE(Train(35).ok());
+  ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
+  const uint64_t at_cut = Digest();
+  ASSERT_TRUE(Train(40).ok());
+  const uint64_t never_stopped = Digest();
+  EXPECT_NE(never_stopped, at_cut);
+  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
+  EXPECT_EQ(Digest(), at_cut);
+  ASSERT_TRUE(Train(40).ok());
+  EXPECT_EQ(Digest(), never_stopped);
+}
+
+// Checkpoints while steps are in flight neither end training nor cost a step.
+TEST_F(TrainingCheckpointTest, TrainingGoesOnDuringCheckpoints) {
+  spec_.training.in_flight_steps = 3;
+  int taken = 0;
+  const auto report = Train(400, [&] {
+    while (steps_ < 350) {
+      const auto checkpoint = coordinator().CreateClusterCheckpoint();
+      ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+      EXPECT_EQ(checkpoint->given_up, 0);
+      ++taken;
+    }
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->steps, 400);
+  EXPECT_EQ(report->new_beginnings, 0);
+  EXPECT_GT(taken, 2);
+}
+
+// The cluster goes back under a trainer's feet: it begins anew with the work that is open.
+TEST_F(TrainingCheckpointTest, ATrainerBeginsAnewAfterARestore) {
+  const auto report = Train(200, [&] {
+    while (steps_ < 50) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
+    while (steps_ < 80) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
+  });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->steps, 200);
+  EXPECT_EQ(report->new_beginnings, 1);
+}
+
+}  // namespace
+}  // namespace dslide

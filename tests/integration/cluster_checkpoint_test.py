@@ -1,0 +1,104 @@
+"""Checkpoints of a cluster of processes: taken while a trainer works, and gone back to after a crash.
+
+usage: cluster_checkpoint_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import pathlib
+import time
+
+import failures_test
+import processes
+from processes import metric, wait_until
+
+SHARDS = 2
+STEPS = 600
+TIMEOUT_SECONDS = 60
+TRAINING_SECONDS = 150
+
+
+class ClusterCheckpointTest(failures_test.FailureTest):
+    def start_parts_with(self, *coordinator_arguments):
+        self.coordinator = self.start_coordinator(
+            "--data-dir", self.directory / "coordinator", *coordinator_arguments, shards=SHARDS)
+        self.shard_arguments = [
+            ["--listen", f"127.0.0.1:{processes.free_port()}", "--shard-id", number,
+             "--data-dir", self.directory / f"shard-{number}"] for number in range(SHARDS)]
+        self.shards = [self.start_shard(self.coordinator, *arguments)
+                       for arguments in self.shard_arguments]
+
+    def train(self, *arguments):
+        return self.start(
+            "dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
+            "--data", self.data, "--epochs", 100000, "--steps", STEPS,
+            "--validation-fraction", 0, "--timeout", f"{TIMEOUT_SECONDS}s",
+            "--admin", "127.0.0.1:0", *arguments)
+
+    def checkpoint(self, *arguments, code=failures_test.OK):
+        finished = self.start("dslide", "checkpoint", *arguments, "--cluster",
+                              self.coordinator.address, "-o", "json").finish(within=60)
+        self.assert_ended(finished, code)
+        return finished.json() if code == failures_test.OK else finished
+
+    def nothing_new(self):
+        """Whether two seconds bring no further checkpoint: there is no work any more."""
+        before = self.checkpoint("show")["epoch"]
+        time.sleep(2 * processes.SLOWDOWN)
+        return self.checkpoint("show")["epoch"] == before
+
+    def finish(self, trainer):
+        finished = trainer.finish(within=TRAINING_SECONDS)
+        self.assert_ended(finished, failures_test.OK)
+        self.assertEqual(finished.json()["steps"], STEPS, finished)
+        return finished
+
+    def test_a_crashed_shard_takes_the_cluster_back_and_training_goes_on(self):
+        self.start_parts_with("--checkpoint-interval", "off")
+        trainer = self.train()
+        wait_until(lambda: self.steps(trainer) > 50, lambda: f"steps of {trainer}",
+                   processes.START_SECONDS)
+        taken = self.checkpoint("create")
+        self.assertEqual((taken["epoch"], taken["given_up"], taken["clients"]), (1, 0, 1))
+        self.assertGreater(taken["rows"], 0)
+        self.shards[1].process.kill()
+        self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
+        finished = self.finish(trainer)
+        self.assertIn("taken back to a checkpoint", finished.stderr)
+        # Nothing began afresh.
+        self.assertEqual(
+            metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total"), 0)
+
+    def test_checkpoints_by_schedule_are_listed_checked_and_restored(self):
+        self.start_parts_with("--checkpoint-interval", "1s", "--checkpoint-keep", 2)
+        trainer = self.train()
+        wait_until(lambda: len(self.checkpoint("list")["checkpoints"]) == 2,
+                   lambda: "two checkpoints", 60)
+        self.finish(trainer)
+        # The last one may still be under way.
+        wait_until(self.nothing_new, lambda: "an end of the checkpoints", 60)
+        newest = self.checkpoint("show")["epoch"]
+        self.assertEqual(self.checkpoint("verify"), {"epoch": newest, "verified": True})
+        self.assertEqual(self.checkpoint("restore", "--dry-run"),
+                         {"epoch": newest, "restored": False})
+        self.checkpoint("restore", code=failures_test.USAGE)
+        self.assertEqual(self.checkpoint("restore", str(newest), "--yes"),
+                         {"epoch": newest, "restored": True})
+        self.assertEqual(len(self.checkpoint("prune", "--keep", 1)["removed"]), 1)
+
+    def test_a_damaged_part_is_named_and_nothing_is_restored(self):
+        self.start_parts_with("--checkpoint-interval", "off")
+        self.finish(self.train())
+        self.checkpoint("create")
+        parts = self.directory / "shard-1" / "cluster_checkpoints"
+        rows = max(pathlib.Path(parts).rglob("*.sst"), key=lambda path: path.stat().st_size)
+        content = bytearray(rows.read_bytes())
+        content[len(content) // 2] ^= 1
+        rows.write_bytes(content)
+        for command in (["verify"], ["restore", "--yes"]):
+            refused = self.checkpoint(*command, code=failures_test.DATA_LOSS)
+            self.assertRegex(refused.stderr, rf"shard 1 .*{rows.name} does not have its checksum")
+        # The cluster serves on with what it has.
+        self.precision("--cluster", self.coordinator.address)
+
+
+if __name__ == "__main__":
+    processes.main()

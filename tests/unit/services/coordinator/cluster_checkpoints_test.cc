@@ -1,0 +1,227 @@
+#include "services/coordinator/cluster_checkpoints.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/wire/coordinator_reason_words.h"
+#include "tests/unit/services/coordinator/fakes.h"
+#include "services/coordinator/checkpoint_schedule.h"
+
+namespace dslide::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr ClientId kAnn = {1};
+constexpr ClientId kBob = {2};
+
+class ClusterCheckpointsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = absl::StrCat(::testing::TempDir(), "cluster_checkpoints.", getpid());
+    std::filesystem::remove_all(directory_);
+    Open();
+    map_.topology_version = 1;
+    for (int i = 0; i < 3; ++i) {
+      map_.shards.push_back(
+          {.shard = ShardId(i), .address = absl::StrCat("s", i), .generation = 7});
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void Open() {
+    auto store = ManifestStore::Open(directory_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    checkpoints_ = std::make_unique<ClusterCheckpoints>(
+        ClusterCheckpointOptions{.barrier_timeout = absl::Seconds(10), .keep = 2}, &shards_,
+        &clock_, *std::move(store));
+  }
+  absl::StatusOr<Manifest> Take() {
+    return checkpoints_->Take(
+        map_, [this](Manifest&) { ++captured_; }, [this] { ++cut_; });
+  }
+  auto Shard(int i) {
+    return [this, i](const auto& use) { return shards_.With(absl::StrCat("s", i), use); };
+  }
+  std::vector<uint64_t> Committed() const {
+    std::vector<uint64_t> epochs;
+    for (const Manifest& manifest : *checkpoints_->List()) epochs.push_back(manifest.epoch);
+    return epochs;
+  }
+
+  FakeClock clock_;
+  FakeShards shards_;
+  ClusterMap map_;
+  std::string directory_;
+  std::unique_ptr<ClusterCheckpoints> checkpoints_;
+  int captured_ = 0;
+  int cut_ = 0;
+};
+
+TEST_F(ClusterCheckpointsTest, CommitsWhatAllShardsHaveWritten) {
+  const auto taken = Take();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->epoch, 1u);
+  ASSERT_EQ(taken->parts.size(), 3u);
+  EXPECT_EQ(taken->parts[2].shard, ShardId(2));
+  EXPECT_EQ(taken->parts[2].generation, 7u);
+  EXPECT_EQ(taken->parts[2].rows, 10);
+  EXPECT_EQ(captured_, 1);
+  EXPECT_EQ(cut_, 1);
+  EXPECT_THAT(Committed(), ElementsAre(1));
+}
+
+// The cut is at the highest step that any shard has begun, everywhere.
+TEST_F(ClusterCheckpointsTest, AdmitsTheHighestStepOfAnyShardOnAll) {
+  Shard(0)([](auto& shard) { shard.changed = {{kAnn, 4}, {kBob, 2}}; });
+  Shard(1)([](auto& shard) { shard.changed = {{kAnn, 5}}; });
+  std::vector<ClientStep> admitted;
+  Shard(2)([&](auto& shard) {
+    shard.incomplete = [&](const std::vector<ClientStep>& up_to, const std::vector<ClientId>&) {
+      admitted = up_to;
+      return std::vector<ClientStep>();
+    };
+  });
+  const auto taken = Take();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  ASSERT_EQ(admitted.size(), 2u);
+  EXPECT_EQ(admitted[0].client, kAnn);
+  EXPECT_EQ(admitted[0].step, 5);
+  EXPECT_EQ(admitted[1].step, 2);
+  EXPECT_EQ(taken->steps.size(), 2u);
+  EXPECT_THAT(taken->given_up, IsEmpty());
+}
+
+// A step whose end stands behind the beginning of the next one takes that one with it.
+TEST_F(ClusterCheckpointsTest, AdmitsAlsoWhatStandsInTheWay) {
+  Shard(0)([](auto& shard) {
+    shard.changed = {{kAnn, 4}};
+    shard.incomplete = [](const std::vector<ClientStep>& up_to, const std::vector<ClientId>&) {
+      return up_to[0].step < 6 ? std::vector<ClientStep>{{kAnn, up_to[0].step + 1}}
+                               : std::vector<ClientStep>();
+    };
+  });
+  const auto taken = Take();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  ASSERT_EQ(taken->steps.size(), 1u);
+  EXPECT_EQ(taken->steps[0].step, 6);
+}
+
+TEST_F(ClusterCheckpointsTest, RetiresWhoDoesNotFinishInTimeOnAllShards) {
+  Shard(0)([](auto& shard) { shard.changed = {{kAnn, 4}, {kBob, 2}}; });
+  Shard(1)([this](auto& shard) {
+    shard.incomplete = [this](const std::vector<ClientStep>&, const std::vector<ClientId>& gone) {
+      clock_.Advance(absl::Seconds(6));
+      return gone.empty() ? std::vector<ClientStep>{{kBob, 0}} : std::vector<ClientStep>();
+    };
+  });
+  const auto taken = Take();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT(taken->given_up, ElementsAre(kBob));
+  ASSERT_EQ(taken->steps.size(), 1u);
+  EXPECT_EQ(taken->steps[0].client, kAnn);
+  for (int i = 0; i < 3; ++i) {
+    Shard(i)([](auto& shard) { EXPECT_THAT(shard.retired, ElementsAre(kBob)); });
+  }
+}
+
+TEST_F(ClusterCheckpointsTest, AFailedCutLetsStepsGoOnAndCommitsNothing) {
+  Shard(1)([](auto& shard) { shard.cut_failure = absl::UnavailableError("disk full"); });
+  const auto taken = Take();
+  EXPECT_TRUE(absl::IsUnavailable(taken.status()));
+  EXPECT_THAT(std::string(taken.status().message()),
+              HasSubstr("cutting cluster checkpoint 1 failed on 1 of 3 shards"));
+  for (int i = 0; i < 3; ++i) {
+    Shard(i)([](auto& shard) { EXPECT_EQ(shard.frozen, 0u); });
+  }
+  EXPECT_THAT(Committed(), IsEmpty());
+  Shard(1)([](auto& shard) { shard.cut_failure = absl::OkStatus(); });
+  // A number is never used again: parts of it may be lying about.
+  EXPECT_EQ(Take()->epoch, 2u);
+}
+
+TEST_F(ClusterCheckpointsTest, APartThatIsNotWrittenIsNotCommitted) {
+  Shard(2)([](auto& shard) {
+    shard.incomplete = [&shard](const std::vector<ClientStep>&, const std::vector<ClientId>&) {
+      shard.failure = absl::UnavailableError("gone");  // from here on
+      return std::vector<ClientStep>();
+    };
+  });
+  EXPECT_TRUE(absl::IsUnavailable(Take().status()));
+  EXPECT_THAT(Committed(), IsEmpty());
+}
+
+TEST_F(ClusterCheckpointsTest, KeepsTheNewestAndGoesOnCountingAfterARestart) {
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Take().ok());
+  EXPECT_THAT(Committed(), ElementsAre(4, 3));
+  Shard(0)([](auto& shard) { EXPECT_EQ(shard.cuts.size(), 2u); });
+  Open();
+  EXPECT_EQ(Take()->epoch, 5u);
+  EXPECT_THAT(*checkpoints_->Prune(map_, 1), ElementsAre(4));
+  EXPECT_THAT(Committed(), ElementsAre(5));
+}
+
+TEST_F(ClusterCheckpointsTest, GoesBackOnlyToWhatIsWholeOnAllShards) {
+  ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(Take().ok());
+  Shard(1)([](auto& shard) { shard.cuts[2].files_checksum = 99; });
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->RollBack(map_, 0).status()));
+  for (int i = 0; i < 3; ++i) {
+    Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, IsEmpty()); });
+  }
+  EXPECT_EQ(checkpoints_->lineage(), 0u);
+  const auto older = checkpoints_->RollBack(map_, 1);
+  ASSERT_TRUE(older.ok()) << older.status();
+  for (int i = 0; i < 3; ++i) {
+    Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
+  }
+  EXPECT_EQ(checkpoints_->lineage(), 1u);
+  Open();
+  EXPECT_EQ(checkpoints_->lineage(), 1u);
+}
+
+TEST_F(ClusterCheckpointsTest, RefusesOneOfAnotherNumberOfShards) {
+  ASSERT_TRUE(Take().ok());
+  map_.shards.pop_back();
+  EXPECT_EQ(ReasonOf(checkpoints_->Verify(map_, 1).status()), reason::kShardsChanged);
+  EXPECT_EQ(ReasonOf(checkpoints_->RollBack(map_, 1).status()), reason::kShardsChanged);
+}
+
+TEST_F(ClusterCheckpointsTest, SaysWhenThereIsNone) {
+  const auto read = checkpoints_->Read(0);
+  EXPECT_TRUE(absl::IsNotFound(read.status()));
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("dslide checkpoint create"));
+}
+
+TEST(CheckpointScheduleTest, ReadsItsWords) {
+  EXPECT_EQ(ParseCheckpointSchedule("off")->mode, CheckpointSchedule::Mode::kOff);
+  EXPECT_EQ(ParseCheckpointSchedule("auto")->mode, CheckpointSchedule::Mode::kAuto);
+  const auto fixed = ParseCheckpointSchedule("90s");
+  ASSERT_TRUE(fixed.ok());
+  EXPECT_EQ(fixed->mode, CheckpointSchedule::Mode::kFixed);
+  EXPECT_EQ(fixed->PauseAfter(absl::Hours(9)), absl::Seconds(90));
+  for (const char* bad : {"", "often", "10ms", "-1s"}) {
+    const auto parsed = ParseCheckpointSchedule(bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(parsed.status())) << bad;
+    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("off, auto, or a duration"));
+  }
+}
+
+// sqrt(2 * 2 s * 3600 s) = 120 s.
+TEST(CheckpointScheduleTest, TakesThemAsOftenAsItPays) {
+  const auto schedule = ParseCheckpointSchedule("auto");
+  EXPECT_EQ(schedule->PauseAfter(absl::Seconds(2)), absl::Seconds(120));
+  EXPECT_EQ(schedule->PauseAfter(absl::ZeroDuration()), CheckpointSchedule::kShortest);
+  EXPECT_EQ(schedule->PauseAfter(absl::Hours(100)), CheckpointSchedule::kLongest);
+}
+
+}  // namespace
+}  // namespace dslide::coordinator

@@ -1,0 +1,148 @@
+#include "services/coordinator/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "tests/unit/services/coordinator/fakes.h"
+#include "services/coordinator/manifest_store.h"
+
+namespace dslide::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Manifest Sample(uint64_t epoch) {
+  Manifest manifest;
+  manifest.epoch = epoch;
+  manifest.created_unix_ms = 1'700'000'000'123;
+  manifest.topology_version = 4;
+  manifest.parts = {{.shard = ShardId(0),
+                     .generation = 3,
+                     .rows = 10,
+                     .files = 2,
+                     .bytes = 500,
+                     .files_checksum = 0xfedcba98},
+                    {.shard = ShardId(1), .generation = 5}};
+  manifest.models = {TestModel("m"), TestModel("other", 7)};
+  JobRecord job;
+  job.spec = {.job = "j",
+              .model = "m",
+              .samples_per_epoch = 1000,
+              .chunk_samples = 100,
+              .max_epochs = 3,
+              .seed = 0xffffffffffffffff,
+              .data_fingerprint = 0x8000000000000001};
+  job.epoch = 1;
+  job.done = {{0, 2}, {4, 1}};
+  job.best_epoch = 0;
+  job.best_metric = 0.1234567890123;
+  job.epochs_without_better = 1;
+  manifest.jobs = {job};
+  manifest.steps = {{ClientId{1, 2, 255}, 77}};
+  manifest.given_up = {ClientId{9}};
+  manifest.stall_us = 1234;
+  manifest.duration_us = 5678;
+  return manifest;
+}
+
+TEST(ManifestTest, ComesBackWhole) {
+  const Manifest in = Sample(7);
+  const auto out = DecodeManifest(EncodeManifest(in));
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->epoch, 7u);
+  EXPECT_EQ(out->created_unix_ms, in.created_unix_ms);
+  EXPECT_EQ(out->topology_version, 4u);
+  ASSERT_EQ(out->parts.size(), 2u);
+  EXPECT_EQ(out->parts[0].generation, 3u);
+  EXPECT_EQ(out->parts[0].rows, 10);
+  EXPECT_EQ(out->parts[0].files, 2);
+  EXPECT_EQ(out->parts[0].bytes, 500);
+  EXPECT_EQ(out->parts[0].files_checksum, 0xfedcba98);
+  EXPECT_EQ(out->parts[1].shard, ShardId(1));
+  EXPECT_EQ(out->models, in.models);
+  EXPECT_EQ(out->jobs, in.jobs);
+  ASSERT_EQ(out->steps.size(), 1u);
+  EXPECT_EQ(out->steps[0].client, in.steps[0].client);
+  EXPECT_EQ(out->steps[0].step, 77);
+  EXPECT_EQ(out->given_up, in.given_up);
+  EXPECT_EQ(out->stall_us, 1234);
+  EXPECT_EQ(out->duration_us, 5678);
+}
+
+TEST(ManifestTest, NoticesEveryFlippedByteAndEveryLength) {
+  const std::string good = EncodeManifest(Sample(7));
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] ^= 0x04;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeManifest(bad).status())) << i;
+  }
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeManifest(good.substr(0, size)).status())) << size;
+  }
+}
+
+class ManifestStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = absl::StrCat(::testing::TempDir(), "manifests.", getpid());
+    std::filesystem::remove_all(directory_);
+    Open();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void Open() {
+    auto store = ManifestStore::Open(directory_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+
+  std::string directory_;
+  std::unique_ptr<ManifestStore> store_;
+};
+
+TEST_F(ManifestStoreTest, KeepsWhatWasCommittedAndListsTheNewestFirst) {
+  EXPECT_THAT(store_->List(), IsEmpty());
+  for (const uint64_t epoch : {2, 11, 1}) ASSERT_TRUE(store_->Commit(Sample(epoch)).ok());
+  Open();
+  EXPECT_THAT(store_->List(), ElementsAre(11, 2, 1));
+  EXPECT_EQ(store_->Read(11)->epoch, 11u);
+  ASSERT_TRUE(store_->Remove(11).ok());
+  ASSERT_TRUE(store_->Remove(11).ok());
+  EXPECT_THAT(store_->List(), ElementsAre(2, 1));
+  EXPECT_TRUE(absl::IsNotFound(store_->Read(11).status()));
+}
+
+TEST_F(ManifestStoreTest, HalfAManifestIsNoCheckpoint) {
+  std::ofstream(absl::StrCat(directory_, "/checkpoints/MANIFEST-00000000000000000005.new")) << "x";
+  EXPECT_THAT(store_->List(), IsEmpty());
+}
+
+TEST_F(ManifestStoreTest, NoticesSwappedFiles) {
+  ASSERT_TRUE(store_->Commit(Sample(1)).ok());
+  ASSERT_TRUE(store_->Commit(Sample(2)).ok());
+  const std::string path = directory_ + "/checkpoints/MANIFEST-0000000000000000000";
+  std::filesystem::rename(path + "1", path + "2");
+  const auto read = store_->Read(2);
+  EXPECT_TRUE(absl::IsDataLoss(read.status()));
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("files were swapped"));
+}
+
+TEST_F(ManifestStoreTest, CountsHowOftenTheClusterWasTakenBack) {
+  EXPECT_EQ(store_->Lineage(), 0u);
+  ASSERT_TRUE(store_->CommitLineage(3).ok());
+  Open();
+  EXPECT_EQ(store_->Lineage(), 3u);
+  std::ofstream(directory_ + "/checkpoints/LINEAGE") << "lineage 4\ncrc32c 00000000\n";
+  EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
+}
+
+}  // namespace
+}  // namespace dslide::coordinator

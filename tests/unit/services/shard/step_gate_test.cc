@@ -1,0 +1,142 @@
+#include "services/shard/step_gate.h"
+
+#include <gtest/gtest.h>
+
+namespace dslide::shard {
+namespace {
+
+constexpr ClientId kAnn = {1};
+constexpr ClientId kBob = {2};
+
+StepCommand Step(const ClientId& client, int64_t step, StepOp op, int64_t first_open = 0) {
+  StepCommand command;
+  command.envelope.client = client;
+  command.step = step;
+  command.first_open_step = first_open;
+  command.op = std::move(op);
+  return command;
+}
+
+class StepGateTest : public ::testing::Test {
+ protected:
+  // As the core does when it applies a whole step.
+  void Train(const ClientId& client, int64_t step) {
+    Forward(client, step);
+    Finish(client, step);
+  }
+  void Forward(const ClientId& client, int64_t step) {
+    contexts_.Put(client, step, "m", "input", FeatureBatch());
+  }
+  void Finish(const ClientId& client, int64_t step) {
+    contexts_.Changed(client, step);
+    contexts_.Erase(client, step, "m", "input");
+  }
+  bool Waits(const Command& command) const { return gate_.MustWait(command, contexts_); }
+
+  StepContexts contexts_{int64_t{1} << 30};
+  StepGate gate_;
+};
+
+TEST_F(StepGateTest, HoldsNothingWhileItIsOpen) {
+  EXPECT_FALSE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+  gate_.Freeze(1);
+  EXPECT_TRUE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+  gate_.Open();
+  EXPECT_FALSE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+}
+
+TEST_F(StepGateTest, HoldsChangesOfNewStepsAndLetsReadsAndBegunStepsPass) {
+  Train(kAnn, 3);
+  Forward(kAnn, 4);
+  gate_.Freeze(1);
+  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 5, HeadForwardOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 5, DenseGatherOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 3, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 4, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 4, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 4, DenseScatterOp())));
+  EXPECT_FALSE(Waits(GatherCommand()));
+  EXPECT_FALSE(Waits(HelloCommand()));
+  gate_.Admit(kAnn, 4);
+  EXPECT_FALSE(Waits(Step(kAnn, 4, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 5, HeadBackwardOp())));
+}
+
+TEST_F(StepGateTest, NothingOfAClientPassesWhatWaitsOfIt) {
+  gate_.Freeze(1);
+  const StepCommand held = Step(kAnn, 1, HeadBackwardOp());
+  ASSERT_TRUE(Waits(held));
+  gate_.NoteWaiting(held);
+  EXPECT_TRUE(Waits(Step(kAnn, 2, EmbedForwardOp())));
+  ScatterCommand scatter;
+  scatter.envelope.client = kAnn;
+  EXPECT_TRUE(Waits(scatter));
+  EXPECT_FALSE(Waits(Step(kBob, 2, EmbedForwardOp())));
+  gate_.NoteNoneWaiting(kAnn);
+  EXPECT_FALSE(Waits(Step(kAnn, 2, EmbedForwardOp())));
+}
+
+TEST_F(StepGateTest, SaysWhichStepsHaveChangedRows) {
+  EXPECT_TRUE(StepGate::Changed(contexts_).empty());
+  Train(kAnn, 3);
+  Forward(kBob, 9);  // has read only
+  const auto changed = StepGate::Changed(contexts_);
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].client, kAnn);
+  EXPECT_EQ(changed[0].step, 3);
+}
+
+TEST_F(StepGateTest, AStepIsCompleteWhenItsContextsAreGone) {
+  Forward(kAnn, 4);
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 4);
+  ASSERT_EQ(gate_.Incomplete(contexts_).size(), 1u);
+  EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 0);
+  Finish(kAnn, 4);
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
+}
+
+// Without contexts only the client can say that a step is over.
+TEST_F(StepGateTest, AStepWithoutContextsIsCompleteWhenTheClientGoesOn) {
+  contexts_.Changed(kAnn, 4);
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 4);
+  EXPECT_EQ(gate_.Incomplete(contexts_).size(), 1u);
+  gate_.NoteWaiting(Step(kAnn, 5, DenseScatterOp(), /*first_open=*/5));
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
+}
+
+// The end of step 4 stands behind the change of step 5: that one has to be admitted as well.
+TEST_F(StepGateTest, SaysWhatStandsInTheWay) {
+  Forward(kAnn, 4);
+  Forward(kAnn, 5);
+  contexts_.Changed(kAnn, 4);
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 4);
+  gate_.NoteWaiting(Step(kAnn, 5, HeadBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(Step(kAnn, 4, EmbedBackwardOp(), /*first_open=*/4));
+  const auto incomplete = gate_.Incomplete(contexts_);
+  ASSERT_EQ(incomplete.size(), 1u);
+  EXPECT_EQ(incomplete[0].step, 5);
+}
+
+TEST_F(StepGateTest, ForgetsWhoIsRetired) {
+  Forward(kAnn, 4);
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 4);
+  gate_.Forget(kAnn);
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
+}
+
+TEST_F(StepGateTest, AnotherEpochBeginsAnew) {
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 9);
+  gate_.Freeze(1);
+  EXPECT_FALSE(Waits(Step(kAnn, 9, HeadBackwardOp())));
+  gate_.Freeze(2);
+  EXPECT_TRUE(Waits(Step(kAnn, 9, HeadBackwardOp())));
+}
+
+}  // namespace
+}  // namespace dslide::shard
