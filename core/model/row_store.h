@@ -97,6 +97,7 @@ class RowStore final : public HashedRows {
   // time: until EndSnapshot(). Neither while rows change.
   std::shared_ptr<RowSnapshot> StartSnapshot(int64_t max_copied_bytes);
   void EndSnapshot() { snapshot_ = nullptr; }
+  bool has_snapshot() const { return snapshot_ != nullptr; }
 
   // Brings the weights and the bias of a row towards the cache; a hint.
   void Prefetch(LocalRow row) const override;

@@ -44,10 +44,10 @@ absl::Status CheckpointParticipant::CheckFrozen(uint64_t epoch) const {
                    ": its time is over, or another one has begun; take a new one"));
 }
 
-absl::Status CheckpointParticipant::CheckIdle() const {
-  if (!images_->busy()) return absl::OkStatus();
+absl::Status CheckpointParticipant::CheckIdle(const ShardCore& core) const {
+  if (!images_->busy() && !ShardSnapshot::Active(core)) return absl::OkStatus();
   return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
-                          "this shard still writes another cluster checkpoint: wait for it");
+                          "this shard still writes another image of its state: try again when it has done so");
 }
 
 absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore& core,
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore&
                             absl::StrCat("the request is for generation ", generation,
                                          ", this shard is ", core.generation()));
   }
-  RETURN_IF_ERROR(CheckIdle());
+  RETURN_IF_ERROR(CheckIdle(core));
   sequencer_->Freeze(epoch, limit);
   return StepGate::Changed(core.contexts());
 }
@@ -95,7 +95,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
                             "an admitted step is not complete: ask AdmitSteps until all are");
   }
-  RETURN_IF_ERROR(CheckIdle());
+  RETURN_IF_ERROR(CheckIdle(core));
   ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.rebuild(core));
   std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::Take(lsn, core);
   RETURN_IF_ERROR(images_->Begin(

@@ -61,7 +61,7 @@ class CheckpointParticipant {
 
  private:
   absl::Status CheckFrozen(uint64_t epoch) const;
-  absl::Status CheckIdle() const;
+  absl::Status CheckIdle(const ShardCore& core) const;
 
   Sequencer* const sequencer_;
   CheckpointImages* const images_;

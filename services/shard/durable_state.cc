@@ -272,17 +272,65 @@ absl::Status DurableState::Begin(CommandLogHooks hooks, const CoreLimits& limits
   return absl::OkStatus();
 }
 
+DurableState::~DurableState() {
+  if (writing_ == nullptr) return;
+  writing_->snapshot->Abandon();
+  writing_->thread.join();
+}
+
 void DurableState::MaybeTakeImage(ShardCore& core) {
+  const auto report = [this](const absl::Status& status) {
+    if (status.ok()) return;
+    LogError("cannot write an image; the log grows on",
+             {{"path", directory_}, {"error", status.message()}});
+  };
+  if (writing_ != nullptr) {
+    if (writing_->over) report(EndImage());
+    return;
+  }
   const int64_t bytes = log_->appended_bytes();
   if (bytes - bytes_at_image_ < options_.durability.image_every_bytes) return;
+  // A cluster checkpoint is being written: later.
+  if (ShardSnapshot::Active(core)) return;
   bytes_at_image_ = bytes;
-  if (const absl::Status taken = TakeImage(core); !taken.ok()) {
-    LogError("cannot write an image; the log grows on",
-             {{"path", directory_}, {"error", taken.message()}});
+  report(BeginImage(core));
+}
+
+absl::Status DurableState::BeginImage(ShardCore& core) {
+  auto writing = std::make_unique<Writing>();
+  writing->start = options_.clock->Now();
+  ASSIGN_OR_RETURN(writing->lsn, RebuildTables(core));
+  const std::string path = ImagePath(directory_, writing->lsn);
+  RETURN_IF_ERROR(RemoveAll(path));
+  writing->snapshot = ShardSnapshot::Take(writing->lsn, core);
+  writing_ = std::move(writing);
+  writing_->thread = std::thread([this, path] {
+    writing_->result = writing_->snapshot->Write(path).status();
+    if (!writing_->result.ok()) writing_->snapshot->Abandon();
+    // A log that ends before its image would be taken for a damaged one.
+    if (writing_->result.ok()) writing_->result = log_->Sync();
+    writing_->over = true;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status DurableState::EndImage() {
+  if (writing_ == nullptr) return absl::OkStatus();
+  writing_->thread.join();
+  const std::unique_ptr<Writing> written = std::move(writing_);
+  written->snapshot->Release();
+  if (!written->result.ok()) {
+    RemoveAll(ImagePath(directory_, written->lsn)).IgnoreError();
+    return written->result;
   }
+  LogInfo("image written",
+          {{"path", ImagePath(directory_, written->lsn)},
+           {"duration", absl::FormatDuration(options_.clock->Now() - written->start)}});
+  return Publish(written->lsn);
 }
 
 absl::Status DurableState::TakeImage(ShardCore& core) {
+  EndImage().IgnoreError();
   return log_->appended() == images_.front() ? absl::OkStatus() : ForceImage(core);
 }
 
@@ -294,6 +342,8 @@ absl::StatusOr<uint64_t> DurableState::RebuildTables(ShardCore& core) {
 }
 
 absl::Status DurableState::ForceImage(ShardCore& core) {
+  // An older one that could not be written is no loss.
+  EndImage().IgnoreError();
   const absl::Duration start = options_.clock->Now();
   ASSIGN_OR_RETURN(const uint64_t lsn, RebuildTables(core));
   // A log that ends before its image would be taken for a damaged one.
@@ -313,6 +363,10 @@ absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core) {
     RemoveAll(path).IgnoreError();
     return written;
   }
+  return Publish(lsn);
+}
+
+absl::Status DurableState::Publish(uint64_t lsn) {
   RETURN_IF_ERROR(SyncDirectory(directory_));
   std::vector<uint64_t> images = images_;
   images.insert(images.begin(), lsn);

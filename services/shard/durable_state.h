@@ -11,10 +11,12 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +25,7 @@
 #include "services/shard/command_log.h"
 #include "services/shard/durability.h"
 #include "services/shard/shard_core.h"
+#include "services/shard/shard_snapshot.h"
 
 namespace dslide::shard {
 
@@ -49,6 +52,9 @@ class DurableState {
 
   static bool Exists(const std::string& data_dir);
 
+  // Gives up an image that is being written.
+  ~DurableState();
+
   // Restores what is in the directory: the newest image that is whole, and the log after it.
   // Commands may be appended after Begin().
   // Errors: DataLoss naming what is damaged or missing and what is lost; Unavailable.
@@ -72,9 +78,12 @@ class DurableState {
   CommandLog& log() { return *log_; }
   const Recovery& recovery() const { return recovery_; }
 
-  // Takes an image if the log has grown enough since the last one. A failure is logged, and tried
-  // again when the log has grown as much again.
+  // Begins an image, on a thread of its own, if the log has grown enough since the last one; or ends
+  // one that is written. A failure is logged, and tried again when the log has grown as much again.
   void MaybeTakeImage(ShardCore& core);
+
+  // Waits for an image that was begun and makes it count. OK when there is none.
+  absl::Status EndImage();
 
   // Builds the core's hash tables anew and writes an image of it; then the log is cut in front of
   // the older image that is kept. Without new records since the last image nothing happens.
@@ -89,7 +98,19 @@ class DurableState {
   DurableState(std::string directory, DurableStateOptions options, std::unique_ptr<CommandLog> log,
                std::vector<uint64_t> images);
 
+  // An image that is being written while commands go on.
+  struct Writing {
+    uint64_t lsn = 0;
+    absl::Duration start;
+    std::unique_ptr<ShardSnapshot> snapshot;
+    std::atomic<bool> over = false;
+    absl::Status result;  // once over
+    std::thread thread;
+  };
+  absl::Status BeginImage(ShardCore& core);
   absl::Status WriteImageAt(uint64_t lsn, const ShardCore& core);
+  // The image is written: from now on it counts, and what is older than needed goes.
+  absl::Status Publish(uint64_t lsn);
 
   const std::string directory_;
   const DurableStateOptions options_;
@@ -97,6 +118,7 @@ class DurableState {
   Recovery recovery_;
   std::vector<uint64_t> images_;  // lsns, newest first
   int64_t bytes_at_image_ = 0;    // the log's, when the last image was tried
+  std::unique_ptr<Writing> writing_;
 };
 
 // The command of one record applied, or what else it stands for. Errors: DataLoss.

@@ -28,6 +28,15 @@ class SnapshotRecords final : public RecordSource {
 
 }  // namespace
 
+bool ShardSnapshot::Active(const ShardCore& core) {
+  for (const auto& [name, model] : core.models()) {
+    for (const ShardTable& table : model->tables()) {
+      if (table.store().has_snapshot()) return true;
+    }
+  }
+  return false;
+}
+
 std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core) {
   std::unique_ptr<ShardSnapshot> snapshot(new ShardSnapshot());
   snapshot->parts_ = PartsOf(lsn, core);

@@ -17,6 +17,9 @@ namespace dslide::shard {
 
 class ShardSnapshot {
  public:
+  // Whether one was taken and is not released.
+  static bool Active(const ShardCore& core);
+
   // The core as it is now. On the thread that applies commands; one snapshot at a time. Copies take
   // at most a quarter of the tables' memory and kLeastCopiedBytes; then changes wait.
   static std::unique_ptr<ShardSnapshot> Take(uint64_t lsn, ShardCore& core);

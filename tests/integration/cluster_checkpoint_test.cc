@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cpp/cluster_client.h"
 #include "client/trainer/trainer.h"
@@ -77,6 +78,12 @@ class Tracer {
     CloseStreams(streams_);
   }
   int64_t finished() const { return finished_; }
+  // Until it has finished so many steps.
+  void Await(int64_t steps) const {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (finished_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_GE(finished_, steps);
+  }
   // Of the step that ended it.
   const absl::Status& end() const { return end_; }
 
@@ -92,6 +99,7 @@ class Tracer {
       block.dim = spec_.tables[0].dim;
       block.rows.push_back(RowId(row));
       block.values.insert(block.values.end(), block.dim, -1.0f);
+      block.biases.push_back(0.0f);
     }
   }
 
@@ -209,12 +217,12 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
 
 TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
   auto tracer = std::make_unique<Tracer>(*servers_, "tracer", 2);
-  while (tracer->finished() < 20) absl::SleepFor(absl::Milliseconds(1));
+  tracer->Await(20);
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
   const float count = CountIn(taken->epoch, 0, "tracer");
   const int64_t before = tracer->finished();
-  while (tracer->finished() < before + 20) absl::SleepFor(absl::Milliseconds(1));
+  tracer->Await(before + 20);
   const auto restored = coordinator().RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(*restored, taken->epoch);
@@ -327,6 +335,12 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
     return description.ok() ? description->digest() : 0;
   }
 
+  void AwaitSteps(int64_t steps) const {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (steps_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_GE(steps_, steps);
+  }
+
   std::unique_ptr<SparseDataset> data_;
   ModelSpec spec_;
   std::atomic<int64_t> steps_ = 0;
@@ -366,9 +380,9 @@ TEST_F(TrainingCheckpointTest, TrainingGoesOnDuringCheckpoints) {
 // The cluster goes back under a trainer's feet: it begins anew with the work that is open.
 TEST_F(TrainingCheckpointTest, ATrainerBeginsAnewAfterARestore) {
   const auto report = Train(200, [&] {
-    while (steps_ < 50) absl::SleepFor(absl::Milliseconds(1));
+    AwaitSteps(50);
     ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
-    while (steps_ < 80) absl::SleepFor(absl::Milliseconds(1));
+    AwaitSteps(80);
     ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
   });
   ASSERT_TRUE(report.ok()) << report.status();

@@ -53,7 +53,8 @@ class ClusterCheckpointsTest : public ::testing::Test {
   }
   std::vector<uint64_t> Committed() const {
     std::vector<uint64_t> epochs;
-    for (const Manifest& manifest : *checkpoints_->List()) epochs.push_back(manifest.epoch);
+    const auto manifests = checkpoints_->List();
+    for (const Manifest& manifest : *manifests) epochs.push_back(manifest.epoch);
     return epochs;
   }
 
