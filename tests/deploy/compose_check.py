@@ -89,9 +89,12 @@ class Running:
         return json.loads(self._text(self._stdout).strip().splitlines()[-1])
 
     def kill(self):
+        """Ends it, if it has not ended; nothing can be asked of it afterwards."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        self._stdout.close()
+        self._stderr.close()
 
 
 def metric_sum(engine, containers, port, name):

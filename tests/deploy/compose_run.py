@@ -10,6 +10,7 @@ one JSON object. Status 0: all held; 1: something did not; 77: this machine cann
 import argparse
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -76,6 +77,8 @@ def show(figures, form):
 
 
 def main():
+    # Ended from outside, it still takes away what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse()
     figures = {"passed": False, "skipped": []}
     with tempfile.TemporaryDirectory(prefix="dslide-engine-") as temporary:

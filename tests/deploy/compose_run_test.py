@@ -66,12 +66,17 @@ class OutputTest(unittest.TestCase):
             with self.assertRaisesRegex(CommandFailed, "no metric absent"):
                 compose_check.metric_sum(engine, ["one"], 1, "absent")
 
+    def start(self, script):
+        running = compose_check.Running(["/bin/sh", "-c", script], {})
+        self.addCleanup(running.kill)
+        return running
+
     def test_a_running_command(self):
         shell = "echo 'epoch 1: P@1' >&2; echo note; echo '{\"a\": 1}'"
-        running = compose_check.Running(["/bin/sh", "-c", shell], {})
+        running = self.start(shell)
         running.wait_for("epoch 1", within=20)
         self.assertEqual(running.result(within=20), {"a": 1})
-        running = compose_check.Running(["/bin/sh", "-c", "echo why >&2; exit 3"], {})
+        running = self.start("echo why >&2; exit 3")
         with self.assertRaisesRegex(CommandFailed, r"(?s)ended with 3.*why"):
             running.result(within=20)
         with self.assertRaisesRegex(CommandFailed, r"(?s)without.*why"):
