@@ -14,6 +14,8 @@ from image_check import check
 COMPOSE = ROOT / "deploy/compose/compose.yaml"
 SHARDS = ("shard-0", "shard-1", "shard-2")
 EXAMPLE = "/usr/share/dslide/examples/debian-packages"
+DATA = (f"--data={EXAMPLE}/train.txt", f"--eval={EXAMPLE}/test.txt",
+        f"--model={EXAMPLE}/model.json")
 TRAINING_SECONDS = 3600
 READY_SECONDS = 180
 # As between two trainings of one process with other numbers of shards or trainers.
@@ -112,11 +114,9 @@ def metric_sum(engine, containers, port, name):
 
 def train_embedded(engine, example, epochs):
     say("Training in one process, to compare with")
-    files = {"--data": "train.txt", "--eval": "test.txt", "--model": "model.json"}
-    flags = [word for flag, file in files.items() for word in (flag, f"{EXAMPLE}/{file}")]
     running = Running(["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs",
                        "/tmp", example, "train", "-q", "-o", "json", "--shards", len(SHARDS),
-                       *flags, *epochs], engine.environment)
+                       *DATA, *epochs], engine.environment)
     try:
         return running.result()
     finally:
@@ -180,7 +180,9 @@ def check_compose(engine, image, example, epochs):
         begun = time.monotonic()
         project.up()
         up_seconds = round(time.monotonic() - begun, 1)
-        trainer = project.start("run", "--rm", "-T", "trainer", "train", "-o", "json", *epochs)
+        # The command of the file, and more.
+        trainer = project.start("run", "--rm", "-T", "trainer", "train", *DATA, "-o", "json",
+                                *epochs)
         try:
             found = disturb(project, trainer)
             trained = trainer.result()

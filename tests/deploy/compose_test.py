@@ -4,6 +4,7 @@ import re
 import unittest
 
 import cases
+import compose_check
 
 BASE = "deploy/compose/compose.yaml"
 OVERLAYS = ("deploy/compose/compose.prometheus.yaml", "deploy/compose/compose.grafana.yaml")
@@ -114,6 +115,9 @@ class BaseTest(unittest.TestCase):
 
     def test_the_trainer_runs_when_asked(self):
         self.assertEqual(self.services["trainer"]["profiles"], ["train"])
+
+    def test_the_example_is_what_the_run_trains_on(self):
+        self.assertEqual(self.services["trainer"]["command"], ["train", *compose_check.DATA])
 
 
 class EnvironmentFileTest(unittest.TestCase):

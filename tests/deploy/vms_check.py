@@ -69,8 +69,8 @@ def lost_updates(parts):
 def train(projects, parts):
     """A short training while one machine is cut off and another's engine is restarted."""
     trainer = projects[TRAINER].start(
-        "run", "--rm", "-T", "trainer", "train", "--model", "/data/model.json", "--epochs", EPOCHS,
-        "--timeout", "120s", "-o", "json")
+        "run", "--rm", "-T", "trainer", "train", "--data=/data/train.txt", "--eval=/data/test.txt",
+        "--model=/data/model.json", "--epochs", EPOCHS, "-o", "json")
     try:
         trainer.wait_for(r"epoch 1: P@1")
         note(f"vm-b is cut off for {CUT_SECONDS} s")

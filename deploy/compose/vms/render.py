@@ -163,9 +163,8 @@ def shard_settings(cluster, machines, machine, shard, hosts):
 
 
 def trainer_settings(cluster, machines):
-    return {"cluster": coordinator_address(machines), "data": "/data/train.txt",
-            "eval": "/data/test.txt", "model-dir": f"{DATA_FOLDER}/model",
-            "admin": f"0.0.0.0:{TRAINER_ADMIN}"} | _transport(cluster, False)
+    return {"cluster": coordinator_address(machines), "model-dir": f"{DATA_FOLDER}/model",
+            "admin": f"0.0.0.0:{TRAINER_ADMIN}", "timeout": "300s"} | _transport(cluster, False)
 
 
 def _environment(settings):
@@ -227,7 +226,7 @@ def _trainer(cluster, machines, machine):
     plain = [] if cluster["tls"] else ["--insecure"]
     return [*_service_head(cluster, "trainer", ["/usr/bin/dslide", *plain]), """\
     profiles: [train]
-    command: [train]
+    command: [train, --data=/data/train.txt, --eval=/data/test.txt]
     stop_grace_period: 60s
     environment:""", *_environment(trainer_settings(cluster, machines)),
             *_ports(cluster, machine, None, TRAINER_ADMIN),
