@@ -17,6 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASE_IMAGE = "debian:bookworm-slim"
 BASE_SUITE = "bookworm"
+DEFAULT_HOST = "unix:///var/run/docker.sock"
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
 
@@ -182,6 +183,9 @@ def engine_to_use(start_engine, directory):
     if not start_engine:
         raise Unavailable("DOCKER_HOST is not set; set it, or give --start-engine to start a "
                           "private dockerd (needs root)")
+    if Engine(DEFAULT_HOST).answers():
+        # Two engines would share the bridge docker0 and the packet filter.
+        raise Unavailable(f"an engine runs here already: set DOCKER_HOST={DEFAULT_HOST} to use it")
     say(f"Starting a private engine in {directory}")
     engine = PrivateEngine(directory)
     try:

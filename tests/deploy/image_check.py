@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import tarfile
 import time
 import urllib.request
@@ -57,8 +59,6 @@ def files(engine, image):
     container = engine.output("create", image)
     try:
         # Binary: not through the text of run().
-        import subprocess
-        import os
         done = subprocess.run(["docker", "export", container], capture_output=True, check=True,
                               env=os.environ | engine.environment, timeout=120)
     finally:
