@@ -17,36 +17,32 @@ import tempfile
 import compose_check
 import image_check
 import vms_check
-from engine import CommandFailed, Unavailable, engine_to_use, note, require_compose
+from engine import CommandFailed, Engines, Unavailable, note, require_compose
 
 SKIPPED = 77
 PARTS = ("image", "compose", "vms")
 
 
-def images(engine, options, directory):
-    """The two images to use, and the seconds that building them took."""
-    if options.image:
-        return options.image, options.example_image, {}
-    image, example, seconds = image_check.build(engine, directory, options.programs)
-    return image, example, {"build_seconds": round(seconds, 1), "programs": options.programs}
-
-
-def run_parts(engine, options, directory, figures):
+def run_parts(engines, options, directory, figures):
     """Fills in the figures part by part, so that those before a failure are kept."""
-    image, example, built = images(engine, options, directory)
-    figures.update(built)
+    image, example = options.image, options.example_image
+    if not image:
+        with engines.to_build() as engine:
+            image, example, seconds = image_check.build(engine, directory, options.programs)
+        figures.update(build_seconds=round(seconds, 1), programs=options.programs)
     epochs = ["--epochs", str(options.epochs)] if options.epochs else []
-    parts = {
-        "image": lambda: image_check.check_image(engine, image),
-        "compose": lambda: compose_check.check_compose(engine, image, example, epochs),
-        "vms": lambda: vms_check.check_machines(engine, image, example, directory),
-    }
-    for name in options.only:
-        try:
-            figures.update(parts[name]())
-        except Unavailable as reason:
-            note(f"SKIPPED: {name}: {reason}")
-            figures["skipped"].append(name)
+    with engines.to_run() as engine:
+        parts = {
+            "image": lambda: image_check.check_image(engine, image),
+            "compose": lambda: compose_check.check_compose(engine, image, example, epochs),
+            "vms": lambda: vms_check.check_machines(engine, image, example, directory),
+        }
+        for name in options.only:
+            try:
+                figures.update(parts[name]())
+            except Unavailable as reason:
+                note(f"SKIPPED: {name}: {reason}")
+                figures["skipped"].append(name)
 
 
 def parse():
@@ -85,8 +81,7 @@ def main():
         directory = options.engine_dir or pathlib.Path(temporary)
         try:
             require_compose()
-            with engine_to_use(options.start_engine, directory) as engine:
-                run_parts(engine, options, directory, figures)
+            run_parts(Engines(options.start_engine, directory), options, directory, figures)
             figures["passed"] = True
         except Unavailable as reason:
             note(f"SKIPPED: {reason}")

@@ -15,9 +15,11 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/integration"))
+from network_namespace import NetworkNamespace  # noqa: E402
+
 BASE_IMAGE = "debian:bookworm-slim"
 BASE_SUITE = "bookworm"
-DEFAULT_HOST = "unix:///var/run/docker.sock"
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
 
@@ -93,12 +95,15 @@ class Engine:
 
 
 class PrivateEngine(Engine):
-    """A dockerd that this process starts, in a network namespace when one is named."""
+    """A dockerd that this process starts, in a network namespace when one is named.
+
+    `options` are further flags of dockerd.
+    """
 
     START_SECONDS = 60
     STOP_SECONDS = 60
 
-    def __init__(self, directory, namespace=None):
+    def __init__(self, directory, namespace=None, options=()):
         directory = pathlib.Path(directory)
         super().__init__(f"unix://{directory}/docker.sock")
         missing = [name for name in ENGINE_PROGRAMS if not shutil.which(name)]
@@ -114,7 +119,7 @@ class PrivateEngine(Engine):
             self._process = subprocess.Popen(
                 [*wrapper, "dockerd", "--data-root", directory / "data", "--exec-root",
                  directory / "exec", "--host", self.host, "--pidfile", directory / "pid",
-                 "--default-ulimit", "nofile=16384:16384"],
+                 "--default-ulimit", "nofile=16384:16384", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
             wait_until(self._started, self._said, self.START_SECONDS)
@@ -170,24 +175,49 @@ def require_compose():
                           "~/.docker/cli-plugins")
 
 
+class Engines:
+    """DOCKER_HOST's engine; or, when one may be started, private ones.
+
+    Two private ones, one after the other on the same data: a build needs this machine's network,
+    whose packet filter an engine with networks would change, so that one has no networks; the one
+    that runs containers gets a network namespace with nothing else in it, this process with it.
+    """
+
+    BUILD_OPTIONS = ("--bridge=none", "--iptables=false", "--ip6tables=false",
+                     "--ip-forward=false", "--ip-masq=false")
+
+    def __init__(self, start_engine, directory):
+        self._directory = directory
+        self._given = None
+        given = os.environ.get("DOCKER_HOST")
+        if given:
+            self._given = Engine(given)
+            if not self._given.answers():
+                raise Unavailable(f"no engine answers at DOCKER_HOST={given}")
+        elif not start_engine:
+            raise Unavailable("DOCKER_HOST is not set; set it, or give --start-engine to start a "
+                              "private dockerd (needs root)")
+
+    @contextlib.contextmanager
+    def to_build(self):
+        if self._given:
+            yield self._given
+            return
+        say(f"Starting a private engine in {self._directory}")
+        with _stopped_at_the_end(PrivateEngine(self._directory, options=self.BUILD_OPTIONS)) as it:
+            yield it
+
+    @contextlib.contextmanager
+    def to_run(self):
+        if self._given:
+            yield self._given
+            return
+        with NetworkNamespace(), _stopped_at_the_end(PrivateEngine(self._directory)) as engine:
+            yield engine
+
+
 @contextlib.contextmanager
-def engine_to_use(start_engine, directory):
-    """DOCKER_HOST's engine; or, when asked for, a private one for the length of the block."""
-    given = os.environ.get("DOCKER_HOST")
-    if given:
-        engine = Engine(given)
-        if not engine.answers():
-            raise Unavailable(f"no engine answers at DOCKER_HOST={given}")
-        yield engine
-        return
-    if not start_engine:
-        raise Unavailable("DOCKER_HOST is not set; set it, or give --start-engine to start a "
-                          "private dockerd (needs root)")
-    if Engine(DEFAULT_HOST).answers():
-        # Two engines would share the bridge docker0 and the packet filter.
-        raise Unavailable(f"an engine runs here already: set DOCKER_HOST={DEFAULT_HOST} to use it")
-    say(f"Starting a private engine in {directory}")
-    engine = PrivateEngine(directory)
+def _stopped_at_the_end(engine):
     try:
         yield engine
     finally:

@@ -94,7 +94,7 @@ def check_restrictions(engine, image):
     check(shown.startswith("dslide "), f"{image}: version says {shown!r}")
     refused = engine.docker("run", "--rm", "--entrypoint", "/bin/sh", image, "-c", "true",
                             accept=tuple(range(256)))
-    check(refused.returncode == 127, f"{image}: /bin/sh ended with {refused.returncode}")
+    check(refused.returncode == 127, f"{image}: /bin/sh ended with {refused.returncode}: {refused.stderr}")
     return shown
 
 
