@@ -1,6 +1,10 @@
 """The compose files, as an engine would read them."""
 
+import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import cases
@@ -139,12 +143,28 @@ class EnvironmentFileTest(unittest.TestCase):
 
 class ScrapeTest(unittest.TestCase):
     def test_every_server_is_scraped(self):
-        config = cases.load_yaml(cases.read("deploy/prometheus/prometheus.yaml"))
+        config = cases.load_yaml(cases.read("deploy/compose/prometheus.yaml"))
         targets = {target for job in config["scrape_configs"]
                    for static in job.get("static_configs", []) for target in static["targets"]}
         wanted = {f"{name}:{service['environment']['DSLIDE_ADMIN'].rpartition(':')[2]}"
                   for name, service in services(BASE).items() if name in SERVERS}
         self.assertEqual(targets, wanted)
+
+    def test_the_jobs_are_those_of_the_alerts(self):
+        config = cases.load_yaml(cases.read("deploy/compose/prometheus.yaml"))
+        self.assertEqual([job["job_name"] for job in config["scrape_configs"]],
+                         ["dslide-coordinator", "dslide-shard", "dslide-trainer"])
+
+    def test_prometheus_takes_the_file(self):
+        if not shutil.which("promtool"):
+            self.skipTest("no promtool here; apt-get install prometheus")
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "rules").mkdir()
+            (pathlib.Path(folder) / "rules/alerts.yaml").write_text("groups: []\n")
+            copy = shutil.copy(cases.DEPLOY / "compose/prometheus.yaml", folder)
+            done = subprocess.run(["promtool", "check", "config", copy], capture_output=True,
+                                  text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class OracleTest(unittest.TestCase):
