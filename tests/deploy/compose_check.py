@@ -1,0 +1,213 @@
+"""The compose files on one engine: a training through a stopped, a killed and a cut-off shard."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from engine import ROOT, CommandFailed, note, say, wait_until
+from image_check import check
+
+COMPOSE = ROOT / "deploy/compose/compose.yaml"
+SHARDS = ("shard-0", "shard-1", "shard-2")
+EXAMPLE = "/usr/share/dslide/examples/debian-packages"
+DATA = (f"--data={EXAMPLE}/train.txt", f"--eval={EXAMPLE}/test.txt",
+        f"--model={EXAMPLE}/model.json")
+TRAINING_SECONDS = 3600
+READY_SECONDS = 180
+# As between two trainings of one process with other numbers of shards or trainers.
+PRECISION_TOLERANCE = 0.02
+CUT_SECONDS = 5
+
+
+class Project:
+    """A compose project of its own name; `files` are its compose files."""
+
+    def __init__(self, engine, name, files, environment):
+        self.engine = engine
+        self.environment = environment
+        self._arguments = ["compose", "-p", name]
+        for file in files:
+            self._arguments += ["-f", file]
+        self.name = name
+
+    def compose(self, *arguments, within=READY_SECONDS, accept=(0,)):
+        return self.engine.docker(*self._arguments, *arguments, within=within, accept=accept,
+                                  environment=self.environment)
+
+    def up(self):
+        self.compose("up", "-d", "--wait", "--wait-timeout", str(READY_SECONDS),
+                     within=READY_SECONDS + 60)
+
+    def start(self, *arguments):
+        """A command of compose that runs beside what follows."""
+        return Running(["docker", *self._arguments, *arguments],
+                       self.engine.environment | self.environment)
+
+    def container(self, service):
+        return self.compose("ps", "-q", service).stdout.strip()
+
+    def remove(self):
+        self.compose("--profile", "*", "down", "--volumes", "--timeout", "20",
+                     accept=tuple(range(256)))
+
+
+class Running:
+    """A process whose output goes to files."""
+
+    def __init__(self, command, environment):
+        self._stdout = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=self._stdout,
+            stderr=self._stderr, env=os.environ | environment)
+
+    def _text(self, file):
+        # pread: the process writes at the place that a seek would move.
+        return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
+
+    def wait_for(self, pattern, within=TRAINING_SECONDS):
+        """Until stderr has a match."""
+        def found():
+            match = re.search(pattern, self._text(self._stderr))
+            if match is None and self._process.poll() is not None:
+                raise CommandFailed(f"it ended without {pattern!r}:\n{self._said()}")
+            return match
+        return wait_until(found, lambda: f"{pattern!r} in\n{self._said()}", within)
+
+    def _said(self):
+        return f"{self._text(self._stderr)[-4000:]}\n{self._text(self._stdout)[-2000:]}"
+
+    def result(self, within=TRAINING_SECONDS):
+        """The JSON object that its stdout ends with."""
+        try:
+            status = self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(f"no end within {within} s:\n{self._said()}") from None
+        check(status == 0, f"it ended with {status}:\n{self._said()}")
+        return json.loads(self._text(self._stdout).strip().splitlines()[-1])
+
+    def kill(self):
+        """Ends it, if it has not ended; nothing can be asked of it afterwards."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._stdout.close()
+        self._stderr.close()
+
+
+def metric_sum(engine, containers, port, name):
+    """The sum of a metric over all its labels and over containers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    total = 0.0
+    for container in containers:
+        with opener.open(f"http://{engine.address(container)}:{port}/metrics", timeout=10) as page:
+            text = page.read().decode()
+        values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+        check(values, f"{container} has no metric {name}")
+        total += sum(float(value) for value in values)
+    return total
+
+
+def train_embedded(engine, example, epochs):
+    say("Training in one process, to compare with")
+    running = Running(["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs",
+                       "/tmp", example, "train", "-q", "-o", "json", "--shards", len(SHARDS),
+                       *DATA, *epochs], engine.environment)
+    try:
+        return running.result()
+    finally:
+        running.kill()
+
+
+def disturb(project, trainer):
+    """Stops, kills and cuts off one shard after the other; what was done, with its seconds."""
+    done = {}
+
+    def timed(name, action):
+        begun = time.monotonic()
+        action()
+        done[name] = round(time.monotonic() - begun, 1)
+        note(f"{name}: {done[name]} s")
+
+    def stop_and_start():
+        project.compose("stop", "shard-1")
+        check(project.engine.inspect(stopped)["State"]["ExitCode"] == 0,
+              "shard-1 did not stop in good order:\n" + project.compose("logs", "shard-1").stdout)
+        project.up()
+
+    def kill_and_start():
+        project.compose("kill", "-s", "SIGKILL", "shard-2")
+        project.up()
+
+    def cut_off():
+        container, network = project.container("shard-0"), f"{project.name}_cluster"
+        project.engine.docker("network", "disconnect", network, container)
+        time.sleep(CUT_SECONDS)
+        project.engine.docker("network", "connect", "--alias", "shard-0", network, container)
+
+    stopped = project.container("shard-1")
+    trainer.wait_for(r"epoch 1: P@1")
+    timed("stop_start_seconds", stop_and_start)
+    trainer.wait_for(r"epoch 2: P@1")
+    timed("kill_start_seconds", kill_and_start)
+    trainer.wait_for(r"epoch 3: P@1")
+    timed("network_cut_seconds", cut_off)
+    return done
+
+
+def check_trained(project):
+    """After all containers were removed and made again, the cluster still has the model."""
+    project.compose("down", within=READY_SECONDS)
+    project.up()
+    done = project.compose("run", "--rm", "-T", "trainer", "eval", "--data", f"{EXAMPLE}/test.txt",
+                           "-q", "-o", "json", within=600)
+    return json.loads(done.stdout.strip().splitlines()[-1])["p_at_1"]
+
+
+def check_compose(engine, image, example, epochs):
+    """Figures of one training on containers, disturbed, beside one in a process."""
+    embedded = train_embedded(engine, example, epochs)
+    note(f"P@1 {embedded['p_at_1']:.4f}, {embedded['steps']} steps")
+    project = Project(engine, f"dslide-check-{os.getpid()}", [COMPOSE],
+                      {"DSLIDE_IMAGE": image, "DSLIDE_EXAMPLE_IMAGE": example,
+                       "DSLIDE_DURABILITY": "log"})
+    say("Training on three shard containers that are stopped, killed and cut off")
+    try:
+        begun = time.monotonic()
+        project.up()
+        up_seconds = round(time.monotonic() - begun, 1)
+        # The command of the file, and more.
+        trainer = project.start("run", "--rm", "-T", "trainer", "train", *DATA, "-o", "json",
+                                *epochs)
+        try:
+            found = disturb(project, trainer)
+            trained = trainer.result()
+        finally:
+            trainer.kill()
+        shards = [project.container(shard) for shard in SHARDS]
+        lost = metric_sum(engine, shards, 7011, "dslide_shard_acked_loss_total")
+        kept = check_trained(project)
+    finally:
+        project.remove()
+    return judge(embedded, trained, lost, kept, found | {"up_seconds": up_seconds})
+
+
+def judge(embedded, trained, lost, kept, found):
+    found |= {"p_at_1": trained["p_at_1"], "embedded_p_at_1": embedded["p_at_1"],
+              "p_at_1_after_restart": kept, "lost": int(lost), "steps": trained["steps"],
+              "embedded_steps": embedded["steps"],
+              "samples_per_second": trained["samples_per_second"],
+              "embedded_samples_per_second": embedded["samples_per_second"]}
+    note(f"P@1 {found['p_at_1']:.4f} (one process: {found['embedded_p_at_1']:.4f}), lost {lost:g}")
+    check(lost == 0, f"{lost:g} confirmed updates were lost")
+    check(trained["steps"] == embedded["steps"],
+          f"{trained['steps']} steps instead of {embedded['steps']}")
+    difference = abs(trained["p_at_1"] - embedded["p_at_1"])
+    check(difference <= PRECISION_TOLERANCE, f"P@1 differs by {difference:.4f}")
+    check(abs(kept - trained["p_at_1"]) < 1e-6,
+          f"P@1 after a restart is {kept}, was {trained['p_at_1']}")
+    return found

@@ -1,0 +1,224 @@
+"""A container engine for the checks of this folder: one that is given, or a private one.
+
+Commands are run as `docker …` against one socket; every one has a time limit. A private engine
+keeps everything in one folder and is ended with all that it runs.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/integration"))
+from network_namespace import NetworkNamespace  # noqa: E402
+
+BASE_IMAGE = "debian:bookworm-slim"
+BASE_SUITE = "bookworm"
+ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
+
+
+class Unavailable(Exception):
+    """Why this machine cannot do a thing."""
+
+
+class CommandFailed(Exception):
+    """A command that did not end as it should, with what it said."""
+
+
+def say(text):
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def note(text):
+    print(f"   {text}", file=sys.stderr, flush=True)
+
+
+def wait_until(condition, describe, within):
+    """The first true value of `condition()`; CommandFailed with describe() after so many seconds."""
+    deadline = time.monotonic() + within
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise CommandFailed(f"not within {within:g} s: {describe()}")
+        time.sleep(0.1)
+
+
+def run(command, within=120, environment=None, accept=(0,), directory=None):
+    """Runs a command to its end and gives it back; CommandFailed when its status is not accepted."""
+    command = [str(word) for word in command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=within, cwd=directory,
+                              stdin=subprocess.DEVNULL, env=os.environ | (environment or {}))
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(f"{' '.join(command)}: no end within {within} s; stderr: "
+                            f"{(error.stderr or b'')[-2000:]!r}") from None
+    if done.returncode not in accept:
+        raise CommandFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stdout[-3000:]}\n"
+                            f"{done.stderr[-3000:]}")
+    return done
+
+
+class Engine:
+    """Talks to the engine at `host` (unix:///…)."""
+
+    def __init__(self, host):
+        self.host = host
+        self.environment = {"DOCKER_HOST": host, "DOCKER_BUILDKIT": "1"}
+
+    def docker(self, *arguments, within=120, accept=(0,), environment=None):
+        return run(["docker", *arguments], within, self.environment | (environment or {}), accept)
+
+    def output(self, *arguments, within=120):
+        return self.docker(*arguments, within=within).stdout.strip()
+
+    def inspect(self, name):
+        return json.loads(self.output("inspect", name))[0]
+
+    def has_image(self, name):
+        return self.docker("image", "inspect", name, accept=(0, 1)).returncode == 0
+
+    def answers(self):
+        return self.docker("version", accept=(0, 1)).returncode == 0
+
+    def address(self, container):
+        """The container's address in its first network, which this machine reaches."""
+        networks = self.inspect(container)["NetworkSettings"]["Networks"]
+        return next(network["IPAddress"] for network in networks.values())
+
+
+class PrivateEngine(Engine):
+    """A dockerd that this process starts, in a network namespace when one is named.
+
+    `options` are further flags of dockerd.
+    """
+
+    START_SECONDS = 60
+    STOP_SECONDS = 60
+
+    def __init__(self, directory, namespace=None, options=()):
+        directory = pathlib.Path(directory)
+        super().__init__(f"unix://{directory}/docker.sock")
+        missing = [name for name in ENGINE_PROGRAMS if not shutil.which(name)]
+        if missing:
+            raise Unavailable(f"{', '.join(missing)} not installed; apt-get install docker.io")
+        if os.geteuid() != 0:
+            raise Unavailable("an engine of our own needs root; or set DOCKER_HOST")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._log = directory / "dockerd.log"
+        # Not `ip netns exec`: it mounts a /sys without control groups.
+        wrapper = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                [*wrapper, "dockerd", "--data-root", directory / "data", "--exec-root",
+                 directory / "exec", "--host", self.host, "--pidfile", directory / "pid",
+                 "--default-ulimit", "nofile=16384:16384", *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_until(self._started, self._said, self.START_SECONDS)
+        except CommandFailed:
+            self.stop()
+            raise
+
+    def _said(self):
+        return f"dockerd is ready; it said: {self._log.read_text(errors='replace')[-2000:]}"
+
+    def _started(self):
+        if self._process.poll() is not None:
+            raise CommandFailed(f"dockerd ended with {self._process.returncode}; {self._said()}")
+        return self.answers()
+
+    def stop(self):
+        """Ends it and its containers."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(self.STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def provide_base_image(engine, directory):
+    """Pulls the base image, or makes it of Debian's packages where no registry can be reached."""
+    if engine.has_image(BASE_IMAGE):
+        return
+    if engine.docker("pull", "-q", BASE_IMAGE, accept=(0, 1), within=300).returncode == 0:
+        return
+    if not shutil.which("debootstrap"):
+        raise Unavailable(f"{BASE_IMAGE} cannot be pulled, and debootstrap, which would make it, "
+                          "is not installed")
+    note(f"{BASE_IMAGE} cannot be pulled: making it with debootstrap")
+    root = pathlib.Path(directory) / "root"
+    run(["debootstrap", "--variant=minbase", BASE_SUITE, root], within=600)
+    with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as packer:
+        subprocess.run(["docker", "import", "-", BASE_IMAGE], stdin=packer.stdout, check=True,
+                       env=os.environ | engine.environment, stdout=subprocess.DEVNULL, timeout=300)
+    shutil.rmtree(root)
+
+
+def require_compose():
+    """Unavailable unless `docker compose` is version 2."""
+    if not shutil.which("docker"):
+        raise Unavailable("no docker client; apt-get install docker.io (docker-cli on Debian 13)")
+    shown = run(["docker", "compose", "version", "--short"], accept=tuple(range(256)))
+    if shown.returncode != 0 or not shown.stdout.strip().lstrip("v").startswith(("2", "3", "4", "5")):
+        raise Unavailable("`docker compose` version 2 is missing: Debian 13's docker-compose package "
+                          "has it, Debian 12's is version 1; put its plugin into "
+                          "~/.docker/cli-plugins")
+
+
+class Engines:
+    """DOCKER_HOST's engine; or, when one may be started, private ones.
+
+    Two private ones, one after the other on the same data: a build needs this machine's network,
+    whose packet filter an engine with networks would change, so that one has no networks; the one
+    that runs containers gets a network namespace with nothing else in it, this process with it.
+    """
+
+    BUILD_OPTIONS = ("--bridge=none", "--iptables=false", "--ip6tables=false",
+                     "--ip-forward=false", "--ip-masq=false")
+
+    def __init__(self, start_engine, directory):
+        self._directory = directory
+        self._given = None
+        given = os.environ.get("DOCKER_HOST")
+        if given:
+            self._given = Engine(given)
+            if not self._given.answers():
+                raise Unavailable(f"no engine answers at DOCKER_HOST={given}")
+        elif not start_engine:
+            raise Unavailable("DOCKER_HOST is not set; set it, or give --start-engine to start a "
+                              "private dockerd (needs root)")
+
+    @contextlib.contextmanager
+    def to_build(self):
+        if self._given:
+            yield self._given
+            return
+        say(f"Starting a private engine in {self._directory}")
+        with _stopped_at_the_end(PrivateEngine(self._directory, options=self.BUILD_OPTIONS)) as it:
+            yield it
+
+    @contextlib.contextmanager
+    def to_run(self):
+        if self._given:
+            yield self._given
+            return
+        with NetworkNamespace(), _stopped_at_the_end(PrivateEngine(self._directory)) as engine:
+            yield engine
+
+
+@contextlib.contextmanager
+def _stopped_at_the_end(engine):
+    try:
+        yield engine
+    finally:
+        engine.stop()
