@@ -1,0 +1,90 @@
+{{/* Flags that both servers have. Input: root, values (those of the component). */}}
+{{- define "dslide.server.flags" -}}
+- --config=/etc/dslide/config/dslide.conf
+- --listen={{ .root.Values.listenHost }}:{{ .values.service.ports.grpc }}
+- --admin={{ .root.Values.listenHost }}:{{ .values.service.ports.admin }}
+- --data-dir=/var/lib/dslide
+- --drain-delay={{ int .values.drain.delay }}s
+- --drain-timeout={{ int .values.drain.timeout }}s
+{{- if .root.Values.tls.enabled }}
+- --tls-cert=/etc/dslide/tls/tls.crt
+- --tls-key=/etc/dslide/tls/tls.key
+- --tls-ca=/etc/dslide/tls/ca.crt
+- --tls-reload-interval={{ .root.Values.tls.reloadInterval }}
+- --tls-cluster={{ .root.Values.tls.clusterName }}
+- --authorization={{ .root.Values.tls.authorization }}
+{{- else }}
+- --insecure
+{{- end }}
+{{- end -}}
+
+{{/* Global flags of the CLI in pods of the chart. */}}
+{{- define "dslide.cli.flags" -}}
+{{- if not .Values.tls.enabled }}
+- --insecure
+{{- end }}
+{{- end -}}
+
+{{/* Environment by which the CLI finds its certificate. */}}
+{{- define "dslide.cli.env" -}}
+{{- if .Values.tls.enabled }}
+- name: DSLIDE_TLS_CERT
+  value: /etc/dslide/tls/tls.crt
+- name: DSLIDE_TLS_KEY
+  value: /etc/dslide/tls/tls.key
+- name: DSLIDE_TLS_CA
+  value: /etc/dslide/tls/ca.crt
+{{- end }}
+{{- end -}}
+
+{{/* Flags and keys of the configuration file that the chart sets itself, one per line. */}}
+{{- define "dslide.ownedFlags" -}}
+config listen admin coordinator advertise shard-id shards data-dir durability threads memory-budget lease-timeout insecure
+drain-delay drain-timeout tls-cert tls-key tls-ca tls-reload-interval tls-cluster authorization
+checkpoint-dir checkpoint-interval checkpoint-keep cluster job data eval model timeout
+{{- end -}}
+
+{{/* The configuration file from a map. */}}
+{{- define "dslide.configFile" -}}
+{{- range $key, $value := . }}
+{{ $key }} = {{ toString $value | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Bytes of a Kubernetes quantity, as a whole number of MiB; empty when it cannot be told. */}}
+{{- define "dslide.mebibytes" -}}
+{{- $text := toString . -}}
+{{- $units := dict "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 "" 0.00000095367431640625 -}}
+{{- if regexMatch "^[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$" $text -}}
+{{- $unit := regexFind "[A-Za-z]+$" $text -}}
+{{- mulf (float64 (trimSuffix $unit $text)) (get $units $unit) | floor | int64 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The shards' memory budget. The process sees the node's memory, not the pod's limit, so it is told. */}}
+{{- define "dslide.shard.memoryBudget" -}}
+{{- $shard := .Values.shard -}}
+{{- $limit := dig "limits" "memory" "" (default (dict) $shard.resources) -}}
+{{- if $shard.memoryBudget -}}
+{{- $shard.memoryBudget -}}
+{{- else if $limit -}}
+{{- $mebibytes := include "dslide.mebibytes" $limit -}}
+{{- if not $mebibytes -}}
+{{- fail (printf "shard.resources.limits.memory is %q: give it with Mi or Gi, or set shard.memoryBudget" (toString $limit)) -}}
+{{- end -}}
+{{- div (mul (int64 $mebibytes) 6) 10 -}}MiB
+{{- end -}}
+{{- end -}}
+
+{{/* Grace period: what ends a server in good order, and 15 s for the rest. Input: the component's values. */}}
+{{- define "dslide.drainSeconds" -}}
+{{- add (int .drain.delay) (int .drain.timeout) (int .drain.save) -}}
+{{- end -}}
+
+{{- define "dslide.gracePeriod" -}}
+{{- if kindIs "invalid" .terminationGracePeriodSeconds -}}
+{{- add (int (include "dslide.drainSeconds" .)) 15 -}}
+{{- else -}}
+{{- int .terminationGracePeriodSeconds -}}
+{{- end -}}
+{{- end -}}
