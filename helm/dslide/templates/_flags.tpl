@@ -20,14 +20,14 @@
 
 {{/* Global flags of the CLI in pods of the chart. */}}
 {{- define "dslide.cli.flags" -}}
-{{- if not .Values.tls.enabled }}
+{{- if not .Values.tls.enabled -}}
 - --insecure
 {{- end }}
 {{- end -}}
 
 {{/* Environment by which the CLI finds its certificate. */}}
 {{- define "dslide.cli.env" -}}
-{{- if .Values.tls.enabled }}
+{{- if .Values.tls.enabled -}}
 - name: DSLIDE_TLS_CERT
   value: /etc/dslide/tls/tls.crt
 - name: DSLIDE_TLS_KEY
@@ -37,17 +37,23 @@
 {{- end }}
 {{- end -}}
 
-{{/* Flags and keys of the configuration file that the chart sets itself, one per line. */}}
+{{/* Flags, and keys of the configuration file, that the chart sets itself for a component. Input: its name. */}}
 {{- define "dslide.ownedFlags" -}}
-config listen admin coordinator advertise shard-id shards data-dir durability threads memory-budget lease-timeout insecure
-drain-delay drain-timeout tls-cert tls-key tls-ca tls-reload-interval tls-cluster authorization
-checkpoint-dir checkpoint-interval checkpoint-keep cluster job data eval model timeout
+tls-cert tls-key tls-ca insecure admin {{ if eq . "trainer" -}}
+cluster job data eval model timeout
+{{- else -}}
+config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}
+coordinator advertise shard-id durability threads memory-budget
+{{- else -}}
+shards lease-timeout checkpoint-dir checkpoint-interval checkpoint-keep
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
-{{/* The configuration file from a map. */}}
+{{/* The configuration file from a map. Numbers as JSON writes them: in full, not as 5e+06. */}}
 {{- define "dslide.configFile" -}}
 {{- range $key, $value := . }}
-{{ $key }} = {{ toString $value | quote }}
+{{ $key }} = {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
 {{- end }}
 {{- end -}}
 

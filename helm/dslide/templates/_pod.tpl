@@ -7,7 +7,7 @@ enableServiceLinks: false
 {{- with $secrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ ternary .name . (kindIs "map" .) }}
+  - name: {{ if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end }}
   {{- end }}
 {{- end }}
 {{- with .root.Values.podSecurityContext }}
@@ -152,7 +152,7 @@ securityContext:
 
 {{/* volumeClaimTemplates of a server. Input: root, component, values. Labels that never change, see "dslide.identity". */}}
 {{- define "dslide.server.claims" -}}
-{{- if .values.persistence.enabled }}
+{{- if .values.persistence.enabled -}}
 persistentVolumeClaimRetentionPolicy:
   {{- toYaml .values.persistence.retentionPolicy | nindent 2 }}
 volumeClaimTemplates:

@@ -56,7 +56,9 @@ template:
   spec:
     restartPolicy: Never
     {{- include "dslide.pod.common" $part | nindent 4 }}
-    {{- include "dslide.pod.scheduling" $part | nindent 4 }}
+    {{- with include "dslide.pod.scheduling" $part | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
     terminationGracePeriodSeconds: {{ int $trainer.terminationGracePeriodSeconds }}
     {{- with $trainer.initContainers }}
     initContainers:
@@ -67,7 +69,9 @@ template:
         {{- include "dslide.container.common" $part | nindent 8 }}
         command: [dslide]
         args:
-          {{- include "dslide.cli.flags" . | nindent 10 }}
+          {{- with include "dslide.cli.flags" . }}
+          {{- . | nindent 10 }}
+          {{- end }}
           - --timeout={{ $trainer.timeout }}
           - train
           - --cluster={{ include "dslide.coordinator.address" . }}
