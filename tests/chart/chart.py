@@ -5,6 +5,7 @@ PATH), the program that DSLIDE_CHART_RENDERER names (it is given arguments of `h
 the renderer in renderer/, which is built with Debian's Go packages where they are.
 """
 
+import copy
 import functools
 import hashlib
 import os
@@ -101,8 +102,12 @@ def run_renderer(program, values=(), overrides=None, apis=(), extra=()):
     return done.stdout
 
 
+# The parser in C where PyYAML has it: ten times as fast.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def parse(stream):
-    return [document for document in yaml.safe_load_all(stream) if document]
+    return [document for document in yaml.load_all(stream, Loader=_LOADER) if document]
 
 
 class Objects(list):
@@ -144,13 +149,13 @@ def render(values=(), overrides=None, apis=(MONITORING,)):
 
 
 @functools.lru_cache(maxsize=None)
-def _rendered_text(path):
-    return run_renderer(renderer()[1], [path], apis=(MONITORING,))
+def _rendered_ci(name):
+    return render([CHART / "ci" / f"{name}-values.yaml"])
 
 
 def render_ci(name):
     """Objects of ci/NAME-values.yaml, as the caller's own copy."""
-    return Objects(parse(_rendered_text(CHART / "ci" / f"{name}-values.yaml")))
+    return copy.deepcopy(_rendered_ci(name))
 
 
 def every_ci():

@@ -59,7 +59,7 @@ shards lease-timeout checkpoint-dir checkpoint-interval checkpoint-keep
 
 {{/* Bytes of a Kubernetes quantity, as a whole number of MiB; empty when it cannot be told. */}}
 {{- define "dslide.mebibytes" -}}
-{{- $text := toString . -}}
+{{- $text := ternary . (toJson .) (kindIs "string" .) -}}
 {{- $units := dict "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 "" 0.00000095367431640625 -}}
 {{- if regexMatch "^[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$" $text -}}
 {{- $unit := regexFind "[A-Za-z]+$" $text -}}
