@@ -3,9 +3,8 @@
 import re
 import unittest
 
-import yaml
-
 import chart
+import yaml
 
 VERSION_LABELS = {"app.kubernetes.io/version", "helm.sh/chart"}
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")

@@ -6,9 +6,8 @@ usage: golden_test.py [--update]     --update rewrites golden/ from what is rend
 import sys
 import unittest
 
-import yaml
-
 import chart
+import yaml
 
 GOLDEN = chart.ROOT / "tests" / "chart" / "golden"
 

@@ -10,9 +10,8 @@ import json
 import re
 import sys
 
-import yaml
-
 import chart
+import yaml
 
 README = chart.CHART / "README.md"
 BEGIN, END = "<!-- values: begin (tests/chart/values_readme.py) -->", "<!-- values: end -->"

@@ -111,7 +111,7 @@ runtimeClassName: {{ . }}
 - name: data
   emptyDir: {}
 {{- end }}
-{{- if and .root.Values.checkpoint.enabled .root.Values.checkpoint.existingClaim }}
+{{- if .root.Values.checkpoint.existingClaim }}
 - name: checkpoints
   persistentVolumeClaim:
     claimName: {{ .root.Values.checkpoint.existingClaim }}
@@ -128,7 +128,7 @@ runtimeClassName: {{ . }}
   readOnly: true
 - name: data
   mountPath: /var/lib/dslide
-{{- if and .root.Values.checkpoint.enabled .root.Values.checkpoint.existingClaim }}
+{{- if .root.Values.checkpoint.existingClaim }}
 - name: checkpoints
   mountPath: /var/lib/dslide/checkpoints
 {{- end }}
