@@ -6,6 +6,7 @@ the renderer in renderer/, which is built with Debian's Go packages where they a
 """
 
 import copy
+import fcntl
 import functools
 import hashlib
 import os
@@ -57,16 +58,17 @@ def own_renderer():
     source = pathlib.Path(__file__).with_name("renderer")
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(source.glob("*.go"))))
     program = cache_folder() / f"chart-renderer-{digest.hexdigest()[:16]}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            built = pathlib.Path(folder) / "renderer"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    # Of tests that run at one time, one builds it.
+    with open(program.parent / "renderer.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            built = program.with_suffix(".part")
             subprocess.run(
                 [go, "build", "-o", built, "."], cwd=source, check=True,
                 env={**os.environ, "GO111MODULE": "off", "GOPATH": str(_GO_PATH), "GOFLAGS": "",
                      "GOCACHE": str(cache_folder() / "go-cache")},
             )
-            # Renamed, as several tests may build it at one time.
             built.rename(program)
     return program
 

@@ -16,7 +16,8 @@ import chart
 import golden_test
 import values_readme
 
-TESTS = ("values", "conventions", "golden", "refusals", "kubernetes", "renderer", "flags", "cluster", "pod")
+SENTENCES = ("conventions", "protection", "features")
+TESTS = ("values", *SENTENCES, "golden", "refusals", "kubernetes", "renderer", "flags", "cluster", "pod")
 WITH_PROGRAMS = ("flags", "cluster", "pod")
 
 
@@ -84,7 +85,7 @@ def main():
         print(json.dumps({
             "passed": passed, "failed": failed, "skipped": skipped,
             "seconds": round(time.monotonic() - began, 1), "renderer": name,
-            "values_files": len(chart.CI_FILES), "assertions": counts["conventions"][0],
+            "values_files": len(chart.CI_FILES), "assertions": sum(counts[test][0] for test in SENTENCES),
             "tests": {test: dict(zip(("passed", "failed", "skipped"), count)) for test, count in counts.items()},
         }))
     else:
