@@ -113,6 +113,13 @@ class StatefulSetTest(Case):
         self.assertIsNone(storage_class(chart.render_ci("minimal")))
         self.assertEqual(storage_class(chart.render_ci("ha")), "fast")
 
+    def test_the_data_directory_is_not_the_root_of_its_volume_where_lost_and_found_is(self):
+        for server in self.each_server():
+            container = chart.main_container(server["spec"]["template"])
+            mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+            self.assertEqual(mounts["data"], "/var/lib/dslide")
+            self.assertEqual(chart.flags(container)["data-dir"], "/var/lib/dslide/data")
+
     def test_without_persistence_the_data_directory_is_still_writable(self):
         for server in chart.render_ci("no-persistence").servers():
             self.assertNotIn("volumeClaimTemplates", server["spec"])

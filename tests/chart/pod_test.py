@@ -90,6 +90,9 @@ class Engine:
         path.mkdir(parents=True, exist_ok=True)
         os.chown(path, 0, group)
         path.chmod(0o2775)
+        if name == "data":
+            # As on a fresh file system, and not handed over.
+            (path / "lost+found").mkdir(mode=0o700, exist_ok=True)
         return path
 
     def mounts(self, pod, container, pod_name):
@@ -180,7 +183,7 @@ class PodTest(unittest.TestCase):
         for name in self.names:
             status = docker("inspect", "--format", "{{.State.ExitCode}}", f"{self.engine.name}-{name}").stdout.strip()
             self.assertEqual(status, "0", self.engine.logs(name))
-            self.assertTrue(any((self.engine.folder / name / "data").iterdir()), f"{name} left nothing on its volume")
+            self.assertTrue(any((self.engine.folder / name / "data" / "data").iterdir()), f"{name} left nothing on its volume")
 
 
 if __name__ == "__main__":

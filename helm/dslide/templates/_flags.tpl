@@ -1,9 +1,12 @@
-{{/* Flags that both servers have. Input: root, values (those of the component). */}}
+{{/*
+Flags that both servers have. The data directory is a folder of the volume and not its root, where
+file systems keep lost+found, which a shard would take for a model. Input: root, values (those of the component).
+*/}}
 {{- define "dslide.server.flags" -}}
 - --config=/etc/dslide/config/dslide.conf
 - --listen={{ .root.Values.listenHost }}:{{ .values.service.ports.grpc }}
 - --admin={{ .root.Values.listenHost }}:{{ .values.service.ports.admin }}
-- --data-dir=/var/lib/dslide
+- --data-dir=/var/lib/dslide/data
 - --drain-delay={{ int .values.drain.delay }}s
 - --drain-timeout={{ int .values.drain.timeout }}s
 {{- if .root.Values.tls.enabled }}
