@@ -157,7 +157,7 @@ class PodTest(unittest.TestCase):
                 cls.names.append(name)
 
     def test_1_every_server_becomes_ready_as_its_own_user_on_a_read_only_root(self):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         for name in self.names:
             wanted = "shard ready" if "shard" in name else "coordinator ready"
             while wanted not in self.engine.logs(name):

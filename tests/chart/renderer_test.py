@@ -41,6 +41,18 @@ class RendererTest(unittest.TestCase):
                         chart.run_renderer(str(program), overrides=values)
                     self.assertRegex(str(caught.exception), message)
 
+    def test_helm_refuses_a_kubernetes_that_is_too_old(self):
+        path = chart.CHART / "ci" / "minimal-values.yaml"
+        for version, accepted in (("1.28.9", False), ("1.29.0", True)):
+            with self.subTest(kubernetes=version):
+                extra = ["--kube-version", version]
+                if accepted:
+                    chart.run_renderer(chart.helm_program(), [path], extra=extra)
+                    continue
+                with self.assertRaises(chart.RenderError) as caught:
+                    chart.run_renderer(chart.helm_program(), [path], extra=extra)
+                self.assertIn("kubeVersion", str(caught.exception))
+
     def test_helm_lint_has_no_findings(self):
         for path in chart.CI_FILES:
             with self.subTest(values=path.name):
