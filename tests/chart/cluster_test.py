@@ -19,11 +19,14 @@ import urllib.error
 import urllib.request
 
 import chart
-import pending
 import pods
 
 BIN_DIR = pods.bin_dir(sys.argv)
 SLOWDOWN = int(os.environ.get("DSLIDE_TEST_SLOWDOWN", "1"))
+
+
+def report(text):
+    print(f"SKIPPED in part: {text}", file=sys.stderr)
 
 
 def free_ports(count):
@@ -41,8 +44,9 @@ def free_ports(count):
 class Cluster:
     """Processes of a rendered release with its scratch folder."""
 
-    def __init__(self, objects, folder):
-        self.objects, self.folder = objects, pathlib.Path(folder)
+    def __init__(self, objects, folder, secrets):
+        """secrets: {name of a Secret: {file name: bytes}}."""
+        self.objects, self.folder, self.secrets = objects, pathlib.Path(folder), secrets
         self.processes, self.logs = {}, {}
         self.ports = {}
         for server in objects.servers():
@@ -73,9 +77,20 @@ class Cluster:
         program = BIN_DIR / container["command"][0]
         args = container["args"]
         if program.name != "dslide":
-            args = pods.without_pending(program, args, lambda text: print(f"SKIPPED in part: {text}", file=sys.stderr))
+            args = pods.without_pending(program, args, report)
         args = [pods.in_folder(self.local(pods.expand(word, env), pod_name), root) for word in args]
+        self.mount_secrets(pod, container, root)
+        env = {name: pods.in_folder(value, root) for name, value in env.items()}
         return [program, *args], {"PATH": os.environ["PATH"], "TMPDIR": str(root / "tmp"), **env}
+
+    def mount_secrets(self, pod, container, root):
+        names = {item["name"]: item["secret"]["secretName"] for item in pod["spec"]["volumes"] if "secret" in item}
+        for mount in container.get("volumeMounts", []):
+            for name, content in self.secrets.get(names.get(mount["name"]), {}).items():
+                target = pathlib.Path(f"{root}{mount['mountPath']}/{name}")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+                target.chmod(0o600)
 
     def start(self, pod, container, pod_name):
         command, env = self.command(pod, container, pod_name)
@@ -135,16 +150,24 @@ class Cluster:
             process.wait()
 
 
-class ClusterTest(unittest.TestCase):
-    """One cluster of ci/trainer-values.yaml with the drain delay of the defaults taken out of the wait."""
+class ClusterTests:
+    """What a cluster of one file of values does; the tests of a class go on from each other."""
+
+    VALUES = ""
+
+    @classmethod
+    def make_secrets(cls, folder):
+        """{name of a Secret: {file name: bytes}}."""
+        return {}
 
     @classmethod
     def setUpClass(cls):
-        values = [chart.CHART / "ci" / "trainer-values.yaml"]
+        values = [chart.CHART / "ci" / f"{cls.VALUES}-values.yaml"]
+        # A short delay in place of the default: what is waited for is counted in another test.
         cls.objects = chart.render(values, {"shard": {"drain": {"delay": 1}}})
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.cluster = Cluster(cls.objects, cls.scratch.name)
-        cls.addClassCleanup(cls.scratch.cleanup)
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.cluster = Cluster(cls.objects, scratch.name, cls.make_secrets(pathlib.Path(scratch.name) / "certs"))
         cls.addClassCleanup(cls.cluster.kill)
         cls.cluster.start_servers()
         cls.cluster.wait_until_ready()
@@ -159,24 +182,19 @@ class ClusterTest(unittest.TestCase):
                     self.assertEqual(self.cluster.probe(server, index, kind), 200)
 
     def test_2_shards_have_the_numbers_of_their_pods(self):
-        port = self.cluster.ports["rel-dslide-coordinator-0"][0]
-        done = subprocess.run(
-            [BIN_DIR / "dslide", "-o", "json", "status", "--cluster", f"127.0.0.1:{port}"],
-            capture_output=True, text=True, timeout=60,
-        )
+        pod = self.objects.one("Pod")
+        status = next(item for item in pod["spec"]["initContainers"] if item["name"] == "status")
+        done = self.cluster.run(pod, status, "test-status")
         self.check(done)
         for index in range(2):
-            grpc = self.cluster.ports[f"rel-dslide-shard-{index}"][0]
-            self.assertRegex(done.stdout, rf'"address": ?"127\.0\.0\.1:{grpc}"')
+            grpc = self.cluster.ports[f"{self.objects.shards()['metadata']['name']}-{index}"][0]
+            self.assertRegex(done.stdout, rf"(?m)^ +{index} +127\.0\.0\.1:{grpc} ")
 
     def test_3_the_pod_of_helm_test_succeeds_twice(self):
         pod = self.objects.one("Pod")
-        listed = pods.help_text(BIN_DIR / "dslide")
         for attempt in ("a", "b"):
             for container in pod["spec"]["initContainers"] + pod["spec"]["containers"]:
-                words = [word for word in container["args"] if not word.startswith("-")]
-                if f"\n  {words[0]} " not in listed and words[0] in pending.PENDING_COMMANDS:
-                    print(f"SKIPPED in part: dslide has no subcommand {words[0]} yet", file=sys.stderr)
+                if pods.is_pending(BIN_DIR / "dslide", container, report):
                     continue
                 with self.subTest(attempt=attempt, container=container["name"]):
                     self.check(self.cluster.run(pod, container, f"test-{attempt}"))
@@ -187,8 +205,7 @@ class ClusterTest(unittest.TestCase):
         names = [f"trainer-{index}" for index in range(job["completions"])]
         for name in names:
             self.cluster.ports[name] = free_ports(2)
-            for container in pod["spec"]["initContainers"]:
-                self.check(self.cluster.run(pod, container, name))
+            self.bring_data(pod, name)
         for name in names:
             self.cluster.start(pod, chart.main_container(pod), name)
         for name in names:
@@ -196,6 +213,11 @@ class ClusterTest(unittest.TestCase):
             log = self.cluster.logs[name].read_text()
             self.assertEqual(status, 0, log)
             self.assertIn("Trained", log)
+
+    def bring_data(self, pod, name):
+        """What the user of these values does."""
+        for container in pod["spec"]["initContainers"]:
+            self.check(self.cluster.run(pod, container, name))
 
     def test_5_servers_stop_in_good_order_within_their_grace_period(self):
         grace = {
@@ -205,6 +227,56 @@ class ClusterTest(unittest.TestCase):
         for name, (status, seconds) in self.cluster.stop().items():
             self.assertEqual(status, 0, self.cluster.logs[name].read_text())
             self.assertLess(seconds, grace[name])
+
+
+class PlaintextClusterTest(ClusterTests, unittest.TestCase):
+    VALUES = "trainer"
+
+
+class TlsClusterTest(ClusterTests, unittest.TestCase):
+    """The same with a certificate for each role, under the names of ci/tls-values.yaml."""
+
+    VALUES = "tls"
+
+    @classmethod
+    def setUpClass(cls):
+        if "certs" not in pods.subcommands(BIN_DIR / "dslide"):
+            report("dslide makes no certificates yet: the cluster with TLS is not run")
+            raise unittest.SkipTest("dslide has no subcommand certs")
+        super().setUpClass()
+
+    @classmethod
+    def make_secrets(cls, folder):
+        subprocess.run(
+            [BIN_DIR / "dslide", "certs", "dev", "--output", folder, "--cluster", "prod", "--host", "127.0.0.1"],
+            check=True, capture_output=True, timeout=60,
+        )
+        authority = (folder / "ca.crt").read_bytes()
+        return {
+            f"dslide-{role}-tls": {
+                "tls.crt": (folder / f"{role}.crt").read_bytes(),
+                "tls.key": (folder / f"{role}.key").read_bytes(),
+                "ca.crt": authority,
+            }
+            for role in ("shard", "coordinator", "trainer", "operator")
+        }
+
+    def bring_data(self, pod, name):
+        target = self.cluster.folder / name / "data" / "train.txt"
+        target.parent.mkdir(parents=True)
+        self.check(subprocess.run(
+            [BIN_DIR / "dslide", "data", "gen", "--output", target, "--points=2000", "--features=500", "--labels=200"],
+            capture_output=True, text=True, timeout=60,
+        ))
+
+    def test_2_a_client_without_a_certificate_is_refused(self):
+        coordinator = self.objects.coordinator()["metadata"]["name"]
+        port = self.cluster.ports[f"{coordinator}-0"][0]
+        done = subprocess.run(
+            [BIN_DIR / "dslide", "--timeout=3s", "status", "--cluster", f"127.0.0.1:{port}"],
+            capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]},
+        )
+        self.assertNotEqual(done.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,19 @@ def without_pending(program, args, report):
     return kept
 
 
+def subcommands(dslide):
+    return re.findall(r"^  ([a-z-]+) ", help_text(dslide).partition("Subcommands:")[2], re.MULTILINE)
+
+
+def is_pending(dslide, container, report):
+    """Whether the container runs a subcommand that the list allows the program not to have yet."""
+    command = next(word for word in container["args"] if not word.startswith("-"))
+    waits = command not in subcommands(dslide) and command in pending.PENDING_COMMANDS
+    if waits:
+        report(f"dslide has no subcommand {command} yet")
+    return waits
+
+
 def bin_dir(arguments):
     """The folder after --bin-dir, taken out of the arguments; None when it holds no programs."""
     folder = chart.ROOT / "build" / "bin"
