@@ -304,11 +304,16 @@ class MemoryTest(Case):
     def limits(self, memory):
         return self.budget({"resources": {"limits": {"memory": memory}}})
 
-    def test_rows_may_take_sixty_percent_of_the_memory_limit(self):
-        self.assertEqual(self.limits("10Gi"), "6144MiB")
-        self.assertEqual(self.limits("1.5Gi"), "921MiB")
-        self.assertEqual(self.limits("2000M"), "1144MiB")
-        self.assertEqual(self.limits(1 << 30), "614MiB")
+    def test_rows_may_take_nine_tenths_of_the_memory_limit_less_the_other_budgets(self):
+        self.assertEqual(self.limits("10Gi"), "7296MiB")
+        self.assertEqual(self.limits("4.5Gi"), "2227MiB")
+        self.assertEqual(self.limits("8000M"), "4946MiB")
+        self.assertEqual(self.limits(4 << 30), "1766MiB")
+
+    def test_smaller_budgets_leave_more_for_rows(self):
+        small = {"context-budget": "64MiB", "reply-budget": "32MiB", "queue-budget": "32MiB", "bulk-budget": 134217728}
+        shard = {"resources": {"limits": {"memory": "1Gi"}}, "config": small}
+        self.assertEqual(self.budget(shard), "665MiB")
 
     def test_a_given_memory_budget_is_passed_on(self):
         self.assertEqual(self.budget({"memoryBudget": "3GiB"}), "3GiB")

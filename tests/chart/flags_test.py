@@ -86,6 +86,19 @@ class FlagsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("max-cleints", done.stderr)
 
+    def test_the_budgets_that_the_chart_reckons_with_are_those_of_the_program(self):
+        template = (chart.CHART / "templates" / "_flags.tpl").read_text()
+        reckoned = re.findall(r'"([a-z]+-budget)" "(\w+)"', template)
+        self.assertEqual(len(reckoned), 4)
+        shown = subprocess.run(
+            [BIN_DIR / "dslide-shard", "--print-config"], capture_output=True, text=True, check=True, timeout=20,
+            env={"PATH": os.environ["PATH"]},
+        ).stdout
+        for name, size in reckoned:
+            self.assertIn(f'\n{name} = "{size}"', shown)
+        budgets = set(re.findall(r'(?m)^([a-z]+-budget) = ', shown)) - {"memory-budget"}
+        self.assertEqual({name for name, _ in reckoned}, budgets)
+
     def test_the_programs_read_every_rendered_variable(self):
         for name, objects in chart.every_ci():
             for server in objects.servers():

@@ -67,6 +67,7 @@ REFUSED = [
     ),
     ("a reshard from the same number", insecure(shard={"replicaCount": 2, "reshardFrom": 2}), "both 2"),
     ("a memory limit that cannot be read", insecure(shard={"resources": {"limits": {"memory": "4Pi"}}}), "set shard.memoryBudget"),
+    ("a memory limit that is too small", insecure(shard={"resources": {"limits": {"memory": "2Gi"}}}), "of 2048 MiB leaves -77 MiB for rows"),
     ("an image digest that is none", insecure(image={"digest": "sha256:12"}), "digest"),
     ("a service type that does not exist", insecure(coordinator={"service": {"type": "Ingress"}}), "type"),
 ]

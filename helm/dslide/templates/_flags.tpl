@@ -60,17 +60,23 @@ shards lease-timeout checkpoint-dir checkpoint-interval checkpoint-keep
 {{- end }}
 {{- end -}}
 
-{{/* Bytes of a Kubernetes quantity, as a whole number of MiB; empty when it cannot be told. */}}
+{{/* A Kubernetes quantity (4Gi) or a size of the programs (4GiB) as a whole number of MiB; empty when it is neither. */}}
 {{- define "dslide.mebibytes" -}}
 {{- $text := ternary . (toJson .) (kindIs "string" .) -}}
-{{- $units := dict "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 "" 0.00000095367431640625 -}}
-{{- if regexMatch "^[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$" $text -}}
+{{- $binary := dict "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 -}}
+{{- $decimal := dict "" 0.00000095367431640625 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 -}}
+{{- if regexMatch "^[0-9]+(\\.[0-9]+)?((Ki|Mi|Gi|Ti)B?|k|M|G|T|B)?$" $text -}}
 {{- $unit := regexFind "[A-Za-z]+$" $text -}}
-{{- mulf (float64 (trimSuffix $unit $text)) (get $units $unit) | floor | int64 -}}
+{{- $factor := get (merge $binary $decimal) (trimSuffix "B" $unit) -}}
+{{- mulf (float64 (trimSuffix $unit $text)) $factor | floor | int64 -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The shards' memory budget. The process sees the node's memory, not the pod's limit, so it is told. */}}
+{{/*
+The shards' budget for rows and hash tables. The process sees the node's memory, not the pod's limit,
+so it is told: nine tenths of the limit, less the process's other budgets (its defaults, where
+shard.config names none).
+*/}}
 {{- define "dslide.shard.memoryBudget" -}}
 {{- $shard := .Values.shard -}}
 {{- $limit := dig "limits" "memory" "" (default (dict) $shard.resources) -}}
@@ -81,7 +87,15 @@ shards lease-timeout checkpoint-dir checkpoint-interval checkpoint-keep
 {{- if not $mebibytes -}}
 {{- fail (printf "shard.resources.limits.memory is %q: give it with Mi or Gi, or set shard.memoryBudget" (toString $limit)) -}}
 {{- end -}}
-{{- div (mul (int64 $mebibytes) 6) 10 -}}MiB
+{{- $others := 0 -}}
+{{- range $name, $size := dict "context-budget" "512MiB" "reply-budget" "256MiB" "queue-budget" "128MiB" "bulk-budget" "1GiB" -}}
+{{- $others = add $others (int64 (include "dslide.mebibytes" (default $size (get $shard.config $name)))) -}}
+{{- end -}}
+{{- $rows := sub (div (mul (int64 $mebibytes) 9) 10) $others -}}
+{{- if lt $rows 64 -}}
+{{- fail (printf "shard.resources.limits.memory of %s MiB leaves %d MiB for rows, as %d MiB are for steps, requests and answers: raise it, lower context-budget, reply-budget, queue-budget or bulk-budget in shard.config, or set shard.memoryBudget" $mebibytes $rows $others) -}}
+{{- end -}}
+{{- $rows -}}MiB
 {{- end -}}
 {{- end -}}
 
