@@ -1,0 +1,113 @@
+{{/*
+Flags that both servers have. The data directory is a folder of the volume and not its root, where
+file systems keep lost+found, which a shard would take for a model. Input: root, values (those of the component).
+*/}}
+{{- define "dslide.server.flags" -}}
+- --config=/etc/dslide/config/dslide.conf
+- --listen={{ .root.Values.listenHost }}:{{ .values.service.ports.grpc }}
+- --admin={{ .root.Values.listenHost }}:{{ .values.service.ports.admin }}
+- --data-dir=/var/lib/dslide/data
+- --drain-delay={{ int .values.drain.delay }}s
+- --drain-timeout={{ int .values.drain.timeout }}s
+{{- if .root.Values.tls.enabled }}
+- --tls-cert=/etc/dslide/tls/tls.crt
+- --tls-key=/etc/dslide/tls/tls.key
+- --tls-ca=/etc/dslide/tls/ca.crt
+- --tls-reload-interval={{ .root.Values.tls.reloadInterval }}
+- --tls-cluster={{ .root.Values.tls.clusterName }}
+- --authorization={{ .root.Values.tls.authorization }}
+{{- else }}
+- --insecure
+{{- end }}
+{{- end -}}
+
+{{/* Global flags of the CLI in pods of the chart. */}}
+{{- define "dslide.cli.flags" -}}
+{{- if not .Values.tls.enabled -}}
+- --insecure
+{{- end }}
+{{- end -}}
+
+{{/* Environment by which the CLI finds its certificate. */}}
+{{- define "dslide.cli.env" -}}
+{{- if .Values.tls.enabled -}}
+- name: DSLIDE_TLS_CERT
+  value: /etc/dslide/tls/tls.crt
+- name: DSLIDE_TLS_KEY
+  value: /etc/dslide/tls/tls.key
+- name: DSLIDE_TLS_CA
+  value: /etc/dslide/tls/ca.crt
+{{- end }}
+{{- end -}}
+
+{{/* Flags, and keys of the configuration file, that the chart sets itself for a component. Input: its name. */}}
+{{- define "dslide.ownedFlags" -}}
+tls-cert tls-key tls-ca insecure admin {{ if eq . "trainer" -}}
+cluster job data eval model timeout
+{{- else -}}
+config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}
+coordinator advertise shard-id durability threads memory-budget
+{{- else -}}
+shards lease-timeout checkpoint-dir checkpoint-interval checkpoint-keep
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The configuration file from a map. Numbers as JSON writes them: in full, not as 5e+06. */}}
+{{- define "dslide.configFile" -}}
+{{- range $key, $value := . }}
+{{ $key }} = {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* A Kubernetes quantity (4Gi) or a size of the programs (4GiB) as a whole number of MiB; empty when it is neither. */}}
+{{- define "dslide.mebibytes" -}}
+{{- $text := ternary . (toJson .) (kindIs "string" .) -}}
+{{- $binary := dict "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 -}}
+{{- $decimal := dict "" 0.00000095367431640625 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 -}}
+{{- if regexMatch "^[0-9]+(\\.[0-9]+)?((Ki|Mi|Gi|Ti)B?|k|M|G|T|B)?$" $text -}}
+{{- $unit := regexFind "[A-Za-z]+$" $text -}}
+{{- $factor := get (merge $binary $decimal) (trimSuffix "B" $unit) -}}
+{{- mulf (float64 (trimSuffix $unit $text)) $factor | floor | int64 -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The shards' budget for rows and hash tables. The process sees the node's memory, not the pod's limit,
+so it is told: nine tenths of the limit, less the process's other budgets (its defaults, where
+shard.config names none).
+*/}}
+{{- define "dslide.shard.memoryBudget" -}}
+{{- $shard := .Values.shard -}}
+{{- $limit := dig "limits" "memory" "" (default (dict) $shard.resources) -}}
+{{- if $shard.memoryBudget -}}
+{{- $shard.memoryBudget -}}
+{{- else if $limit -}}
+{{- $mebibytes := include "dslide.mebibytes" $limit -}}
+{{- if not $mebibytes -}}
+{{- fail (printf "shard.resources.limits.memory is %q: give it with Mi or Gi, or set shard.memoryBudget" (toString $limit)) -}}
+{{- end -}}
+{{- $others := 0 -}}
+{{- range $name, $size := dict "context-budget" "512MiB" "reply-budget" "256MiB" "queue-budget" "128MiB" "bulk-budget" "1GiB" -}}
+{{- $others = add $others (int64 (include "dslide.mebibytes" (default $size (get $shard.config $name)))) -}}
+{{- end -}}
+{{- $rows := sub (div (mul (int64 $mebibytes) 9) 10) $others -}}
+{{- if lt $rows 64 -}}
+{{- fail (printf "shard.resources.limits.memory of %s MiB leaves %d MiB for rows, as %d MiB are for steps, requests and answers: raise it, lower context-budget, reply-budget, queue-budget or bulk-budget in shard.config, or set shard.memoryBudget" $mebibytes $rows $others) -}}
+{{- end -}}
+{{- $rows -}}MiB
+{{- end -}}
+{{- end -}}
+
+{{/* Grace period: what ends a server in good order, and 15 s for the rest. Input: the component's values. */}}
+{{- define "dslide.drainSeconds" -}}
+{{- add (int .drain.delay) (int .drain.timeout) (int .drain.save) -}}
+{{- end -}}
+
+{{- define "dslide.gracePeriod" -}}
+{{- if kindIs "invalid" .terminationGracePeriodSeconds -}}
+{{- add (int (include "dslide.drainSeconds" .)) 15 -}}
+{{- else -}}
+{{- int .terminationGracePeriodSeconds -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,29 @@
+{{/* Ports of a server's services. Input: root, values. */}}
+{{- define "dslide.service.ports" -}}
+- name: grpc
+  port: {{ .values.service.ports.grpc }}
+  targetPort: grpc
+  appProtocol: {{ ternary "grpc" "kubernetes.io/h2c" .root.Values.tls.enabled }}
+- name: admin
+  port: {{ .values.service.ports.admin }}
+  targetPort: admin
+  appProtocol: http
+{{- end -}}
+
+{{/* The headless service of a server: every pod has a name of its own, ready or not. Input: root, component, values. */}}
+{{- define "dslide.service.headless" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- $name := printf "%s-%s-headless" (include "dslide.fullname" .root) .component }}
+  {{- $labels := mergeOverwrite (dict "dslide/scrape" "true") (default (dict) .labels) }}
+  {{- include "dslide.metadata" (dict "root" .root "component" .component "name" $name "labels" $labels "annotations" .annotations) | nindent 2 }}
+spec:
+  type: ClusterIP
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector:
+    {{- include "dslide.identity" . | nindent 4 }}
+  ports:
+    {{- include "dslide.service.ports" . | nindent 4 }}
+{{- end -}}

@@ -1,0 +1,35 @@
+{{/* The secret with the certificate of a component. Input: root, component. */}}
+{{- define "dslide.tls.secret" -}}
+{{- $tls := .root.Values.tls -}}
+{{- if $tls.certManager.enabled -}}
+{{ include "dslide.fullname" .root }}-{{ .component }}-tls
+{{- else -}}
+{{ default $tls.existingSecret (get $tls.existingSecrets .component) }}
+{{- end -}}
+{{- end -}}
+
+{{/*
+DNS names of a component's certificate, one per line: each name twice, without the cluster's domain
+and with it where it is given. Input: root, component.
+*/}}
+{{- define "dslide.tls.dnsNames" -}}
+{{- $full := printf "%s-%s" (include "dslide.fullname" .root) .component -}}
+{{- $names := list -}}
+{{- if eq .component "shard" -}}
+{{- $names = list (printf "*.%s-headless" $full) -}}
+{{- else if eq .component "coordinator" -}}
+{{- $names = list $full (printf "*.%s-headless" $full) -}}
+{{- end -}}
+{{- range $name := $names }}
+- {{ printf "%s.%s.svc" $name $.root.Release.Namespace | quote }}
+{{- with $.root.Values.clusterDomain }}
+- {{ printf "%s.%s.svc.%s" $name $.root.Release.Namespace . | quote }}
+{{- end }}
+{{- end }}
+{{- if eq .component "coordinator" }}
+- localhost
+{{- with .root.Values.tls.certManager.extraDnsNames }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end -}}

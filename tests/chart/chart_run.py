@@ -1,0 +1,97 @@
+"""Runs every test of the chart and counts them: what `./run chart` calls.
+
+usage: chart_run.py [--bin-dir DIR] [-o json] [--update]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import chart
+import golden_test
+import values_readme
+
+SENTENCES = ("conventions", "protection", "features")
+TESTS = ("values", *SENTENCES, "golden", "refusals", "kubernetes", "renderer", "flags", "cluster", "pod")
+WITH_PROGRAMS = ("flags", "cluster", "pod")
+
+
+def update():
+    """Renews what is made from something else: copies of deploy/, the table of values, golden/."""
+    deploy, files = chart.ROOT / "deploy", chart.CHART / "files"
+    alerts = deploy / "prometheus" / "alerts.yaml"
+    if alerts.exists():
+        (files / "alerts.yaml").write_text(alerts.read_text())
+    dashboards = sorted((deploy / "grafana").glob("*.json"))
+    if dashboards:
+        for path in (files / "dashboards").glob("*.json"):
+            path.unlink()
+        for path in dashboards:
+            (files / "dashboards" / path.name).write_text(path.read_text())
+    values_readme.main([])
+    golden_test.update()
+
+
+def run_test(name, bin_dir):
+    """(passed, failed, skipped) of one file of tests; its output goes to stderr."""
+    command = [sys.executable, str(pathlib.Path(__file__).with_name(f"{name}_test.py"))]
+    if name in WITH_PROGRAMS:
+        command += ["--bin-dir", str(bin_dir)]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    for line in done.stdout.splitlines():
+        if re.match(r"SKIPPED|skipped", line):
+            print(f"   {name}: {line}", file=sys.stderr)
+    if done.returncode == 77:
+        return 0, 0, 1
+    ran = re.search(r"^Ran (\d+) tests?", done.stdout, re.MULTILINE)
+    skipped = re.search(r"skipped=(\d+)", done.stdout)
+    # A test with several failing parts is one.
+    bad = len(set(re.findall(r"^(?:FAIL|ERROR): (\w+)", done.stdout, re.MULTILINE)))
+    if done.returncode != 0:
+        print(done.stdout, file=sys.stderr)
+        bad = max(bad, 1)
+    total, left_out = int(ran.group(1)) if ran else bad, int(skipped.group(1)) if skipped else 0
+    return max(total - bad - left_out, 0), bad, left_out
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin-dir", type=pathlib.Path, default=chart.ROOT / "build" / "bin")
+    parser.add_argument("-o", "--output", choices=["json"])
+    parser.add_argument("--update", action="store_true")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    name, program = chart.renderer()
+    print(f"   rendering with {name} ({program})", file=sys.stderr)
+    if arguments.update:
+        update()
+    counts = {}
+    for test in TESTS:
+        counts[test] = run_test(test, arguments.bin_dir.resolve())
+        passed, failed, skipped = counts[test]
+        print(f"   {test}: {passed} passed, {failed} failed, {skipped} skipped", file=sys.stderr)
+    passed, failed, skipped = (sum(part) for part in zip(*counts.values()))
+    line = f"{passed} passed, {failed} failed, {skipped} skipped"
+    if arguments.output:
+        print(line, file=sys.stderr)
+        print(json.dumps({
+            "passed": passed, "failed": failed, "skipped": skipped,
+            "seconds": round(time.monotonic() - began, 1), "renderer": name,
+            "values_files": len(chart.CI_FILES), "assertions": sum(counts[test][0] for test in SENTENCES),
+            "tests": {test: dict(zip(("passed", "failed", "skipped"), count)) for test, count in counts.items()},
+        }))
+    else:
+        print(line)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
