@@ -110,11 +110,11 @@ absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& o
   }
   std::vector<std::vector<std::string>> rows;
   for (const ClusterCheckpoint& checkpoint : all) {
-    rows.push_back({absl::StrCat(checkpoint.epoch),
-                    absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
-                    WithThousands(checkpoint.rows()),
-                    ReadableBytes(static_cast<double>(checkpoint.bytes())),
-                    absl::StrJoin(checkpoint.models, " ")});
+    rows.push_back(
+        {absl::StrCat(checkpoint.epoch),
+         absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
+         WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
+         absl::StrJoin(checkpoint.models, " ")});
   }
   PrintLine(FormatTable({"epoch", "created", "rows", "size", "models"}, rows));
   return kExitOk;
@@ -230,10 +230,9 @@ void AddCheckpointCommand(CLI::App& app, Context& context) {
   AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
                      "  dslide checkpoint verify 3", Verify),
            options);
-  CLI::App& restore =
-      AddAction(group, context, options, "restore", "Take the whole cluster back to one",
-                "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes",
-                Restore);
+  CLI::App& restore = AddAction(
+      group, context, options, "restore", "Take the whole cluster back to one",
+      "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes", Restore);
   AddEpoch(restore, options);
   restore.add_flag("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
   restore.add_flag("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");

@@ -308,18 +308,18 @@ absl::StatusOr<int64_t> CoordinatorClient::RestoreCheckpoint(const std::string& 
 
 absl::StatusOr<ClusterCheckpoint> CoordinatorClient::CreateClusterCheckpoint(
     absl::Duration timeout) {
-  ASSIGN_OR_RETURN(const v1::CreateClusterCheckpointResponse response,
-                   impl_->Call("CreateClusterCheckpoint",
-                               &v1::CoordinatorService::Stub::CreateClusterCheckpoint,
-                               v1::CreateClusterCheckpointRequest(), timeout, true));
+  ASSIGN_OR_RETURN(
+      const v1::CreateClusterCheckpointResponse response,
+      impl_->Call("CreateClusterCheckpoint", &v1::CoordinatorService::Stub::CreateClusterCheckpoint,
+                  v1::CreateClusterCheckpointRequest(), timeout, true));
   return DecodeCheckpoint(response.checkpoint());
 }
 
 absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterCheckpoints() {
-  ASSIGN_OR_RETURN(const v1::ListClusterCheckpointsResponse response,
-                   impl_->Call("ListClusterCheckpoints",
-                               &v1::CoordinatorService::Stub::ListClusterCheckpoints,
-                               v1::ListClusterCheckpointsRequest(), impl_->options.timeout, true));
+  ASSIGN_OR_RETURN(
+      const v1::ListClusterCheckpointsResponse response,
+      impl_->Call("ListClusterCheckpoints", &v1::CoordinatorService::Stub::ListClusterCheckpoints,
+                  v1::ListClusterCheckpointsRequest(), impl_->options.timeout, true));
   std::vector<ClusterCheckpoint> checkpoints;
   for (const v1::ClusterCheckpoint& checkpoint : response.checkpoints()) {
     checkpoints.push_back(DecodeCheckpoint(checkpoint));
@@ -331,10 +331,10 @@ absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t epo
                                                                     absl::Duration timeout) {
   v1::VerifyClusterCheckpointRequest request;
   request.set_epoch(epoch);
-  ASSIGN_OR_RETURN(const v1::VerifyClusterCheckpointResponse response,
-                   impl_->Call("VerifyClusterCheckpoint",
-                               &v1::CoordinatorService::Stub::VerifyClusterCheckpoint, request,
-                               timeout, true));
+  ASSIGN_OR_RETURN(
+      const v1::VerifyClusterCheckpointResponse response,
+      impl_->Call("VerifyClusterCheckpoint", &v1::CoordinatorService::Stub::VerifyClusterCheckpoint,
+                  request, timeout, true));
   return response.epoch();
 }
 
@@ -342,20 +342,20 @@ absl::StatusOr<uint64_t> CoordinatorClient::RestoreClusterCheckpoint(uint64_t ep
                                                                      absl::Duration timeout) {
   v1::RestoreClusterCheckpointRequest request;
   request.set_epoch(epoch);
-  ASSIGN_OR_RETURN(const v1::RestoreClusterCheckpointResponse response,
-                   impl_->Call("RestoreClusterCheckpoint",
-                               &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request,
-                               timeout, true));
+  ASSIGN_OR_RETURN(
+      const v1::RestoreClusterCheckpointResponse response,
+      impl_->Call("RestoreClusterCheckpoint",
+                  &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request, timeout, true));
   return response.epoch();
 }
 
 absl::StatusOr<std::vector<uint64_t>> CoordinatorClient::PruneClusterCheckpoints(uint32_t keep) {
   v1::PruneClusterCheckpointsRequest request;
   request.set_keep(keep);
-  ASSIGN_OR_RETURN(const v1::PruneClusterCheckpointsResponse response,
-                   impl_->Call("PruneClusterCheckpoints",
-                               &v1::CoordinatorService::Stub::PruneClusterCheckpoints, request,
-                               impl_->options.timeout, true));
+  ASSIGN_OR_RETURN(
+      const v1::PruneClusterCheckpointsResponse response,
+      impl_->Call("PruneClusterCheckpoints", &v1::CoordinatorService::Stub::PruneClusterCheckpoints,
+                  request, impl_->options.timeout, true));
   return std::vector<uint64_t>(response.removed().begin(), response.removed().end());
 }
 

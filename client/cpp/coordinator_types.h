@@ -27,7 +27,7 @@ struct ShardEntry {
 
 struct ClusterMap {
   uint64_t topology_version = 0;
-  uint64_t lineage = 0;  // changes when the cluster was taken back to a checkpoint
+  uint64_t lineage = 0;            // changes when the cluster was taken back to a checkpoint
   std::vector<ShardEntry> shards;  // by ordinal: shards[i].shard == i
 
   std::vector<double> Weights() const;

@@ -126,11 +126,10 @@ absl::Status Trainer::BeginAnew(const absl::Status& why) {
   if (lost) RETURN_IF_ERROR(AwaitOtherLineage(why));
   // Waits while the cluster is being taken back.
   ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
-  parts_.progress.Say(absl::StrCat(map.lineage != lineage_
-                                       ? "NOTE: the cluster was taken back to a checkpoint"
-                                       : "NOTE: this client was retired",
-                                   "; beginning anew with the work that is open (", why.message(),
-                                   ")"));
+  parts_.progress.Say(
+      absl::StrCat(map.lineage != lineage_ ? "NOTE: the cluster was taken back to a checkpoint"
+                                           : "NOTE: this client was retired",
+                   "; beginning anew with the work that is open (", why.message(), ")"));
   Leave();
   chunks_.clear();
   steps_at_beginning_ = report_.steps;

@@ -66,7 +66,7 @@ struct TrainingReport {
   double best_metric = 0;
   bool best_restored = false;  // the shards hold the best epoch's rows now
   bool stopped_at_step_limit = false;
-  bool interrupted = false;  // stop_requested said so
+  bool interrupted = false;    // stop_requested said so
   int64_t new_beginnings = 0;  // after the cluster was taken back to a checkpoint
   StageSeconds stages;
 };

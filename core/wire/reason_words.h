@@ -47,7 +47,7 @@ inline constexpr char kRetiredClient[] = "RETIRED_CLIENT";  // said Bye, or was 
 inline constexpr char kSequenceGap[] = "SEQUENCE_GAP";      // an earlier one is missing here
 inline constexpr char kModelDiffers[] = "MODEL_DIFFERS";
 inline constexpr char kNoDataDir[] = "NO_DATA_DIR";
-inline constexpr char kNotFrozen[] = "NOT_FROZEN";      // no cut of that epoch is being made
+inline constexpr char kNotFrozen[] = "NOT_FROZEN";  // no cut of that epoch is being made
 inline constexpr char kCheckpointRunning[] = "CHECKPOINT_RUNNING";  // another one is being written
 inline constexpr char kSlotsDiffer[] = "SLOTS_DIFFER";  // a checkpoint of another slot map
 

@@ -127,8 +127,8 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shar
                                                            uint64_t epoch) const {
   const absl::Duration deadline = clock_->Now() + options_.write_timeout;
   for (;;) {
-    ASSIGN_OR_RETURN(const PartProgress part, shards_->CheckpointProgress(shard.address, epoch,
-                                                                          options_.call_timeout));
+    ASSIGN_OR_RETURN(const PartProgress part,
+                     shards_->CheckpointProgress(shard.address, epoch, options_.call_timeout));
     switch (part.state) {
       case PartProgress::State::kPrepared:
         return ManifestPart{.shard = shard.shard,
@@ -223,8 +223,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint6
   return manifest;
 }
 
-absl::StatusOr<Manifest> ClusterCheckpoints::RollBack(const ClusterMap& map,
-                                                      uint64_t epoch) {
+absl::StatusOr<Manifest> ClusterCheckpoints::RollBack(const ClusterMap& map, uint64_t epoch) {
   ASSIGN_OR_RETURN(Manifest manifest, Verify(map, epoch));
   // First: whoever sees a shard of the new state sees the new number too, or waits for it.
   RETURN_IF_ERROR(store_->CommitLineage(lineage_ + 1));

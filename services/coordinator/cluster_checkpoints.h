@@ -56,9 +56,9 @@ class ClusterCheckpoints {
   // SHARDS_CHANGED when it is of another number of shards.
   absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t epoch) const;
 
-  // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed over
-  // in silence: an older one has to be named.
-  // Errors: those of Verify: nothing has changed; later ones: repeat it.
+  // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed
+  // over in silence: an older one has to be named. Errors: those of Verify: nothing has changed;
+  // later ones: repeat it.
   absl::StatusOr<Manifest> RollBack(const ClusterMap& map, uint64_t epoch);
 
   // How many times a cluster of this data directory was taken back.

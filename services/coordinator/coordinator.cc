@@ -104,8 +104,9 @@ void Coordinator::AddMetrics() {
   recreated_models_ = metrics_->AddCounter(
       "dslide_coordinator_models_recreated_total",
       "Models made afresh on a shard that came back without them; their rows there were lost.");
-  failed_checkpoints_ = metrics_->AddCounter("dslide_coordinator_checkpoint_failures_total",
-                                             "Cluster checkpoints that were begun and not committed.");
+  failed_checkpoints_ =
+      metrics_->AddCounter("dslide_coordinator_checkpoint_failures_total",
+                           "Cluster checkpoints that were begun and not committed.");
   metrics_->AddGauge("dslide_coordinator_expected_shards", "Shards the cluster is made of.")
       .Set(static_cast<double>(options_.membership.expected_shards));
   const auto gauge = [this](const char* name, const char* help, const MetricLabels& labels,

@@ -61,12 +61,10 @@ class Coordinator {
   // `clock` and `metrics` outlive it. `store` and `manifests` are null for a coordinator without
   // memory.
   // Errors: those of CatalogStore::Load and Membership::Restore.
-  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options,
-                                                             const Clock* clock,
-                                                             std::unique_ptr<ShardAdmin> shards,
-                                                             std::unique_ptr<CatalogStore> store,
-                                                             std::unique_ptr<ManifestStore> manifests,
-                                                             Metrics* metrics);
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
+      CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
+      std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
+      Metrics* metrics);
   // Stops first.
   ~Coordinator();
 

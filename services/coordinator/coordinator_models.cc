@@ -190,9 +190,10 @@ void Coordinator::SyncLoop() {
     bool all_done = true;
     if (const absl::Status status = RollBackIfWanted(); !status.ok()) {
       // Fresh rows would be worse than none.
-      LogError("a shard came back without its rows, and the newest cluster checkpoint cannot be "
-               "restored; trying again",
-               {{"error", status.message()}});
+      LogError(
+          "a shard came back without its rows, and the newest cluster checkpoint cannot be "
+          "restored; trying again",
+          {{"error", status.message()}});
       shards.clear();
       all_done = false;
     }

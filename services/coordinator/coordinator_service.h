@@ -51,20 +51,20 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
                                  const v1::RestoreCheckpointRequest* request,
                                  v1::RestoreCheckpointResponse* response) override;
   grpc::Status CreateClusterCheckpoint(grpc::ServerContext* context,
-                                 const v1::CreateClusterCheckpointRequest* request,
-                                 v1::CreateClusterCheckpointResponse* response) override;
+                                       const v1::CreateClusterCheckpointRequest* request,
+                                       v1::CreateClusterCheckpointResponse* response) override;
   grpc::Status ListClusterCheckpoints(grpc::ServerContext* context,
-                                 const v1::ListClusterCheckpointsRequest* request,
-                                 v1::ListClusterCheckpointsResponse* response) override;
+                                      const v1::ListClusterCheckpointsRequest* request,
+                                      v1::ListClusterCheckpointsResponse* response) override;
   grpc::Status VerifyClusterCheckpoint(grpc::ServerContext* context,
-                                 const v1::VerifyClusterCheckpointRequest* request,
-                                 v1::VerifyClusterCheckpointResponse* response) override;
+                                       const v1::VerifyClusterCheckpointRequest* request,
+                                       v1::VerifyClusterCheckpointResponse* response) override;
   grpc::Status RestoreClusterCheckpoint(grpc::ServerContext* context,
-                                 const v1::RestoreClusterCheckpointRequest* request,
-                                 v1::RestoreClusterCheckpointResponse* response) override;
+                                        const v1::RestoreClusterCheckpointRequest* request,
+                                        v1::RestoreClusterCheckpointResponse* response) override;
   grpc::Status PruneClusterCheckpoints(grpc::ServerContext* context,
-                                 const v1::PruneClusterCheckpointsRequest* request,
-                                 v1::PruneClusterCheckpointsResponse* response) override;
+                                       const v1::PruneClusterCheckpointsRequest* request,
+                                       v1::PruneClusterCheckpointsResponse* response) override;
 
  private:
   absl::Status DoRegisterShard(const v1::RegisterShardRequest& request,

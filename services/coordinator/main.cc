@@ -37,9 +37,9 @@ void AddCheckpoints(ConfigParser& config, Settings& settings) {
   config.AddString("checkpoint-interval", &settings.checkpoint_interval,
                    "How often a cluster checkpoint is taken while there is work: off, a duration, "
                    "or auto (as often as it pays); needs --data-dir here and at the shards");
-  config.AddDuration("mean-time-between-failures",
-                     &coordinator.schedule.mean_time_between_failures, absl::Minutes(1),
-                     absl::Hours(24 * 365), "What checkpoint-interval auto reckons with");
+  config.AddDuration("mean-time-between-failures", &coordinator.schedule.mean_time_between_failures,
+                     absl::Minutes(1), absl::Hours(24 * 365),
+                     "What checkpoint-interval auto reckons with");
   config.AddInt("checkpoint-keep", &coordinator.checkpoints.keep, 1, 1000,
                 "Cluster checkpoints kept");
   config.AddDuration("barrier-timeout", &coordinator.checkpoints.barrier_timeout,
@@ -64,9 +64,10 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                    "Address of the admin page (metrics, health); empty: none");
   config.AddInt("shards", &coordinator.membership.expected_shards, 1, kMaxShards,
                 "Shards the cluster is made of");
-  config.AddString("data-dir", &options.data_dir,
-                   "Directory for models, generations, topology and the manifests of cluster checkpoints; "
-                   "empty: memory only");
+  config.AddString(
+      "data-dir", &options.data_dir,
+      "Directory for models, generations, topology and the manifests of cluster checkpoints; "
+      "empty: memory only");
   config.AddBool("insecure", &options.server.insecure,
                  "Allow plaintext where other machines can connect");
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");

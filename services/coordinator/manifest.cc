@@ -35,12 +35,9 @@ ClientId ClientFromHex(const std::string& hex) {
 }
 
 Json ToJson(const ManifestPart& part) {
-  return {{"shard", part.shard.value()},
-          {"generation", part.generation},
-          {"rows", part.rows},
-          {"files", part.files},
-          {"bytes", part.bytes},
-          {"files_checksum", part.files_checksum}};
+  return {{"shard", part.shard.value()}, {"generation", part.generation},
+          {"rows", part.rows},           {"files", part.files},
+          {"bytes", part.bytes},         {"files_checksum", part.files_checksum}};
 }
 
 ManifestPart PartFromJson(const Json& json) {
@@ -114,8 +111,8 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   }
   for (const Json& job : json.at("jobs")) manifest.jobs.push_back(JobFromJson(job));
   for (const Json& step : json.at("steps")) {
-    manifest.steps.push_back({ClientFromHex(step.at("client").get<std::string>()),
-                              step.at("step").get<int64_t>()});
+    manifest.steps.push_back(
+        {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});
   }
   for (const Json& id : json.at("given_up")) {
     manifest.given_up.push_back(ClientFromHex(id.get<std::string>()));
@@ -156,8 +153,7 @@ std::string EncodeManifest(const Manifest& manifest) {
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text) {
   if (text.size() < kChecksumLine) return absl::DataLossError("the manifest is cut short");
   const absl::string_view content = text.substr(0, text.size() - kChecksumLine);
-  if (text.substr(content.size()) !=
-      absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, content))) {
+  if (text.substr(content.size()) != absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, content))) {
     return absl::DataLossError("the manifest does not have its checksum");
   }
   try {

@@ -62,7 +62,7 @@ struct ShardView {
 
 struct ClusterMap {
   uint64_t topology_version = 0;
-  uint64_t lineage = 0;  // of cluster checkpoints; 0 as long as none was restored
+  uint64_t lineage = 0;           // of cluster checkpoints; 0 as long as none was restored
   std::vector<ShardView> shards;  // by ordinal, all of them
 
   std::vector<double> Weights() const;

@@ -144,9 +144,9 @@ grpc::ServerUnaryReactor* ShardServiceImpl::VerifyCheckpoint(
     v1::VerifyCheckpointResponse* response) {
   Unary* const call = Start("VerifyCheckpoint", context, *request);
   RunAside(call, [this, request, response]() -> absl::Status {
-    ASSIGN_OR_RETURN(const FileListSummary files,
-                     VerifyPart(participant_->images(), request->epoch(),
-                                request->files_checksum()));
+    ASSIGN_OR_RETURN(
+        const FileListSummary files,
+        VerifyPart(participant_->images(), request->epoch(), request->files_checksum()));
     response->set_files(files.files);
     response->set_bytes(files.bytes);
     return absl::OkStatus();
@@ -173,8 +173,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::RollBack(grpc::CallbackServerContext
                                                      v1::RollBackResponse* response) {
   Unary* const call = Start("RollBack", context, *request);
   SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
-    ASSIGN_OR_RETURN(const CutSize size, participant_->RollBack(core, request->epoch(),
-                                                                request->files_checksum()));
+    ASSIGN_OR_RETURN(const CutSize size,
+                     participant_->RollBack(core, request->epoch(), request->files_checksum()));
     response->set_rows(size.rows);
     return absl::OkStatus();
   });

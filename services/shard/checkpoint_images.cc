@@ -76,8 +76,8 @@ absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapsh
   started_ = clock_->Now();
   snapshot_ = snapshot.get();
   progress_[epoch] = {.state = CheckpointProgress::State::kWriting};
-  thread_ = std::thread(
-      [this, epoch, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
+  thread_ =
+      std::thread([this, epoch, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
         Write(epoch, *snapshot);
         over(std::move(snapshot));
         const absl::MutexLock over_lock(&mu_);

@@ -28,14 +28,13 @@
 
 namespace dslide::shard {
 
-
 struct CheckpointProgress {
   enum class State { kUnknown, kWriting, kPrepared, kFailed };
   State state = State::kUnknown;
-  int64_t rows = 0;        // once prepared by this process
-  FileListSummary files = {};    // once prepared
-  absl::Duration elapsed = {};   // of writing, by this process
-  absl::Status error = {};       // once failed
+  int64_t rows = 0;             // once prepared by this process
+  FileListSummary files = {};   // once prepared
+  absl::Duration elapsed = {};  // of writing, by this process
+  absl::Status error = {};      // once failed
 };
 
 // Thread safety: safe from any thread, but Load().

@@ -46,8 +46,9 @@ absl::Status CheckpointParticipant::CheckFrozen(uint64_t epoch) const {
 
 absl::Status CheckpointParticipant::CheckIdle(const ShardCore& core) const {
   if (!images_->busy() && !ShardSnapshot::Active(core)) return absl::OkStatus();
-  return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
-                          "this shard still writes another image of its state: try again when it has done so");
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
+      "this shard still writes another image of its state: try again when it has done so");
 }
 
 absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore& core,

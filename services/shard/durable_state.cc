@@ -13,8 +13,8 @@
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/wire/logged_command.h"
-#include "services/shard/core_state.h"
 #include "services/common/durable_files.h"
+#include "services/shard/core_state.h"
 #include "services/shard/shard_image.h"
 
 namespace dslide::shard {

@@ -78,8 +78,9 @@ class DurableState {
   CommandLog& log() { return *log_; }
   const Recovery& recovery() const { return recovery_; }
 
-  // Begins an image, on a thread of its own, if the log has grown enough since the last one; or ends
-  // one that is written. A failure is logged, and tried again when the log has grown as much again.
+  // Begins an image, on a thread of its own, if the log has grown enough since the last one; or
+  // ends one that is written. A failure is logged, and tried again when the log has grown as much
+  // again.
   void MaybeTakeImage(ShardCore& core);
 
   // Waits for an image that was begun and makes it count. OK when there is none.

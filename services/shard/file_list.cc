@@ -146,8 +146,8 @@ absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory) {
     }
     ASSIGN_OR_RETURN(const Listed found, ReadAndSum(path, file.path));
     if (found.bytes != file.bytes) {
-      return Damaged(path, absl::StrCat("has ", found.bytes, " bytes, was written with ",
-                                        file.bytes));
+      return Damaged(path,
+                     absl::StrCat("has ", found.bytes, " bytes, was written with ", file.bytes));
     }
     if (found != file) return Damaged(path, "does not have its checksum");
   }

@@ -92,8 +92,8 @@ class Sequencer {
   // Applies a command within a task, logged like any other.
   Answer ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged);
 
-  // --- For cluster checkpoints (step_gate.h); within a task. What waits goes on after a task as far
-  // as the gate lets it.
+  // --- For cluster checkpoints (step_gate.h); within a task. What waits goes on after a task as
+  // far as the gate lets it.
   StepGate& gate() { return gate_; }
   // Freezes; the gate opens by itself after `limit`, if nobody has come back for it.
   void Freeze(uint64_t epoch, absl::Duration limit);

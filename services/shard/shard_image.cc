@@ -9,8 +9,8 @@
 #include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
-#include "services/shard/core_state.h"
 #include "services/common/durable_files.h"
+#include "services/shard/core_state.h"
 #include "services/shard/storage_metadata.h"
 #include "services/shard/storage_rows.h"
 

@@ -30,7 +30,25 @@ struct ShardServiceOptions {
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
 // of handler differ in nothing but what they return.
-using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<v1::ShardService::WithCallbackMethod_GetServerInfo<v1::ShardService::WithCallbackMethod_TopK<v1::ShardService::WithCallbackMethod_CreateModel<v1::ShardService::WithCallbackMethod_DescribeModel<v1::ShardService::WithCallbackMethod_DropModel<v1::ShardService::WithCallbackMethod_Hello<v1::ShardService::WithCallbackMethod_Bye<v1::ShardService::WithCallbackMethod_WriteCheckpoint<v1::ShardService::WithCallbackMethod_LoadCheckpoint<v1::ShardService::WithCallbackMethod_FreezeSteps<v1::ShardService::WithCallbackMethod_AdmitSteps<v1::ShardService::WithCallbackMethod_CutCheckpoint<v1::ShardService::WithCallbackMethod_GetCheckpointProgress<v1::ShardService::WithCallbackMethod_VerifyCheckpoint<v1::ShardService::WithCallbackMethod_RetainCheckpoints<v1::ShardService::WithCallbackMethod_RollBack<v1::ShardService::Service>>>>>>>>>>>>>>>>>>>;
+using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
+    v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<
+        v1::ShardService::WithCallbackMethod_GetServerInfo<v1::ShardService::WithCallbackMethod_TopK<
+            v1::ShardService::WithCallbackMethod_CreateModel<v1::ShardService::WithCallbackMethod_DescribeModel<
+                v1::ShardService::WithCallbackMethod_DropModel<
+                    v1::ShardService::WithCallbackMethod_Hello<v1::ShardService::WithCallbackMethod_Bye<
+                        v1::ShardService::WithCallbackMethod_WriteCheckpoint<
+                            v1::ShardService::WithCallbackMethod_LoadCheckpoint<
+                                v1::ShardService::WithCallbackMethod_FreezeSteps<
+                                    v1::ShardService::WithCallbackMethod_AdmitSteps<
+                                        v1::ShardService::WithCallbackMethod_CutCheckpoint<
+                                            v1::ShardService::WithCallbackMethod_GetCheckpointProgress<
+                                                v1::ShardService::WithCallbackMethod_VerifyCheckpoint<
+                                                    v1::ShardService::
+                                                        WithCallbackMethod_RetainCheckpoints<
+                                                            v1::ShardService::
+                                                                WithCallbackMethod_RollBack<
+                                                                    v1::ShardService::
+                                                                        Service>>>>>>>>>>>>>>>>>>>;
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
@@ -91,18 +109,18 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* CutCheckpoint(grpc::CallbackServerContext* context,
                                           const v1::CutCheckpointRequest* request,
                                           v1::CutCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* GetCheckpointProgress(grpc::CallbackServerContext* context,
-                                          const v1::GetCheckpointProgressRequest* request,
-                                          v1::GetCheckpointProgressResponse* response) override;
+  grpc::ServerUnaryReactor* GetCheckpointProgress(
+      grpc::CallbackServerContext* context, const v1::GetCheckpointProgressRequest* request,
+      v1::GetCheckpointProgressResponse* response) override;
   grpc::ServerUnaryReactor* VerifyCheckpoint(grpc::CallbackServerContext* context,
-                                          const v1::VerifyCheckpointRequest* request,
-                                          v1::VerifyCheckpointResponse* response) override;
+                                             const v1::VerifyCheckpointRequest* request,
+                                             v1::VerifyCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* RetainCheckpoints(grpc::CallbackServerContext* context,
-                                          const v1::RetainCheckpointsRequest* request,
-                                          v1::RetainCheckpointsResponse* response) override;
+                                              const v1::RetainCheckpointsRequest* request,
+                                              v1::RetainCheckpointsResponse* response) override;
   grpc::ServerUnaryReactor* RollBack(grpc::CallbackServerContext* context,
-                                          const v1::RollBackRequest* request,
-                                          v1::RollBackResponse* response) override;
+                                     const v1::RollBackRequest* request,
+                                     v1::RollBackResponse* response) override;
 
  private:
   class Unary;

@@ -45,8 +45,7 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core
     auto& tables = snapshot->rows_.emplace_back();
     for (ShardTable& table : model->tables()) {
       RowStore& store = table.store();
-      tables.push_back(
-          store.StartSnapshot(std::max(kLeastCopiedBytes, store.memory_bytes() / 4)));
+      tables.push_back(store.StartSnapshot(std::max(kLeastCopiedBytes, store.memory_bytes() / 4)));
     }
   }
   return snapshot;

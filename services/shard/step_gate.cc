@@ -7,8 +7,8 @@ namespace dslide::shard {
 namespace {
 
 bool ChangesRows(const StepOp& op) {
-  return std::holds_alternative<HeadBackwardOp>(op) || std::holds_alternative<EmbedBackwardOp>(op) ||
-         std::holds_alternative<DenseScatterOp>(op);
+  return std::holds_alternative<HeadBackwardOp>(op) ||
+         std::holds_alternative<EmbedBackwardOp>(op) || std::holds_alternative<DenseScatterOp>(op);
 }
 
 const StepContexts::Client* Find(const StepContexts& contexts, const ClientId& client) {
@@ -88,8 +88,8 @@ std::vector<ClientStep> StepGate::Incomplete(const StepContexts& contexts) const
                                   waits ? waiting->second.first_open_step : 0);
     const bool open = known != nullptr && !known->steps.empty() &&
                       known->steps.begin()->first <= limit && said <= limit;
-    const bool changed = known != nullptr && known->last_changed_step >= limit &&
-                         known->last_kept_step >= limit;
+    const bool changed =
+        known != nullptr && known->last_changed_step >= limit && known->last_kept_step >= limit;
     if (!open && (said > limit || changed)) continue;
     incomplete.push_back({id, waits ? waiting->second.first_changing_step : 0});
   }

@@ -115,8 +115,7 @@ class Tracer {
       auto& pending = open.emplace_back();
       for (size_t shard = 0; shard < streams_.size(); ++shard) {
         pending.push_back(streams_[shard]->Send(
-            step, finished_ + 1,
-            DenseScatterOp{.table = "count", .gradients = gradients_[shard]}));
+            step, finished_ + 1, DenseScatterOp{.table = "count", .gradients = gradients_[shard]}));
       }
       if (static_cast<int64_t>(open.size()) < in_flight_) continue;
       end_ = Finish(open.front());
@@ -246,8 +245,8 @@ TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
   servers_.reset();
   Start();
   ASSERT_TRUE(coordinator().VerifyClusterCheckpoint(0).ok());
-  const std::string file = absl::StrFormat(
-      "%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_, taken->epoch);
+  const std::string file =
+      absl::StrFormat("%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_, taken->epoch);
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   const auto verified = coordinator().VerifyClusterCheckpoint(0);
   EXPECT_TRUE(absl::IsDataLoss(verified.status())) << verified.status();

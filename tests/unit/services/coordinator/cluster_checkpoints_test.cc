@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/wire/coordinator_reason_words.h"
-#include "tests/unit/services/coordinator/fakes.h"
 #include "services/coordinator/checkpoint_schedule.h"
+#include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
 namespace {

@@ -61,8 +61,9 @@ class CoordinatorTest : public ::testing::Test {
                                              const std::string& c, absl::Duration t) override {
         return to_->LoadCheckpoint(address, m, c, t);
       }
-      absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                          uint64_t generation, absl::Duration limit,
+      absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                          uint64_t epoch, uint64_t generation,
+                                                          absl::Duration limit,
                                                           absl::Duration t) override {
         return to_->FreezeSteps(address, epoch, generation, limit, t);
       }
@@ -84,7 +85,8 @@ class CoordinatorTest : public ::testing::Test {
                                     absl::Duration t) override {
         return to_->VerifyCheckpoint(address, epoch, checksum, t);
       }
-      absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+      absl::Status RetainCheckpoints(const std::string& address,
+                                     const std::vector<uint64_t>& epochs,
                                      absl::Duration t) override {
         return to_->RetainCheckpoints(address, epochs, t);
       }
@@ -97,9 +99,9 @@ class CoordinatorTest : public ::testing::Test {
      private:
       FakeShards* to_;
     };
-    auto created =
-        Coordinator::Create({.membership = {.expected_shards = expected}}, &clock_,
-                            std::make_unique<Forward>(&shards_), std::move(store), std::move(manifests), &metrics_);
+    auto created = Coordinator::Create({.membership = {.expected_shards = expected}}, &clock_,
+                                       std::make_unique<Forward>(&shards_), std::move(store),
+                                       std::move(manifests), &metrics_);
     ASSERT_TRUE(created.ok()) << created.status();
     coordinator_ = *std::move(created);
   }
@@ -348,11 +350,11 @@ TEST_F(CoordinatorTest, ARestoreBringsBackModelsAndJobs) {
 
   const auto work = coordinator_->AcquireWork(spec.job, {.client = client});
   const auto& chunk = std::get<ChunkWork>(*work);
-  ASSERT_TRUE(coordinator_
-                  ->AcquireWork(spec.job, {.client = client,
-                                           .finished = {{.lease = chunk.lease,
-                                                         .samples = chunk.count}}})
-                  .ok());
+  ASSERT_TRUE(
+      coordinator_
+          ->AcquireWork(spec.job, {.client = client,
+                                   .finished = {{.lease = chunk.lease, .samples = chunk.count}}})
+          .ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("later"), kTimeout).ok());
   const auto restored = coordinator_->RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();

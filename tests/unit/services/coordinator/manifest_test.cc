@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
-#include "tests/unit/services/coordinator/fakes.h"
 #include "services/coordinator/manifest_store.h"
+#include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
 namespace {

@@ -241,8 +241,7 @@ TEST_F(ShardServerTest, CutsNeedADataDirectory) {
   v1::VerifyCheckpointResponse verify;
   EXPECT_EQ(reason_of(stub_->VerifyCheckpoint(Context().get(), {}, &verify)), reason::kNoDataDir);
   v1::RetainCheckpointsResponse retain;
-  EXPECT_EQ(reason_of(stub_->RetainCheckpoints(Context().get(), {}, &retain)),
-            reason::kNoDataDir);
+  EXPECT_EQ(reason_of(stub_->RetainCheckpoints(Context().get(), {}, &retain)), reason::kNoDataDir);
   v1::RollBackResponse back;
   EXPECT_EQ(reason_of(stub_->RollBack(Context().get(), {}, &back)), reason::kNoDataDir);
 }
