@@ -284,4 +284,4 @@ if __name__ == "__main__":
         print("skipped: no programs in build/bin: ./run build makes them, --bin-dir names another folder")
         sys.exit(77)
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

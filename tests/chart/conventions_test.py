@@ -333,4 +333,4 @@ class MemoryTest(Case):
 
 if __name__ == "__main__":
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

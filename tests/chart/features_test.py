@@ -220,4 +220,4 @@ class NotesTest(Case):
 
 if __name__ == "__main__":
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

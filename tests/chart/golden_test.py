@@ -57,4 +57,4 @@ if __name__ == "__main__":
         update()
     else:
         chart.renderer()
-        unittest.main()
+        chart.run_tests()

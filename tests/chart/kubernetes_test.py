@@ -118,4 +118,4 @@ if __name__ == "__main__":
         print("skipped: the definitions of Kubernetes are not here: ./run chart installs them with npm")
         sys.exit(77)
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

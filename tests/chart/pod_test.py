@@ -188,4 +188,4 @@ if __name__ == "__main__":
         print(f"skipped: {REASON}")
         sys.exit(77)
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

@@ -167,4 +167,4 @@ class NetworkTest(Case):
 
 if __name__ == "__main__":
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

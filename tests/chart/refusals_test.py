@@ -152,4 +152,4 @@ class UpgradeTest(unittest.TestCase):
 
 if __name__ == "__main__":
     chart.renderer()
-    unittest.main()
+    chart.run_tests()

@@ -67,4 +67,4 @@ if __name__ == "__main__":
     if not chart.helm_program() or not chart.own_renderer():
         print("skipped: comparing the renderers needs helm and Go; ./run chart --fetch-helm brings the first")
         sys.exit(77)
-    unittest.main()
+    chart.run_tests()

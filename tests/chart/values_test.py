@@ -123,4 +123,4 @@ class CopiesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    chart.run_tests()
