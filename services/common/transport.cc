@@ -3,10 +3,10 @@
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "services/common/server_security.h"
 
 namespace dslide {
 namespace {
@@ -49,29 +49,33 @@ grpc::ChannelArguments ServiceChannelArguments() {
   return arguments;
 }
 
-ServiceChannelFactory NetworkServiceChannels(bool insecure) {
-  return [insecure](const std::string& text) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+ServiceChannelFactory NetworkServiceChannels(bool insecure,
+                                             const std::shared_ptr<const TlsStore>& tls) {
+  const std::shared_ptr<grpc::ChannelCredentials> encrypted =
+      tls == nullptr ? nullptr : MakeTlsChannelCredentials(*tls);
+  // The store is kept as long as somebody may open a channel: it renews what the channels use.
+  return [insecure, tls,
+          encrypted](const std::string& text) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
     ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(text));
-    if (!insecure && !IsLocalOnly(address)) {
+    if (encrypted == nullptr && !insecure && !IsLocalOnly(address)) {
       return absl::FailedPreconditionError(
           absl::StrCat("plaintext to ", text,
-                       " would leave this machine; start with --insecure to "
-                       "allow it on a trusted network"));
+                       " would leave this machine; start with --tls-cert, --tls-key and --tls-ca, "
+                       "or with --insecure to allow it on a trusted network"));
     }
-    return grpc::CreateCustomChannel(text, grpc::InsecureChannelCredentials(),
-                                     ServiceChannelArguments());
+    return grpc::CreateCustomChannel(
+        text, encrypted == nullptr ? grpc::InsecureChannelCredentials() : encrypted,
+        ServiceChannelArguments());
   };
 }
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const ListenAddress& address, bool insecure) {
-  if (!insecure && !IsLocalOnly(address)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "refusing to serve plaintext on ", address.ToString(),
-        ", which other machines can reach: whoever connects could read and change every model. "
-        "Listen on 127.0.0.1 or unix:PATH, or start with --insecure on a trusted network"));
-  }
-  return grpc::InsecureServerCredentials();
+absl::Status CheckPlaintext(const ListenAddress& address, bool insecure) {
+  if (insecure || IsLocalOnly(address)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "refusing to serve plaintext on ", address.ToString(),
+      ", which other machines can reach: whoever connects could read and change every model. "
+      "Start with --tls-cert, --tls-key and --tls-ca, listen on 127.0.0.1 or unix:PATH, or start "
+      "with --insecure on a trusted network"));
 }
 
 }  // namespace dslide

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/listen_address.h"
+#include "core/tls/tls_store.h"
 
 namespace dslide {
 
@@ -32,14 +33,13 @@ grpc::ChannelArguments ServiceChannelArguments();
 using ServiceChannelFactory =
     std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& address)>;
 
-// Channels over TCP or unix sockets. Plaintext to another machine is FailedPrecondition unless
-// `insecure`.
-ServiceChannelFactory NetworkServiceChannels(bool insecure);
+// Channels over TCP or unix sockets, encrypted with the certificates of `tls`. Without it (null)
+// plaintext, which to another machine is FailedPrecondition unless `insecure`.
+ServiceChannelFactory NetworkServiceChannels(bool insecure,
+                                             const std::shared_ptr<const TlsStore>& tls);
 
-// The credentials of a server that listens on `address`. Plaintext only where nobody else can
-// connect, unless `insecure`; the place where TLS comes in.
-// Errors: FailedPrecondition explaining the choice.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const ListenAddress& address, bool insecure);
+// Whether a server may listen on `address` in plaintext: only where nobody else can connect, unless
+// `insecure`. Errors: FailedPrecondition explaining the choice.
+absl::Status CheckPlaintext(const ListenAddress& address, bool insecure);
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 #include "core/base/log.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/security_settings.h"
 #include "services/common/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/coordinator/coordinator_server.h"
@@ -32,8 +33,7 @@ void AddSettings(ConfigParser& config, CoordinatorServerOptions& options) {
                 "Shards the cluster is made of");
   config.AddString("data-dir", &options.data_dir,
                    "Directory for models, generations and topology; empty: memory only");
-  config.AddBool("insecure", &options.server.insecure,
-                 "Allow plaintext where other machines can connect");
+  AddSecuritySettings(config, options.server);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),

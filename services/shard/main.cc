@@ -9,6 +9,7 @@
 #include "core/math/kernels.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/security_settings.h"
 #include "services/common/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/shard/shard_server.h"
@@ -96,8 +97,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                 "Threads that compute; 0: all CPUs. The results do not depend on it");
   AddDurability(config, settings);
   AddLimits(config, options);
-  config.AddBool("insecure", &options.server.insecure,
-                 "Allow plaintext where other machines can connect");
+  AddSecuritySettings(config, options.server);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
                      absl::Minutes(10), "How long running calls may take at the end");
