@@ -166,6 +166,8 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddPlanCommand(app, context);
   AddUpCommand(app, context);
   AddDataCommand(app, context);
+  AddCertsCommand(app, context);
+  AddHealthCommand(app, context);
   AddBenchCommand(app, context);
   AddVersionCommand(app, context);
   if (const std::optional<int> code = Parse(app, args); code.has_value()) return *code;

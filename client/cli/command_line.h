@@ -63,6 +63,8 @@ void AddLogCommand(CLI::App& app, Context& context);
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddUpCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
+void AddCertsCommand(CLI::App& app, Context& context);
+void AddHealthCommand(CLI::App& app, Context& context);
 void AddBenchCommand(CLI::App& app, Context& context);
 void AddVersionCommand(CLI::App& app, Context& context);
 

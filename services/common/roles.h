@@ -3,33 +3,17 @@
 #pragma once
 
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/tls/certificate_roles.h"
 
 namespace dslide {
 
-// What the holder of a certificate is, as its URI name dslide://<cluster>/<role> says.
-enum class Role { kShard, kCoordinator, kTrainer, kOperator, kReader };
-
-inline constexpr Role kAllRoles[] = {Role::kShard, Role::kCoordinator, Role::kTrainer,
-                                     Role::kOperator, Role::kReader};
-
-const char* RoleName(Role role);
-
-// The URI that gives its holder the role: "dslide://dslide/trainer".
-std::string RoleUri(absl::string_view cluster, Role role);
-
-// A cluster's name as it stands in URIs. Errors: InvalidArgument unless [a-z0-9-]{1,64}.
-absl::Status CheckClusterName(absl::string_view cluster);
-
-// The role that a URI of a certificate gives in `cluster`; nothing for any other URI.
-std::optional<Role> RoleOfUri(absl::string_view uri, absl::string_view cluster);
-
+// Some of the roles.
 class RoleSet {
  public:
   constexpr RoleSet() = default;

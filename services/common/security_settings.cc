@@ -17,6 +17,8 @@ void AddSecuritySettings(ConfigParser& config, ServerOptions& options) {
   config.AddString("authorization", &tls.authorization,
                    "roles: each method is for some roles; none: for every certificate of "
                    "--tls-ca. Empty: roles when there is --tls-ca");
+  config.AddInt("max-connections", &options.max_connections, 1, 1'000'000,
+                "Connections open at one time; more are closed as soon as they come");
   config.AddBool("insecure", &options.insecure, "Allow plaintext where other machines can connect");
 }
 

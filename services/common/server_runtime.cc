@@ -114,28 +114,36 @@ absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& servic
     builder.RegisterService(served.service);
     service_names_.push_back(served.name);
   }
-  ListenAddress listen;
-  int port = 0;
-  if (!options_.listen.empty()) {
-    ASSIGN_OR_RETURN(listen, ParseListenAddress(options_.listen));
-    ASSIGN_OR_RETURN(const auto credentials, Credentials(listen, metrics));
-    RETURN_IF_ERROR(CheckListenable(listen));
-    ListenAddress bound = listen;
-    if (!bound.is_unix && bound.host.empty()) bound.host = "::";  // gRPC's "every interface"
-    builder.AddListeningPort(bound.ToString(), credentials, &port);
-  }
+  if (!options_.listen.empty()) RETURN_IF_ERROR(Listen(builder, metrics));
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || (!options_.listen.empty() && port == 0)) {
-    server_ = nullptr;
-    return CannotListen(options_.listen);
+  if (server_ == nullptr) return CannotListen(options_.listen);
+  if (listener_ != nullptr) {
+    listener_->Start([acceptor = acceptor_.get()](int listener_fd, int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = listener_fd;
+      connection.fd = fd;
+      acceptor->HandleNewConnection(&connection);
+    });
   }
-  if (!options_.listen.empty()) {
-    if (!listen.is_unix) listen.port = port;
-    address_ = listen.ToString();
-    if (options_.tls.files.empty() && !IsLocalOnly(listen)) {
-      LogWarning("serving plaintext to other machines because of --insecure",
-                 {{"address", address_}});
-    }
+  return absl::OkStatus();
+}
+
+absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metrics) {
+  ASSIGN_OR_RETURN(ListenAddress listen, ParseListenAddress(options_.listen));
+  ASSIGN_OR_RETURN(const auto credentials, Credentials(listen, metrics));
+  if (listen.is_unix) {
+    RETURN_IF_ERROR(CheckListenable(listen));
+    builder.AddListeningPort(listen.ToString(), credentials);
+  } else {
+    ASSIGN_OR_RETURN(listener_, LimitedListener::Bind(listen, options_.max_connections, metrics));
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+    listen.port = listener_->port();
+  }
+  address_ = listen.ToString();
+  if (options_.tls.files.empty() && !IsLocalOnly(listen)) {
+    LogWarning("serving plaintext to other machines because of --insecure",
+               {{"address", address_}});
   }
   return absl::OkStatus();
 }
@@ -176,6 +184,7 @@ absl::Status ServerRuntime::Drain() {
     draining_ = true;
   }
   absl::SleepFor(options_.drain_delay);
+  if (listener_ != nullptr) listener_->Stop();
   if (hooks_.before_shutdown) hooks_.before_shutdown();
   server_->Shutdown(std::chrono::system_clock::now() +
                     absl::ToChronoMilliseconds(options_.drain_timeout));

@@ -6,6 +6,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "core/metrics/admin_http.h"
 #include "core/metrics/metrics.h"
 #include "core/tls/tls_store.h"
+#include "services/common/limited_listener.h"
 #include "services/common/server_security.h"
 #include "services/common/signal_waiter.h"
 
@@ -35,6 +37,8 @@ struct ServerOptions {
   std::string admin = {};
   // Allows plaintext where other machines can connect.
   bool insecure = false;
+  // Open at one time over TCP; more are closed as soon as they come. >= 1.
+  int64_t max_connections = 256;
   // Without files: plaintext.
   TlsSettings tls = {};
   // The certificates of `tls`, opened; null: Start() opens them.
@@ -105,6 +109,8 @@ class ServerRuntime {
  private:
   ServerRuntime(const ServerOptions& options, ServerHooks hooks);
   absl::Status StartServer(const std::vector<ServedService>& services, Metrics& metrics);
+  // Listens, and tells `builder` where its connections come from. Nobody is accepted yet.
+  absl::Status Listen(grpc::ServerBuilder& builder, Metrics& metrics);
   absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const ListenAddress& listen,
                                                                        Metrics& metrics) const;
   absl::Status StartAdmin(Metrics& metrics);
@@ -114,8 +120,11 @@ class ServerRuntime {
   const ServerHooks hooks_;                 // constant after construction
   std::string address_;                     // constant after Start
   std::vector<std::string> service_names_;  // constant after Start
-  std::unique_ptr<grpc::Server> server_;    // self-synchronised
-  std::unique_ptr<AdminHttpServer> admin_;  // self-synchronised
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
+      acceptor_;                               // constant after Start
+  std::unique_ptr<grpc::Server> server_;       // self-synchronised
+  std::unique_ptr<LimitedListener> listener_;  // uses acceptor_; null without TCP
+  std::unique_ptr<AdminHttpServer> admin_;     // self-synchronised
   mutable absl::Mutex mu_;
   Readiness readiness_ ABSL_GUARDED_BY(mu_) = {false, "starting"};
   bool draining_ ABSL_GUARDED_BY(mu_) = false;

@@ -22,8 +22,18 @@ namespace dslide {
 inline constexpr int kProtocolMessageBytes = 4 << 20;
 inline constexpr int kTransportMessageBytes = kProtocolMessageBytes + (64 << 10);
 
+// A peer that does not answer a ping, or does not confirm what it was sent, for this long is gone.
+inline constexpr int kKeepaliveTimeoutMs = 5'000;
+// Both sides of a new connection must have introduced themselves within it.
+inline constexpr int kHandshakeTimeoutMs = 5'000;
+// Calls under way on one connection; further ones wait at the client.
+inline constexpr int kMaxStreams = 64;
+// Of one call's headers.
+inline constexpr int kMaxMetadataBytes = 16 << 10;
+
 // Large flow-control windows without gRPC's bandwidth probe, no kernel zerocopy, keepalive that
-// accepts the pings our clients send, and no port sharing.
+// accepts the pings our clients send, and no port sharing. Messages, metadata, streams and the time
+// of a handshake are bounded as above, and compressed messages, which may be bombs, are refused.
 void SetServerArguments(grpc::ServerBuilder& builder);
 
 // The client's side of the same, with a connection of its own per channel.

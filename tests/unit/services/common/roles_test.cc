@@ -136,27 +136,6 @@ TEST(RolesTest, SeveralRolesMayDoWhatAnyOfThemMay) {
   EXPECT_EQ(both.ToString(), "trainer or reader");
 }
 
-TEST(RolesTest, OnlyTheExactUriOfTheClusterGivesARole) {
-  EXPECT_EQ(RoleOfUri("dslide://dslide/trainer", "dslide"), Role::kTrainer);
-  for (const Role role : kAllRoles) EXPECT_EQ(RoleOfUri(RoleUri("c-1", role), "c-1"), role);
-  for (const char* uri :
-       {"", "dslide://dslide/", "dslide://dslide/Trainer", "dslide://dslide/trainer/",
-        "dslide://dslide/trainer ", "dslide://other/trainer", "dslide://dslide2/trainer",
-        "https://dslide/trainer", "dslide://dslidetrainer", " dslide://dslide/trainer",
-        "spiffe://dslide/trainer", "dslide:///trainer"}) {
-    EXPECT_EQ(RoleOfUri(uri, "dslide"), std::nullopt) << uri;
-  }
-}
-
-TEST(RolesTest, ClusterNamesAreNames) {
-  EXPECT_TRUE(CheckClusterName("dslide").ok());
-  EXPECT_TRUE(CheckClusterName("prod-2").ok());
-  for (const std::string& name : {std::string(), std::string("A"), std::string("a/b"),
-                                  std::string("a b"), std::string(65, 'a')}) {
-    EXPECT_EQ(CheckClusterName(name).code(), absl::StatusCode::kInvalidArgument) << name;
-  }
-}
-
 // The rows of the page's table, "| `Service/Method` | x | | x | | |", for each method of ours.
 TEST(RolesTest, ThePageOnSecurityShowsTheTable) {
   std::ifstream file(absl::StrCat(DSLIDE_SOURCE_DIR, "/docs/security.md"));
