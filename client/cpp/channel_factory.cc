@@ -67,7 +67,8 @@ void SetTransportArguments(grpc::ChannelArguments& arguments) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // Not a pause: the time that one attempt may take, with its handshake.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
 }
 

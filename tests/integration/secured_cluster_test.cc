@@ -219,7 +219,8 @@ TEST_F(SecuredClusterTest, WithoutAGoodCertificateNoMethodIsReached) {
   const IssuedCertificate expired = certificates_.authority().Issue(expired_spec);
   const IssuedCertificate alien = foreign.Issue(SpecOf("operator"));
   // Without the client's own checks.
-  grpc::SslCredentialsOptions none{.pem_root_certs = certificates_.authority().ca()};
+  grpc::SslCredentialsOptions none;
+  none.pem_root_certs = certificates_.authority().ca();
   grpc::SslCredentialsOptions old = none;
   old.pem_private_key = expired.key;
   old.pem_cert_chain = expired.certificate;
@@ -313,8 +314,9 @@ class RenewalTest : public SecuredClusterTest {
     const auto rows = client_->Gather("small", "hidden", {RowId(0), RowId(5)});
     if (!rows.ok()) return rows.status();
     return client_
-        ->Scatter("small", "hidden", ScatterMode::kAdd,
-                  {.rows = {RowId(3)}, .dim = 8, .values = std::vector<float>(8, 1.0f)})
+        ->Scatter(
+            "small", "hidden", ScatterMode::kAdd,
+            {.rows = {RowId(3)}, .dim = 8, .values = std::vector<float>(8, 1.0f), .biases = {0.0f}})
         .status;
   }
   absl::Status Step() {
