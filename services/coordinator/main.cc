@@ -18,6 +18,9 @@ constexpr char kFooter[] =
   dslide-coordinator --shards 4 --listen 10.0.0.1:7000 --admin 10.0.0.1:7001 --insecure \
       --data-dir /var/lib/dslide
       For shards on other machines of a trusted network; models and generations survive a restart.
+  dslide-coordinator --shards 4 --listen :7000 --tls-cert coordinator.crt \
+      --tls-key coordinator.key --tls-ca ca.crt
+      Encrypted; everybody shows a certificate and may do what its role is for.
   dslide-coordinator --config coordinator.conf --check-config
       Checks a file of lines like: shards = 4
 

@@ -24,6 +24,9 @@ constexpr char kFooter[] =
   dslide-shard --coordinator 10.0.0.1:7000 --listen 10.0.0.2:7010 --admin 10.0.0.2:7011 \
       --shard-id 0 --data-dir /var/lib/dslide --insecure
       On a machine of its own in a trusted network; a clean stop keeps the rows on disk.
+  dslide-shard --coordinator c.example:7000 --listen :7010 --advertise s0.example:7010 \
+      --tls-cert shard.crt --tls-key shard.key --tls-ca ca.crt
+      Encrypted; everybody shows a certificate and may do what its role is for.
   dslide-shard --coordinator 10.0.0.1:7000 --data-dir /var/lib/dslide --durability log
       Nothing that was confirmed is lost when the process or the machine crashes.
   dslide-shard --listen unix:/run/dslide.sock --coordinator ""

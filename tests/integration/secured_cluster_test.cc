@@ -25,6 +25,7 @@
 #include "client/cpp/cluster_client.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/roles.h"
+#include "services/common/transport.h"
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/shard_server.h"
 #include "tests/unit/core/tls/test_certificates.h"
@@ -34,6 +35,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// Both sides name the limit for themselves.
+static_assert(kMaxMessageBytes == kTransportMessageBytes);
 
 constexpr absl::Duration kReloadInterval = absl::Milliseconds(200);
 

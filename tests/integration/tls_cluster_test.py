@@ -119,7 +119,8 @@ class TlsClusterTest(processes.ProcessTest):
                       ["--tls-ca", self.certificates / "ca.crt",
                        "--tls-cert", foreign / "operator.crt",
                        "--tls-key", foreign / "operator.key"]):
-            self.assert_ended(self.run_dslide(*status, *flags, within=20), UNREACHABLE)
+            self.assert_ended(self.run_dslide(*status, *flags, within=20), UNREACHABLE,
+                              "the handshake failed: check --tls-ca, --tls-cert and --tls-key")
         denied = self.run_dslide(*status, *self.flags("trainer"), within=20)
         self.assert_ended(denied, USAGE, r"role trainer may not call \S+GetClusterStatus",
                           r"that is for operator or reader")
