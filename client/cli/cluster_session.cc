@@ -50,12 +50,11 @@ struct ClusterSession::Embedded {
 ClusterSession::ClusterSession() = default;
 ClusterSession::~ClusterSession() { (void)Close(); }
 
-absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::Connect(const std::string& address,
-                                                                        bool insecure,
-                                                                        ClientOptions options) {
+absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::Connect(
+    const std::string& address, const ChannelOptions& channels, ClientOptions options) {
   std::unique_ptr<ClusterSession> session(new ClusterSession());
-  ASSIGN_OR_RETURN(session->client_, ClusterClient::Connect(address, NetworkChannels({insecure}),
-                                                            std::move(options)));
+  ASSIGN_OR_RETURN(session->client_,
+                   ClusterClient::Connect(address, NetworkChannels(channels), std::move(options)));
   return session;
 }
 

@@ -26,7 +26,7 @@ class ClusterSession {
  public:
   // Errors: those of ClusterClient::Connect().
   static absl::StatusOr<std::unique_ptr<ClusterSession>> Connect(const std::string& address,
-                                                                 bool insecure,
+                                                                 const ChannelOptions& channels,
                                                                  ClientOptions options);
   // Starts a coordinator and shards in this process, joined by in-process channels.
   // Errors: DataLoss for damaged data; those of ClusterClient::Connect().

@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const GlobalOptions& 
                                                            const std::string& cluster) {
   ClientOptions options;
   ASSIGN_OR_RETURN(options.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(const auto channel, NetworkChannels({global.insecure})(cluster));
+  ASSIGN_OR_RETURN(const auto channel, NetworkChannels(global.Channels())(cluster));
   return std::make_unique<CoordinatorClient>(channel, cluster, options, nullptr);
 }
 

@@ -100,6 +100,10 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& global) {
   app.add_flag("-q,--quiet", global.quiet, "No progress on stderr");
   app.add_flag("--insecure", global.insecure,
                "Allow plaintext connections to other machines (trusted networks only)");
+  AddOption(app, "--tls-ca", global.tls.ca,
+            "PEM file of the authorities of the cluster's certificates; encrypts connections");
+  AddOption(app, "--tls-cert", global.tls.cert, "PEM file of this client's certificate");
+  AddOption(app, "--tls-key", global.tls.key, "PEM file of the certificate's private key");
 }
 
 // Parses; the exit code when the command line itself decides it.
@@ -163,6 +167,8 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddPlanCommand(app, context);
   AddUpCommand(app, context);
   AddDataCommand(app, context);
+  AddCertsCommand(app, context);
+  AddHealthCommand(app, context);
   AddBenchCommand(app, context);
   AddVersionCommand(app, context);
   if (const std::optional<int> code = Parse(app, args); code.has_value()) return *code;

@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cpp/channel_factory.h"
+#include "core/tls/tls_files.h"
 
 namespace dslide::cli {
 
@@ -21,10 +23,13 @@ struct GlobalOptions {
   std::string timeout = "30s";
   bool quiet = false;
   bool insecure = false;
+  TlsFiles tls = {};
 
   bool json() const { return output == "json"; }
   // Errors: InvalidArgument naming the flag.
   absl::StatusOr<absl::Duration> Timeout() const;
+  // How a cluster that runs elsewhere is reached.
+  ChannelOptions Channels() const { return {.insecure = insecure, .tls = tls}; }
 };
 
 // What parsing leaves behind: the subcommand to run.
@@ -59,6 +64,8 @@ void AddLogCommand(CLI::App& app, Context& context);
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddUpCommand(CLI::App& app, Context& context);
 void AddDataCommand(CLI::App& app, Context& context);
+void AddCertsCommand(CLI::App& app, Context& context);
+void AddHealthCommand(CLI::App& app, Context& context);
 void AddBenchCommand(CLI::App& app, Context& context);
 void AddVersionCommand(CLI::App& app, Context& context);
 

@@ -89,7 +89,7 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
 absl::StatusOr<int> RunStatus(const GlobalOptions& global, const std::string& cluster) {
   ClientOptions options;
   ASSIGN_OR_RETURN(options.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(auto channel, NetworkChannels({global.insecure})(cluster));
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(cluster));
   CoordinatorClient coordinator(channel, cluster, options, nullptr);
   ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
   PrintLine(global.json() ? StatusToJson(status) : StatusToText(status, cluster));

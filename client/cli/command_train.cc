@@ -189,7 +189,7 @@ absl::Status TrainRun::OpenCluster() {
     ASSIGN_OR_RETURN(session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
   } else {
     ASSIGN_OR_RETURN(
-        session_, ClusterSession::Connect(options_.cluster, global_.insecure, std::move(client)));
+        session_, ClusterSession::Connect(options_.cluster, global_.Channels(), std::move(client)));
   }
   return session_->client().CreateModel(model_.spec).status();
 }

@@ -67,7 +67,7 @@ class LocalCluster {
   absl::Status PrepareDirectories();
   absl::Status CheckAddress();
   absl::Status Start(const std::string& name, const std::string& program,
-                     const std::vector<std::string>& args);
+                     std::vector<std::string> args);
   absl::Status StartCoordinator();
   absl::Status StartShards();
   absl::StatusOr<ClusterMap> WaitUntilReady();
@@ -119,7 +119,11 @@ absl::Status LocalCluster::CheckAddress() {
 }
 
 absl::Status LocalCluster::Start(const std::string& name, const std::string& program,
-                                 const std::vector<std::string>& args) {
+                                 std::vector<std::string> args) {
+  // On loopback, and this command's own certificate would be the wrong one for each of them.
+  if (!global_.tls.empty()) {
+    args.insert(args.end(), {"--tls-cert", "", "--tls-key", "", "--tls-ca", ""});
+  }
   std::string file = name;
   std::replace(file.begin(), file.end(), ' ', '-');
   ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child,

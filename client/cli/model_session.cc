@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
   client.job = "query";
   if (!options.cluster.empty()) {
-    ASSIGN_OR_RETURN(session->session_,
-                     ClusterSession::Connect(options.cluster, global.insecure, std::move(client)));
+    ASSIGN_OR_RETURN(session->session_, ClusterSession::Connect(options.cluster, global.Channels(),
+                                                                std::move(client)));
   } else {
     if (session->model_.origin.shards < 1) {
       return absl::InvalidArgumentError(

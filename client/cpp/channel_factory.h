@@ -8,6 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/tls/tls_files.h"
+#include "core/tls/tls_store.h"
 
 namespace grpc {
 class Channel;
@@ -31,11 +34,16 @@ bool StaysOnThisMachine(absl::string_view address);
 struct ChannelOptions {
   // Plaintext to other machines is refused unless the user said so.
   bool insecure = false;
+  // With any of them, connections are encrypted: the server's certificate must be of an authority
+  // of `tls.ca` (without it: of the system's) and name the address; this client shows `tls.cert`.
+  TlsFiles tls = {};
+  absl::Duration tls_reload_interval = kDefaultTlsReloadInterval;
 };
 
 // Channels over TCP or unix sockets with the transport settings that both sides use. Connections
-// are made on first use and made again after a break. The factory's errors: InvalidArgument for an
-// empty or malformed address, and when plaintext would leave the machine unasked.
+// are made on first use and made again after a break; new ones use renewed certificates while the
+// factory lives. The factory's errors: InvalidArgument for an empty or malformed address, when
+// plaintext would leave the machine unasked, and for certificates that are not fit for use.
 ChannelFactory NetworkChannels(const ChannelOptions& options);
 
 // Keeps one share of gRPC's process-wide callback queue until the process ends. The queue goes with

@@ -87,6 +87,7 @@ uint64_t ModelDescription::digest() const {
 }
 
 struct ClusterClient::Impl {
+  ChannelFactory channels;  // kept: it renews the certificates that the channels use
   ClientOptions options;
   WireCounters counters;
   std::unique_ptr<CoordinatorClient> coordinator;
@@ -103,6 +104,7 @@ struct ClusterClient::Impl {
 absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
     const std::string& coordinator, const ChannelFactory& channels, ClientOptions options) {
   auto impl = std::make_unique<Impl>();
+  impl->channels = channels;
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, channels(coordinator));
   impl->coordinator =
       std::make_unique<CoordinatorClient>(channel, coordinator, options, &impl->counters);

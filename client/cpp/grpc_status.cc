@@ -10,11 +10,27 @@
 #include "core/wire/status_details.h"
 
 namespace dslide {
+namespace {
+
+// Somebody listens there, but the two sides do not agree on who they are.
+bool HandshakeFailed(const std::string& message) {
+  if (!absl::StartsWith(message, "failed to connect")) return false;
+  for (const char* part : {"Socket closed", "andshake", "Hostname Verification"}) {
+    if (absl::StrContains(message, part)) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call) {
   if (status.ok()) return absl::OkStatus();
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
-                      absl::StrCat(peer, ", ", call, ": ", status.error_message()));
+                      absl::StrCat(peer, ", ", call, ": ", status.error_message(),
+                                   HandshakeFailed(status.error_message())
+                                       ? " (the handshake failed: check --tls-ca, --tls-cert and "
+                                         "--tls-key, and what the server was started with)"
+                                       : ""));
   wire::DecodeStatusDetails(status.error_details(), result);
   return result;
 }

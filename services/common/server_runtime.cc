@@ -43,8 +43,9 @@ absl::Status CannotListen(const std::string& where) {
 absl::Status CheckServerOptions(const ServerOptions& options) {
   if (!options.listen.empty()) {
     ASSIGN_OR_RETURN(const ListenAddress listen, ParseListenAddress(options.listen));
-    RETURN_IF_ERROR(MakeServerCredentials(listen, options.insecure).status());
+    if (options.tls.files.empty()) RETURN_IF_ERROR(CheckPlaintext(listen, options.insecure));
   }
+  RETURN_IF_ERROR(CheckTlsSettings(options.tls));
   if (options.admin.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const ListenAddress admin, ParseListenAddress(options.admin));
   if (!admin.is_unix) return absl::OkStatus();
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<ServerRuntime>> ServerRuntime::Start(
     ServerHooks hooks) {
   std::unique_ptr<ServerRuntime> runtime(new ServerRuntime(options, std::move(hooks)));
   RETURN_IF_ERROR(runtime->StartAdmin(metrics));
-  RETURN_IF_ERROR(runtime->StartServer(services));
+  RETURN_IF_ERROR(runtime->StartServer(services, metrics));
   runtime->SetReady(false, "starting");
   return runtime;
 }
@@ -72,6 +73,8 @@ ServerRuntime::~ServerRuntime() {
 absl::Status ServerRuntime::StartAdmin(Metrics& metrics) {
   metrics.AddGauge("dslide_server_insecure", "1 when the server was started with --insecure.")
       .Set(options_.insecure ? 1 : 0);
+  metrics.AddGauge("dslide_server_tls", "1 when connections are encrypted.")
+      .Set(options_.tls.files.empty() ? 0 : 1);
   if (options_.admin.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(admin_,
                    AdminHttpServer::Start({.address = options_.admin,
@@ -82,7 +85,26 @@ absl::Status ServerRuntime::StartAdmin(Metrics& metrics) {
   return absl::OkStatus();
 }
 
-absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& services) {
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerRuntime::Credentials(
+    const ListenAddress& listen, Metrics& metrics) const {
+  std::shared_ptr<TlsStore> store = options_.tls_store;
+  if (store == nullptr) {
+    ASSIGN_OR_RETURN(store, OpenTls(options_.tls));
+  }
+  if (store == nullptr) {
+    RETURN_IF_ERROR(CheckPlaintext(listen, options_.insecure));
+    return grpc::InsecureServerCredentials();
+  }
+  AddTlsMetrics(store, metrics);
+  if (store->ca_path().empty()) {
+    LogWarning(
+        "clients need no certificate: without --tls-ca whoever connects may call everything");
+  }
+  return MakeTlsServerCredentials(*store, options_.tls, metrics);
+}
+
+absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& services,
+                                        Metrics& metrics) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -92,28 +114,36 @@ absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& servic
     builder.RegisterService(served.service);
     service_names_.push_back(served.name);
   }
-  ListenAddress listen;
-  int port = 0;
-  if (!options_.listen.empty()) {
-    ASSIGN_OR_RETURN(listen, ParseListenAddress(options_.listen));
-    ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(listen, options_.insecure));
-    RETURN_IF_ERROR(CheckListenable(listen));
-    ListenAddress bound = listen;
-    if (!bound.is_unix && bound.host.empty()) bound.host = "::";  // gRPC's "every interface"
-    builder.AddListeningPort(bound.ToString(), credentials, &port);
-  }
+  if (!options_.listen.empty()) RETURN_IF_ERROR(Listen(builder, metrics));
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || (!options_.listen.empty() && port == 0)) {
-    server_ = nullptr;
-    return CannotListen(options_.listen);
+  if (server_ == nullptr) return CannotListen(options_.listen);
+  if (listener_ != nullptr) {
+    listener_->Start([acceptor = acceptor_.get()](int listener_fd, int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = listener_fd;
+      connection.fd = fd;
+      acceptor->HandleNewConnection(&connection);
+    });
   }
-  if (!options_.listen.empty()) {
-    if (!listen.is_unix) listen.port = port;
-    address_ = listen.ToString();
-    if (options_.insecure && !IsLocalOnly(listen)) {
-      LogWarning("serving plaintext to other machines because of --insecure",
-                 {{"address", address_}});
-    }
+  return absl::OkStatus();
+}
+
+absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metrics) {
+  ASSIGN_OR_RETURN(ListenAddress listen, ParseListenAddress(options_.listen));
+  ASSIGN_OR_RETURN(const auto credentials, Credentials(listen, metrics));
+  if (listen.is_unix) {
+    RETURN_IF_ERROR(CheckListenable(listen));
+    builder.AddListeningPort(listen.ToString(), credentials);
+  } else {
+    ASSIGN_OR_RETURN(listener_, LimitedListener::Bind(listen, options_.max_connections, metrics));
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+    listen.port = listener_->port();
+  }
+  address_ = listen.ToString();
+  if (options_.tls.files.empty() && !IsLocalOnly(listen)) {
+    LogWarning("serving plaintext to other machines because of --insecure",
+               {{"address", address_}});
   }
   return absl::OkStatus();
 }
@@ -154,6 +184,7 @@ absl::Status ServerRuntime::Drain() {
     draining_ = true;
   }
   absl::SleepFor(options_.drain_delay);
+  if (listener_ != nullptr) listener_->Stop();
   if (hooks_.before_shutdown) hooks_.before_shutdown();
   server_->Shutdown(std::chrono::system_clock::now() +
                     absl::ToChronoMilliseconds(options_.drain_timeout));

@@ -6,6 +6,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <functional>
 #include <memory>
@@ -17,8 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/listen_address.h"
 #include "core/metrics/admin_http.h"
 #include "core/metrics/metrics.h"
+#include "core/tls/tls_store.h"
+#include "services/common/limited_listener.h"
+#include "services/common/server_security.h"
 #include "services/common/signal_waiter.h"
 
 namespace dslide {
@@ -32,6 +37,12 @@ struct ServerOptions {
   std::string admin = {};
   // Allows plaintext where other machines can connect.
   bool insecure = false;
+  // Open at one time over TCP; more are closed as soon as they come. >= 1.
+  int64_t max_connections = 256;
+  // Without files: plaintext.
+  TlsSettings tls = {};
+  // The certificates of `tls`, opened; null: Start() opens them.
+  std::shared_ptr<TlsStore> tls_store = nullptr;
   // Offers gRPC server reflection.
   bool reflection = true;
   // How long calls in flight may take to finish when the server stops.
@@ -40,8 +51,9 @@ struct ServerOptions {
   absl::Duration drain_delay = absl::ZeroDuration();
 };
 
-// What Start() would refuse before it touches a socket: malformed addresses, plaintext that others
-// could reach. For --check-config. Errors: InvalidArgument, FailedPrecondition.
+// What Start() would refuse before it touches a socket or a certificate: malformed addresses,
+// plaintext that others could reach, settings that do not fit together. For --check-config. Errors:
+// InvalidArgument, FailedPrecondition.
 absl::Status CheckServerOptions(const ServerOptions& options);
 
 // A service and its full proto name ("dslide.v1.ShardService"), under which its health is asked.
@@ -65,7 +77,8 @@ class ServerRuntime {
   // Serves `services`, which must outlive the result, as must `metrics` (shown on the admin page
   // when there is one). The server is live but not ready until SetReady(): health says NOT_SERVING.
   //
-  // Errors: InvalidArgument for a malformed address or unknown host; FailedPrecondition for
+  // Errors: InvalidArgument for a malformed address or unknown host and for certificates that are
+  // not fit for use; FailedPrecondition for
   // plaintext that others could reach; AlreadyExists when a port is taken; Unavailable when an
   // address cannot be listened on for another reason.
   static absl::StatusOr<std::unique_ptr<ServerRuntime>> Start(
@@ -95,7 +108,11 @@ class ServerRuntime {
 
  private:
   ServerRuntime(const ServerOptions& options, ServerHooks hooks);
-  absl::Status StartServer(const std::vector<ServedService>& services);
+  absl::Status StartServer(const std::vector<ServedService>& services, Metrics& metrics);
+  // Listens, and tells `builder` where its connections come from. Nobody is accepted yet.
+  absl::Status Listen(grpc::ServerBuilder& builder, Metrics& metrics);
+  absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const ListenAddress& listen,
+                                                                       Metrics& metrics) const;
   absl::Status StartAdmin(Metrics& metrics);
   Readiness CurrentReadiness() const;
 
@@ -103,8 +120,11 @@ class ServerRuntime {
   const ServerHooks hooks_;                 // constant after construction
   std::string address_;                     // constant after Start
   std::vector<std::string> service_names_;  // constant after Start
-  std::unique_ptr<grpc::Server> server_;    // self-synchronised
-  std::unique_ptr<AdminHttpServer> admin_;  // self-synchronised
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
+      acceptor_;                               // constant after Start
+  std::unique_ptr<grpc::Server> server_;       // self-synchronised
+  std::unique_ptr<LimitedListener> listener_;  // uses acceptor_; null without TCP
+  std::unique_ptr<AdminHttpServer> admin_;     // self-synchronised
   mutable absl::Mutex mu_;
   Readiness readiness_ ABSL_GUARDED_BY(mu_) = {false, "starting"};
   bool draining_ ABSL_GUARDED_BY(mu_) = false;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/listen_address.h"
+#include "core/tls/tls_store.h"
 
 namespace dslide {
 
@@ -21,8 +22,18 @@ namespace dslide {
 inline constexpr int kProtocolMessageBytes = 4 << 20;
 inline constexpr int kTransportMessageBytes = kProtocolMessageBytes + (64 << 10);
 
+// A peer that does not answer a ping, or does not confirm what it was sent, for this long is gone.
+inline constexpr int kKeepaliveTimeoutMs = 5'000;
+// Both sides of a new connection must have introduced themselves within it.
+inline constexpr int kHandshakeTimeoutMs = 5'000;
+// Calls under way on one connection; further ones wait at the client.
+inline constexpr int kMaxStreams = 64;
+// Of one call's headers.
+inline constexpr int kMaxMetadataBytes = 16 << 10;
+
 // Large flow-control windows without gRPC's bandwidth probe, no kernel zerocopy, keepalive that
-// accepts the pings our clients send, and no port sharing.
+// accepts the pings our clients send, and no port sharing. Messages, metadata, streams and the time
+// of a handshake are bounded as above, and compressed messages, which may be bombs, are refused.
 void SetServerArguments(grpc::ServerBuilder& builder);
 
 // The client's side of the same, with a connection of its own per channel.
@@ -32,14 +43,13 @@ grpc::ChannelArguments ServiceChannelArguments();
 using ServiceChannelFactory =
     std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& address)>;
 
-// Channels over TCP or unix sockets. Plaintext to another machine is FailedPrecondition unless
-// `insecure`.
-ServiceChannelFactory NetworkServiceChannels(bool insecure);
+// Channels over TCP or unix sockets, encrypted with the certificates of `tls`. Without it (null)
+// plaintext, which to another machine is FailedPrecondition unless `insecure`.
+ServiceChannelFactory NetworkServiceChannels(bool insecure,
+                                             const std::shared_ptr<const TlsStore>& tls);
 
-// The credentials of a server that listens on `address`. Plaintext only where nobody else can
-// connect, unless `insecure`; the place where TLS comes in.
-// Errors: FailedPrecondition explaining the choice.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const ListenAddress& address, bool insecure);
+// Whether a server may listen on `address` in plaintext: only where nobody else can connect, unless
+// `insecure`. Errors: FailedPrecondition explaining the choice.
+absl::Status CheckPlaintext(const ListenAddress& address, bool insecure);
 
 }  // namespace dslide

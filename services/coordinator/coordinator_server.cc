@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
   auto coordinator = Coordinator::Create(
       options.coordinator, options.clock,
       MakeShardAdminClient(options.channels ? options.channels
-                                            : NetworkServiceChannels(options.server.insecure)),
+                                            : NetworkServiceChannels(options.server.insecure,
+                                                                     options.server.tls_store)),
       std::move(store), std::move(manifests), metrics);
   if (!coordinator.ok()) return DataDirError(options.data_dir, coordinator.status());
   return coordinator;
@@ -39,7 +40,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
-    const CoordinatorServerOptions& options) {
+    CoordinatorServerOptions options) {
+  ASSIGN_OR_RETURN(options.server.tls_store, OpenTls(options.server.tls));
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer);
   server->metrics_ = std::make_unique<Metrics>(options.metric_labels);
   ASSIGN_OR_RETURN(server->coordinator_, MakeCoordinator(options, server->metrics_.get()));

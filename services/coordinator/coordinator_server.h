@@ -20,7 +20,8 @@ struct CoordinatorServerOptions {
   CoordinatorOptions coordinator = {};
   // Where models, generations and topology are kept; "" for memory only.
   std::string data_dir = {};
-  // How shards are reached; null: over the network, plaintext as `server.insecure` allows.
+  // How shards are reached; null: over the network, with the certificates of
+  // `server.tls` or in plaintext as `server.insecure` allows.
   ServiceChannelFactory channels = nullptr;
   // Outlives the server.
   const Clock* clock = &SteadyClock();
@@ -33,8 +34,7 @@ class CoordinatorServer {
  public:
   // Errors: those of ServerRuntime::Start; for the data directory DataLoss, always (with the cause
   // and the remedy), so that callers can tell it from addresses.
-  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(
-      const CoordinatorServerOptions& options);
+  static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(CoordinatorServerOptions options);
 
   // Drains.
   ~CoordinatorServer();

@@ -7,6 +7,7 @@
 #include "core/base/status_macros.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/security_settings.h"
 #include "services/common/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/coordinator/coordinator_server.h"
@@ -21,6 +22,9 @@ constexpr char kFooter[] =
   dslide-coordinator --shards 4 --listen 10.0.0.1:7000 --admin 10.0.0.1:7001 --insecure \
       --data-dir /var/lib/dslide
       For shards on other machines of a trusted network; models and generations survive a restart.
+  dslide-coordinator --shards 4 --listen :7000 --tls-cert coordinator.crt \
+      --tls-key coordinator.key --tls-ca ca.crt
+      Encrypted; everybody shows a certificate and may do what its role is for.
   dslide-coordinator --config coordinator.conf --check-config
       Checks a file of lines like: shards = 4
 
@@ -68,8 +72,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
       "data-dir", &options.data_dir,
       "Directory for models, generations, topology and the manifests of cluster checkpoints; "
       "empty: memory only");
-  config.AddBool("insecure", &options.server.insecure,
-                 "Allow plaintext where other machines can connect");
+  AddSecuritySettings(config, options.server);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),

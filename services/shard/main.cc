@@ -9,6 +9,7 @@
 #include "core/math/kernels.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/security_settings.h"
 #include "services/common/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/shard/shard_server.h"
@@ -23,6 +24,9 @@ constexpr char kFooter[] =
   dslide-shard --coordinator 10.0.0.1:7000 --listen 10.0.0.2:7010 --admin 10.0.0.2:7011 \
       --shard-id 0 --data-dir /var/lib/dslide --insecure
       On a machine of its own in a trusted network; a clean stop keeps the rows on disk.
+  dslide-shard --coordinator c.example:7000 --listen :7010 --advertise s0.example:7010 \
+      --tls-cert shard.crt --tls-key shard.key --tls-ca ca.crt
+      Encrypted; everybody shows a certificate and may do what its role is for.
   dslide-shard --coordinator 10.0.0.1:7000 --data-dir /var/lib/dslide --durability log
       Nothing that was confirmed is lost when the process or the machine crashes.
   dslide-shard --listen unix:/run/dslide.sock --coordinator ""
@@ -96,8 +100,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                 "Threads that compute; 0: all CPUs. The results do not depend on it");
   AddDurability(config, settings);
   AddLimits(config, options);
-  config.AddBool("insecure", &options.server.insecure,
-                 "Allow plaintext where other machines can connect");
+  AddSecuritySettings(config, options.server);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
                      absl::Minutes(10), "How long running calls may take at the end");

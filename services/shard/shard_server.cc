@@ -75,6 +75,8 @@ ShardServer::ShardServer(ShardServerOptions options)
 
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptions options) {
   RETURN_IF_ERROR(CheckShardServerOptions(options));
+  // Before rows are loaded, which may take minutes.
+  ASSIGN_OR_RETURN(options.server.tls_store, OpenTls(options.server.tls));
   std::unique_ptr<ShardServer> server(new ShardServer(std::move(options)));
   const ShardServerOptions& own = server->options_;
   server->metrics_ = std::make_unique<Metrics>(own.metric_labels);
@@ -276,7 +278,8 @@ void ShardServer::StartLink() {
           .capacity_weight = options_.capacity_weight,
           .models = loaded_,
           .channels = options_.channels ? options_.channels
-                                        : NetworkServiceChannels(options_.server.insecure)},
+                                        : NetworkServiceChannels(options_.server.insecure,
+                                                                 options_.server.tls_store)},
       std::move(hooks));
 }
 

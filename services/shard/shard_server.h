@@ -52,7 +52,8 @@ struct ShardServerOptions {
   int32_t shard_id = -1;
   // Share of the slots relative to other shards.
   double capacity_weight = 1.0;
-  // How the coordinator is reached; null: over the network, plaintext as server.insecure allows.
+  // How the coordinator is reached; null: over the network, with the certificates of
+  // server.tls or in plaintext as server.insecure allows.
   ServiceChannelFactory channels = nullptr;
   // Outlives the server.
   const Clock* clock = &SteadyClock();

@@ -12,13 +12,14 @@ import tree
 
 # Folder -> the project folders whose headers it may include. A folder may always use itself.
 _CORE = {"core/base", "core/math", "core/lsh", "core/optim", "core/partition", "core/model"}
-_SERVED = _CORE | {"core/wire", "core/metrics", "protos"}
+_SERVED = _CORE | {"core/wire", "core/metrics", "core/tls", "protos"}
 EDGES = {
     "protos": set(),
     "core/base": set(),
     "core/data": {"core/base"},
     "core/math": {"core/base"},
     "core/metrics": {"core/base"},
+    "core/tls": {"core/base"},
     "core/partition": {"core/base"},
     "core/lsh": {"core/base", "core/math"},
     "core/optim": {"core/base", "core/math"},
@@ -80,6 +81,7 @@ RULES = [
         r"\bCLI::|#include .CLI/",
         r"client/cli/|services/common/|services/[a-z]+/main\.cc$",
     ),
+    ("OpenSSL", r"#include <openssl/|\b(X509|EVP|PEM|BIO|SSL)_\w+\(", r"core/tls/"),
     ("libarchive", r"#include <archive", r"core/data/"),
     ("JSON", r"\bnlohmann::|#include .nlohmann/", r"core/model/|core/data/|client/|services/"),
     (

@@ -1,0 +1,83 @@
+// dslide certs dev
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "client/cli/command_line.h"
+#include "client/cli/development_certificates.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/terminal.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+// How a cluster is started with them, by example.
+std::string NextSteps(const std::string& directory) {
+  const auto flags = [&directory](const char* role) {
+    return absl::StrCat("--tls-ca ", directory, "/ca.crt --tls-cert ", directory, "/", role,
+                        ".crt --tls-key ", directory, "/", role, ".key");
+  };
+  return absl::StrCat("Next:\n  dslide-coordinator --shards 1 ", flags("coordinator"),
+                      "\n  dslide-shard --coordinator 127.0.0.1:7000 ", flags("shard"),
+                      "\n  dslide status --cluster 127.0.0.1:7000 ", flags("operator"),
+                      "\n  dslide train --cluster 127.0.0.1:7000 --data FILE ", flags("trainer"),
+                      "\nWhoever has ca.key can make any certificate of this cluster: keep it off "
+                      "its machines, and ",
+                      "do not use it in production.");
+}
+
+absl::StatusOr<int> RunDev(const GlobalOptions& global, const DevelopmentCertificates& wanted) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   WriteDevelopmentCertificates(wanted, absl::Now()));
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["directory"] = wanted.directory;
+    json["cluster"] = wanted.cluster;
+    json["days"] = wanted.days;
+    json["files"] = names;
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat("Wrote to ", wanted.directory, ", valid for ", wanted.days, " days: ",
+                         absl::StrJoin(names, " "), "\n\n", NextSteps(wanted.directory)));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCertsCommand(CLI::App& app, Context& context) {
+  CLI::App& certs =
+      AddSubcommand(app, "certs", "Make certificates for a development cluster",
+                    "Examples:\n"
+                    "  dslide certs dev --output certs\n"
+                    "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7");
+  certs.require_subcommand(1);
+  CLI::App& dev = AddSubcommand(
+      certs, "dev", "A certificate authority and one certificate for each role",
+      "Examples:\n"
+      "  dslide certs dev --output certs\n"
+      "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7 --days 90 --overwrite");
+  auto wanted = std::make_shared<DevelopmentCertificates>();  // shared with the callback
+  dev.add_option("--output", wanted->directory, "Directory to write to; made when absent")
+      ->required()
+      ->type_name("DIR");
+  dev.add_option(
+         "--host", wanted->hosts,
+         "Name or IP address under which shards or the coordinator are reached; repeatable. "
+         "localhost and loopback addresses are always there")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
+  dev.add_option("--cluster", wanted->cluster,
+                 "Name of the cluster, as the servers' --tls-cluster says");
+  dev.add_option("--days", wanted->days, "How long they are valid");
+  dev.add_flag("--overwrite", wanted->overwrite, "Replace files that are there");
+  dev.callback([&context, wanted] {
+    context.run = [&context, wanted] { return RunDev(context.global, *wanted); };
+  });
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,72 @@
+// dslide health
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/command_line.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/http_get.h"
+#include "client/cli/terminal.h"
+#include "core/base/listen_address.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+struct HealthOptions {
+  std::string admin = "127.0.0.1:7001";
+  bool live = false;
+};
+
+constexpr size_t kShownBytes = 300;
+
+// Not healthy has one exit code whatever the reason, as probes want it.
+absl::StatusOr<int> RunHealth(const GlobalOptions& global, const HealthOptions& options) {
+  ASSIGN_OR_RETURN(const absl::Duration timeout, global.Timeout());
+  ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(options.admin));
+  if (address.is_unix || address.port == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--admin ", options.admin, ": must be HOST:PORT of an admin page"));
+  }
+  const char* const path = options.live ? "/livez" : "/readyz";
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(address, path, timeout);
+  const bool healthy = answer.ok() && answer->code == 200;
+  const std::string said = answer.ok()
+                               ? EscapeForLog(absl::StripAsciiWhitespace(answer->body), kShownBytes)
+                               : std::string(answer.status().message());
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["healthy"] = healthy;
+    json["code"] = answer.ok() ? answer->code : 0;
+    json["answer"] = said;
+    PrintLine(json.dump());
+  } else if (healthy) {
+    PrintLine(said);
+  } else {
+    PrintNote(absl::StrCat("dslide health: ", said));
+  }
+  return healthy ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+void AddHealthCommand(CLI::App& app, Context& context) {
+  CLI::App& command = AddSubcommand(
+      app, "health", "Ask a server's admin page whether it is ready; for container health checks",
+      "Examples:\n"
+      "  dslide health --admin 127.0.0.1:7011\n"
+      "  dslide health --live --timeout 2s      whether it lives at all, ready or not\n"
+      "Exit codes: 0 healthy, 1 not, 2 wrong flags.");
+  auto options = std::make_shared<HealthOptions>();  // shared with the callback
+  AddOption(command, "--admin", options->admin,
+            "HOST:PORT of the admin page; a host that means every interface is asked on loopback");
+  command.add_flag("--live", options->live, "Ask /livez instead of /readyz");
+  command.callback([&context, options] {
+    context.run = [&context, options] { return RunHealth(context.global, *options); };
+  });
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,35 @@
+// A certificate authority for development, and a certificate for each role of a cluster.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace dslide::cli {
+
+struct DevelopmentCertificates {
+  // Where the files go; made when absent.
+  std::string directory = {};
+  // Names dslide://<cluster>/<role> go into the certificates.
+  std::string cluster = "dslide";
+  // DNS names and IP addresses under which servers are reached, beside those of loopback.
+  std::vector<std::string> hosts = {};
+  int64_t days = 30;
+  // Replaces files that are there.
+  bool overwrite = false;
+};
+
+// Writes ca.crt, ca.key and, for each role, ROLE.crt and ROLE.key. Keys are P-256; all files are
+// readable by their owner only. Certificates are valid from five minutes before `now`, for machines
+// whose clocks differ. Returns the names of the files, in the order of their making. Errors:
+// InvalidArgument for a wrong host, cluster or number of days; AlreadyExists when a file is there
+// and `overwrite` is not set, before anything is written; PermissionDenied when it cannot be
+// written.
+absl::StatusOr<std::vector<std::string>> WriteDevelopmentCertificates(
+    const DevelopmentCertificates& wanted, absl::Time now);
+
+}  // namespace dslide::cli

@@ -1,0 +1,212 @@
+#include "services/common/limited_listener.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/status_macros.h"
+#include "services/common/transport.h"
+
+namespace dslide {
+namespace {
+
+constexpr int kBindAttempts = 20;
+constexpr absl::Duration kOutOfFilesPause = absl::Milliseconds(50);
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+AddressList Numeric(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) {
+    found = nullptr;
+  }
+  return {found, &::freeaddrinfo};
+}
+
+// A socket that listens, or -1 with errno.
+int Listen(const std::string& host, int port) {
+  const AddressList address = Numeric(host, port);
+  if (address == nullptr) {
+    errno = EADDRNOTAVAIL;
+    return -1;
+  }
+  const int fd = ::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  const int on = 1;
+  // A port in TIME_WAIT is free. Two listeners on one port stay impossible.
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (address->ai_family == AF_INET6) {
+    ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  }
+  if (::bind(fd, address->ai_addr, address->ai_addrlen) == 0 && ::listen(fd, SOMAXCONN) == 0) {
+    return fd;
+  }
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
+int PortOf(int fd) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
+  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&name)->sin6_port
+                                          : reinterpret_cast<const sockaddr_in*>(&name)->sin_port);
+}
+
+bool IsAbsentProtocol(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
+void AddToEpoll(int epoll, int fd, uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// As gRPC sets up what it accepts itself.
+void SetUp(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  const unsigned timeout = kKeepaliveTimeoutMs;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+}  // namespace
+
+LimitedListener::LimitedListener(int64_t max_connections, Metrics& metrics)
+    : max_connections_(max_connections),
+      refused_(metrics.AddCounter("dslide_server_refused_connections_total",
+                                  "Connections closed at once because --max-connections were "
+                                  "open.")),
+      open_(metrics.AddGauge("dslide_server_connections", "Open connections over TCP.")),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+absl::StatusOr<std::unique_ptr<LimitedListener>> LimitedListener::Bind(const ListenAddress& address,
+                                                                       int64_t max_connections,
+                                                                       Metrics& metrics) {
+  RETURN_IF_ERROR(CheckListenable(address));  // it tells best why not
+  std::unique_ptr<LimitedListener> listener(new LimitedListener(max_connections, metrics));
+  if (listener->epoll_ < 0 || listener->wake_ < 0) {
+    return absl::UnavailableError("no file descriptors left to listen with");
+  }
+  RETURN_IF_ERROR(listener->BindAll(address));
+  return listener;
+}
+
+absl::Status LimitedListener::BindAll(const ListenAddress& address) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, ResolveHost(address));
+  int error = 0;
+  // With port 0 the first address chooses a port, which may be taken at the next one.
+  for (int attempt = 0; attempt < (address.port == 0 ? kBindAttempts : 1); ++attempt) {
+    port_ = address.port;
+    error = 0;
+    for (const std::string& host : hosts) {
+      const int fd = Listen(host, port_);
+      if (fd < 0 && IsAbsentProtocol(errno) && hosts.size() > 1) continue;
+      if (fd < 0) {
+        error = errno;
+        break;
+      }
+      listeners_.insert(fd);
+      port_ = PortOf(fd);
+    }
+    if (error == 0 && !listeners_.empty()) return absl::OkStatus();
+    for (const int fd : listeners_) ::close(fd);
+    listeners_.clear();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", address.ToString(), ": ", std::strerror(error),
+      ": the address was free a moment ago, so another process is probably starting there too"));
+}
+
+LimitedListener::~LimitedListener() {
+  Stop();
+  for (const int fd : listeners_) ::close(fd);  // of a listener that never started
+  if (epoll_ >= 0) ::close(epoll_);
+  if (wake_ >= 0) ::close(wake_);
+}
+
+void LimitedListener::Start(Take take) {
+  take_ = std::move(take);
+  AddToEpoll(epoll_, wake_, EPOLLIN);
+  for (const int fd : listeners_) AddToEpoll(epoll_, fd, EPOLLIN);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void LimitedListener::Stop() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof(one));
+  thread_.join();
+  for (const int fd : listeners_) ::close(fd);
+  for (const int fd : watched_) ::close(fd);
+  listeners_.clear();
+  watched_.clear();
+  open_.Set(0);
+}
+
+void LimitedListener::Run() {
+  std::array<epoll_event, 64> events;
+  for (;;) {
+    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+    // Places become free before somebody is refused for want of one.
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == wake_) return;
+      if (watched_.erase(fd) != 0) ::close(fd);
+    }
+    open_.Set(static_cast<double>(watched_.size()));
+    for (int i = 0; i < count; ++i) {
+      if (listeners_.contains(events[i].data.fd)) Accept(events[i].data.fd);
+    }
+  }
+}
+
+void LimitedListener::Accept(int listener) {
+  for (;;) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && errno == EINTR) continue;
+    if (fd < 0) {
+      // Who waits is accepted as soon as there is a descriptor for it.
+      if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kOutOfFilesPause);
+      return;
+    }
+    if (static_cast<int64_t>(watched_.size()) >= max_connections_) {
+      ::close(fd);
+      refused_.Increment();
+      continue;
+    }
+    SetUp(fd);
+    Watch(fd);
+    take_(listener, fd);
+  }
+}
+
+void LimitedListener::Watch(int fd) {
+  const int watch = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (watch < 0) return;  // out of descriptors: this one goes uncounted
+  // No events but those that are always told: both sides are shut, or it is broken.
+  AddToEpoll(epoll_, watch, 0);
+  watched_.insert(watch);
+  open_.Set(static_cast<double>(watched_.size()));
+}
+
+}  // namespace dslide

@@ -1,0 +1,68 @@
+// Accepts TCP connections for a server, at most so many at one time.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "core/base/listen_address.h"
+#include "core/metrics/metrics.h"
+
+namespace dslide {
+
+// gRPC itself takes connections without end, and each costs memory before anybody has shown a
+// certificate. So the sockets that listen are ours: a connection beyond the limit is closed at
+// once, unread, and the others are handed over.
+//
+// Of a connection that was handed over a second descriptor is kept, which tells when both sides
+// have shut it: its place is free then.
+//
+// Thread safety: safe from any thread.
+class LimitedListener {
+ public:
+  // Takes over an accepted connection; called on the listener's thread.
+  using Take = std::function<void(int listener_fd, int fd)>;
+
+  // Binds every address of the host, but accepts nobody before Start(). `metrics` must outlive the
+  // listener. Errors: those of CheckListenable; Unavailable when another process was faster.
+  static absl::StatusOr<std::unique_ptr<LimitedListener>> Bind(const ListenAddress& address,
+                                                               int64_t max_connections,
+                                                               Metrics& metrics);
+  // Stops.
+  ~LimitedListener();
+  LimitedListener(const LimitedListener&) = delete;
+  LimitedListener& operator=(const LimitedListener&) = delete;
+
+  // The port that was bound, also when the address said 0.
+  int port() const { return port_; }
+
+  // Accepts from now on. Once.
+  void Start(Take take);
+
+  // Accepts nobody any more; connections that were handed over stay. Repeated calls do nothing.
+  void Stop();
+
+ private:
+  LimitedListener(int64_t max_connections, Metrics& metrics);
+  absl::Status BindAll(const ListenAddress& address);
+  void Run();
+  void Accept(int listener);
+  void Watch(int fd);
+
+  const int64_t max_connections_;
+  const Counter refused_;
+  const Gauge open_;
+  int port_ = 0;             // constant after Bind()
+  std::set<int> listeners_;  // constant after Bind()
+  Take take_;                // constant after Start()
+  int epoll_ = -1;           // constant after Bind()
+  int wake_ = -1;            // as above; readable when stopping
+  std::set<int> watched_;    // of the thread
+  std::thread thread_;
+};
+
+}  // namespace dslide

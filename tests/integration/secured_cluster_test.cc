@@ -1,0 +1,407 @@
+// A cluster whose parts know each other by certificates: who may call what, who is turned away, and
+// what happens while certificates are renewed under load.
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/cpp/channel_factory.h"
+#include "client/cpp/cluster_client.h"
+#include "dslide/v1/shard.grpc.pb.h"
+#include "services/common/roles.h"
+#include "services/common/transport.h"
+#include "services/coordinator/coordinator_server.h"
+#include "services/shard/shard_server.h"
+#include "tests/unit/core/tls/test_certificates.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Both sides name the limit for themselves.
+static_assert(kMaxMessageBytes == kTransportMessageBytes);
+
+constexpr absl::Duration kReloadInterval = absl::Milliseconds(200);
+
+// Certificates behind a symbolic link, as Kubernetes mounts them: a renewal swaps the link, so that
+// all files change at one instant.
+class LinkedCertificates {
+ public:
+  LinkedCertificates() { Renew(); }
+
+  TlsFiles Of(const std::string& role) const {
+    const std::string base = absl::StrCat(directory_.path(), "/current/", role);
+    return {.cert = base + ".crt", .key = base + ".key", .ca = base + ".ca"};
+  }
+  // New keys and certificates for everybody, of the same authority.
+  void Renew() {
+    const std::string set = absl::StrCat(directory_.path(), "/set-", ++sets_);
+    std::filesystem::create_directory(set);
+    for (const Role role : kAllRoles) {
+      const IssuedCertificate issued = authority_.Issue(SpecOf(RoleName(role)));
+      const std::string base = absl::StrCat("set-", sets_, "/", RoleName(role));
+      directory_.Write(base + ".crt", issued.certificate);
+      directory_.Write(base + ".key", issued.key);
+      directory_.Write(base + ".ca", authority_.ca());
+    }
+    Point(set);
+  }
+  // A set in which the shards' certificate is cut in half.
+  void Damage() {
+    Renew();
+    directory_.Write(absl::StrCat("set-", sets_, "/shard.crt"), "-----BEGIN CERTIFICATE-----\nMI");
+  }
+  const TestAuthority& authority() const { return authority_; }
+  const TestDirectory& directory() const { return directory_; }
+
+ private:
+  void Point(const std::string& set) {
+    const std::string link = directory_.path() + "/current";
+    std::filesystem::create_symlink(set, link + ".new");
+    std::filesystem::rename(link + ".new", link);
+  }
+
+  TestDirectory directory_;
+  TestAuthority authority_;
+  int sets_ = 0;
+};
+
+ModelSpec SmallModel() {
+  ModelSpec spec;
+  spec.name = "small";
+  TableSpec input;
+  input.name = "input";
+  input.role = TableRole::kEmbedding;
+  input.rows = 101;
+  input.bias_row = true;
+  input.dim = 8;
+  TableSpec hidden;
+  hidden.name = "hidden";
+  hidden.role = TableRole::kDense;
+  hidden.rows = 8;
+  hidden.dim = 8;
+  TableSpec head;
+  head.name = "labels";
+  head.role = TableRole::kHead;
+  head.rows = 100;
+  head.dim = 8;
+  head.head.max_active = 0;
+  spec.tables = {input, hidden, head};
+  return spec;
+}
+
+class SecuredClusterTest : public ::testing::Test {
+ protected:
+  static constexpr int kShards = 2;
+
+  void SetUp() override {
+    coordinator::CoordinatorServerOptions coordinator;
+    coordinator.server = Server("coordinator");
+    coordinator.coordinator.membership.expected_shards = kShards;
+    auto started = coordinator::CoordinatorServer::Start(coordinator);
+    ASSERT_TRUE(started.ok()) << started.status();
+    coordinator_ = *std::move(started);
+    for (int i = 0; i < kShards; ++i) {
+      shard::ShardServerOptions options;
+      options.server = Server("shard");
+      options.core.parallelism.threads = 1;
+      options.core.memory_bytes = 64 << 20;
+      options.coordinator = address();
+      auto shard = shard::ShardServer::Start(options);
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      ASSERT_TRUE((*shard)->WaitUntilReady(absl::Seconds(20)).ok());
+      shards_.push_back(*std::move(shard));
+    }
+  }
+  void TearDown() override {
+    if (coordinator_ != nullptr) coordinator_->coordinator().Stop();
+    shards_.clear();
+    coordinator_.reset();
+  }
+
+  ServerOptions Server(const std::string& role) const {
+    ServerOptions options{.binary = role, .listen = "127.0.0.1:0"};
+    options.drain_timeout = absl::Seconds(2);
+    options.tls.files = certificates_.Of(role);
+    options.tls.reload_interval = kReloadInterval;
+    return options;
+  }
+  std::string address() const { return coordinator_->runtime().address(); }
+
+  ChannelOptions Channels(const std::string& role) const {
+    return {.tls = certificates_.Of(role), .tls_reload_interval = kReloadInterval};
+  }
+  absl::StatusOr<std::unique_ptr<ClusterClient>> Connect(const ChannelOptions& channels) const {
+    ClientOptions options;
+    options.timeout = absl::Seconds(10);
+    return ClusterClient::Connect(address(), NetworkChannels(channels), options);
+  }
+
+  // Both kinds of servers: where, and of which service.
+  std::vector<std::pair<std::string, std::string>> Servers() const {
+    return {{address(), "dslide.v1.CoordinatorService"},
+            {shards_[0]->runtime().address(), "dslide.v1.ShardService"}};
+  }
+
+  LinkedCertificates certificates_;
+  std::unique_ptr<coordinator::CoordinatorServer> coordinator_;
+  std::vector<std::unique_ptr<shard::ShardServer>> shards_;
+};
+
+// A call of no bytes, whatever the method's kind is; it is cancelled after what an answer may take.
+grpc::Status CallOfNothing(const std::shared_ptr<grpc::Channel>& channel,
+                           const std::string& method) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  const grpc::Slice slice;
+  const grpc::ByteBuffer sent(&slice, 1);
+  grpc::ByteBuffer received;
+  absl::Notification done;
+  grpc::Status status;
+  stub.UnaryCall(&context, method, grpc::StubOptions(), &sent, &received, [&](grpc::Status s) {
+    status = std::move(s);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return status;
+}
+
+bool IsOf(absl::string_view method, absl::string_view service) {
+  return absl::StartsWith(method, absl::StrCat("/", service, "/")) ||
+         absl::StartsWith(method, "/grpc.");
+}
+
+TEST_F(SecuredClusterTest, EveryCellOfTheTableOfRolesIsEnforced) {
+  int cells = 0;
+  for (const auto& [server, service] : Servers()) {
+    for (const Role role : kAllRoles) {
+      const auto channel = *NetworkChannels(Channels(RoleName(role)))(server);
+      for (const MethodRoles& entry : RoleTable()) {
+        // Endless by nature, and allowed to all: Check stands for it.
+        if (!IsOf(entry.method, service) || absl::EndsWith(entry.method, "/Watch")) continue;
+        const grpc::Status status = CallOfNothing(channel, entry.method);
+        EXPECT_EQ(status.error_code() == grpc::StatusCode::PERMISSION_DENIED,
+                  !entry.roles.Has(role))
+            << RoleName(role) << " " << entry.method << ": " << status.error_code() << " "
+            << status.error_message();
+        if (!entry.roles.Has(role)) {
+          EXPECT_THAT(status.error_message(),
+                      AllOf(HasSubstr(RoleName(role)), HasSubstr(entry.method)));
+        }
+        ++cells;
+      }
+      EXPECT_EQ(CallOfNothing(channel, absl::StrCat("/", service, "/Unheard")).error_code(),
+                grpc::StatusCode::PERMISSION_DENIED);
+    }
+  }
+  EXPECT_EQ(cells, 5 * (13 + 15 + 2 * 2));
+}
+
+TEST_F(SecuredClusterTest, WithoutAGoodCertificateNoMethodIsReached) {
+  TestAuthority foreign;
+  CertificateSpec expired_spec = SpecOf("operator");
+  expired_spec.not_after = absl::Now() - absl::Seconds(5);
+  const IssuedCertificate expired = certificates_.authority().Issue(expired_spec);
+  const IssuedCertificate alien = foreign.Issue(SpecOf("operator"));
+  // Without the client's own checks.
+  grpc::SslCredentialsOptions none;
+  none.pem_root_certs = certificates_.authority().ca();
+  grpc::SslCredentialsOptions old = none;
+  old.pem_private_key = expired.key;
+  old.pem_cert_chain = expired.certificate;
+  grpc::SslCredentialsOptions other = none;
+  other.pem_private_key = alien.key;
+  other.pem_cert_chain = alien.certificate;
+  for (const auto& [server, service] : Servers()) {
+    for (const auto& credentials : {grpc::InsecureChannelCredentials(), grpc::SslCredentials(none),
+                                    grpc::SslCredentials(old), grpc::SslCredentials(other)}) {
+      const auto channel = grpc::CreateChannel(server, credentials);
+      for (const MethodRoles& entry : RoleTable()) {
+        if (!IsOf(entry.method, service)) continue;
+        EXPECT_EQ(CallOfNothing(channel, entry.method).error_code(), grpc::StatusCode::UNAVAILABLE)
+            << entry.method;
+      }
+    }
+  }
+}
+
+TEST_F(SecuredClusterTest, ACertificateOfTheAuthorityWithoutARoleHereMayDoNothing) {
+  for (const std::string uri : {"dslide://other/operator", "spiffe://dslide/operator", ""}) {
+    CertificateSpec spec = SpecOf("operator");
+    spec.uris.clear();
+    if (!uri.empty()) spec.uris = {uri};
+    const TlsFiles files =
+        certificates_.authority().Write(certificates_.directory(), "stranger", spec);
+    const auto client = Connect({.tls = files});
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied) << client.status();
+    EXPECT_THAT(std::string(client.status().message()), HasSubstr("role none may not call"));
+  }
+}
+
+TEST_F(SecuredClusterTest, ADeniedCallIsNotRepeatedAndIsCounted) {
+  auto reader = Connect(Channels("reader"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const absl::Time start = absl::Now();
+  EXPECT_EQ((*reader)->DropModel("small").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_THAT(coordinator_->metrics().Expose(), HasSubstr("dslide_server_denied_calls_total 1\n"));
+}
+
+// Works on the cluster until told to stop; counts what it did and what failed.
+class Load {
+ public:
+  using Act = std::function<absl::Status()>;
+
+  explicit Load(Act act)
+      : thread_([this, act = std::move(act)] {
+          while (!stop_) {
+            if (const absl::Status status = act(); !status.ok()) {
+              ADD_FAILURE() << status;
+              ++failed_;
+            }
+            ++done_;
+            absl::SleepFor(absl::Milliseconds(2));
+          }
+        }) {}
+  void Stop() {
+    stop_ = true;
+    thread_.join();
+  }
+  int64_t done() const { return done_; }
+  int64_t failed() const { return failed_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<int64_t> done_ = 0;
+  std::atomic<int64_t> failed_ = 0;
+  std::thread thread_;
+};
+
+class RenewalTest : public SecuredClusterTest {
+ protected:
+  void SetUp() override {
+    SecuredClusterTest::SetUp();
+    auto client = Connect(Channels("trainer"));
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    ASSERT_TRUE(client_->CreateModel(SmallModel()).ok());
+    auto streams = client_->OpenStreams(SmallModel(), NewClientId());
+    ASSERT_TRUE(streams.ok()) << streams.status();
+    streams_ = *std::move(streams);
+  }
+  void TearDown() override {
+    streams_.clear();
+    client_.reset();
+    SecuredClusterTest::TearDown();
+  }
+
+  absl::Status GatherAndAdd() {
+    const auto rows = client_->Gather("small", "hidden", {RowId(0), RowId(5)});
+    if (!rows.ok()) return rows.status();
+    return client_
+        ->Scatter(
+            "small", "hidden", ScatterMode::kAdd,
+            {.rows = {RowId(3)}, .dim = 8, .values = std::vector<float>(8, 1.0f), .biases = {0.0f}})
+        .status;
+  }
+  absl::Status Step() {
+    ++step_;
+    for (const auto& stream : streams_) {
+      const auto answer = stream->Send(step_, step_, DenseGatherOp{"hidden"})->Take();
+      if (!answer.ok()) return answer.status();
+    }
+    return absl::OkStatus();
+  }
+  // One call on a connection of its own, without any repetition.
+  absl::Status Visit() const {
+    const auto channel = NetworkChannels(Channels("trainer"))(shards_[0]->runtime().address());
+    if (!channel.ok()) return channel.status();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::GetServerInfoResponse response;
+    const grpc::Status status =
+        v1::ShardService::NewStub(*channel)->GetServerInfo(&context, {}, &response);
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  }
+  float Cell() { return client_->Gather("small", "hidden", {RowId(3)})->values[0]; }
+  double Renewals(const shard::ShardServer& server, const std::string& result) const {
+    const std::string page = server.metrics().Expose();
+    const std::string name = absl::StrCat("dslide_tls_reloads_total{result=\"", result, "\"} ");
+    return std::atof(page.substr(page.find(name) + name.size()).c_str());
+  }
+  // The certificate that a shard shows to a new connection.
+  std::string Shown() const {
+    const auto channel = *NetworkChannels(Channels("trainer"))(shards_[0]->runtime().address());
+    grpc::ClientContext context;
+    v1::GetServerInfoResponse response;
+    EXPECT_TRUE(v1::ShardService::NewStub(channel)->GetServerInfo(&context, {}, &response).ok());
+    const auto shown = context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    return shown.empty() ? std::string() : std::string(shown[0].data(), shown[0].size());
+  }
+
+  std::unique_ptr<ClusterClient> client_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;
+  int64_t step_ = 0;
+};
+
+TEST_F(RenewalTest, CertificatesRenewedEverySecondUnderLoadFailNoCall) {
+  constexpr int kRenewals = 15;
+  const float before = Cell();
+  Load bulk([this] { return GatherAndAdd(); });
+  Load steps([this] { return Step(); });
+  Load visits([this] { return Visit(); });
+  std::set<std::string> shown;
+  for (int i = 0; i < kRenewals; ++i) {
+    certificates_.Renew();
+    absl::SleepFor(absl::Seconds(1));
+    shown.insert(Shown());
+  }
+  for (Load* load : {&bulk, &steps, &visits}) load->Stop();
+  std::cout << "calls: " << bulk.done() << " gathers and scatters, " << steps.done() << " steps, "
+            << visits.done() << " new connections; certificates seen: " << shown.size() << "\n";
+  EXPECT_EQ(bulk.failed() + steps.failed() + visits.failed(), 0);
+  EXPECT_GT(bulk.done(), 100);
+  EXPECT_GT(steps.done(), 100);
+  EXPECT_GT(visits.done(), 50);
+  EXPECT_FLOAT_EQ(Cell() - before, static_cast<float>(bulk.done()));
+  EXPECT_GE(Renewals(*shards_[0], "taken"), kRenewals - 3);
+  // gRPC looks once a second: most of the sets were seen by new connections.
+  EXPECT_GE(shown.size(), kRenewals / 3);
+  EXPECT_EQ(streams_[0]->reconnects(), 0);
+}
+
+TEST_F(RenewalTest, ADamagedSetKeepsTheLastGoodOneServing) {
+  certificates_.Damage();
+  for (int i = 0; i < 100 && Renewals(*shards_[0], "refused") < 2; ++i) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_GE(Renewals(*shards_[0], "refused"), 2);
+  absl::SleepFor(absl::Milliseconds(1500));  // gRPC has looked at its copies
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(Visit().ok());
+    EXPECT_TRUE(GatherAndAdd().ok());
+    EXPECT_TRUE(Step().ok());
+  }
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,180 @@
+"""A cluster of processes that know each other by certificates trains as one in plaintext does.
+
+usage: tls_cluster_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import os
+import shutil
+import time
+
+import processes
+import training
+
+OK, FAILURE, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 4, 130
+
+
+class TlsClusterTest(processes.ProcessTest):
+    SHARDS = 2
+    # One trainer, one step under way: every run applies the same commands in the same order.
+    SETTINGS = ["--dim", 64, "--batch-size", 128, "--in-flight", 1, "--max-active", 300,
+                "--learning-rate", 0.008, "--seed", 5, "--threads", 1, "--validation-fraction", 0]
+    SECONDS = 60
+
+    def setUp(self):
+        super().setUp()
+        self.certificates = self.directory / "current"
+        self.renewals = 0
+        made = self.run_dslide("certs", "dev", "--output", self.directory / "set-0", "-o", "json",
+                               within=20)
+        self.assert_ended(made, OK)
+        self.assertIn("reader.key", made.json()["files"])
+        self.certificates.symlink_to("set-0")
+
+    def flags(self, role):
+        return ["--tls-ca", self.certificates / "ca.crt",
+                "--tls-cert", self.certificates / f"{role}.crt",
+                "--tls-key", self.certificates / f"{role}.key"]
+
+    def renew(self):
+        """A new set of certificates, of an authority that the old one's holders do not know.
+
+        So the authorities' file of the new set holds both, as an operator would do it.
+        """
+        self.renewals += 1
+        before = self.certificates.resolve()
+        after = self.directory / f"set-{self.renewals}"
+        self.assert_ended(self.run_dslide("certs", "dev", "--output", after, within=20), OK)
+        both = (before / "ca.crt").read_text() + (after / "ca.crt").read_text()
+        mixed = self.directory / f"mixed-{self.renewals}"
+        # First everybody trusts both, then everybody shows new certificates.
+        shutil.copytree(before, mixed)
+        for directory in (mixed, after):
+            (directory / "ca.crt").write_text(both)
+            link = self.directory / "link"
+            link.symlink_to(directory.name)
+            os.replace(link, self.certificates)
+            time.sleep(2.5 * processes.SLOWDOWN)
+
+    def start_tls_cluster(self, *arguments):
+        coordinator = self.start_coordinator(*self.flags("coordinator"), *arguments,
+                                             shards=self.SHARDS)
+        shards = [self.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
+                                   *self.flags("shard"), *arguments)
+                  for shard in range(self.SHARDS)]
+        return coordinator, shards
+
+    def start_plain_cluster(self):
+        coordinator = self.start_coordinator(shards=self.SHARDS)
+        for shard in range(self.SHARDS):
+            self.start_shard(coordinator, "--shard-id", shard, "--threads", 1)
+        return coordinator
+
+    def train(self, coordinator, data, *flags, epochs=4):
+        return self.start("dslide", "train", "-q", "-o", "json", "--cluster", coordinator.address,
+                          *data.flags(), *self.SETTINGS, "--epochs", epochs, *flags)
+
+    def test_training_over_tls_gives_the_result_of_plaintext(self):
+        data = training.generate(self, test_points=1000)
+        plain = self.train(self.start_plain_cluster(), data).finish(self.SECONDS)
+        self.assert_ended(plain, OK)
+        coordinator, shards = self.start_tls_cluster()
+        secured = self.train(coordinator, data, *self.flags("trainer")).finish(self.SECONDS)
+        self.assert_ended(secured, OK)
+        print(f"plaintext {plain.json()['p_at_1']:.4f}, TLS {secured.json()['p_at_1']:.4f}; "
+              f"{plain.json()['samples_per_second']:.0f} and "
+              f"{secured.json()['samples_per_second']:.0f} samples/s", flush=True)
+        for field in ("loss", "p_at_1", "p_at_3", "p_at_5", "steps"):
+            self.assertEqual(plain.json()[field], secured.json()[field], field)
+        self.assertGreater(secured.json()["p_at_1"], 0.1)
+        for server in [*shards, coordinator]:
+            self.assertEqual(processes.metric(server.admin, "dslide_server_tls"), 1)
+            self.assertEqual(processes.metric(server.admin, "dslide_server_denied_calls_total"), 0)
+            self.assert_ended(server.process.stop(), OK)
+
+    def test_training_goes_on_while_certificates_and_authority_are_renewed(self):
+        data = training.generate(self, test_points=500)
+        coordinator, shards = self.start_tls_cluster("--tls-reload-interval", "500ms")
+        trainer = self.train(coordinator, data, *self.flags("trainer"), epochs=1000)
+        processes.wait_until(
+            lambda: processes.metric(shards[0].admin, "dslide_server_connections"),
+            lambda: f"a connection of {trainer}", self.SECONDS)
+        for _ in range(2):
+            self.renew()
+        self.assertTrue(trainer.running(), trainer)
+        # A client that comes now shows the newest certificate and accepts that of the servers.
+        status = self.run_dslide("status", "--cluster", coordinator.address,
+                                 *self.flags("operator"), within=self.SECONDS)
+        self.assert_ended(status, OK)
+        self.assertIn(f"{self.SHARDS} of {self.SHARDS} shards", status.stdout)
+        self.assert_ended(trainer.stop(within=self.SECONDS), INTERRUPTED)
+        for server in [*shards, coordinator]:
+            self.assert_ended(server.process.stop(), OK)
+
+    def test_who_is_not_known_is_turned_away(self):
+        coordinator, _ = self.start_tls_cluster()
+        status = ["status", "--cluster", coordinator.address, "--timeout", "2s"]
+        foreign = self.directory / "foreign"
+        self.assert_ended(self.run_dslide("certs", "dev", "--output", foreign, within=20), OK)
+        for flags in ([], ["--tls-ca", self.certificates / "ca.crt"],
+                      ["--tls-ca", self.certificates / "ca.crt",
+                       "--tls-cert", foreign / "operator.crt",
+                       "--tls-key", foreign / "operator.key"]):
+            self.assert_ended(self.run_dslide(*status, *flags, within=20), UNREACHABLE,
+                              "the handshake failed: check --tls-ca, --tls-cert and --tls-key")
+        denied = self.run_dslide(*status, *self.flags("trainer"), within=20)
+        self.assert_ended(denied, USAGE, r"role trainer may not call \S+GetClusterStatus",
+                          r"that is for operator or reader")
+        for role in ("operator", "reader"):
+            self.assert_ended(self.run_dslide(*status, *self.flags(role), within=20), OK)
+
+    def test_a_shard_without_the_role_does_not_join(self):
+        coordinator = self.start_coordinator(*self.flags("coordinator"))
+        shard = self.start("dslide-shard", "--coordinator", coordinator.address,
+                           *self.flags("trainer"))
+        shard.wait_for_stderr(r"role trainer may not call \S+RegisterShard")
+
+    def test_wrong_material_is_a_start_error_that_names_the_file(self):
+        shard = self.certificates / "shard"
+        wrong = [
+            (["--tls-cert", "/nonexistent.crt", "--tls-key", f"{shard}.key"],
+             r"cannot read the certificate /nonexistent\.crt \(--tls-cert\)"),
+            (["--tls-cert", f"{shard}.crt", "--tls-key", self.certificates / "trainer.key"],
+             r"trainer\.key \(--tls-key\) does not belong to the certificate"),
+            (["--tls-cert", f"{shard}.crt"], r"--tls-key"),
+        ]
+        for program in ("dslide-coordinator", "dslide-shard"):
+            for flags, text in wrong:
+                self.assert_ended(self.start(program, *flags).finish(20), USAGE, text)
+        # The environment spells the same; --print-config shows paths, and nothing of the files.
+        printed = self.start("dslide-shard", "--print-config", environment={
+            "DSLIDE_TLS_CERT": f"{shard}.crt", "DSLIDE_TLS_KEY": f"{shard}.key",
+            "DSLIDE_TLS_CA": str(self.certificates / "ca.crt"),
+            "DSLIDE_MAX_CONNECTIONS": "7"}).finish(20)
+        self.assert_ended(printed, OK)
+        self.assertIn(f'tls-key = "{shard}.key"  # from DSLIDE_TLS_KEY', printed.stdout)
+        self.assertIn('max-connections = "7"', printed.stdout)
+        self.assertNotIn("BEGIN", printed.stdout)
+
+
+class HealthTest(processes.ProcessTest):
+    def health(self, *arguments, environment=None):
+        return self.start("dslide", "health", *arguments, environment=environment).finish(20)
+
+    def test_health_follows_readiness(self):
+        coordinator = self.start_coordinator()
+        waiting = processes.Server(self.start(
+            "dslide-shard", "--admin", "127.0.0.1:0",
+            "--coordinator", f"127.0.0.1:{processes.free_port()}"))
+        self.assert_ended(self.health("--admin", coordinator.admin), OK)
+        port = coordinator.admin.rpartition(":")[2]
+        self.assert_ended(self.health(environment={"DSLIDE_ADMIN": f"0.0.0.0:{port}"}), OK)
+        self.assert_ended(self.health("--admin", waiting.admin), FAILURE, "not ready")
+        self.assert_ended(self.health("--admin", waiting.admin, "--live"), OK)
+        self.assert_ended(self.health("--admin", f"127.0.0.1:{processes.free_port()}"), FAILURE,
+                          "cannot connect")
+        self.assert_ended(self.health("--admin", coordinator.address, "--timeout", "2s"), FAILURE)
+        self.assert_ended(self.health("--admin", "nonsense"), USAGE, "not an address")
+
+
+if __name__ == "__main__":
+    processes.main()

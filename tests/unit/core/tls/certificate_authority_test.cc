@@ -1,0 +1,103 @@
+#include "core/tls/certificate_authority.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include "core/tls/openssl_types.h"
+#include "tests/unit/core/tls/test_certificates.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::HasSubstr;
+
+CertificatePtr Parse(const std::string& pem) {
+  const BioPtr bio = ReadOnlyBio(pem);
+  return CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+}
+
+// What `openssl x509 -text` shows.
+std::string Description(const IssuedCertificate& issued) {
+  const CertificatePtr certificate = Parse(issued.certificate);
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  X509_print(bio.get(), certificate.get());
+  return TextOf(bio.get());
+}
+
+// Whether a peer that trusts `ca` alone accepts the certificate for `purpose`.
+bool Accepted(const IssuedCertificate& issued, const std::string& ca, int purpose) {
+  const std::unique_ptr<X509_STORE, OpensslDeleter<X509_STORE_free>> store(X509_STORE_new());
+  const CertificatePtr authority = Parse(ca);
+  const CertificatePtr certificate = Parse(issued.certificate);
+  X509_STORE_add_cert(store.get(), authority.get());
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> context(
+      X509_STORE_CTX_new());
+  X509_STORE_CTX_init(context.get(), store.get(), certificate.get(), nullptr);
+  X509_STORE_CTX_set_purpose(context.get(), purpose);
+  return X509_verify_cert(context.get()) == 1;
+}
+
+TEST(CertificateAuthorityTest, AServersCertificateNamesItsHostsAndItself) {
+  const TestAuthority authority;
+  CertificateSpec spec = SpecOf("shard");
+  spec.hosts = {"shard-0.shards", "10.0.0.7", "::1"};
+  const IssuedCertificate issued = authority.Issue(spec);
+  const std::string text = Description(issued);
+  for (const char* part :
+       {"URI:dslide://dslide/shard", "DNS:shard-0.shards", "IP Address:10.0.0.7",
+        "IP Address:0:0:0:0:0:0:0:1", "NIST CURVE: P-256", "CA:FALSE", "CN=test shard"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_TRUE(Accepted(issued, authority.ca(), X509_PURPOSE_SSL_SERVER));
+  EXPECT_TRUE(Accepted(issued, authority.ca(), X509_PURPOSE_SSL_CLIENT));
+}
+
+TEST(CertificateAuthorityTest, AHolderWithoutHostsIsNoServer) {
+  const TestAuthority authority;
+  CertificateSpec spec = SpecOf("trainer");
+  spec.hosts.clear();
+  const IssuedCertificate issued = authority.Issue(spec);
+  EXPECT_FALSE(Accepted(issued, authority.ca(), X509_PURPOSE_SSL_SERVER));
+  EXPECT_TRUE(Accepted(issued, authority.ca(), X509_PURPOSE_SSL_CLIENT));
+}
+
+TEST(CertificateAuthorityTest, AnotherAuthorityDoesNotVouch) {
+  const TestAuthority authority;
+  const TestAuthority foreign;
+  EXPECT_FALSE(Accepted(foreign.Issue(SpecOf("shard")), authority.ca(), X509_PURPOSE_SSL_CLIENT));
+}
+
+TEST(CertificateAuthorityTest, SerialNumbersAndKeysDiffer) {
+  const TestAuthority authority;
+  const IssuedCertificate a = authority.Issue(SpecOf("shard"));
+  const IssuedCertificate b = authority.Issue(SpecOf("shard"));
+  EXPECT_NE(a.key, b.key);
+  EXPECT_NE(ASN1_INTEGER_cmp(X509_get_serialNumber(Parse(a.certificate).get()),
+                             X509_get_serialNumber(Parse(b.certificate).get())),
+            0);
+}
+
+TEST(CertificateAuthorityTest, NamesThatWouldBecomeOtherExtensionsAreRefused) {
+  const auto authority =
+      CertificateAuthority::Create("x", absl::Now(), absl::Now() + absl::Hours(1));
+  ASSERT_TRUE(authority.ok());
+  for (const std::string host : {"", "a,URI:dslide://dslide/operator", "a b", "a\nb", "@section"}) {
+    CertificateSpec spec = SpecOf("shard");
+    spec.hosts = {host};
+    EXPECT_EQ((*authority)->Issue(spec).status().code(), absl::StatusCode::kInvalidArgument)
+        << host;
+  }
+  CertificateSpec spec = SpecOf("shard");
+  spec.uris = {"dslide://a,DNS:b/shard"};
+  EXPECT_EQ((*authority)->Issue(spec).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CertificateAuthorityTest, ATimeThatEndsBeforeItBeginsIsRefused) {
+  EXPECT_EQ(CertificateAuthority::Create("x", absl::Now(), absl::Now()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace dslide

@@ -1,0 +1,176 @@
+#include "services/common/limited_listener.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "dslide/v1/coordinator.grpc.pb.h"
+#include "services/common/server_runtime.h"
+#include "services/common/transport.h"
+#include "tests/unit/core/tls/test_certificates.h"
+
+namespace dslide {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Sockets that connect and then say nothing.
+class IdleSockets {
+ public:
+  ~IdleSockets() {
+    for (const int fd : fds_) ::close(fd);
+  }
+  void Connect(int port, int count) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < count; ++i) {
+      fds_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      EXPECT_EQ(::connect(fds_.back(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    }
+  }
+  // How many the other side has closed.
+  int Closed() const {
+    int closed = 0;
+    for (const int fd : fds_) {
+      // What a server says first (its SETTINGS) is read past.
+      char buffer[256];
+      ssize_t count = 0;
+      while ((count = ::recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
+      }
+      if (count == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) ++closed;
+    }
+    return closed;
+  }
+
+ private:
+  std::vector<int> fds_;
+};
+
+template <typename Condition>
+bool Within(absl::Duration limit, Condition condition) {
+  for (absl::Duration waited; waited < limit; waited += absl::Milliseconds(10)) {
+    if (condition()) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return condition();
+}
+
+TEST(LimitedListenerTest, TakesConnectionsUpToTheLimitAndAgainWhenSomeEnd) {
+  Metrics metrics;
+  std::vector<int> taken;
+  absl::Mutex mu;
+  {
+    auto listener = LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), 3, metrics);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    (*listener)->Start([&](int, int fd) {
+      const absl::MutexLock lock(&mu);
+      taken.push_back(fd);
+    });
+    const auto count = [&] {
+      const absl::MutexLock lock(&mu);
+      return taken.size();
+    };
+    IdleSockets clients;
+    clients.Connect((*listener)->port(), 5);
+    EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == 2; }));
+    EXPECT_EQ(count(), 3u);
+    EXPECT_THAT(metrics.Expose(), HasSubstr("dslide_server_connections 3\n"));
+    EXPECT_THAT(metrics.Expose(), HasSubstr("dslide_server_refused_connections_total 2\n"));
+    {
+      const absl::MutexLock lock(&mu);
+      // As gRPC ends connections: shut down, then closed.
+      ::shutdown(taken[0], SHUT_RDWR);
+      ::close(taken[0]);
+    }
+    EXPECT_TRUE(Within(absl::Seconds(10), [&] {
+      return absl::StrContains(metrics.Expose(), "dslide_server_connections 2\n");
+    }));
+    clients.Connect((*listener)->port(), 1);
+    EXPECT_TRUE(Within(absl::Seconds(10), [&] { return count() == 4; }));
+    (*listener)->Stop();
+    const std::string address = absl::StrCat("127.0.0.1:", (*listener)->port());
+    EXPECT_EQ(CheckListenable(*ParseListenAddress(address)), absl::OkStatus());
+  }
+  for (size_t i = 1; i < taken.size(); ++i) ::close(taken[i]);
+}
+
+TEST(LimitedListenerTest, ANameIsBoundAtOnePortOnAllOfItsAddresses) {
+  Metrics metrics;
+  auto first = LimitedListener::Bind(*ParseListenAddress("localhost:0"), 1, metrics);
+  ASSERT_TRUE(first.ok()) << first.status();
+  Metrics other;
+  EXPECT_EQ(LimitedListener::Bind(*ParseListenAddress(absl::StrCat("127.0.0.1:", (*first)->port())),
+                                  1, other)
+                .status()
+                .code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+class EmptyService final : public v1::CoordinatorService::Service {
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                          v1::ListModelsResponse*) override {
+    return grpc::Status::OK;
+  }
+};
+
+grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_wait_for_ready(true);
+  v1::ListModelsResponse response;
+  return v1::CoordinatorService::NewStub(channel)->ListModels(&context, {}, &response);
+}
+
+// With TLS and without: 300 sockets that say nothing.
+class IdleSocketsTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(IdleSocketsTest, AnHonestClientKeepsWorkingAndTheIdleOnesAreClosed) {
+  const TestDirectory directory;
+  const TestAuthority authority;
+  Metrics metrics;
+  EmptyService service;
+  ServerOptions options{.binary = "test", .listen = "127.0.0.1:0"};
+  std::shared_ptr<TlsStore> tls;
+  if (GetParam()) {
+    options.tls.files = authority.Write(directory, "coordinator");
+    tls = *TlsStore::Open(authority.Write(directory, "trainer"), absl::Hours(1));
+  }
+  auto runtime =
+      ServerRuntime::Start(options, {{&service, "dslide.v1.CoordinatorService"}}, metrics);
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const std::string address = (*runtime)->address();
+  const auto honest = *NetworkServiceChannels(false, tls)(address);
+  ASSERT_TRUE(ListModels(honest).ok());
+
+  IdleSockets idle;
+  idle.Connect(ParseListenAddress(address)->port, 300);
+  // 256 places, one of them the honest client's.
+  EXPECT_TRUE(Within(absl::Seconds(10), [&] {
+    return absl::StrContains(metrics.Expose(), "dslide_server_refused_connections_total 45\n");
+  })) << metrics.Expose();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(ListModels(honest).ok());
+  // Those that got a place lose it when they have not introduced themselves in time.
+  EXPECT_TRUE(Within(absl::Seconds(8), [&] { return idle.Closed() == 300; })) << idle.Closed();
+  EXPECT_TRUE(Within(absl::Seconds(2), [&] {
+    return absl::StrContains(metrics.Expose(), "dslide_server_connections 1\n");
+  })) << metrics.Expose();
+  EXPECT_TRUE(ListModels(*NetworkServiceChannels(false, tls)(address)).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, IdleSocketsTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Tls" : "Plaintext"; });
+
+}  // namespace
+}  // namespace dslide
