@@ -158,6 +158,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddEvalCommand(app, context);
   AddPredictCommand(app, context);
   AddStatusCommand(app, context);
+  AddTopCommand(app, context);
   AddLogCommand(app, context);
   AddPlanCommand(app, context);
   AddUpCommand(app, context);

@@ -54,6 +54,7 @@ void AddTrainCommand(CLI::App& app, Context& context);
 void AddEvalCommand(CLI::App& app, Context& context);
 void AddPredictCommand(CLI::App& app, Context& context);
 void AddStatusCommand(CLI::App& app, Context& context);
+void AddTopCommand(CLI::App& app, Context& context);
 void AddLogCommand(CLI::App& app, Context& context);
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddUpCommand(CLI::App& app, Context& context);

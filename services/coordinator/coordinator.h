@@ -102,14 +102,14 @@ class Coordinator {
   absl::Status LeaveJob(const std::string& name, const ClientId& client);
 
   ClusterStatus Status() const;
-  // For the admin page.
-  std::string StatusText() const;
 
  private:
   Coordinator(CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
               std::unique_ptr<CatalogStore> store, Metrics* metrics);
   absl::Status LoadStore();
   void AddMetrics();
+  void AddSlotMetrics();
+  double SlotsOf(ShardId shard) const;
   double CountShards(ShardHealth health) const;
   double CountJobs(bool finished) const;
   double SumJobCounters(int64_t JobCounters::*counter) const;
@@ -149,6 +149,9 @@ class Coordinator {
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  // For the metrics: slots by ordinal, as dealt for a topology version; 0: not known yet.
+  mutable std::vector<int64_t> slots_ ABSL_GUARDED_BY(mu_);
+  mutable uint64_t slots_version_ ABSL_GUARDED_BY(mu_) = 0;
 
   std::thread sync_thread_;  // last: uses everything above
 };

@@ -30,6 +30,8 @@ struct DurableStateOptions {
   DurabilityOptions durability = {};
   LogStorageOptions storage = {};
   const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
+  // An image was written, which took so long. May be null.
+  std::function<void(absl::Duration)> on_image = nullptr;
 };
 
 // What a start did, for people.
@@ -39,6 +41,7 @@ struct Recovery {
   int64_t replayed = 0;  // records
   int64_t replayed_bytes = 0;
   int64_t damaged_images = 0;  // newer than the one that was used
+  absl::Duration duration = absl::ZeroDuration();
 };
 
 // Thread safety: all of the thread that applies commands; log() as CommandLog says.
@@ -48,6 +51,12 @@ class DurableState {
   using MakeCore = std::function<std::unique_ptr<ShardCore>()>;
 
   static bool Exists(const std::string& data_dir);
+
+  // Where a data directory's state lies, and its images that count, newest first. From any thread.
+  // Errors of Images(): DataLoss.
+  static std::string DirectoryIn(const std::string& data_dir);
+  static std::string ImagePathIn(const std::string& data_dir, uint64_t lsn);
+  static absl::StatusOr<std::vector<uint64_t>> Images(const std::string& data_dir);
 
   // Restores what is in the directory: the newest image that is whole, and the log after it.
   // Commands may be appended after Begin().
@@ -70,6 +79,7 @@ class DurableState {
   absl::Status Begin(CommandLogHooks hooks, const CoreLimits& limits, ShardCore& core);
 
   CommandLog& log() { return *log_; }
+  const CommandLog& log() const { return *log_; }
   const Recovery& recovery() const { return recovery_; }
 
   // Takes an image if the log has grown enough since the last one. A failure is logged, and tried

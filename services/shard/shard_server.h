@@ -18,6 +18,7 @@
 #include "services/common/transport.h"
 #include "services/shard/coordinator_link_client.h"
 #include "services/shard/durability.h"
+#include "services/shard/durable_gauges.h"
 #include "services/shard/durable_state.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_core.h"
@@ -95,6 +96,7 @@ class ShardServer {
   explicit ShardServer(ShardServerOptions options);
 
   absl::Status LoadState();
+  DurableStateOptions DurableOptions() const;
   absl::Status LoadCheckpoints();
   absl::Status RestoreLogged();
   // Turns a log mode's state into checkpoints, for mode checkpoint.
@@ -110,7 +112,7 @@ class ShardServer {
   void OnFenced(const absl::Status& why);
   absl::Status WriteAtStop();
   absl::Status WriteLatest();
-  std::string StatusText() const;
+  StatusPage Status() const;
 
   const ShardServerOptions options_;
   // In the order of construction: later ones use earlier ones.
@@ -121,6 +123,7 @@ class ShardServer {
   std::unique_ptr<ShardCore> core_;  // the sequencer's thread's, while there is one
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<DurableState> durable_;  // null in mode checkpoint; its thread uses sequencer_
+  std::unique_ptr<DurableGauges> durable_gauges_;  // null in mode checkpoint
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;
   std::unique_ptr<CoordinatorLink> link_;
@@ -130,6 +133,7 @@ class ShardServer {
   mutable absl::Mutex mu_;
   ShardId shard_ ABSL_GUARDED_BY(mu_) = ShardId(-1);
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string address_ ABSL_GUARDED_BY(mu_);  // under which clients reach it
   bool ready_ ABSL_GUARDED_BY(mu_) = false;
   bool fenced_ ABSL_GUARDED_BY(mu_) = false;
   std::string trouble_ ABSL_GUARDED_BY(mu_) = "not registered yet";

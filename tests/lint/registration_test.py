@@ -13,7 +13,7 @@ import unittest
 import tree
 
 # Folders of tests/ whose tests are scripts.
-_SCRIPT_PARTS = ("lint", "integration", "fault", "bench")
+_SCRIPT_PARTS = ("lint", "integration", "fault", "bench", "observability")
 _TEST = re.compile(r"^\s*(TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 
 

@@ -36,6 +36,8 @@ expect 2 "unknown argument 'quik'" ./run fault quik
 expect 2 "takes 'json', not 'xml'" ./run fault quick -o xml
 expect 2 "seed is 'x'" ./run fault quick --seed x
 expect 2 "bin-dir needs a value" ./run fault --bin-dir
+expect 2 "unknown argument 'quik'" ./run observability quik
+expect 2 "takes 'json', not 'xml'" ./run observability -o xml
 expect 2 "unknown benchmark 'trian'" ./run bench trian
 expect 2 "takes 'json', not 'xml'" ./run bench train -o xml
 expect 2 "unknown argument '--stesp'" ./run bench all --stesp
