@@ -202,7 +202,7 @@ DURABILITY = [
         panel("Time to make records durable", "s", "One sync of the disk: median and 99 %.",
               (quantile(0.5, "dslide_shard_log_sync_seconds", "instance"), "{{instance}} p50"),
               (quantile(0.99, "dslide_shard_log_sync_seconds", "instance"), "{{instance}} p99")),
-        panel("Time to append a record", "s", "99 %.",
+        panel("Time to append a record", "s", "99 %; handed to the system, not synced.",
               (quantile(0.99, "dslide_shard_log_append_seconds", "instance"), "{{instance}}")),
         panel("Appended", "Bps", "Bytes of the records.",
               (rate("dslide_shard_log_appended_bytes_total"), "{{instance}}")),

@@ -51,6 +51,8 @@ class PrometheusServer:
             with self._opener.open(url, timeout=30) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:  # it is starting
+                return None
             raise AssertionError(f"{url}: {error.read().decode()}") from error
         except OSError:
             return None
