@@ -89,6 +89,11 @@ absl::StatusOr<MetricsText> MetricsText::Parse(absl::string_view text) {
     }
     page.series_[*name].push_back(std::move(sample));
   }
+  // A registry has no order of its own.
+  for (auto& [name, samples] : page.series_) {
+    std::sort(samples.begin(), samples.end(),
+              [](const MetricSample& a, const MetricSample& b) { return a.labels < b.labels; });
+  }
   return page;
 }
 

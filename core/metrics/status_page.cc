@@ -19,7 +19,7 @@ constexpr char kStyle[] =
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}"
     "table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}"
-    "th{font-weight:600;color:#444}td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "th{font-weight:600;color:#444}.n{text-align:right;font-variant-numeric:tabular-nums}"
     ".state{display:inline-block;margin:.6rem 0;padding:.15rem .6rem;border-radius:.3rem;"
     "color:#fff}.ready{background:#0072b2}.not{background:#a04000}"
     ".small{color:#555;font-size:.85rem}nav a{margin-right:1rem}";
@@ -35,8 +35,11 @@ bool IsNumber(absl::string_view cell) {
 
 std::string RenderTable(const StatusTable& table) {
   std::string html = absl::StrCat("<h2>", EscapeHtml(table.title), "</h2><table><thead><tr>");
-  for (const std::string& cell : table.header) {
-    absl::StrAppend(&html, "<th scope=\"col\">", EscapeHtml(cell), "</th>");
+  for (size_t i = 0; i < table.header.size(); ++i) {
+    const bool number =
+        !table.rows.empty() && i < table.rows[0].size() && IsNumber(table.rows[0][i]);
+    absl::StrAppend(&html, number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">",
+                    EscapeHtml(table.header[i]), "</th>");
   }
   absl::StrAppend(&html, "</tr></thead><tbody>");
   for (const std::vector<std::string>& row : table.rows) {

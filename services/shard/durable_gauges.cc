@@ -19,23 +19,22 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kFreshEnough = absl::Seconds(1);
 
-struct Tree {
+int64_t BytesUnder(const fs::path& root) {
   int64_t bytes = 0;
-  absl::Time newest_table = absl::InfinitePast();  // of the files that hold rows
-};
-
-Tree MeasureTree(const fs::path& root) {
-  Tree tree;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end;
        entry.increment(error)) {
     struct stat file {};
-    if (::stat(entry->path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
-    tree.bytes += file.st_size;
-    if (entry->path().extension() != ".sst") continue;
-    tree.newest_table = std::max(tree.newest_table, absl::TimeFromTimespec(file.st_mtim));
+    if (::stat(entry->path().c_str(), &file) == 0 && S_ISREG(file.st_mode)) bytes += file.st_size;
   }
-  return tree;
+  return bytes;
+}
+
+// When an image was written: its part that is not rows is written last, and never again.
+absl::Time WrittenAt(const fs::path& image) {
+  struct stat file {};
+  if (::stat((image / "state").c_str(), &file) != 0) return absl::InfinitePast();
+  return absl::TimeFromTimespec(file.st_mtim);
 }
 
 }  // namespace
@@ -43,19 +42,19 @@ Tree MeasureTree(const fs::path& root) {
 DurableFootprint MeasureFootprint(const std::string& data_dir) {
   DurableFootprint footprint;
   const std::string directory = DurableState::DirectoryIn(data_dir);
-  footprint.log_bytes = MeasureTree(fs::path(directory) / "records").bytes;
+  footprint.log_bytes = BytesUnder(fs::path(directory) / "records");
   std::error_code error;
   const auto mark_bytes = fs::file_size(fs::path(directory) / "high-water", error);
   if (!error) footprint.log_bytes += static_cast<int64_t>(mark_bytes);
   const absl::StatusOr<std::vector<uint64_t>> images = DurableState::Images(data_dir);
   if (!images.ok()) return footprint;
   for (const uint64_t lsn : *images) {
-    const Tree tree = MeasureTree(DurableState::ImagePathIn(data_dir, lsn));
-    footprint.image_bytes += tree.bytes;
+    const fs::path image = DurableState::ImagePathIn(data_dir, lsn);
+    footprint.image_bytes += BytesUnder(image);
     ++footprint.images;
     if (footprint.images > 1) continue;
     footprint.image_lsn = lsn;
-    footprint.image_time = tree.newest_table;
+    footprint.image_time = WrittenAt(image);
   }
   return footprint;
 }

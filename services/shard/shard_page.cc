@@ -6,9 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/stage_times.h"
 
 namespace dslide::shard {
 namespace {
+
+// Budgets beyond it are no limit.
+constexpr double kNoBudget = 1e18;
 
 std::string Mean(const MetricsText& figures, const std::string& name) {
   return PageSeconds(figures.Sum(name + "_sum") / figures.Sum(name + "_count"));
@@ -77,8 +81,8 @@ void AddStages(const MetricsText& figures, StatusPage& page) {
   add("decode", "dslide_shard_decode_seconds", {});
   add("queue", "dslide_shard_queue_seconds", {});
   add("log append", "dslide_shard_log_append_seconds", {});
-  for (const MetricSample& sample : figures.Series("dslide_shard_stage_seconds_count")) {
-    const std::string stage = sample.labels.at("stage");
+  for (int64_t i = 0; i < kNumStages; ++i) {
+    const std::string stage(StageName(static_cast<Stage>(i)));
     add(stage, "dslide_shard_stage_seconds", {{"stage", stage}});
   }
   add("encode", "dslide_shard_encode_seconds", {});
@@ -114,9 +118,11 @@ void AddShardFigures(const MetricsText& figures, StatusPage& page) {
     const double found = figures.Sum("dslide_shard_recall_found_total", {{"top", "10"}});
     page.facts.push_back({"Hash recall, top 10", PagePercent(found / wanted)});
   }
-  page.facts.push_back({"Memory of tables",
-                        absl::StrCat(PageBytes(figures.Sum("dslide_shard_table_bytes")), " of ",
-                                     PageBytes(figures.Sum("dslide_shard_memory_budget_bytes")))});
+  const double budget = figures.Sum("dslide_shard_memory_budget_bytes");
+  page.facts.push_back(
+      {"Memory of tables",
+       absl::StrCat(PageBytes(figures.Sum("dslide_shard_table_bytes")),
+                    budget > kNoBudget ? "" : absl::StrCat(" of ", PageBytes(budget)))});
   page.facts.push_back({"Waiting commands", PageCount(figures.Sum("dslide_shard_queue_commands"))});
   page.facts.push_back(
       {"Refused requests", PageCount(figures.Sum("dslide_shard_refused_requests_total"))});

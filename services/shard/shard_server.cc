@@ -387,7 +387,7 @@ StatusPage ShardServer::Status() const {
     const absl::MutexLock lock(&mu_);
     page.facts = {{"Shard", shard_.value() < 0 ? "not numbered yet" : absl::StrCat(shard_.value())},
                   {"Generation", absl::StrCat(generation_)},
-                  {"Address", address_},
+                  {"Address", address_.empty() ? "none" : address_},
                   {"Coordinator", options_.coordinator.empty() ? "none" : options_.coordinator},
                   {"Durability", DurabilityName(options_.durability.mode)},
                   {"Data directory", options_.data_dir.empty() ? "none" : options_.data_dir}};

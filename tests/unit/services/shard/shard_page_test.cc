@@ -43,7 +43,7 @@ class ShardPageTest : public ShardServerTest {
   }
   void ScatterOnce() {
     ASSERT_TRUE(
-        Scatter(wire::EncodeScatter(trainer_.Scatter(ScatterMode::kAdd), ActivationType::kF32))
+        Scatter(wire::EncodeScatter(trainer_.Scatter(ScatterMode::kGradient), ActivationType::kF32))
             .ok());
   }
 
