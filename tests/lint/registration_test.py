@@ -91,7 +91,7 @@ def check_tree(build_dir):
         name, lists = pathlib.Path(path).name, pathlib.Path(path).with_name("CMakeLists.txt")
         if name.endswith(("_test.py", "_test.sh")):
             # Named in full, or as the argument of dslide_process_test() and its like.
-            known = rf"\b{re.escape(name)}\b|(process|bench|fault)_test\({re.escape(name[:-8])}[ )]"
+            known = rf"\b{re.escape(name)}\b|(process|bench|fault|observability)_test\({re.escape(name[:-8])}[ )]"
             if not re.search(known, tree.read(lists.as_posix())):
                 yield f"{path}: not in {lists}"
 

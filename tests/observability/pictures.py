@@ -62,7 +62,10 @@ def _draw_panel(axes, panel, prometheus, start, end):
     axes.ticklabel_format(useOffset=False)
     axes.grid(alpha=0.3)
     if lines:
-        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        lowest = min(value for _, _, points in lines for _, value in points)
+        highest = max(value for _, _, points in lines for _, value in points)
+        room = 0.08 * max(highest - min(lowest, 0), scale * 1e-9) / scale
+        axes.set_ylim(min(lowest, 0) / scale - (room if lowest < 0 else 0), highest / scale + room)
         axes.legend(fontsize=5, loc="best")
 
 

@@ -439,46 +439,6 @@ TEST_P(HashIndexTest, MemoryCountsRowsTimesTables) {
 }
 
 // The point of it all: among 5,000 random rows the one that matches the query is a candidate.
-// By counting: each row's own bucket, in all tables.
-double MeanOwnBucket(const HashIndex& index, const std::vector<std::vector<uint32_t>>& prints) {
-  double rows = 0;
-  double buckets = 0;
-  for (const std::vector<uint32_t>& row : prints) {
-    for (size_t table = 0; table < row.size(); ++table) {
-      rows += static_cast<double>(index.Bucket(static_cast<int64_t>(table), row[table]).size());
-      ++buckets;
-    }
-  }
-  return rows / buckets;
-}
-
-TEST_P(HashIndexTest, BucketLoadIsWhatCountingGives) {
-  const TestRows rows = TestRows::Random(300, kDim, 11);
-  const auto index = Built(rows);
-  const BucketLoad all = index->MeasureBuckets(1000);
-  EXPECT_EQ(all.rows_sampled, 300);
-  EXPECT_NEAR(all.rows_per_bucket, MeanOwnBucket(*index, ReferenceFingerprints(rows, rows)), 1e-9);
-  const BucketLoad some = index->MeasureBuckets(60);
-  EXPECT_EQ(some.rows_sampled, 60);
-  EXPECT_NEAR(some.skew, all.skew, 0.5 * all.skew);
-}
-
-TEST_P(HashIndexTest, EqualRowsAreTheLargestSkew) {
-  TestRows rows = TestRows::Random(200, kDim, 3);
-  const double even = Built(rows)->MeasureBuckets(200).skew;
-  // All like the first one: after centring they are 0, and lie in one bucket of each table.
-  for (auto& weights : rows.weights) weights = rows.weights[0];
-  for (float& bias : rows.biases) bias = rows.biases[0];
-  const BucketLoad load = Built(rows)->MeasureBuckets(200);
-  EXPECT_DOUBLE_EQ(load.rows_per_bucket, 200);
-  EXPECT_GT(load.skew, 2 * even);
-}
-
-TEST_P(HashIndexTest, WithoutTablesThereIsNoBucketLoad) {
-  EXPECT_EQ(MakeIndex()->MeasureBuckets(10).rows_sampled, 0);
-  EXPECT_EQ(Built(TestRows(kDim))->MeasureBuckets(10).skew, 0);
-}
-
 TEST_P(HashIndexTest, PlantedMatchIsFoundAmongFewCandidates) {
   spec_.codes_per_table = GetParam() == HashFamilyKind::kDwta ? 4 : 8;
   spec_.num_tables = 24;
