@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/repeat.h"
 #include "client/cli/terminal.h"
 #include "client/cpp/coordinator_client.h"
 #include "core/base/status_macros.h"
@@ -86,13 +87,30 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
   return text;
 }
 
-absl::StatusOr<int> RunStatus(const GlobalOptions& global, const std::string& cluster) {
+struct StatusOptions {
+  std::string cluster = "127.0.0.1:7000";
+  bool watch = false;
+  std::string interval = "2s";
+};
+
+absl::StatusOr<int> RunStatus(const GlobalOptions& global, const StatusOptions& status_options) {
+  const std::string& cluster = status_options.cluster;
   ClientOptions options;
   ASSIGN_OR_RETURN(options.timeout, global.Timeout());
   ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(cluster));
   CoordinatorClient coordinator(channel, cluster, options, nullptr);
-  ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
-  PrintLine(global.json() ? StatusToJson(status) : StatusToText(status, cluster));
+  const auto show = [&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
+    return global.json() ? StatusToJson(status) : StatusToText(status, cluster);
+  };
+  ASSIGN_OR_RETURN(const absl::Duration interval,
+                   ParseInterval("--interval", status_options.interval));
+  if (status_options.watch) {
+    RETURN_IF_ERROR(Repeat(interval, global.json(), show));
+    return kExitOk;
+  }
+  ASSIGN_OR_RETURN(const std::string text, show());
+  PrintLine(text);
   return kExitOk;
 }
 
@@ -102,11 +120,14 @@ void AddStatusCommand(CLI::App& app, Context& context) {
   CLI::App& command = AddSubcommand(app, "status", "Show a cluster's shards, models and jobs",
                                     "Examples:\n"
                                     "  dslide status --cluster 127.0.0.1:7000\n"
-                                    "  dslide status --cluster 127.0.0.1:7000 -o json");
-  auto cluster = std::make_shared<std::string>("127.0.0.1:7000");  // shared with the callback
-  AddOption(command, "--cluster", *cluster, "Coordinator HOST:PORT");
-  command.callback([&context, cluster] {
-    context.run = [&context, cluster] { return RunStatus(context.global, *cluster); };
+                                    "  dslide status --cluster 127.0.0.1:7000 -o json\n"
+                                    "  dslide status --watch --interval 5s");
+  auto options = std::make_shared<StatusOptions>();  // shared with the callback
+  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
+  command.add_flag("--watch", options->watch, "Show it again and again, until Ctrl-C");
+  AddOption(command, "--interval", options->interval, "Time between two looks of --watch");
+  command.callback([&context, options] {
+    context.run = [&context, options] { return RunStatus(context.global, *options); };
   });
 }
 

@@ -17,6 +17,7 @@
 #include "client/cli/spec_options.h"
 #include "client/cli/terminal.h"
 #include "client/cli/train_result.h"
+#include "client/trainer/round_trip_metrics.h"
 #include "client/trainer/trainer.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
@@ -104,10 +105,11 @@ class TrainRun {
   std::unique_ptr<TrainingSplit> split_;
   std::unique_ptr<Network> network_;
   Metrics metrics_;
+  RoundTripMetrics round_trips_{metrics_};
   std::unique_ptr<ClusterSession> session_;
-  std::unique_ptr<AdminHttpServer> admin_;
   std::unique_ptr<BatchPreparer> preparer_;
   std::unique_ptr<TrainerMetrics> trainer_metrics_;
+  std::unique_ptr<AdminHttpServer> admin_;  // shows trainer_metrics_
   std::unique_ptr<Trainer> trainer_;
   TrainResult result_;
   std::string examples_;
@@ -181,6 +183,9 @@ absl::Status TrainRun::OpenCluster() {
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global_.Timeout());
   client.job = options_.job.empty() ? absl::StrCat("train-", model_.spec.name) : options_.job;
+  client.on_round_trip = [this](ShardId shard, absl::Duration took) {
+    round_trips_.Observe(shard, took);
+  };
   if (options_.cluster.empty()) {
     EmbeddedOptions embedded;
     embedded.shards = options_.shards;
@@ -210,6 +215,7 @@ absl::Status TrainRun::OpenTrainer() {
     admin.address = options_.admin;
     admin.title = "dslide train";
     admin.metrics = {&metrics_};
+    admin.status = [this] { return trainer_metrics_->Page(); };
     ASSIGN_OR_RETURN(admin_, AdminHttpServer::Start(std::move(admin)));
     progress_->Say(absl::StrCat("Metrics: http://", admin_->address(), "/metrics"));
   }
@@ -329,8 +335,8 @@ std::string TrainRun::NextLines() const {
 absl::Status TrainRun::Finish() {
   // In this order: the trainer's streams end before the servers that they lead to.
   trainer_.reset();
-  trainer_metrics_.reset();
   admin_.reset();
+  trainer_metrics_.reset();
   if (session_->embedded() && !options_.model_dir.empty()) {
     progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
   }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/base/ids.h"
 #include "core/model/commands.h"
 
 namespace dslide {
@@ -29,6 +31,9 @@ struct ClientOptions {
   // Deadline of every call unless the call says otherwise: there is no call without one.
   absl::Duration timeout = absl::Seconds(30);
   RetryOptions retry;
+  // Hears how long each answered step operation took from its sending to its answer, the shard's
+  // own work and queue included. On threads of gRPC; must not block. May be null.
+  std::function<void(ShardId shard, absl::Duration round_trip)> on_round_trip = nullptr;
 };
 
 // What is known about a mutation after its call has returned.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/grpc_status.h"
+#include "core/base/clock.h"
 #include "core/base/counter_rng.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
@@ -32,6 +33,7 @@ struct Unanswered {
   std::shared_ptr<v1::StepRequest> request;
   std::shared_ptr<PendingStep> pending;
   bool held_before = false;  // refused for the moment, and sent again
+  absl::Duration sent;       // when it was handed to gRPC last, by the steady clock
 };
 
 // Refusals of the moment, which leave the sequence unused.
@@ -229,6 +231,7 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
 void ShardStream::Impl::WriteNext() {
   if (!writable || writing || held > 0 || written >= unanswered.size()) return;
   writing = true;
+  unanswered[written].sent = SteadyClock().Now();
   reactor->Write(unanswered[written++].request);
 }
 
@@ -236,6 +239,7 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
   absl::StatusOr<wire::StepAnswer> answer = wire::DecodeStepResponse(response);
   const absl::Status refusal = answer.ok() ? answer->reply.status : absl::OkStatus();
   std::shared_ptr<PendingStep> pending;
+  absl::Duration sent;
   {
     absl::MutexLock lock(&mu);
     if (held >= unanswered.size() || response.sequence() != unanswered[held].sequence) {
@@ -247,9 +251,11 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
     }
     if (Hold(refusal)) return;
     pending = std::move(unanswered.front().pending);
+    sent = unanswered.front().sent;
     unanswered.pop_front();
     if (written > 0) --written;
   }
+  if (options.on_round_trip) options.on_round_trip(shard.shard(), SteadyClock().Now() - sent);
   if (!answer.ok()) {
     pending->Complete(answer.status(), Outcome::kUnknown);
   } else if (!refusal.ok()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,8 @@ struct ShardStreamOptions {
   // Deadline of one operation, counted from Send(). A broken connection is mended within it.
   absl::Duration timeout = absl::Seconds(30);
   RetryOptions retry;
+  // As ClientOptions::on_round_trip.
+  std::function<void(ShardId shard, absl::Duration round_trip)> on_round_trip = nullptr;
 };
 
 // A shard that is too busy for a request (RESOURCE_EXHAUSTED, UNAVAILABLE) gets it again after the

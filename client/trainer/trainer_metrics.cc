@@ -1,5 +1,10 @@
 #include "client/trainer/trainer_metrics.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
 namespace dslide {
 
 TrainerMetrics::TrainerMetrics(Metrics& metrics, const WireCounters& counters)
@@ -29,14 +34,25 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics, const WireCounters& counters)
   const char* stages[] = {"wait-embed-forward", "wait-head-forward", "wait-head-backward", "hash",
                           "compute"};
   for (size_t i = 0; i < 5; ++i) {
-    stage_seconds_[i] = metrics.AddGauge("dslide_trainer_stage_seconds",
-                                         "Time the pipeline has spent in each of its stages.",
-                                         {{"stage", stages[i]}});
+    stage_seconds_[i] = metrics.AddHistogram(
+        "dslide_trainer_stage_seconds",
+        "Time of the trainer's own stages, one observation per step. hash is a part of compute.",
+        {{"stage", stages[i]}});
   }
+  metrics.AddGaugeCallback(this, "dslide_trainer_bytes_per_sample",
+                           "Bytes of steps, both ways, for each point trained since the start.", {},
+                           [this] { return BytesPerSample(); });
+  metrics.AddGaugeCallback(
+      this, "dslide_trainer_saved_bytes_ratio",
+      "Share of the bytes of dense data-parallel training that were not moved since the start.", {},
+      [this] { return SavedBytesRatio(); });
   counters.Export(metrics, "trainer");
 }
 
-TrainerMetrics::~TrainerMetrics() { metrics_.RemoveCallbacks(&counters_); }
+TrainerMetrics::~TrainerMetrics() {
+  metrics_.RemoveCallbacks(this);
+  metrics_.RemoveCallbacks(&counters_);
+}
 
 void TrainerMetrics::OnStep(const FinishedStep& step, int64_t dense_bytes) {
   const auto samples = static_cast<double>(step.samples);
@@ -54,13 +70,46 @@ void TrainerMetrics::OnStep(const FinishedStep& step, int64_t dense_bytes) {
 }
 
 void TrainerMetrics::OnStages(const StageSeconds& seconds) {
-  stage_seconds_[0].Set(seconds.wait_embed_forward);
-  stage_seconds_[1].Set(seconds.wait_head_forward);
-  stage_seconds_[2].Set(seconds.wait_head_backward);
-  stage_seconds_[3].Set(seconds.hash);
-  stage_seconds_[4].Set(seconds.compute);
+  const StageSeconds before = std::exchange(observed_, seconds);
+  stage_seconds_[0].Observe(seconds.wait_embed_forward - before.wait_embed_forward);
+  stage_seconds_[1].Observe(seconds.wait_head_forward - before.wait_head_forward);
+  stage_seconds_[2].Observe(seconds.wait_head_backward - before.wait_head_backward);
+  stage_seconds_[3].Observe(seconds.hash - before.hash);
+  stage_seconds_[4].Observe(seconds.compute - before.compute);
 }
 
 void TrainerMetrics::OnEvaluation(double p_at_1) { p_at_1_.Set(p_at_1); }
+
+double TrainerMetrics::BytesPerSample() const {
+  const WireTraffic steps = counters_.Of(WireMethod::kStep);
+  const double samples = samples_.Value();
+  return samples == 0 ? 0 : double(steps.bytes_sent + steps.bytes_received) / samples;
+}
+
+double TrainerMetrics::SavedBytesRatio() const {
+  const WireTraffic steps = counters_.Of(WireMethod::kStep);
+  const double dense = dense_bytes_.Value();
+  return dense == 0 ? 0 : 1 - double(steps.bytes_sent + steps.bytes_received) / dense;
+}
+
+StatusPage TrainerMetrics::Page() const {
+  const WireTraffic all = counters_.Total();
+  const double samples = samples_.Value();
+  StatusPage page;
+  page.facts = {
+      {"Steps", PageCount(steps_.Value())},
+      {"Samples", PageCount(samples)},
+      {"Epoch", PageCount(epoch_.Value() + 1)},
+      {"Loss of the last step", absl::StrFormat("%.4f", loss_.Value())},
+      {"Held-out P@1", absl::StrFormat("%.4f", p_at_1_.Value())},
+      {"Active rows per sample", PageCount(active_rows_.Value() / samples)},
+      {"Hash recall, top 10", PagePercent(recall_top_10_.Value() / recall_top_10_asked_.Value())},
+      {"Bytes sent", PageBytes(static_cast<double>(all.bytes_sent))},
+      {"Bytes received", PageBytes(static_cast<double>(all.bytes_received))},
+      {"Bytes per sample", PageBytes(BytesPerSample())},
+      {"Bytes saved", absl::StrCat(PagePercent(SavedBytesRatio()),
+                                   " of what dense data-parallel training would move")}};
+  return page;
+}
 
 }  // namespace dslide

@@ -7,6 +7,7 @@
 #include "client/cpp/wire_counters.h"
 #include "client/trainer/step_pipeline.h"
 #include "core/metrics/metrics.h"
+#include "core/metrics/status_page.h"
 
 namespace dslide {
 
@@ -21,8 +22,16 @@ class TrainerMetrics {
 
   // `dense_bytes`: what dense data-parallel training would have moved for the step.
   void OnStep(const FinishedStep& step, int64_t dense_bytes);
+  // `seconds` grows from step to step; what it grew by is observed. From one thread.
   void OnStages(const StageSeconds& seconds);
   void OnEvaluation(double p_at_1);
+
+  // Bytes of steps, both ways, for each point trained; 0 before the first.
+  double BytesPerSample() const;
+  // Share of the dense training's bytes that were not moved; 0 before the first step.
+  double SavedBytesRatio() const;
+  // For the admin page.
+  StatusPage Page() const;
 
  private:
   Metrics& metrics_;
@@ -39,7 +48,8 @@ class TrainerMetrics {
   Gauge loss_;
   Gauge epoch_;
   Gauge p_at_1_;
-  Gauge stage_seconds_[5];
+  Histogram stage_seconds_[5];
+  StageSeconds observed_;  // of OnStages()
 };
 
 }  // namespace dslide

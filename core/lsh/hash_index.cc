@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -354,6 +355,30 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
 absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   if (!state_->built) return {};
   return state_->tables.Bucket(state_->codes, table, fingerprint);
+}
+
+BucketLoad HashIndex::MeasureBuckets(int64_t sample) const {
+  BucketLoad load;
+  const State& state = *state_;
+  const int64_t num_rows = state.tables.num_rows();
+  if (!state.built || num_rows == 0 || sample < 1) return load;
+  load.rows_sampled = std::min(sample, num_rows);
+  const int64_t num_tables = state.codes.num_tables();
+  double found = 0;
+  for (int64_t table = 0; table < num_tables; ++table) {
+    const RowCodes::Column prints = state.codes.Fingerprints(table);
+    for (int64_t i = 0; i < load.rows_sampled; ++i) {
+      const int64_t row = i * num_rows / load.rows_sampled;
+      // A row that was hashed again since the tables were sorted may find an empty bucket.
+      const size_t rows = state.tables.Bucket(state.codes, table, prints[row]).size();
+      found += static_cast<double>(std::max<size_t>(rows, 1));
+    }
+  }
+  load.rows_per_bucket = found / static_cast<double>(load.rows_sampled * num_tables);
+  const double expected = 1.0 + static_cast<double>(num_rows - 1) /
+                                    std::exp2(static_cast<double>(state.codes.fingerprint_bits()));
+  load.skew = load.rows_per_bucket / expected;
+  return load;
 }
 
 int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {

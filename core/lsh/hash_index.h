@@ -82,6 +82,17 @@ struct IndexBytes {
   int64_t codes = 0;   // the rows' packed codes
 };
 
+// How evenly rows fall into buckets, estimated from some of them.
+struct BucketLoad {
+  int64_t rows_sampled = 0;
+  // Rows in the bucket in which a row lies, itself included: mean over rows and tables.
+  double rows_per_bucket = 0;
+  // rows_per_bucket over what random fingerprints would give, 1 + (rows - 1) / 2^bits. 1: as even
+  // as can be; large: few buckets hold many rows, which makes candidates many and alike. 0 without
+  // rows.
+  double skew = 0;
+};
+
 // Deterministic: equal rows, dirty sets and build points give equal tables, for any thread count.
 // Thread safety: Select() is concurrent with itself; the caller excludes the builds.
 class HashIndex {
@@ -133,6 +144,11 @@ class HashIndex {
 
   // The rows of one bucket, ascending; empty before the first build. Valid until the next Build().
   absl::Span<const LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
+
+  // Looks at `sample` rows, evenly spread over all, or at all of them. Changes nothing; all 0
+  // before the first build. Cost: one bucket looked up per sampled row and table, about 100 ns
+  // each.
+  BucketLoad MeasureBuckets(int64_t sample) const;
 
   // Bytes held by the tables and codes; BytesFor() the spec and rows once built.
   int64_t memory_bytes() const;

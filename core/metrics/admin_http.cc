@@ -10,12 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "core/base/listen_address.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
-#include "core/base/version.h"
 
 namespace dslide {
 namespace {
@@ -39,11 +37,6 @@ const char* ReasonPhrase(int code) {
     default:
       return "Service Unavailable";
   }
-}
-
-std::string EscapeHtml(absl::string_view text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 // The library's addresses for one of ours: every address of the host, or the first one for port 0,
@@ -96,13 +89,8 @@ Page AdminHttpServer::Impl::Answer(absl::string_view method, absl::string_view u
   const std::string state =
       readiness.ready ? "ready" : absl::StrCat("not ready: ", readiness.reason);
   return {200, "text/html; charset=utf-8",
-          absl::StrCat("<!doctype html><html><head><title>", EscapeHtml(options.title),
-                       "</title></head><body><h1>", EscapeHtml(options.title), "</h1><p>",
-                       EscapeHtml(VersionLine(options.title.c_str())), "<br>", EscapeHtml(state),
-                       "</p><pre>",
-                       options.status_text ? EscapeHtml(options.status_text()) : std::string(),
-                       "</pre><p><a href=\"/metrics\">/metrics</a> <a href=\"/livez\">/livez</a> "
-                       "<a href=\"/readyz\">/readyz</a></p></body></html>\n")};
+          RenderStatusPage(options.title, readiness.ready, state,
+                           options.status ? options.status() : StatusPage())};
 }
 
 int AdminHttpServer::Impl::Handle(mg_connection* connection, void* impl) {
@@ -112,7 +100,8 @@ int AdminHttpServer::Impl::Handle(mg_connection* connection, void* impl) {
   const std::string head =
       absl::StrCat("HTTP/1.1 ", page.code, " ", ReasonPhrase(page.code),
                    "\r\nContent-Type: ", page.type, "\r\nContent-Length: ", page.body.size(),
-                   "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n",
+                   "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+                   "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n",
                    page.code == 405 ? "Allow: GET, HEAD\r\n" : "", "Connection: close\r\n\r\n");
   mg_write(connection, head.data(), head.size());
   if (std::strcmp(request.request_method, "HEAD") != 0) {

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/metrics/metrics.h"
+#include "core/metrics/status_page.h"
 
 namespace dslide {
 
@@ -31,8 +32,8 @@ struct AdminHttpOptions {
   std::vector<const Metrics*> metrics = {};
   // Asked on /readyz, from any thread. Null: always ready.
   std::function<Readiness()> readiness = nullptr;
-  // Lines for the page for people, from any thread; escaped by the server. May be null.
-  std::function<std::string()> status_text = nullptr;
+  // What the page for people shows, from any thread; escaped by the server. May be null.
+  std::function<StatusPage()> status = nullptr;
 };
 
 // Thread safety: safe from any thread. The destructor waits for running requests (at most 5 s

@@ -75,13 +75,15 @@ absl::Status ServerRuntime::StartAdmin(Metrics& metrics) {
       .Set(options_.insecure ? 1 : 0);
   metrics.AddGauge("dslide_server_tls", "1 when connections are encrypted.")
       .Set(options_.tls.files.empty() ? 0 : 1);
+  ready_gauge_ = metrics.AddGauge("dslide_server_ready",
+                                  "1 when the server takes requests, as /readyz says; else 0.");
   if (options_.admin.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(admin_,
                    AdminHttpServer::Start({.address = options_.admin,
                                            .title = options_.binary,
                                            .metrics = {&metrics},
                                            .readiness = [this] { return CurrentReadiness(); },
-                                           .status_text = hooks_.status_text}));
+                                           .status = hooks_.status}));
   return absl::OkStatus();
 }
 
@@ -169,6 +171,7 @@ void ServerRuntime::SetReady(bool ready, const std::string& reason) {
   const absl::MutexLock lock(&mu_);
   if (draining_) return;
   readiness_ = {ready, ready ? std::string() : reason};
+  ready_gauge_.Set(ready ? 1 : 0);
   auto* const health = server_->GetHealthCheckService();
   health->SetServingStatus("", ready);
   for (const std::string& name : service_names_) health->SetServingStatus(name, ready);

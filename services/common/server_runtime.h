@@ -67,8 +67,8 @@ struct ServerHooks {
   std::function<void()> before_shutdown = nullptr;
   // No call is running any more: write what has to be kept. Called once.
   std::function<absl::Status()> after_shutdown = nullptr;
-  // Text for the admin page; from any thread.
-  std::function<std::string()> status_text = nullptr;
+  // What the admin page shows to people; from any thread.
+  std::function<StatusPage()> status = nullptr;
 };
 
 // Thread safety: safe from any thread.
@@ -127,6 +127,7 @@ class ServerRuntime {
   std::unique_ptr<AdminHttpServer> admin_;     // self-synchronised
   mutable absl::Mutex mu_;
   Readiness readiness_ ABSL_GUARDED_BY(mu_) = {false, "starting"};
+  Gauge ready_gauge_;  // constant after Start
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::Mutex drain_mu_;  // held for the whole of Drain(): a second caller waits for the first
   bool drained_ ABSL_GUARDED_BY(drain_mu_) = false;

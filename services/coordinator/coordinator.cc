@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
+#include "core/partition/slot_map.h"
 #include "core/wire/coordinator_reason_words.h"
 #include "services/coordinator/names.h"
 
@@ -122,6 +122,7 @@ void Coordinator::AddMetrics() {
           const absl::MutexLock lock(&mu_);
           return static_cast<double>(membership_.topology_version());
         });
+  AddSlotMetrics();
   gauge("dslide_coordinator_models", "Registered models.", {}, [this] {
     const absl::MutexLock lock(&mu_);
     return static_cast<double>(catalog_.size());
@@ -173,6 +174,35 @@ void Coordinator::AddMetrics() {
           &JobCounters::chunks_done);
   counter("dslide_coordinator_evaluations_done_total", "Evaluations reported.",
           &JobCounters::evaluations_done);
+}
+
+double Coordinator::SlotsOf(ShardId shard) const {
+  const absl::MutexLock lock(&mu_);
+  if (slots_version_ != membership_.topology_version()) {
+    slots_version_ = membership_.topology_version();
+    slots_.assign(static_cast<size_t>(options_.membership.expected_shards), 0);
+    const absl::StatusOr<ClusterMap> map = membership_.Map();
+    const absl::StatusOr<SlotMap> dealt =
+        map.ok() ? SlotMap::Deal(kDefaultNumSlots, map->Weights()) : map.status();
+    if (!dealt.ok()) {
+      slots_version_ = 0;  // a shard is missing: look again next time
+      return 0;
+    }
+    for (const ShardId owner : dealt->owners()) ++slots_[static_cast<size_t>(owner.value())];
+  }
+  const auto at = static_cast<size_t>(shard.value());
+  return at < slots_.size() ? static_cast<double>(slots_[at]) : 0;
+}
+
+void Coordinator::AddSlotMetrics() {
+  for (int64_t i = 0; i < options_.membership.expected_shards; ++i) {
+    const ShardId shard(static_cast<int32_t>(i));
+    metrics_->AddGaugeCallback(
+        this, "dslide_coordinator_slots",
+        absl::StrCat("Slots of a table of ", kDefaultNumSlots,
+                     " that each shard owns; 0 before all shards have registered."),
+        {{"shard", absl::StrCat(i)}}, [this, shard] { return SlotsOf(shard); });
+  }
 }
 
 // --- Membership
@@ -371,30 +401,6 @@ ClusterStatus Coordinator::Status() const {
     status.jobs.push_back({job->spec(), job->Progress(clock_->Now())});
   }
   return status;
-}
-
-std::string Coordinator::StatusText() const {
-  const ClusterStatus status = Status();
-  std::string text =
-      absl::StrFormat("shards: %d of %d, topology version %d\n", status.shards.size(),
-                      status.expected_shards, status.topology_version);
-  for (const ShardView& shard : status.shards) {
-    absl::StrAppendFormat(&text, "  shard %d  %s  %s  generation %d  weight %g  %d bytes\n",
-                          shard.shard.value(), ShardHealthName(shard.health),
-                          EscapeForLog(shard.address, 80), shard.generation, shard.capacity_weight,
-                          shard.memory_bytes);
-  }
-  absl::StrAppendFormat(&text, "models: %d\n", status.models.size());
-  for (const std::string& model : status.models) absl::StrAppend(&text, "  ", model, "\n");
-  absl::StrAppendFormat(&text, "jobs: %d\n", status.jobs.size());
-  for (const JobView& job : status.jobs) {
-    absl::StrAppendFormat(&text,
-                          "  %s  model %s  epoch %d of %d  %d of %d samples  %d trainers%s\n",
-                          job.spec.job, job.spec.model, job.progress.epoch, job.spec.max_epochs,
-                          job.progress.samples_done, job.spec.samples_per_epoch,
-                          job.progress.trainers, job.progress.finished ? "  finished" : "");
-  }
-  return text;
 }
 
 }  // namespace dslide::coordinator

@@ -120,8 +120,6 @@ class Coordinator {
   absl::Status LeaveJob(const std::string& name, const ClientId& client);
 
   ClusterStatus Status() const;
-  // For the admin page.
-  std::string StatusText() const;
 
  private:
   Coordinator(CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
@@ -129,6 +127,8 @@ class Coordinator {
               Metrics* metrics);
   absl::Status LoadStore();
   void AddMetrics();
+  void AddSlotMetrics();
+  double SlotsOf(ShardId shard) const;
   double CountShards(ShardHealth health) const;
   double CountJobs(bool finished) const;
   double SumJobCounters(int64_t JobCounters::*counter) const;
@@ -192,6 +192,9 @@ class Coordinator {
   uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
   bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  // For the metrics: slots by ordinal, as dealt for a topology version; 0: not known yet.
+  mutable std::vector<int64_t> slots_ ABSL_GUARDED_BY(mu_);
+  mutable uint64_t slots_version_ ABSL_GUARDED_BY(mu_) = 0;
 
   // Last: they use everything above.
   std::thread sync_thread_;

@@ -7,6 +7,7 @@
 #include "services/coordinator/catalog_store.h"
 #include "services/coordinator/manifest_store.h"
 #include "services/coordinator/shard_admin_client.h"
+#include "services/coordinator/status_page.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -49,7 +50,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get());
   ServerHooks hooks;
   hooks.before_shutdown = [coordinator] { coordinator->Stop(); };
-  hooks.status_text = [coordinator] { return coordinator->StatusText(); };
+  hooks.status = [coordinator] { return MakeStatusPage(coordinator->Status()); };
   ASSIGN_OR_RETURN(
       server->runtime_,
       ServerRuntime::Start(options.server, {{server->service_.get(), kCoordinatorServiceName}},

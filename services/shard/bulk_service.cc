@@ -51,6 +51,7 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const grpc::ByteBuf
   call->command.sink = this;
   Sequencer::Request queued;
   queued.command = std::move(call->command);
+  record_.Of(OperationOf(queued.command));
   queued.bytes = kQueuedBytes;
   queued.admit = [this, cancelled = RefuseCancelled(context)] {
     const absl::Status alive = cancelled();
@@ -211,6 +212,7 @@ void ScatterCall::Refuse(const absl::Status& refusal) {
 void ScatterCall::Submit(Command command, wire::LoggedCommand logged) {
   Sequencer::Request queued;
   queued.command = std::move(command);
+  record_.Of(OperationOf(queued.command));
   queued.logged = std::move(logged);
   queued.bytes = kQueuedBytes;
   queued.admit = RefuseCancelled(context_);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/random_id.h"
 #include "core/base/reason.h"
@@ -127,10 +128,12 @@ bool CoordinatorLink::KeepAlive() {
     request.set_memory_bytes(hooks_.memory_bytes());
     request.set_applied_commands(hooks_.applied_commands());
     v1::HeartbeatResponse response;
+    const absl::Duration start = SteadyClock().Now();
     const absl::Status status =
         connection_->Call(kCallTimeout, [&](auto& stub, grpc::ClientContext* context) {
           return stub.Heartbeat(context, request, &response);
         });
+    if (status.ok() && hooks_.on_heartbeat) hooks_.on_heartbeat(SteadyClock().Now() - start);
     if (IsAbsence(status) != away) {
       away = !away;
       LogInfo(away ? "the coordinator does not answer; serving goes on" : "coordinator is back",

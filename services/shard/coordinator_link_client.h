@@ -29,7 +29,7 @@ struct CoordinatorLinkOptions {
   ServiceChannelFactory channels;
 };
 
-// Called on the link's thread. None may be null.
+// Called on the link's thread. None may be null unless it says so.
 struct CoordinatorLinkHooks {
   // The shard has an ordinal and a generation, for the first time or again.
   std::function<void(ShardId, uint64_t generation)> on_owned;
@@ -39,6 +39,8 @@ struct CoordinatorLinkHooks {
   std::function<void(const absl::Status& why)> on_refused;
   std::function<int64_t()> memory_bytes;
   std::function<int64_t()> applied_commands;
+  // A heartbeat was answered after so long. May be null.
+  std::function<void(absl::Duration round_trip)> on_heartbeat = nullptr;
 };
 
 // The shard keeps serving while the coordinator is away. Thread safety: safe from any thread.

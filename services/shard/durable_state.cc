@@ -196,10 +196,22 @@ bool DurableState::Exists(const std::string& data_dir) {
   return fs::exists(fs::path(data_dir) / kDirectory, error);
 }
 
+std::string DurableState::DirectoryIn(const std::string& data_dir) {
+  return (fs::path(data_dir) / kDirectory).string();
+}
+
+std::string DurableState::ImagePathIn(const std::string& data_dir, uint64_t lsn) {
+  return ImagePath(DirectoryIn(data_dir), lsn);
+}
+
+absl::StatusOr<std::vector<uint64_t>> DurableState::Images(const std::string& data_dir) {
+  return ReadCurrent(DirectoryIn(data_dir));
+}
+
 absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
     const std::string& data_dir, const DurableStateOptions& options, const MakeCore& make_core,
     std::unique_ptr<ShardCore>* core) {
-  const std::string directory = (fs::path(data_dir) / kDirectory).string();
+  const std::string directory = DirectoryIn(data_dir);
   const absl::Duration start = options.clock->Now();
   Recovery recovery;
   ASSIGN_OR_RETURN(std::vector<uint64_t> images, ReadCurrent(directory));
@@ -210,6 +222,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
   images.erase(images.begin(), images.begin() + recovery.damaged_images);
   RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory), EncodeCurrent(images)));
   RETURN_IF_ERROR(RemoveOthers(directory, images));
+  recovery.duration = options.clock->Now() - start;
   LogInfo("state restored", {{"path", directory},
                              {"image", recovery.image_lsn},
                              {"last", recovery.last_lsn},
@@ -217,7 +230,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
                              {"damaged_images", recovery.damaged_images},
                              {"torn_end", log->found().torn ? "yes" : "no"},
                              {"digest", DigestText(**core)},
-                             {"duration", absl::FormatDuration(options.clock->Now() - start)}});
+                             {"duration", absl::FormatDuration(recovery.duration)}});
   std::unique_ptr<DurableState> state(
       new DurableState(directory, options, std::move(log), std::move(images)));
   state->recovery_ = recovery;
@@ -349,9 +362,11 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
   RETURN_IF_ERROR(WriteImageAt(lsn, core));
+  const absl::Duration duration = options_.clock->Now() - start;
+  if (options_.on_image) options_.on_image(duration);
   LogInfo("image written", {{"path", ImagePath(directory_, lsn)},
                             {"digest", DigestText(core)},
-                            {"duration", absl::FormatDuration(options_.clock->Now() - start)}});
+                            {"duration", absl::FormatDuration(duration)}});
   return absl::OkStatus();
 }
 

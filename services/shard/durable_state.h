@@ -33,6 +33,8 @@ struct DurableStateOptions {
   DurabilityOptions durability = {};
   LogStorageOptions storage = {};
   const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
+  // An image was written, which took so long. May be null.
+  std::function<void(absl::Duration)> on_image = nullptr;
 };
 
 // What a start did, for people.
@@ -42,6 +44,7 @@ struct Recovery {
   int64_t replayed = 0;  // records
   int64_t replayed_bytes = 0;
   int64_t damaged_images = 0;  // newer than the one that was used
+  absl::Duration duration = absl::ZeroDuration();
 };
 
 // Thread safety: all of the thread that applies commands; log() as CommandLog says.
@@ -54,6 +57,12 @@ class DurableState {
 
   // Gives up an image that is being written.
   ~DurableState();
+
+  // Where a data directory's state lies, and its images that count, newest first. From any thread.
+  // Errors of Images(): DataLoss.
+  static std::string DirectoryIn(const std::string& data_dir);
+  static std::string ImagePathIn(const std::string& data_dir, uint64_t lsn);
+  static absl::StatusOr<std::vector<uint64_t>> Images(const std::string& data_dir);
 
   // Restores what is in the directory: the newest image that is whole, and the log after it.
   // Commands may be appended after Begin().
@@ -76,6 +85,7 @@ class DurableState {
   absl::Status Begin(CommandLogHooks hooks, const CoreLimits& limits, ShardCore& core);
 
   CommandLog& log() { return *log_; }
+  const CommandLog& log() const { return *log_; }
   const Recovery& recovery() const { return recovery_; }
 
   // Begins an image, on a thread of its own, if the log has grown enough since the last one; or

@@ -1,5 +1,6 @@
 #include "services/shard/sequencer.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -174,9 +175,10 @@ void Sequencer::Apply(Item item) {
   const bool changes_models = std::holds_alternative<CreateModelCommand>(item.request.command) ||
                               std::holds_alternative<DropModelCommand>(item.request.command);
   const bool logged = log_.log != nullptr && item.request.logged.kind != wire::LoggedKind::kNone;
+  const std::optional<StepMark> mark = MarkOf(item.request.command);
   Answer answer = ApplyAdmitted(item.request);
   metrics_.RecordApply(kind, clock_.Now() - start);
-  metrics_.RecordAnswer(answer);
+  metrics_.RecordAnswer(answer, mark);
   if (changes_models || core_.commands() % kSizesEveryCommands == 0) {
     PublishSizes();
   } else {

@@ -39,14 +39,24 @@ CallRecord::~CallRecord() { shared_.bulk_bytes.fetch_sub(bulk_bytes_); }
 
 void CallRecord::Received(size_t bytes) const {
   method_.RecordMessage(MessageDirection::kReceived, static_cast<int64_t>(bytes));
+  received_messages_.fetch_add(1, std::memory_order_relaxed);
+  received_bytes_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
 }
 
 void CallRecord::Sent(size_t bytes) const {
   method_.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(bytes));
+  sent_messages_.fetch_add(1, std::memory_order_relaxed);
+  sent_bytes_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
 }
 
 grpc::Status CallRecord::Finish(const absl::Status& status) {
   method_.RecordHandled(status.code(), shared_.clock->Now() - start_);
+  if (status.ok()) {
+    shared_.metrics->RecordTraffic(what_, {.received_messages = received_messages_,
+                                           .received_bytes = received_bytes_,
+                                           .sent_messages = sent_messages_,
+                                           .sent_bytes = sent_bytes_});
+  }
   return ToGrpcStatus(status);
 }
 

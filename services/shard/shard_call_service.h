@@ -10,6 +10,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -98,6 +99,8 @@ class CallRecord {
 
   void Received(size_t bytes) const;
   void Sent(size_t bytes) const;
+  // What the call works on, for the traffic by table. Once, before Finish().
+  void Of(TableOperation what) { what_ = std::move(what); }
   // Counts the end of the call, once, and translates its status.
   grpc::Status Finish(const absl::Status& status);
   // Takes bytes from the bulk budget until the call is gone. Errors: ResourceExhausted BULK_FULL;
@@ -111,6 +114,10 @@ class CallRecord {
   const RpcMetrics::Method& method_;
   const absl::Duration start_;
   int64_t bulk_bytes_ = 0;
+  TableOperation what_;
+  // Those who read and those who write may be two threads.
+  mutable std::atomic<int64_t> received_messages_ = 0, received_bytes_ = 0;
+  mutable std::atomic<int64_t> sent_messages_ = 0, sent_bytes_ = 0;
 };
 
 // An Admit function for the sequencer: refuses when the caller has given up. `context` outlives the

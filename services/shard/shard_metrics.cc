@@ -1,14 +1,20 @@
 #include "services/shard/shard_metrics.h"
 
+#include <utility>
 #include <variant>
 
+#include "absl/time/clock.h"
 #include "core/base/reason.h"
+#include "core/wire/reason_words.h"
 
 namespace dslide::shard {
 namespace {
 
 // Words of refusals are few, but some come from libraries: no more series than this.
 constexpr size_t kMaxReasons = 100;
+
+// Seconds of what may take minutes.
+std::vector<double> LongBuckets() { return {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300}; }
 
 }  // namespace
 
@@ -30,7 +36,7 @@ size_t CommandKind(const Command& command) {
 }
 
 ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
-    : metrics_(metrics), stages_(stages) {
+    : metrics_(metrics), traffic_(metrics, labels_), tables_(metrics, labels_), stages_(stages) {
   decode_ = metrics.AddHistogram("dslide_shard_decode_seconds",
                                  "Time to decode and check a request before it is queued.");
   encode_ = metrics.AddHistogram("dslide_shard_encode_seconds", "Time to encode an answer.");
@@ -40,6 +46,17 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
                                      "Time to hand a record to the command log.");
   log_sync_ = metrics.AddHistogram("dslide_shard_log_sync_seconds",
                                    "Time to make appended records of the command log durable.");
+  log_failed_ = metrics.AddGauge("dslide_shard_log_failed",
+                                 "1 when the command log has failed and the shard must restart.");
+  image_ = metrics.AddHistogram("dslide_shard_image_seconds",
+                                "Time to write an image of the whole state; commands wait.", {},
+                                LongBuckets());
+  heartbeat_ = metrics.AddHistogram("dslide_shard_heartbeat_seconds",
+                                    "Round trip to the coordinator and back.");
+  stale_steps_ =
+      metrics.AddHistogram("dslide_shard_staleness_steps",
+                           "Updates of the head between a step's forward and its backward pass.",
+                           {}, {0, 1, 2, 4, 8, 16, 32, 64, 128, 256});
   for (const std::string& name : CommandNames()) {
     apply_.push_back(metrics.AddHistogram("dslide_shard_apply_seconds", "Time to apply a command.",
                                           {{"command", name}}));
@@ -57,6 +74,11 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
   acked_loss_ = metrics.AddCounter(
       "dslide_shard_acked_loss_total",
       "Updates that clients had answers to and that this shard does not remember.");
+  // At 0 from the start, so that an alert sees the first one.
+  for (const char* word : {reason::kQueueFull, reason::kBulkFull, reason::kContextsFull,
+                           reason::kOutOfMemory, reason::kDiskFull, reason::kLogFailed}) {
+    refusals_[word] = RefusalCounter(word);
+  }
   AddMirrors();
   models_ = metrics.AddGauge("dslide_shard_models", "Models on this shard.");
   memory_bytes_ = metrics.AddGauge("dslide_shard_table_bytes",
@@ -99,10 +121,11 @@ void ShardMetrics::AddMirrors() {
            {{"direction", direction}});
   }
   for (size_t i = 0; i < stage_mirrors_.size(); ++i) {
-    stage_mirrors_[i].counter =
-        metrics_.AddCounter("dslide_shard_stage_seconds_total",
-                            "Time of training steps by stage. table_build runs beside the others.",
-                            {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
+    stage_mirrors_[i].seconds = metrics_.AddHistogram(
+        "dslide_shard_stage_seconds",
+        "Time of the stages of training steps, one observation per command and stage. table_build "
+        "runs beside the others.",
+        {{"stage", std::string(StageName(static_cast<Stage>(i)))}});
   }
 }
 
@@ -135,14 +158,33 @@ void ShardMetrics::SetQueue(int64_t commands, int64_t bytes) const {
   queue_bytes_.Set(static_cast<double>(bytes));
 }
 
-void ShardMetrics::RecordAnswer(const Answer& answer) {
+void ShardMetrics::RecordLogFailed() const { log_failed_.Set(1); }
+
+void ShardMetrics::RecordImage(absl::Duration duration) const {
+  image_.Observe(absl::ToDoubleSeconds(duration));
+}
+
+void ShardMetrics::RecordHeartbeat(absl::Duration round_trip) const {
+  heartbeat_.Observe(absl::ToDoubleSeconds(round_trip));
+}
+
+void ShardMetrics::RecordAnswer(const Answer& answer, const std::optional<StepMark>& mark) {
   if (!answer.reply->status.ok()) return RecordRefusal(answer.reply->status);
   if (answer.repeated) return repeated_.Increment();
+  if (mark.has_value()) {
+    const std::optional<int64_t> stale = staleness_.Applied(*mark);
+    if (stale.has_value()) stale_steps_.Observe(static_cast<double>(*stale));
+  }
   if (const auto* head = std::get_if<HeadForwardReply>(&answer.reply->body)) {
     const auto batch = static_cast<double>(head->output.max_logits.size());
     active_rows_.Observe(static_cast<double>(head->output.active_pairs) / batch);
     distinct_rows_.Observe(static_cast<double>(head->output.distinct_rows));
   }
+}
+
+Counter ShardMetrics::RefusalCounter(const std::string& word) {
+  return metrics_.AddCounter("dslide_shard_refused_requests_total",
+                             "Requests answered with an error, by reason.", {{"reason", word}});
 }
 
 void ShardMetrics::RecordRefusal(const absl::Status& status) {
@@ -154,9 +196,7 @@ void ShardMetrics::RecordRefusal(const absl::Status& status) {
     if (refusals_.size() >= kMaxReasons && !refusals_.contains(word)) word = "OTHER";
     const auto [found, is_new] = refusals_.try_emplace(word);
     if (is_new) {
-      found->second =
-          metrics_.AddCounter("dslide_shard_refused_requests_total",
-                              "Requests answered with an error, by reason.", {{"reason", word}});
+      found->second = RefusalCounter(word);
     }
     counter = found->second;
   }
@@ -172,10 +212,14 @@ void ShardMetrics::RecordCheckpoint(absl::string_view operation, absl::Duration 
   const MetricLabels labels = {{"operation", std::string(operation)}};
   metrics_
       .AddHistogram("dslide_shard_checkpoint_seconds", "Time to write or load a checkpoint.",
-                    labels)
+                    labels, LongBuckets())
       .Observe(absl::ToDoubleSeconds(duration));
   metrics_.AddGauge("dslide_shard_checkpoint_bytes", "Size of the last checkpoint.", labels)
       .Set(static_cast<double>(bytes));
+  metrics_
+      .AddGauge("dslide_shard_checkpoint_timestamp_seconds",
+                "When the last checkpoint was written or loaded, Unix time.", labels)
+      .Set(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
 }
 
 void ShardMetrics::Publish(const ShardCore& core) {
@@ -191,7 +235,7 @@ void ShardMetrics::Publish(const ShardCore& core) {
     const absl::Duration total = stages_.Total(static_cast<Stage>(i));
     StageMirror& mirror = stage_mirrors_[i];
     if (total > mirror.published) {
-      mirror.counter.Increment(absl::ToDoubleSeconds(total - mirror.published));
+      mirror.seconds.Observe(absl::ToDoubleSeconds(total - mirror.published));
     }
     mirror.published = total;
   }
@@ -205,6 +249,7 @@ void ShardMetrics::PublishSizes(const ShardCore& core) {
   models_.Set(static_cast<double>(core.models().size()));
   memory_bytes_.Set(static_cast<double>(core.memory_bytes()));
   contexts_.Set(static_cast<double>(core.contexts().count()));
+  tables_.Publish(core);
 }
 
 }  // namespace dslide::shard

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@
 #include "core/metrics/metrics.h"
 #include "core/model/commands.h"
 #include "services/shard/shard_core.h"
+#include "services/shard/staleness_meter.h"
+#include "services/shard/table_gauges.h"
+#include "services/shard/table_labels.h"
+#include "services/shard/table_traffic.h"
 
 namespace dslide::shard {
 
@@ -34,8 +39,13 @@ class ShardMetrics {
   void RecordApply(size_t kind, absl::Duration duration) const;
   void SetQueue(int64_t commands, int64_t bytes) const;
 
-  // Counts an answer: refusals by reason, repetitions, active and distinct rows.
-  void RecordAnswer(const Answer& answer);
+  // Counts an answer: refusals by reason, repetitions, active and distinct rows, staleness. `mark`
+  // is that of the command. Only from the thread that applies commands.
+  void RecordAnswer(const Answer& answer, const std::optional<StepMark>& mark);
+  // A request that was served: what it moved, and of which table.
+  void RecordTraffic(const TableOperation& what, const Traffic& traffic) {
+    traffic_.Record(what, traffic);
+  }
   // A request that was refused before it became a command.
   void RecordRefusal(const absl::Status& status);
   // A client whose acknowledged updates are not here; `lost` of them.
@@ -43,6 +53,12 @@ class ShardMetrics {
   // A record handed to the command log; one sync of it.
   void RecordLogAppend(absl::Duration duration) const;
   void RecordLogSync(absl::Duration duration) const;
+  // The command log has failed, and will not work again in this process.
+  void RecordLogFailed() const;
+  // An image of the whole state was written.
+  void RecordImage(absl::Duration duration) const;
+  // The coordinator has answered a heartbeat after so long.
+  void RecordHeartbeat(absl::Duration round_trip) const;
   void RecordCheckpoint(absl::string_view operation, absl::Duration duration, int64_t bytes);
 
   // Takes over the core's own counters. Only from the thread that applies commands.
@@ -52,9 +68,15 @@ class ShardMetrics {
 
  private:
   void AddMirrors();
+  Counter RefusalCounter(const std::string& word);
 
   Metrics& metrics_;
-  Histogram decode_, encode_, queue_, log_append_, log_sync_;
+  TableLabels labels_;
+  TableTraffic traffic_;
+  TableGauges tables_;        // of the applying thread
+  StalenessMeter staleness_;  // of the applying thread
+  Histogram decode_, encode_, queue_, log_append_, log_sync_, image_, heartbeat_, stale_steps_;
+  Gauge log_failed_;
   std::vector<Histogram> apply_;  // by CommandKind
   Gauge queue_commands_, queue_bytes_;
   Histogram active_rows_, distinct_rows_;
@@ -68,7 +90,7 @@ class ShardMetrics {
   std::vector<Mirror> mirrors_;  // of the applying thread
   const StageTimes& stages_;
   struct StageMirror {
-    Counter counter;
+    Histogram seconds;
     absl::Duration published;
   };
   std::array<StageMirror, kNumStages> stage_mirrors_;  // of the applying thread

@@ -13,8 +13,10 @@
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/metrics/metrics_text.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
+#include "services/shard/shard_page.h"
 
 namespace dslide::shard {
 namespace {
@@ -100,11 +102,16 @@ absl::Status ShardServer::LoadState() {
   if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
   RETURN_IF_ERROR(LoadCheckpoints());
   if (!logs()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      durable_,
-      DurableState::Create(options_.data_dir,
-                           {.durability = options_.durability, .clock = options_.clock}, *core_));
+  ASSIGN_OR_RETURN(durable_, DurableState::Create(options_.data_dir, DurableOptions(), *core_));
   return absl::OkStatus();
+}
+
+DurableStateOptions ShardServer::DurableOptions() const {
+  return {.durability = options_.durability,
+          .clock = options_.clock,
+          .on_image = [metrics = shard_metrics_.get()](absl::Duration took) {
+            metrics->RecordImage(took);
+          }};
 }
 
 absl::Status ShardServer::LoadCheckpoints() {
@@ -140,8 +147,8 @@ absl::Status ShardServer::Remember(const ShardModel& model) {
 absl::Status ShardServer::RestoreLogged() {
   const ShardCoreOptions core = Resolved(options_.core, stages_.get());
   absl::StatusOr<std::unique_ptr<DurableState>> restored = DurableState::Restore(
-      options_.data_dir, {.durability = options_.durability, .clock = options_.clock},
-      [&core] { return std::make_unique<ShardCore>(core); }, &core_);
+      options_.data_dir, DurableOptions(), [&core] { return std::make_unique<ShardCore>(core); },
+      &core_);
   if (absl::IsDataLoss(restored.status())) {
     return absl::DataLossError(absl::StrCat(
         "the command log or its images are damaged: ", restored.status().message(),
@@ -232,6 +239,10 @@ absl::Status ShardServer::StartServing() {
                          "the shard was restarted and waits for the coordinator: send it again"));
   }
   RETURN_IF_ERROR(BeginLog());
+  if (durable_ != nullptr) {
+    durable_gauges_ =
+        std::make_unique<DurableGauges>(*metrics_, *durable_, options_.data_dir, *options_.clock);
+  }
   RETURN_IF_ERROR(OpenCheckpoints());
   service_ = std::make_unique<ShardServiceImpl>(std::move(service), sequencer_.get(),
                                                 shard_metrics_.get(), store_.get(),
@@ -245,7 +256,7 @@ absl::Status ShardServer::StartServing() {
     sequencer_->Stop();
     return WriteAtStop();
   };
-  hooks.status_text = [this] { return StatusText(); };
+  hooks.status = [this] { return Status(); };
   ASSIGN_OR_RETURN(runtime_,
                    ServerRuntime::Start(options_.server, {{service_.get(), kShardServiceName}},
                                         *metrics_, std::move(hooks)));
@@ -270,6 +281,7 @@ void ShardServer::StartLink() {
   };
   hooks.memory_bytes = [this] { return sequencer_->table_bytes(); };
   hooks.applied_commands = [this] { return sequencer_->mutations(); };
+  hooks.on_heartbeat = [this](absl::Duration took) { shard_metrics_->RecordHeartbeat(took); };
   link_ = std::make_unique<CoordinatorLink>(
       CoordinatorLinkOptions{
           .coordinator = options_.coordinator,
@@ -305,6 +317,7 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation) {
   }
   shard_ = shard;
   generation_ = generation;
+  address_ = options_.advertise.empty() ? runtime_->address() : options_.advertise;
   ready_ = true;
   runtime_->SetReady(true);
   LogInfo("shard ready",
@@ -330,6 +343,7 @@ void ShardServer::OnFenced(const absl::Status& why) {
 
 void ShardServer::OnLogFailed(const absl::Status& why) {
   sequencer_->OnLogFailed(why);
+  shard_metrics_->RecordLogFailed();
   {
     const absl::MutexLock lock(&mu_);
     fenced_ = true;
@@ -393,13 +407,20 @@ absl::Status ShardServer::WaitUntilReady(absl::Duration timeout) {
       absl::StrCat("the shard is not ready after ", absl::FormatDuration(timeout), ": ", trouble_));
 }
 
-std::string ShardServer::StatusText() const {
-  const absl::MutexLock lock(&mu_);
-  return absl::StrCat(
-      "shard: ", shard_.value(), "\ngeneration: ", generation_,
-      "\ncoordinator: ", options_.coordinator, "\nready: ", ready_ ? "yes" : trouble_,
-      "\nmutations applied: ", sequencer_->mutations(),
-      "\ntable bytes: ", sequencer_->table_bytes(), "\ndata directory: ", options_.data_dir, "\n");
+StatusPage ShardServer::Status() const {
+  StatusPage page;
+  {
+    const absl::MutexLock lock(&mu_);
+    page.facts = {{"Shard", shard_.value() < 0 ? "not numbered yet" : absl::StrCat(shard_.value())},
+                  {"Generation", absl::StrCat(generation_)},
+                  {"Address", address_.empty() ? "none" : address_},
+                  {"Coordinator", options_.coordinator.empty() ? "none" : options_.coordinator},
+                  {"Durability", DurabilityName(options_.durability.mode)},
+                  {"Data directory", options_.data_dir.empty() ? "none" : options_.data_dir}};
+  }
+  const absl::StatusOr<MetricsText> figures = MetricsText::Parse(metrics_->Expose());
+  if (figures.ok()) AddShardFigures(*figures, page);
+  return page;
 }
 
 }  // namespace dslide::shard

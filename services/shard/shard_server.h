@@ -18,6 +18,7 @@
 #include "services/common/transport.h"
 #include "services/shard/coordinator_link_client.h"
 #include "services/shard/durability.h"
+#include "services/shard/durable_gauges.h"
 #include "services/shard/durable_state.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_core.h"
@@ -96,6 +97,7 @@ class ShardServer {
   explicit ShardServer(ShardServerOptions options);
 
   absl::Status LoadState();
+  DurableStateOptions DurableOptions() const;
   absl::Status LoadCheckpoints();
   absl::Status RestoreLogged();
   // Turns a log mode's state into checkpoints, for mode checkpoint.
@@ -112,7 +114,7 @@ class ShardServer {
   void OnFenced(const absl::Status& why);
   absl::Status WriteAtStop();
   absl::Status WriteLatest();
-  std::string StatusText() const;
+  StatusPage Status() const;
 
   const ShardServerOptions options_;
   // In the order of construction: later ones use earlier ones.
@@ -126,6 +128,7 @@ class ShardServer {
   // Null without a data directory; its thread uses sequencer_, and participant_ both.
   std::unique_ptr<CheckpointImages> images_;
   std::unique_ptr<CheckpointParticipant> participant_;
+  std::unique_ptr<DurableGauges> durable_gauges_;  // null in mode checkpoint
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;
   std::unique_ptr<CoordinatorLink> link_;
@@ -135,6 +138,7 @@ class ShardServer {
   mutable absl::Mutex mu_;
   ShardId shard_ ABSL_GUARDED_BY(mu_) = ShardId(-1);
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string address_ ABSL_GUARDED_BY(mu_);  // under which clients reach it
   bool ready_ ABSL_GUARDED_BY(mu_) = false;
   bool fenced_ ABSL_GUARDED_BY(mu_) = false;
   std::string trouble_ ABSL_GUARDED_BY(mu_) = "not registered yet";

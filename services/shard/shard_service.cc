@@ -69,6 +69,7 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
   }
   Sequencer::Request queued;
   queued.command = *std::move(command);
+  call->record().Of(OperationOf(queued.command));
   queued.logged = std::move(logged);
   queued.bytes = bytes;
   queued.control = control;

@@ -84,6 +84,13 @@ void StepStream::Do(const Next& next) {
     grpc::Slice bytes(response_.ByteSizeLong());
     response_.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes.begin()));
     record_.Sent(bytes.size());
+    if (next.slot.answer.reply->status.ok()) {
+      shared_.metrics->RecordTraffic(next.slot.what,
+                                     {.received_messages = 1,
+                                      .received_bytes = next.slot.bytes,
+                                      .sent_messages = 1,
+                                      .sent_bytes = static_cast<int64_t>(bytes.size())});
+    }
     sending_ = grpc::ByteBuffer(&bytes, 1);
     shared_.metrics->RecordEncode(shared_.clock->Now() - start);
     StartWrite(&sending_);
@@ -150,6 +157,10 @@ void StepStream::Handle(const std::shared_ptr<const MessageSlices>& message, uin
   }
   Sequencer::Request queued;
   queued.command = *std::move(command);
+  {
+    const absl::MutexLock lock(&mu_);
+    slots_[id - first_id_].what = OperationOf(queued.command);
+  }
   if (shared_.log_commands) queued.logged = LogOf(queued.command, message);
   // In memory, 16-bit numbers take 32 bits.
   queued.bytes = kCommandBytes + (shared_.log_commands ? 3 : 2) * bytes;

@@ -39,6 +39,7 @@ class StepStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     int64_t bytes = 0;
     bool ready = false;
     Answer answer;
+    TableOperation what = {};
   };
 
   // What to start once the lock is free; none of it may be started twice.

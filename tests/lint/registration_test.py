@@ -13,7 +13,7 @@ import unittest
 import tree
 
 # Folders of tests/ whose tests are scripts.
-_SCRIPT_PARTS = ("lint", "integration", "fault", "bench", "deploy", "chart")
+_SCRIPT_PARTS = ("lint", "integration", "fault", "bench", "deploy", "chart", "observability")
 _TEST = re.compile(r"^\s*(TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 
 
@@ -91,7 +91,7 @@ def check_tree(build_dir):
         name, lists = pathlib.Path(path).name, pathlib.Path(path).with_name("CMakeLists.txt")
         if name.endswith(("_test.py", "_test.sh")):
             # Named in full, or as the argument of dslide_process_test() and its like.
-            known = rf"\b{re.escape(name)}\b|(process|bench|fault|deploy|chart)_test\({re.escape(name[:-8])}[ )]"
+            known = rf"\b{re.escape(name)}\b|(process|bench|fault|deploy|chart|observability)_test\({re.escape(name[:-8])}[ )]"
             if not re.search(known, tree.read(lists.as_posix())):
                 yield f"{path}: not in {lists}"
 

@@ -39,6 +39,8 @@ expect 2 "bin-dir needs a value" ./run fault --bin-dir
 expect 2 "unknown argument '--updaet'" ./run chart --updaet
 expect 2 "takes 'json', not 'xml'" ./run chart -o xml
 expect 2 "bin-dir needs a value" ./run chart --bin-dir
+expect 2 "unknown argument 'quik'" ./run observability quik
+expect 2 "takes 'json', not 'xml'" ./run observability -o xml
 expect 2 "unknown benchmark 'trian'" ./run bench trian
 expect 2 "takes 'json', not 'xml'" ./run bench train -o xml
 expect 2 "unknown argument '--stesp'" ./run bench all --stesp

@@ -27,7 +27,12 @@ class AdminHttpTest : public ::testing::Test {
                                     [this] {
                                       return Readiness{ready_.load(), "the <disk> is slow"};
                                     },
-                                .status_text = [] { return std::string("shards: 2 & counting"); }});
+                                .status =
+                                    [] {
+                                      StatusPage page;
+                                      page.facts = {{"Shards", "2 & counting"}};
+                                      return page;
+                                    }});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     ASSERT_GT(server_->port(), 0);
@@ -58,7 +63,8 @@ TEST_F(AdminHttpTest, ThePageForPeopleIsEscaped) {
   ready_ = false;
   const std::string answer = HttpGet(server_->port(), "/");
   EXPECT_THAT(answer, HasSubstr("text/html"));
-  EXPECT_THAT(answer, HasSubstr("shards: 2 &amp; counting"));
+  EXPECT_THAT(answer, HasSubstr("2 &amp; counting"));
+  EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'none'"));
   EXPECT_THAT(answer, HasSubstr("the &lt;disk&gt; is slow"));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
+#include "services/coordinator/status_page.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
@@ -299,7 +300,27 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
   // Counts survive the job they came from.
   ASSERT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_leases_granted_total 1\n"));
-  EXPECT_THAT(coordinator_->StatusText(), HasSubstr("shards: 2 of 2"));
+}
+
+TEST_F(CoordinatorTest, MetricsShowHowTheSlotsAreDealt) {
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_slots{shard=\"0\"} 0\n"));
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1"), {}).ok());
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(2, "b:1", 1, 3.0), {}).ok());
+  const std::string page = metrics_.Expose();
+  EXPECT_THAT(page, HasSubstr("dslide_coordinator_slots{shard=\"0\"} 256\n"));
+  EXPECT_THAT(page, HasSubstr("dslide_coordinator_slots{shard=\"1\"} 768\n"));
+}
+
+TEST_F(CoordinatorTest, ThePageForPeopleShowsShardsModelsAndJobs) {
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
+  const std::string html =
+      RenderStatusPage("dslide-coordinator", true, "ready", MakeStatusPage(coordinator_->Status()));
+  EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Shards</th><td>2 of 2</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>alive</td>"));
+  EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Models</th><td>m</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>job</td>"));
 }
 
 TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {

@@ -1,0 +1,87 @@
+"""docs/metrics.md: every metric of the three programs, as their live pages have them.
+
+usage: metrics_reference.py --bin-dir DIR     writes docs/metrics.md
+"""
+
+import sys
+import unittest
+
+import observability_paths
+import processes
+from sample_cluster import SampleCluster
+
+# Labels whose values are listed: few, and the same in every run. Of the rest only the name is told.
+_LISTED = ("direction", "kind", "stage", "state", "health", "command", "top")
+
+_INTRODUCTION = """\
+# Metrics
+
+Each program serves a page for Prometheus on its admin port, at `/metrics`: `dslide-coordinator` and
+`dslide-shard` with `--admin HOST:PORT`, a trainer with `dslide train --admin HOST:PORT`. Beside it
+are `/livez`, `/readyz` and, at `/`, a page for people. `dslide top` shows rates without Prometheus.
+
+This page is made from the live pages of a running cluster by
+`tests/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
+[deploy/prometheus](../deploy/prometheus/prometheus.yaml) has a scrape configuration and the alerts
+(what to do about them: [runbook](runbook.md)), [deploy/grafana](../deploy/grafana/communication.json)
+the dashboards; both are shown in [observability](observability.md).
+
+Units are in the names: `_seconds`, `_bytes`, `_ratio`. Counters end in `_total` and begin at 0 when
+the process starts; histograms have `_bucket`, `_sum` and `_count`. Labels have few values: a row, a
+client or a job never is one. Names of tables are cut off after 64 different ones (`other`), reasons
+of refusals after 100 (`OTHER`).
+"""
+
+_TITLES = {
+    "dslide-shard": "Shards",
+    "dslide-coordinator": "Coordinator",
+    "dslide-trainer": "Trainers",
+}
+
+
+def _labels_of(family):
+    parts = []
+    for label, values in sorted(family.labels.items()):
+        listed = label in _LISTED and len(values) > 1
+        parts.append(f"`{label}`: " + ", ".join(sorted(values)) if listed else f"`{label}`")
+    return "; ".join(parts)
+
+
+def _table(families):
+    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
+    for name in sorted(families):
+        family = families[name]
+        meaning = family.help.replace("|", "\\|")
+        lines.append(f"| `{name}` | {family.kind} | {_labels_of(family)} | {meaning} |")
+    return "\n".join(lines)
+
+
+def render(pages):
+    """pages: {program: {name: Family}}. What all programs have comes once, at the end."""
+    common = set.intersection(*(set(page) for page in pages.values()))
+    served = set(pages["dslide-shard"]) & set(pages["dslide-coordinator"]) - common
+    sections = [_INTRODUCTION]
+    for program, title in _TITLES.items():
+        own = {name: family for name, family in pages[program].items()
+               if name not in common and name not in served}
+        sections.append(f"## {title}\n\n{_table(own)}\n")
+    shard = pages["dslide-shard"]
+    sections.append("## Shards and coordinator\n\nNames that dashboards for gRPC servers know.\n\n"
+                    + _table({name: shard[name] for name in served}) + "\n")
+    sections.append("## Every process\n\n" + _table({name: shard[name] for name in common}) + "\n")
+    return "\n".join(sections)
+
+
+class Writer(processes.ProcessTest):
+    def test_write(self):
+        cluster = SampleCluster(self)
+        cluster.wait_until_busy()
+        observability_paths.METRICS_PAGE.write_text(render(cluster.pages()), encoding="utf-8")
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__.strip())
+        sys.exit(0)
+    processes.main()
