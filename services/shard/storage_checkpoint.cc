@@ -149,6 +149,8 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(data_dir, error)) {
+    // A fresh volume has a lost+found that nobody may read.
+    if (!wire::CheckName("model", entry.path().filename().string()).ok()) continue;
     if (entry.is_directory()) RETURN_IF_ERROR(SweepModel(entry.path()));
   }
   if (error) return FileError("list", data_dir, error);

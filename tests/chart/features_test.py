@@ -150,11 +150,6 @@ class PassthroughTest(Case):
         self.assertEqual(self.objects.one("ConfigMap", "-extra")["data"], {"shards": "3"})
         self.assertEqual(self.objects.one("Secret")["metadata"]["name"], "rel-text")
 
-    def test_a_checkpoint_claim_is_mounted_by_all_servers(self):
-        for server in chart.render_ci("ha").servers():
-            paths = {mount["name"]: mount["mountPath"] for mount in chart.main_container(server["spec"]["template"])["volumeMounts"]}
-            self.assertEqual(paths["checkpoints"], "/var/lib/dslide/checkpoints")
-
 
 class PackageTest(Case):
     def test_the_chart_depends_on_no_other_chart(self):

@@ -111,11 +111,6 @@ runtimeClassName: {{ . }}
 - name: data
   emptyDir: {}
 {{- end }}
-{{- if .root.Values.checkpoint.existingClaim }}
-- name: checkpoints
-  persistentVolumeClaim:
-    claimName: {{ .root.Values.checkpoint.existingClaim }}
-{{- end }}
 {{- with .values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -128,10 +123,6 @@ runtimeClassName: {{ . }}
   readOnly: true
 - name: data
   mountPath: /var/lib/dslide
-{{- if .root.Values.checkpoint.existingClaim }}
-- name: checkpoints
-  mountPath: /var/lib/dslide/checkpoints
-{{- end }}
 {{- with .values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
