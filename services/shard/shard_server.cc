@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "services/common/durable_files.h"
 #include "core/metrics/metrics_text.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
@@ -39,6 +40,9 @@ ShardCoreOptions Resolved(ShardCoreOptions core, StageTimes* stages) {
 absl::Status DataDirError(const std::string& data_dir, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat("data directory ", data_dir, ": ", status.message()));
 }
+
+// There from a clean stop to the next start.
+std::string StopMark(const std::string& data_dir) { return absl::StrCat(data_dir, "/STOPPED"); }
 
 // True for "every interface", which is no address to send clients to.
 bool IsWildcard(const ListenAddress& address) {
@@ -99,8 +103,10 @@ ShardServer::~ShardServer() {
 absl::Status ShardServer::LoadState() {
   if (options_.data_dir.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.data_dir));
+  ASSIGN_OR_RETURN(const bool stopped, TakeStopMark());
   if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
   RETURN_IF_ERROR(LoadCheckpoints());
+  stale_ = !stopped;
   if (!logs()) return absl::OkStatus();
   ASSIGN_OR_RETURN(durable_, DurableState::Create(options_.data_dir, DurableOptions(), *core_));
   return absl::OkStatus();
@@ -112,6 +118,16 @@ DurableStateOptions ShardServer::DurableOptions() const {
           .on_image = [metrics = shard_metrics_.get()](absl::Duration took) {
             metrics->RecordImage(took);
           }};
+}
+
+absl::StatusOr<bool> ShardServer::TakeStopMark() {
+  const std::string mark = StopMark(options_.data_dir);
+  const absl::StatusOr<std::string> found = ReadFile(mark);
+  if (absl::IsNotFound(found.status())) return false;
+  RETURN_IF_ERROR(found.status());
+  RETURN_IF_ERROR(RemoveAll(mark));
+  RETURN_IF_ERROR(SyncDirectory(options_.data_dir));
+  return true;
 }
 
 absl::Status ShardServer::LoadCheckpoints() {
@@ -288,7 +304,8 @@ void ShardServer::StartLink() {
           .advertise = options_.advertise.empty() ? runtime_->address() : options_.advertise,
           .shard_id = wanted,
           .capacity_weight = options_.capacity_weight,
-          .models = loaded_,
+          // Rows that may be old count as none: the coordinator goes back to a cluster checkpoint.
+          .models = stale_ ? std::vector<ModelSpec>() : loaded_,
           .channels = options_.channels ? options_.channels
                                         : NetworkServiceChannels(options_.server.insecure,
                                                                  options_.server.tls_store)},
@@ -369,7 +386,10 @@ absl::Status ShardServer::WriteAtStop() {
     // not to be seen.
     if (fenced_) return absl::OkStatus();
   }
-  if (durable_ == nullptr) return WriteLatest();
+  if (durable_ == nullptr) {
+    RETURN_IF_ERROR(WriteLatest());
+    return ReplaceFile(StopMark(options_.data_dir), "stopped in good order\n");
+  }
   absl::Status taken = durable_->TakeImage(*core_);
   if (!taken.ok()) LogError("cannot write the final image", {{"error", taken.message()}});
   return taken;

@@ -99,6 +99,8 @@ class ShardServer {
   absl::Status LoadState();
   DurableStateOptions DurableOptions() const;
   absl::Status LoadCheckpoints();
+  // Whether the last process stopped in good order, which is then forgotten.
+  absl::StatusOr<bool> TakeStopMark();
   absl::Status RestoreLogged();
   // Turns a log mode's state into checkpoints, for mode checkpoint.
   absl::Status TakeOverLogged();
@@ -134,6 +136,8 @@ class ShardServer {
   std::unique_ptr<CoordinatorLink> link_;
   std::vector<ModelSpec> loaded_;  // constant once serving
   int32_t loaded_shard_ = -1;      // constant once serving
+  // The rows may be older than what was confirmed: the last process crashed in mode checkpoint.
+  bool stale_ = false;  // constant once serving
 
   mutable absl::Mutex mu_;
   ShardId shard_ ABSL_GUARDED_BY(mu_) = ShardId(-1);

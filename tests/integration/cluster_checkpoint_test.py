@@ -4,6 +4,7 @@ usage: cluster_checkpoint_test.py --bin-dir DIR [unittest arguments]
 """
 
 import pathlib
+import signal
 import time
 
 import failures_test
@@ -66,6 +67,20 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         # Nothing began afresh.
         self.assertEqual(
             metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total"), 0)
+
+    def test_a_shard_with_the_rows_of_an_earlier_stop_goes_back_too(self):
+        self.start_parts_with("--checkpoint-interval", "off")
+        self.finish(self.train())
+        self.assert_ended(self.shards[1].process.stop(signal.SIGTERM), failures_test.OK)
+        self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
+        trainer = self.train("--job", "second")
+        wait_until(lambda: self.steps(trainer) > 50, lambda: f"steps of {trainer}",
+                   processes.START_SECONDS)
+        self.assertEqual(self.checkpoint("create")["given_up"], 0)
+        self.shards[1].process.kill()
+        self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
+        finished = self.finish(trainer)
+        self.assertIn("taken back to a checkpoint", finished.stderr)
 
     def test_checkpoints_by_schedule_are_listed_checked_and_restored(self):
         self.start_parts_with("--checkpoint-interval", "1s", "--checkpoint-keep", 2)
