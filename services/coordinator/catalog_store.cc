@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
+#include "services/coordinator/catalog_summary.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -108,7 +109,9 @@ absl::Status WriteError(const rocksdb::Status& status) {
 
 class RocksCatalogStore final : public CatalogStore {
  public:
-  explicit RocksCatalogStore(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+  RocksCatalogStore(std::unique_ptr<rocksdb::DB> db, CatalogSummary summary,
+                    CatalogSummary::Records records)
+      : db_(std::move(db)), summary_(std::move(summary)), records_(std::move(records)) {}
 
   absl::StatusOr<CatalogContent> Load() const override;
   absl::Status PutMembership(const MembershipRecord& record) override {
@@ -124,20 +127,37 @@ class RocksCatalogStore final : public CatalogStore {
   absl::Status Flush();
 
   const std::unique_ptr<rocksdb::DB> db_;
+  CatalogSummary summary_;
+  CatalogSummary::Records records_;  // as the database has them
 };
 
 absl::Status RocksCatalogStore::Put(const std::string& key, const std::string& text) {
+  CatalogSummary::Records records = records_;
+  records[key] = Seal(key, text);
+  RETURN_IF_ERROR(summary_.Announce(records));
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  const rocksdb::Status status = db_->Put(options, key, Seal(key, text));
-  return status.ok() ? Flush() : WriteError(status);
+  const rocksdb::Status status = db_->Put(options, key, records[key]);
+  if (!status.ok()) return WriteError(status);
+  RETURN_IF_ERROR(Flush());
+  records_ = std::move(records);
+  summary_.Confirm();
+  return absl::OkStatus();
 }
 
 absl::Status RocksCatalogStore::DeleteModel(const std::string& name) {
+  const std::string key = absl::StrCat(kModelPrefix, name);
+  CatalogSummary::Records records = records_;
+  records.erase(key);
+  RETURN_IF_ERROR(summary_.Announce(records));
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  const rocksdb::Status status = db_->Delete(options, absl::StrCat(kModelPrefix, name));
-  return status.ok() ? Flush() : WriteError(status);
+  const rocksdb::Status status = db_->Delete(options, key);
+  if (!status.ok()) return WriteError(status);
+  RETURN_IF_ERROR(Flush());
+  records_ = std::move(records);
+  summary_.Confirm();
+  return absl::OkStatus();
 }
 
 absl::Status RocksCatalogStore::Flush() {
@@ -147,12 +167,7 @@ absl::Status RocksCatalogStore::Flush() {
 
 absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const {
   CatalogContent content;
-  rocksdb::ReadOptions options;
-  options.verify_checksums = true;
-  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(options));
-  for (records->SeekToFirst(); records->Valid(); records->Next()) {
-    const std::string key = records->key().ToString();
-    const std::string value = records->value().ToString();
+  for (const auto& [key, value] : records_) {
     ASSIGN_OR_RETURN(const std::string text, Unseal(EscapeForLog(key, 80), value));
     if (key == kMembershipKey) {
       ASSIGN_OR_RETURN(content.membership, MembershipFromJson(text));
@@ -165,8 +180,19 @@ absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const {
           absl::StrCat("record ", EscapeForLog(key, 80), " is of a kind this build does not know"));
     }
   }
-  if (!records->status().ok()) return absl::DataLossError(records->status().ToString());
   return content;
+}
+
+absl::StatusOr<CatalogSummary::Records> ReadRecords(rocksdb::DB& db) {
+  CatalogSummary::Records records;
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  const std::unique_ptr<rocksdb::Iterator> record(db.NewIterator(options));
+  for (record->SeekToFirst(); record->Valid(); record->Next()) {
+    records[record->key().ToString()] = record->value().ToString();
+  }
+  if (!record->status().ok()) return absl::DataLossError(record->status().ToString());
+  return records;
 }
 
 absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
@@ -227,7 +253,11 @@ absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string
   std::unique_ptr<rocksdb::DB> db(opened);
   status = db->VerifyChecksum();
   if (!status.ok()) return OpenError(path, status);
-  return std::unique_ptr<CatalogStore>(new RocksCatalogStore(std::move(db)));
+  ASSIGN_OR_RETURN(CatalogSummary::Records records, ReadRecords(*db));
+  CatalogSummary summary(data_dir);
+  RETURN_IF_ERROR(summary.Check(records));
+  return std::unique_ptr<CatalogStore>(
+      new RocksCatalogStore(std::move(db), std::move(summary), std::move(records)));
 }
 
 }  // namespace dslide::coordinator

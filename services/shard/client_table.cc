@@ -113,7 +113,9 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
   if (clients_.contains(client)) {
     ASSIGN_OR_RETURN(Client* const known, Find(client, job));
     known->last_command = now;
-    if (acknowledged < UINT64_MAX) Acknowledge(*known, acknowledged + 1);
+    const uint64_t low = acknowledged < UINT64_MAX ? acknowledged + 1 : 0;
+    // Answers that this state never gave do not make it older: what is lost stays lost.
+    Acknowledge(*known, known->lost ? std::min(low, known->next) : low);
     return known->next;
   }
   if (retired_.contains(client)) return Retired(client);
@@ -125,8 +127,9 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
                           kRetryAfter);
   }
   // A client that says it has answers is one that this shard does not remember: what it had applied
-  // is lost, so it is told 1 and can see that.
+  // is lost, so it is told 1 and can see that, as often as it asks.
   Client fresh;
+  fresh.lost = acknowledged > 0;
   fresh.job = job;
   fresh.last_command = now;
   clients_.emplace(client, std::move(fresh));

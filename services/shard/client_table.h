@@ -46,6 +46,9 @@ class ClientTable {
     std::deque<std::shared_ptr<const Reply>> replies;  // of [low, next)
     int64_t reply_bytes = 0;
     int64_t last_command = 0;
+    // It had answers when it was opened, which this state does not know: they are lost, and it is
+    // told so whenever it asks.
+    bool lost = false;
   };
 
   explicit ClientTable(ClientLimits limits) : limits_(limits) {}

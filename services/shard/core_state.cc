@@ -12,7 +12,8 @@
 namespace dslide::shard {
 namespace {
 
-// Format 1 did not know which steps have changed rows; it is still read.
+// Format 1 did not know which steps have changed rows, nor which clients were told of a loss; it is
+// still read.
 constexpr uint32_t kStateFormat = 2;
 
 absl::Status Damaged(absl::string_view what) {
@@ -77,6 +78,7 @@ void WriteClients(ByteWriter& out, const ClientTable& table) {
     out.Number(client.low);
     out.Number(client.next);
     out.Number(client.last_command);
+    out.Number<uint8_t>(client.lost ? 1 : 0);
     out.Number<uint64_t>(client.replies.size());
     for (const auto& reply : client.replies) out.Bytes(wire::EncodeReply(*reply));
   }
@@ -84,7 +86,7 @@ void WriteClients(ByteWriter& out, const ClientTable& table) {
   for (const ClientId& id : table.retired()) out.Number(id);
 }
 
-absl::Status ReadClients(ByteReader& in, ClientTable& table) {
+absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
   for (uint64_t count = in.Count(); count > 0 && in.ok(); --count) {
     const auto id = in.Number<ClientId>();
     ClientTable::Client client;
@@ -92,6 +94,7 @@ absl::Status ReadClients(ByteReader& in, ClientTable& table) {
     client.low = in.Number<uint64_t>();
     client.next = in.Number<uint64_t>();
     client.last_command = in.Number<int64_t>();
+    client.lost = format >= 2 && in.Number<uint8_t>() != 0;
     for (uint64_t replies = in.Count(); replies > 0 && in.ok(); --replies) {
       ASSIGN_OR_RETURN(Reply reply, wire::DecodeReply(in.Bytes()));
       // Shared with the answers to repetitions.
@@ -214,7 +217,7 @@ absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   counts.changes = in.Number<int64_t>();
   counts.mutations = in.Number<int64_t>();
   core.RestoreCounts(counts);
-  RETURN_IF_ERROR(ReadClients(in, core.mutable_clients()));
+  RETURN_IF_ERROR(ReadClients(format, in, core.mutable_clients()));
   RETURN_IF_ERROR(ReadContexts(format, in, core.mutable_contexts()));
   return in.AtEnd() ? absl::OkStatus() : Damaged("is cut, or too long");
 }

@@ -14,6 +14,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
+#include "services/shard/stop_state.h"
 #include "core/metrics/metrics_text.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
@@ -42,7 +43,7 @@ absl::Status DataDirError(const std::string& data_dir, const absl::Status& statu
 }
 
 // There from a clean stop to the next start.
-std::string StopMark(const std::string& data_dir) { return absl::StrCat(data_dir, "/STOPPED"); }
+std::string StopPath(const std::string& data_dir) { return absl::StrCat(data_dir, "/STOPPED"); }
 
 // True for "every interface", which is no address to send clients to.
 bool IsWildcard(const ListenAddress& address) {
@@ -103,10 +104,9 @@ ShardServer::~ShardServer() {
 absl::Status ShardServer::LoadState() {
   if (options_.data_dir.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.data_dir));
-  ASSIGN_OR_RETURN(const bool stopped, TakeStopMark());
   if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
   RETURN_IF_ERROR(LoadCheckpoints());
-  stale_ = !stopped;
+  RETURN_IF_ERROR(TakeStopState());
   if (!logs()) return absl::OkStatus();
   ASSIGN_OR_RETURN(durable_, DurableState::Create(options_.data_dir, DurableOptions(), *core_));
   return absl::OkStatus();
@@ -120,14 +120,24 @@ DurableStateOptions ShardServer::DurableOptions() const {
           }};
 }
 
-absl::StatusOr<bool> ShardServer::TakeStopMark() {
-  const std::string mark = StopMark(options_.data_dir);
-  const absl::StatusOr<std::string> found = ReadFile(mark);
-  if (absl::IsNotFound(found.status())) return false;
-  RETURN_IF_ERROR(found.status());
-  RETURN_IF_ERROR(RemoveAll(mark));
-  RETURN_IF_ERROR(SyncDirectory(options_.data_dir));
-  return true;
+absl::Status ShardServer::TakeStopState() {
+  const std::string path = StopPath(options_.data_dir);
+  const absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (absl::IsNotFound(bytes.status())) {
+    stale_ = true;
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(bytes.status());
+  RETURN_IF_ERROR(DecodeStopState(path, *bytes, *core_));
+  core_->SetLimits(Resolved(options_.core, stages_.get()));
+  resumed_ = true;
+  // From here on the rows may change: a crash would make it a lie.
+  RETURN_IF_ERROR(RemoveAll(path));
+  return SyncDirectory(options_.data_dir);
+}
+
+absl::Status ShardServer::WriteStopState() const {
+  return ReplaceFile(StopPath(options_.data_dir), EncodeStopState(*core_));
 }
 
 absl::Status ShardServer::LoadCheckpoints() {
@@ -249,7 +259,7 @@ absl::Status ShardServer::StartServing() {
   }
   sequencer_ = std::make_unique<Sequencer>(*core_, options_.queue, *shard_metrics_, *options_.clock,
                                            std::move(log));
-  if (durable_ != nullptr) {
+  if (durable_ != nullptr || resumed_) {
     sequencer_->CloseToClients(
         StatusWithReason(absl::StatusCode::kUnavailable, reason::kNotOwnedYet,
                          "the shard was restarted and waits for the coordinator: send it again"));
@@ -388,7 +398,7 @@ absl::Status ShardServer::WriteAtStop() {
   }
   if (durable_ == nullptr) {
     RETURN_IF_ERROR(WriteLatest());
-    return ReplaceFile(StopMark(options_.data_dir), "stopped in good order\n");
+    return WriteStopState();
   }
   absl::Status taken = durable_->TakeImage(*core_);
   if (!taken.ok()) LogError("cannot write the final image", {{"error", taken.message()}});

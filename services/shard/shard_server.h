@@ -99,8 +99,10 @@ class ShardServer {
   absl::Status LoadState();
   DurableStateOptions DurableOptions() const;
   absl::Status LoadCheckpoints();
-  // Whether the last process stopped in good order, which is then forgotten.
-  absl::StatusOr<bool> TakeStopMark();
+  // Clients, answers and open steps as they were when the last process stopped in good order; then
+  // the file that tells it is removed. Errors: DataLoss when it does not belong to the rows.
+  absl::Status TakeStopState();
+  absl::Status WriteStopState() const;
   absl::Status RestoreLogged();
   // Turns a log mode's state into checkpoints, for mode checkpoint.
   absl::Status TakeOverLogged();
@@ -138,6 +140,8 @@ class ShardServer {
   int32_t loaded_shard_ = -1;      // constant once serving
   // The rows may be older than what was confirmed: the last process crashed in mode checkpoint.
   bool stale_ = false;  // constant once serving
+  // There are clients of before, who are not to learn an old generation.
+  bool resumed_ = false;  // constant once serving
 
   mutable absl::Mutex mu_;
   ShardId shard_ ABSL_GUARDED_BY(mu_) = ShardId(-1);

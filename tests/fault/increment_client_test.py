@@ -154,9 +154,6 @@ class IncrementClientTest(processes.ProcessTest):
         self.assertEqual([key[2] for key in judge(history, sums).applied_twice], [3])
         self.assertEqual(miscounted, [])
 
-    # The second Hello counts as an acknowledgement of what was lost. Who changes that removes this
-    # mark.
-    @unittest.expectedFailure
     def test_a_loss_is_reported_again_when_hello_is_repeated(self):
         client = bytes(15) + b"\2"
         with grpc_client.Connection(self.address) as connection:
@@ -164,8 +161,6 @@ class IncrementClientTest(processes.ProcessTest):
                 welcome = shard_client.hello(connection, "job", client, acknowledged=5)
                 self.assertEqual(welcome.next_sequence, 1)
 
-    # A checkpoint does not hold clients and their sequences. Who changes that removes this mark.
-    @unittest.expectedFailure
     def test_an_update_without_an_answer_is_applied_once_over_a_clean_stop(self):
         port, data_dir = processes.free_port(), self.directory / "rows"
         address, client = f"127.0.0.1:{port}", bytes(15) + b"\1"

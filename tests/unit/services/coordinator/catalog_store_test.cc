@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
@@ -146,6 +147,50 @@ TEST_F(CatalogStoreTest, FlippedBitsAreNoticed) {
   }
   EXPECT_GT(noticed, 20) << "the flips did not hit anything";
   fs::remove_all(pristine);
+}
+
+// RocksDB starts without a word when its list of files ends too early; what is missing is noticed.
+TEST_F(CatalogStoreTest, AnOlderDatabaseIsNoticed) {
+  { MustOpen()->PutMembership(Record()).IgnoreError(); }
+  fs::copy(fs::path(dir_) / "catalog", fs::path(dir_) / "older", fs::copy_options::recursive);
+  {
+    const auto store = MustOpen();
+    ASSERT_TRUE(store->PutModel(TestModel("a", 100)).ok());
+    ASSERT_TRUE(store->PutModel(TestModel("b", 200)).ok());
+  }
+  fs::remove_all(fs::path(dir_) / "catalog");
+  fs::rename(fs::path(dir_) / "older", fs::path(dir_) / "catalog");
+  const auto opened = OpenCatalogStore(dir_);
+  EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr("a part of it is lost"));
+  // A person may decide otherwise.
+  fs::remove(fs::path(dir_) / "catalog-summary");
+  EXPECT_TRUE(OpenCatalogStore(dir_).ok());
+}
+
+// The process may die between the summary and the database.
+TEST_F(CatalogStoreTest, AChangeThatWasOnlyAnnouncedDoesNoHarm) {
+  { MustOpen()->PutMembership(Record()).IgnoreError(); }
+  fs::copy(fs::path(dir_) / "catalog", fs::path(dir_) / "older", fs::copy_options::recursive);
+  { ASSERT_TRUE(MustOpen()->PutModel(TestModel("a", 100)).ok()); }
+  fs::remove_all(fs::path(dir_) / "catalog");
+  fs::rename(fs::path(dir_) / "older", fs::path(dir_) / "catalog");
+  const auto content = MustOpen()->Load();
+  ASSERT_TRUE(content.ok());
+  EXPECT_TRUE(content->models.empty());
+}
+
+TEST_F(CatalogStoreTest, NoticesEveryFlippedByteOfTheSummary) {
+  Fill();
+  const std::string path = absl::StrCat(dir_, "/catalog-summary");
+  std::ifstream file(path, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] ^= 0x10;
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+    EXPECT_TRUE(absl::IsDataLoss(OpenCatalogStore(dir_).status())) << i;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#include "services/coordinator/catalog_summary.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "core/base/crc32c.h"
+#include "core/base/status_macros.h"
+#include "services/common/durable_files.h"
+
+namespace dslide::coordinator {
+namespace {
+
+constexpr char kHead[] = "dslide catalog 1";
+
+std::string LineOf(const CatalogSummary::Records& records) {
+  uint32_t crc = 0;
+  for (const auto& [key, value] : records) {
+    crc = ExtendCrc32c(crc, absl::StrCat(key.size(), " ", value.size(), " ", key, value));
+  }
+  return absl::StrFormat("%d records %08x", records.size(), crc);
+}
+
+std::string Encode(const std::string& present, const std::string& before) {
+  const std::string text = absl::StrCat(kHead, "\n", present, "\n", before, "\n");
+  return absl::StrCat(text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
+}
+
+}  // namespace
+
+CatalogSummary::CatalogSummary(const std::string& data_dir)
+    : path_(absl::StrCat(data_dir, "/catalog-summary")), present_(LineOf({})) {}
+
+absl::Status CatalogSummary::Check(const Records& records) {
+  const std::string found = LineOf(records);
+  const absl::StatusOr<std::string> text = ReadFile(path_);
+  if (absl::IsNotFound(text.status())) {
+    present_ = found;
+    return ReplaceFile(path_, Encode(found, found));
+  }
+  RETURN_IF_ERROR(text.status());
+  const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+  // Whatever was changed encodes differently.
+  if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
+    return absl::DataLossError(absl::StrCat(
+        path_, " does not have its checksum; restore the data directory from a copy, or remove this "
+               "file to trust the catalogue as it is"));
+  }
+  if (found != lines[1] && found != lines[2]) {
+    return absl::DataLossError(absl::StrCat(
+        "the catalogue has ", found, ", but it was written with ", lines[1],
+        ": a part of it is lost; restore the data directory from a copy, or remove ", path_,
+        " to go on with what is there"));
+  }
+  present_ = found;
+  return absl::OkStatus();
+}
+
+absl::Status CatalogSummary::Announce(const Records& records) {
+  announced_ = LineOf(records);
+  return ReplaceFile(path_, Encode(announced_, present_));
+}
+
+}  // namespace dslide::coordinator
