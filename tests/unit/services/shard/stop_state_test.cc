@@ -51,10 +51,10 @@ TEST(StopStateTest, NoticesEveryFlippedByteAndEveryLength) {
 }
 
 TEST(StopStateTest, BelongsToItsRows) {
-  const SampleTrainer trainer;
-  const auto with_rows = SampleCore(trainer);
+  ShardCore with_rows(SampleOptions());
+  ASSERT_TRUE(with_rows.Apply(SampleCreate()).reply->status.ok());
   ShardCore without({});
-  const absl::Status decoded = Decode(EncodeStopState(*with_rows), without);
+  const absl::Status decoded = Decode(EncodeStopState(with_rows), without);
   EXPECT_TRUE(absl::IsDataLoss(decoded));
   EXPECT_THAT(std::string(decoded.message()), HasSubstr("is of other rows"));
 }
