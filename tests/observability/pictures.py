@@ -64,8 +64,9 @@ def _draw_panel(axes, panel, prometheus, start, end):
     if lines:
         lowest = min(value for _, _, points in lines for _, value in points)
         highest = max(value for _, _, points in lines for _, value in points)
-        room = 0.08 * max(highest - min(lowest, 0), scale * 1e-9) / scale
-        axes.set_ylim(min(lowest, 0) / scale - (room if lowest < 0 else 0), highest / scale + room)
+        room = 0.08 * (highest - min(lowest, 0)) or scale  # nothing but zeros: up to 1
+        axes.set_ylim((min(lowest, 0) - (room if lowest < 0 else 0)) / scale,
+                      (highest + room) / scale)
         axes.legend(fontsize=5, loc="best")
 
 
