@@ -51,6 +51,12 @@ class Project:
         return self.compose("ps", "-q", service).stdout.strip()
 
     def remove(self):
+        # `down` leaves what `run` has started; a trainer may be in no hurry.
+        left = self.engine.output("ps", "-aq", "--filter",
+                                  f"label=com.docker.compose.project={self.name}", "--filter",
+                                  "label=com.docker.compose.oneoff=True").split()
+        if left:
+            self.engine.docker("rm", "-f", "-v", *left, accept=tuple(range(256)))
         self.compose("--profile", "*", "down", "--volumes", "--timeout", "20",
                      accept=tuple(range(256)))
 

@@ -20,6 +20,7 @@ EPOCHS = 3
 TRAINER = "vm-d"
 LAYOUT = {"vm-a": ["coordinator = true", "shards = [0]"], "vm-b": ["shards = [1]"],
           "vm-c": ["shards = [2]"], TRAINER: []}
+SERVERS = ("vm-a", "vm-b", "vm-c")
 # Of always guessing the most frequent label: 0.02.
 LEARNT = 0.2
 
@@ -60,10 +61,21 @@ def copy_example(engine, example, directory):
 
 def lost_updates(parts):
     found = 0.0
-    for name, shard_port in (("vm-a", 7011), ("vm-b", 7011), ("vm-c", 7011)):
-        page = parts[name].page(f"{parts[name].address}:{shard_port}/metrics")
+    for name in SERVERS:
+        page = parts[name].page(f"{parts[name].address}:7011/metrics")
         found += float(re.search(r"^dslide_shard_acked_loss_total (\S+)", page, re.M).group(1))
     return found
+
+
+def start(projects):
+    """Starts the servers machine by machine, as people would; the seconds until all are ready."""
+    begun = time.monotonic()
+    # Shards wait for the coordinator.
+    for name in SERVERS:
+        projects[name].compose("up", "-d", within=300)
+    for name in SERVERS:
+        projects[name].up()
+    return round(time.monotonic() - begun, 1)
 
 
 def train(projects, parts):
@@ -102,21 +114,17 @@ def check_machines(engine, image, example, directory):
         certificates = make_certificates(engine, image, parts, directory / "certs") if tls else None
         render.render(inventory(parts, image, tls, data), directory / "rendered", certificates)
         projects = {}
-        for name, machine in parts.items():
-            machine.start_engine(archive)
-            projects[name] = Project(machine.engine, "dslide",
-                                     [directory / "rendered" / name / "compose.yaml"], {})
-        begun = time.monotonic()
-        # Each machine by itself, as people would: shards wait for the coordinator.
-        for name in ("vm-a", "vm-b", "vm-c"):
-            projects[name].compose("up", "-d", within=300)
-        for name in ("vm-a", "vm-b", "vm-c"):
-            projects[name].up()
-        up_seconds = round(time.monotonic() - begun, 1)
-        trained = train(projects, parts)
-        lost = lost_updates(parts)
-        for project in projects.values():
-            project.remove()
+        try:
+            for name, machine in parts.items():
+                machine.start_engine(archive)
+                projects[name] = Project(machine.engine, "dslide",
+                                         [directory / "rendered" / name / "compose.yaml"], {})
+            up_seconds = start(projects)
+            trained = train(projects, parts)
+            lost = lost_updates(parts)
+        finally:
+            for project in projects.values():
+                project.remove()
     shutil.rmtree(directory)
     check(lost == 0, f"{lost:g} confirmed updates were lost")
     check(trained["p_at_1"] >= LEARNT, f"P@1 over machines is {trained['p_at_1']}")
