@@ -7,11 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"
-#include "client/cli/http_get.h"
 #include "client/cli/terminal.h"
-#include "core/base/listen_address.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "core/metrics/http_client.h"
 
 namespace dslide::cli {
 namespace {
@@ -26,13 +25,11 @@ constexpr size_t kShownBytes = 300;
 // Not healthy has one exit code whatever the reason, as probes want it.
 absl::StatusOr<int> RunHealth(const GlobalOptions& global, const HealthOptions& options) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, global.Timeout());
-  ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(options.admin));
-  if (address.is_unix || address.port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--admin ", options.admin, ": must be HOST:PORT of an admin page"));
-  }
   const char* const path = options.live ? "/livez" : "/readyz";
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(address, path, timeout);
+  const absl::StatusOr<HttpAnswer> answer = HttpGetPage(options.admin, path, timeout);
+  if (absl::IsInvalidArgument(answer.status())) {
+    return absl::InvalidArgumentError(absl::StrCat("--admin: ", answer.status().message()));
+  }
   const bool healthy = answer.ok() && answer->code == 200;
   const std::string said = answer.ok()
                                ? EscapeForLog(absl::StripAsciiWhitespace(answer->body), kShownBytes)
