@@ -171,7 +171,7 @@ class HealthTest(processes.ProcessTest):
         self.assert_ended(self.health("--admin", waiting.admin), FAILURE, "not ready")
         self.assert_ended(self.health("--admin", waiting.admin, "--live"), OK)
         self.assert_ended(self.health("--admin", f"127.0.0.1:{processes.free_port()}"), FAILURE,
-                          "cannot connect")
+                          "no answer from the admin page")
         self.assert_ended(self.health("--admin", coordinator.address, "--timeout", "2s"), FAILURE)
         self.assert_ended(self.health("--admin", "nonsense"), USAGE, "not an address")
 
