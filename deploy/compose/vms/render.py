@@ -215,7 +215,7 @@ def _server(cluster, machine, name, settings, ports):
     healthcheck:
       test: ["CMD", "/usr/bin/dslide", "health"]
       interval: 5s
-      timeout: 5s
+      timeout: 15s
       retries: 3
       start_period: {'600s' if program == 'shard' else '30s'}
     environment:""", *_environment(settings), *_ports(cluster, machine, *ports),
