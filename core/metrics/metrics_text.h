@@ -26,7 +26,8 @@ class MetricsText {
   // Comments and exemplars are left out. Errors: InvalidArgument with the number of the line.
   static absl::StatusOr<MetricsText> Parse(absl::string_view text);
 
-  // All series of one name, sorted by their labels; histograms are <name>_bucket, <name>_sum and <name>_count.
+  // All series of one name, sorted by their labels; histograms are <name>_bucket, <name>_sum and
+  // <name>_count.
   const std::vector<MetricSample>& Series(const std::string& name) const;
   bool Has(const std::string& name) const { return !Series(name).empty(); }
 

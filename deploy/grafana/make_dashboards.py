@@ -220,7 +220,7 @@ DURABILITY = [
               ("dslide_shard_log_newest_lsn - dslide_shard_image_lsn", "{{instance}}")),
     ]),
     ("Images and checkpoints", [
-        panel("Time to write an image, mean", "s", "Commands wait meanwhile.",
+        panel("Time to write an image, mean", "s", "Beside commands, unless the shard stops.",
               ("dslide_shard_image_seconds_sum / (dslide_shard_image_seconds_count > 0)",
                "{{instance}}")),
         panel("Time of the last checkpoints, mean", "s", "Written and loaded.",

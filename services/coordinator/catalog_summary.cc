@@ -44,14 +44,15 @@ absl::Status CatalogSummary::Check(const Records& records) {
   // Whatever was changed encodes differently.
   if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
     return absl::DataLossError(absl::StrCat(
-        path_, " does not have its checksum; restore the data directory from a copy, or remove this "
-               "file to trust the catalogue as it is"));
+        path_,
+        " does not have its checksum; restore the data directory from a copy, or remove this "
+        "file to trust the catalogue as it is"));
   }
   if (found != lines[1] && found != lines[2]) {
-    return absl::DataLossError(absl::StrCat(
-        "the catalogue has ", found, ", but it was written with ", lines[1],
-        ": a part of it is lost; restore the data directory from a copy, or remove ", path_,
-        " to go on with what is there"));
+    return absl::DataLossError(
+        absl::StrCat("the catalogue has ", found, ", but it was written with ", lines[1],
+                     ": a part of it is lost; restore the data directory from a copy, or remove ",
+                     path_, " to go on with what is there"));
   }
   present_ = found;
   return absl::OkStatus();

@@ -22,6 +22,7 @@
 #include "services/coordinator/catalog_store.h"
 #include "services/coordinator/checkpoint_schedule.h"
 #include "services/coordinator/cluster_checkpoints.h"
+#include "services/coordinator/cluster_status.h"
 #include "services/coordinator/job.h"
 #include "services/coordinator/membership.h"
 #include "services/coordinator/shard_admin.h"
@@ -39,19 +40,6 @@ struct CoordinatorOptions {
   LeaseId first_lease = 1;
   // Jobs kept; the oldest finished ones are forgotten beyond it.
   int64_t max_jobs = 1000;
-};
-
-struct JobView {
-  JobSpec spec;
-  JobProgress progress;
-};
-
-struct ClusterStatus {
-  uint64_t topology_version = 0;
-  int64_t expected_shards = 0;
-  std::vector<ShardView> shards;
-  std::vector<std::string> models;
-  std::vector<JobView> jobs;
 };
 
 // Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most; the

@@ -11,28 +11,6 @@
 #include "services/coordinator/names.h"
 
 namespace dslide::coordinator {
-namespace {
-
-absl::Status CheckField(const char* field, int64_t value, int64_t min, int64_t max) {
-  if (value >= min && value <= max) return absl::OkStatus();
-  return StatusWithReason(
-      absl::StatusCode::kInvalidArgument, reason::kBadJob,
-      absl::StrCat("job spec: ", field, " ", value, " is outside [", min, ", ", max, "]"));
-}
-
-}  // namespace
-
-absl::Status JobSpec::Validate() const {
-  RETURN_IF_ERROR(CheckName("job", job));
-  RETURN_IF_ERROR(CheckName("model", model));
-  RETURN_IF_ERROR(CheckField("samples_per_epoch", samples_per_epoch, 1, int64_t{1} << 40));
-  RETURN_IF_ERROR(CheckField("chunk_samples", chunk_samples, 1, int64_t{1} << 40));
-  RETURN_IF_ERROR(CheckField("max_epochs", max_epochs, 1, 1'000'000));
-  RETURN_IF_ERROR(CheckField("patience_epochs", patience_epochs, 0, 1'000'000));
-  return CheckField("number of chunks (samples_per_epoch / chunk_samples)", NumChunks(), 1,
-                    kMaxChunks);
-}
-
 Job::Job(JobSpec spec, JobTiming timing, LeaseId first_lease)
     : spec_(std::move(spec)), timing_(timing), next_lease_(first_lease) {
   StartEpoch(0);

@@ -20,32 +20,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/model/commands.h"
+#include "services/coordinator/job_spec.h"
 
 namespace dslide::coordinator {
 
 using LeaseId = uint64_t;
 
-// What all trainers of a job agree on; see JobSpec in protos/dslide/v1/coordinator.proto.
-struct JobSpec {
-  std::string job;                // [a-z0-9-]{1,64}
-  std::string model;              // [a-z0-9-]{1,64}
-  int64_t samples_per_epoch = 0;  // [1, 2^40]
-  int64_t chunk_samples = 0;      // >= 1; at most kMaxChunks chunks in an epoch
-  int64_t max_epochs = 0;         // [1, 1000000]
-  int64_t patience_epochs = 0;    // 0: never stop early
-  bool evaluate = false;
-  uint64_t seed = 0;
-  uint64_t data_fingerprint = 0;
-
-  int64_t NumChunks() const { return (samples_per_epoch + chunk_samples - 1) / chunk_samples; }
-
-  // Errors: InvalidArgument naming the field, the value and the range.
-  absl::Status Validate() const;
-
-  friend bool operator==(const JobSpec&, const JobSpec&) = default;
-};
-
-inline constexpr int64_t kMaxChunks = 1 << 22;
 // Leases that one trainer may hold.
 inline constexpr int64_t kMaxLeasesPerClient = 64;
 
@@ -111,23 +91,6 @@ struct JobCounters {
   int64_t late_reports = 0;  // ignored: the chunk was counted through another lease
   int64_t chunks_done = 0;
   int64_t evaluations_done = 0;
-};
-
-// What outlives a job's process, and what a cluster checkpoint keeps of it: leases do not.
-struct JobRecord {
-  struct Range {
-    int64_t first = 0;
-    int64_t count = 0;
-    friend bool operator==(const Range&, const Range&) = default;
-  };
-  JobSpec spec;
-  int64_t epoch = 0;
-  bool finished = false;
-  std::vector<Range> done;  // chunks of this epoch that are trained, ascending
-  int64_t best_epoch = -1;
-  double best_metric = 0.0;
-  int64_t epochs_without_better = 0;
-  friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 
 // Not thread-safe. `now` never goes back (Clock::Now()).

@@ -336,9 +336,10 @@ absl::Status DurableState::EndImage() {
     RemoveAll(ImagePath(directory_, written->lsn)).IgnoreError();
     return written->result;
   }
-  LogInfo("image written",
-          {{"path", ImagePath(directory_, written->lsn)},
-           {"duration", absl::FormatDuration(options_.clock->Now() - written->start)}});
+  const absl::Duration took = options_.clock->Now() - written->start;
+  LogInfo("image written", {{"path", ImagePath(directory_, written->lsn)},
+                            {"duration", absl::FormatDuration(took)}});
+  if (options_.on_image) options_.on_image(took);
   return Publish(written->lsn);
 }
 

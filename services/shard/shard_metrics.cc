@@ -48,9 +48,10 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
                                    "Time to make appended records of the command log durable.");
   log_failed_ = metrics.AddGauge("dslide_shard_log_failed",
                                  "1 when the command log has failed and the shard must restart.");
-  image_ = metrics.AddHistogram("dslide_shard_image_seconds",
-                                "Time to write an image of the whole state; commands wait.", {},
-                                LongBuckets());
+  image_ = metrics.AddHistogram(
+      "dslide_shard_image_seconds",
+      "Time to write an image of the whole state, beside commands unless the shard stops.", {},
+      LongBuckets());
   heartbeat_ = metrics.AddHistogram("dslide_shard_heartbeat_seconds",
                                     "Round trip to the coordinator and back.");
   stale_steps_ =

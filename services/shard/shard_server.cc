@@ -13,12 +13,12 @@
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "services/common/durable_files.h"
-#include "services/shard/stop_state.h"
 #include "core/metrics/metrics_text.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
+#include "services/common/durable_files.h"
 #include "services/shard/shard_page.h"
+#include "services/shard/stop_state.h"
 
 namespace dslide::shard {
 namespace {

@@ -66,7 +66,15 @@ class CorruptionLoopTest(unittest.TestCase):
             shutil.rmtree(directory / "model")
             return {}
 
+        # What the clean stop has left beside the rows belongs to them.
         _, (outcome, remark) = way.round(damage)
+        self.assertEqual(outcome, "refused", remark)
+
+        def damage_both(directory):
+            (directory / "STOPPED").unlink()
+            return damage(directory)
+
+        _, (outcome, remark) = way.round(damage_both)
         self.assertEqual(outcome, "silent")
         self.assertIn("UNKNOWN_MODEL", remark)
 

@@ -92,6 +92,9 @@ TEST_F(CatalogStoreTest, ARecordOfAnotherVersionOrKindIsRefused) {
     ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, value).ok());
   };
   write("model/a", "\x01{}garbage");
+  EXPECT_EQ(OpenCatalogStore(dir_).status().code(), absl::StatusCode::kDataLoss);
+  // Without the summary the record speaks for itself.
+  fs::remove(dir_ + "/catalog-summary");
   const auto damaged = MustOpen()->Load();
   EXPECT_EQ(damaged.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("model/a"));

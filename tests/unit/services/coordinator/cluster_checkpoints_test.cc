@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/wire/coordinator_reason_words.h"
 #include "services/coordinator/checkpoint_schedule.h"
+#include "tests/unit/services/coordinator/fake_shards.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {

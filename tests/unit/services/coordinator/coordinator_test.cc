@@ -10,6 +10,7 @@
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
 #include "services/coordinator/status_page.h"
+#include "tests/unit/services/coordinator/fake_shards.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {

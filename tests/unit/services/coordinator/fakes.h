@@ -2,20 +2,13 @@
 
 #pragma once
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <set>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
 #include "core/model/model_spec.h"
 #include "services/coordinator/membership.h"
-#include "services/coordinator/shard_admin.h"
 
 namespace dslide::coordinator {
 
@@ -73,157 +66,5 @@ inline ShardRegistration Registration(char instance, const std::string& address,
   if (wanted.has_value()) registration.wanted = ShardId(*wanted);
   return registration;
 }
-
-// Shards by address that only remember which models they have.
-class FakeShards final : public ShardAdmin {
- public:
-  struct Shard {
-    std::map<std::string, CreateModelCommand> models;
-    std::set<std::string> checkpoints;  // "model/checkpoint"
-    absl::Status failure;               // what every call answers, if not OK
-    int creates = 0;
-    std::vector<ClientStep> changed;  // what a freeze finds
-    // What is not complete after an admission; null: nothing.
-    std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
-                                          const std::vector<ClientId>&)>
-        incomplete;
-    absl::Status cut_failure;
-    uint64_t frozen = 0;
-    int admissions = 0;
-    std::vector<ClientId> retired;
-    std::map<uint64_t, PartProgress> cuts;
-    std::vector<uint64_t> rolled_back;
-    int64_t largest_head = 0;  // rows, over all models it was ever asked to create
-  };
-
-  absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& command,
-                                   absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    ++shard.creates;
-    for (const TableSpec& table : command.spec.tables) {
-      if (table.role == TableRole::kHead) {
-        shard.largest_head = std::max(shard.largest_head, table.rows);
-      }
-    }
-    if (!shard.failure.ok()) return shard.failure;
-    return shard.models.try_emplace(command.spec.name, command).second;
-  }
-  absl::Status DropModel(const std::string& address, const std::string& model,
-                         absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    return shard.models.erase(model) > 0 ? absl::OkStatus() : absl::NotFoundError("no model");
-  }
-  absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address,
-                                                 const std::string& model,
-                                                 const std::string& checkpoint,
-                                                 absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    shard.checkpoints.insert(absl::StrCat(model, "/", checkpoint));
-    return CheckpointSize{10, 1000};
-  }
-  absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,
-                                         const std::string& checkpoint, absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    if (!shard.checkpoints.contains(absl::StrCat(model, "/", checkpoint))) {
-      return absl::NotFoundError("no checkpoint");
-    }
-    return 10;
-  }
-  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                      uint64_t, absl::Duration,
-                                                      absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    shard.frozen = epoch;
-    return shard.changed;
-  }
-  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t,
-                                                     const std::vector<ClientStep>& up_to,
-                                                     const std::vector<ClientId>& give_up,
-                                                     absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    shard.retired.insert(shard.retired.end(), give_up.begin(), give_up.end());
-    ++shard.admissions;
-    return shard.incomplete ? shard.incomplete(up_to, give_up) : std::vector<ClientStep>();
-  }
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
-                             absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    shard.frozen = 0;
-    if (abandon) return absl::OkStatus();
-    if (!shard.failure.ok() || !shard.cut_failure.ok()) {
-      return shard.failure.ok() ? shard.cut_failure : shard.failure;
-    }
-    shard.cuts[epoch] = {.state = PartProgress::State::kPrepared,
-                         .rows = 10,
-                         .files = 2,
-                         .bytes = 1000,
-                         .files_checksum = static_cast<uint32_t>(epoch),
-                         .error = ""};
-    return absl::OkStatus();
-  }
-  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
-                                                  absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    return shard.cuts.contains(epoch) ? shard.cuts[epoch] : PartProgress();
-  }
-  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
-                                absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    const auto cut = shard.cuts.find(epoch);
-    if (cut == shard.cuts.end()) return absl::NotFoundError("no part");
-    return cut->second.files_checksum == checksum ? absl::OkStatus()
-                                                  : absl::DataLossError("another part");
-  }
-  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
-                                 absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    std::erase_if(shards_[address].cuts, [&](const auto& cut) {
-      return std::find(epochs.begin(), epochs.end(), cut.first) == epochs.end();
-    });
-    return absl::OkStatus();
-  }
-  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch, uint32_t,
-                                   absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    shard.rolled_back.push_back(epoch);
-    return 10;
-  }
-  void Stop() override {}
-
-  // Reads or changes a shard while no call runs.
-  template <typename Use>
-  auto With(const std::string& address, const Use& use) {
-    const absl::MutexLock lock(&mu_);
-    return use(shards_[address]);
-  }
-  // Waits until the shard has the model.
-  bool AwaitModel(const std::string& address, const std::string& model) {
-    const auto has = [&] { return shards_[address].models.contains(model); };
-    const absl::MutexLock lock(&mu_);
-    return mu_.AwaitWithTimeout(absl::Condition(&has), absl::Seconds(10));
-  }
-
- private:
-  absl::Mutex mu_;
-  std::map<std::string, Shard> shards_ ABSL_GUARDED_BY(mu_);
-};
 
 }  // namespace dslide::coordinator

@@ -37,7 +37,7 @@ class ShardServerDiskTest : public ShardServerTest {
        std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
 };
 
-TEST_F(ShardServerDiskTest, ACleanStopKeepsTheRows) {
+TEST_F(ShardServerDiskTest, ACleanStopKeepsRowsAndClients) {
   Prepare();
   ASSERT_TRUE(
       Scatter(wire::EncodeScatter(trainer_.Scatter(ScatterMode::kAssign), ActivationType::kF32))
@@ -45,11 +45,20 @@ TEST_F(ShardServerDiskTest, ACleanStopKeepsTheRows) {
   const uint64_t digest = HeadDigest();
   Restart();
   EXPECT_EQ(HeadDigest(), digest);
-  // A client that goes on is told that nobody knows its updates.
   HelloCommand hello = trainer_.Hello();
   hello.acknowledged_sequence = 1;
+  EXPECT_EQ(Hello(hello)->next_sequence, 2u);
+  EXPECT_THAT(server_->metrics().Expose(), HasSubstr("dslide_shard_acked_loss_total 0"));
+}
+
+TEST_F(ShardServerDiskTest, ClientsAreToldOfALossAsOftenAsTheyAsk) {
+  Prepare();
+  HelloCommand hello = trainer_.Hello();
+  hello.client = ClientId{77};  // nobody that the shard knows
+  hello.acknowledged_sequence = 1;
   EXPECT_EQ(Hello(hello)->next_sequence, 1u);
-  EXPECT_THAT(server_->metrics().Expose(), HasSubstr("dslide_shard_acked_loss_total 1"));
+  EXPECT_EQ(Hello(hello)->next_sequence, 1u);
+  EXPECT_THAT(server_->metrics().Expose(), HasSubstr("dslide_shard_acked_loss_total 2"));
 }
 
 TEST_F(ShardServerDiskTest, CheckpointsAreWrittenAndLoadedOnCommand) {
