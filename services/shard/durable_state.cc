@@ -323,6 +323,7 @@ absl::Status DurableState::BeginImage(ShardCore& core) {
     // A log that ends before its image would be taken for a damaged one.
     if (writing_->result.ok()) writing_->result = log_->Sync();
     writing_->over = true;
+    if (options_.on_written) options_.on_written();
   });
   return absl::OkStatus();
 }

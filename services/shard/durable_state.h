@@ -35,6 +35,9 @@ struct DurableStateOptions {
   const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
   // An image was written, which took so long. May be null.
   std::function<void(absl::Duration)> on_image = nullptr;
+  // One that was written beside commands waits for MaybeTakeImage(). On a thread of its own; may be
+  // null: then the next command ends it.
+  std::function<void()> on_written = nullptr;
 };
 
 // What a start did, for people.

@@ -112,12 +112,17 @@ absl::Status ShardServer::LoadState() {
   return absl::OkStatus();
 }
 
-DurableStateOptions ShardServer::DurableOptions() const {
+DurableStateOptions ShardServer::DurableOptions() {
   return {.durability = options_.durability,
           .clock = options_.clock,
-          .on_image = [metrics = shard_metrics_.get()](absl::Duration took) {
-            metrics->RecordImage(took);
-          }};
+          .on_image =
+              [metrics = shard_metrics_.get()](absl::Duration took) { metrics->RecordImage(took); },
+          .on_written =
+              [this] {
+                // Refused only while the shard stops, which ends the image itself.
+                sequencer_->SubmitTask([this](ShardCore& core) { durable_->MaybeTakeImage(core); })
+                    .IgnoreError();
+              }};
 }
 
 absl::Status ShardServer::TakeStopState() {

@@ -97,7 +97,7 @@ class ShardServer {
   explicit ShardServer(ShardServerOptions options);
 
   absl::Status LoadState();
-  DurableStateOptions DurableOptions() const;
+  DurableStateOptions DurableOptions();
   absl::Status LoadCheckpoints();
   // Clients, answers and open steps as they were when the last process stopped in good order; then
   // the file that tells it is removed. Errors: DataLoss when it does not belong to the rows.
