@@ -17,6 +17,8 @@ namespace {
 constexpr absl::Duration kDropTimeout = absl::Seconds(10);
 constexpr absl::Duration kSyncTimeout = absl::Minutes(2);
 constexpr absl::Duration kSyncPause = absl::Milliseconds(200);
+// Each try reads a whole checkpoint, and only a person can change what it finds.
+constexpr absl::Duration kRollBackPause = absl::Seconds(10);
 
 }  // namespace
 
@@ -188,14 +190,17 @@ void Coordinator::SyncLoop() {
       shards = to_sync_;
     }
     bool all_done = true;
+    absl::Duration pause = kSyncPause;
     if (const absl::Status status = RollBackIfWanted(); !status.ok()) {
       // Fresh rows would be worse than none.
       LogError(
           "a shard came back without its rows, and the newest cluster checkpoint cannot be "
-          "restored; trying again",
+          "restored: put back its data directory from a copy, name an older one with dslide "
+          "checkpoint restore, or remove the coordinator's checkpoints to begin with fresh rows",
           {{"error", status.message()}});
       shards.clear();
       all_done = false;
+      pause = kRollBackPause;
     }
     for (const auto& [shard, generation] : shards) {
       const absl::Status status = SyncShard(shard, generation);
@@ -211,7 +216,7 @@ void Coordinator::SyncLoop() {
     }
     if (all_done) continue;
     const absl::MutexLock lock(&mu_);
-    mu_.AwaitWithTimeout(absl::Condition(&stopped_), kSyncPause);
+    mu_.AwaitWithTimeout(absl::Condition(&stopped_), pause);
   }
 }
 
@@ -221,9 +226,11 @@ absl::Status Coordinator::RollBackIfWanted() {
     if (!roll_back_wanted_) return absl::OkStatus();
     roll_back_wanted_ = false;
   }
+  // Without one, what came back empty stays so: the loss is reported where the models are made.
+  const absl::StatusOr<std::vector<Manifest>> taken = ListClusterCheckpoints();
+  if (taken.ok() && taken->empty()) return absl::OkStatus();
   const absl::StatusOr<Manifest> restored = RestoreClusterCheckpoint(/*epoch=*/0);
-  // Without one, everything that came back empty stays so: the loss is reported below.
-  if (restored.ok() || absl::IsNotFound(restored.status())) return absl::OkStatus();
+  if (restored.ok()) return absl::OkStatus();
   const absl::MutexLock lock(&mu_);
   roll_back_wanted_ = true;
   return restored.status();

@@ -394,6 +394,23 @@ TEST_F(CoordinatorTest, ARestoreBringsBackModelsAndJobs) {
   EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
 }
 
+// Its disk is lost, too: nobody makes fresh rows in the place of old ones.
+TEST_F(CoordinatorTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
+  Restart(/*with_store=*/true);
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  shards_.With("b:1", [](auto& shard) {
+    shard.models.clear();
+    shard.cuts.clear();
+  });
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
+  absl::SleepFor(absl::Milliseconds(500));  // as long as two tries take
+  EXPECT_EQ(ModelsOn("b:1"), 0u);
+  shards_.With("a:1", [](auto& shard) { EXPECT_TRUE(shard.rolled_back.empty()); });
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
+}
+
 // A crash has taken a shard's rows: the whole cluster goes back, and nothing begins afresh.
 TEST_F(CoordinatorTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
   Restart(/*with_store=*/true);
