@@ -390,7 +390,9 @@ TEST_F(DurableStateTest, ImagesAreTakenAsTheLogGrows) {
     Do(trainer.Scatter(ScatterMode::kAdd));
     state_->MaybeTakeImage(*core_);
     // Several commands while an image is written.
-    if (i % 4 == 3) ASSERT_TRUE(state_->EndImage().ok());
+    if (i % 4 == 3) {
+      ASSERT_TRUE(state_->EndImage().ok());
+    }
   }
   EXPECT_GT(Image(0).filename().string(), Image(1).filename().string());
   EXPECT_NE(Image(1).filename().string(), absl::StrCat("image-", std::string(20, '0')));
