@@ -103,8 +103,8 @@ std::string PageBytes(double bytes) {
     bytes /= 1000;
     ++unit;
   }
-  return absl::StrFormat(unit == 0 || std::abs(bytes) >= 99.95 ? "%.0f %s" : "%.1f %s", bytes,
-                         units[unit]);
+  const int digits = unit == 0 || std::abs(bytes) >= 99.95 ? 0 : 1;
+  return absl::StrFormat("%.*f %s", digits, bytes, units[unit]);
 }
 
 std::string PagePercent(double share) {

@@ -10,7 +10,7 @@
 namespace dslide {
 namespace {
 
-absl::string_view ToView(grpc::string_ref text) { return {text.data(), text.size()}; }
+absl::string_view ToView(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
 }  // namespace
 

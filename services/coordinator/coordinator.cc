@@ -100,13 +100,39 @@ double Coordinator::SumJobCounters(int64_t JobCounters::*counter) const {
   return static_cast<double>(sum);
 }
 
+void Coordinator::AddCheckpointMetrics() {
+  failed_checkpoints_ =
+      metrics_->AddCounter("dslide_coordinator_checkpoint_failures_total",
+                           "Cluster checkpoints that were begun and not committed.");
+  const auto gauge = [this](const char* name, const char* help, std::function<double()> read) {
+    metrics_->AddGaugeCallback(this, name, help, {}, std::move(read));
+  };
+  gauge("dslide_coordinator_checkpoint_epoch",
+        "Number of the newest cluster checkpoint of this process; 0 before the first.", [this] {
+          const absl::MutexLock lock(&mu_);
+          return static_cast<double>(last_checkpoint_epoch_);
+        });
+  gauge("dslide_coordinator_checkpoint_age_seconds",
+        "Since the newest cluster checkpoint of this process, or its start.", [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(clock_->Now() - last_checkpoint_);
+        });
+  gauge("dslide_coordinator_checkpoint_duration_seconds",
+        "What the newest cluster checkpoint took, from the freeze until it was committed.", [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(last_checkpoint_cost_);
+        });
+  gauge("dslide_coordinator_checkpoint_stall_seconds",
+        "How long trainers stood still for the newest cluster checkpoint.", [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(last_checkpoint_stall_);
+        });
+}
+
 void Coordinator::AddMetrics() {
   recreated_models_ = metrics_->AddCounter(
       "dslide_coordinator_models_recreated_total",
       "Models made afresh on a shard that came back without them; their rows there were lost.");
-  failed_checkpoints_ =
-      metrics_->AddCounter("dslide_coordinator_checkpoint_failures_total",
-                           "Cluster checkpoints that were begun and not committed.");
   metrics_->AddGauge("dslide_coordinator_expected_shards", "Shards the cluster is made of.")
       .Set(static_cast<double>(options_.membership.expected_shards));
   const auto gauge = [this](const char* name, const char* help, const MetricLabels& labels,
@@ -139,27 +165,7 @@ void Coordinator::AddMetrics() {
     }
     return sum;
   });
-  gauge("dslide_coordinator_checkpoint_epoch",
-        "Number of the newest cluster checkpoint of this process; 0 before the first.", {}, [this] {
-          const absl::MutexLock lock(&mu_);
-          return static_cast<double>(last_checkpoint_epoch_);
-        });
-  gauge("dslide_coordinator_checkpoint_age_seconds",
-        "Since the newest cluster checkpoint of this process, or its start.", {}, [this] {
-          const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(clock_->Now() - last_checkpoint_);
-        });
-  gauge("dslide_coordinator_checkpoint_duration_seconds",
-        "What the newest cluster checkpoint took, from the freeze until it was committed.", {},
-        [this] {
-          const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(last_checkpoint_cost_);
-        });
-  gauge("dslide_coordinator_checkpoint_stall_seconds",
-        "How long trainers stood still for the newest cluster checkpoint.", {}, [this] {
-          const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(last_checkpoint_stall_);
-        });
+  AddCheckpointMetrics();
   const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
     metrics_->AddCounterCallback(this, name, help, {},
                                  [this, field] { return SumJobCounters(field); });

@@ -115,6 +115,7 @@ class Coordinator {
               Metrics* metrics);
   absl::Status LoadStore();
   void AddMetrics();
+  void AddCheckpointMetrics();
   void AddSlotMetrics();
   double SlotsOf(ShardId shard) const;
   double CountShards(ShardHealth health) const;

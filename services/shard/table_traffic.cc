@@ -30,8 +30,9 @@ TableTraffic::TableTraffic(Metrics& metrics, TableLabels& labels)
 
 TableTraffic::Series TableTraffic::SeriesOf(const TableOperation& what) {
   const absl::MutexLock lock(&mu_);
-  const auto [found, is_new] =
+  const auto [place, is_new] =
       series_.try_emplace({labels_.LabelOf(what.table), what.operation}, Series());
+  const auto& found = place;  // a structured binding cannot be captured by every compiler
   if (!is_new) return found->second;
   const auto add = [&](const char* name, const char* help, const char* direction) {
     return metrics_.AddCounter(name, help,
