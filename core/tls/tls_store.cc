@@ -2,10 +2,28 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {
+
+namespace {
+
+constexpr int kOpenTries = 4;
+constexpr absl::Duration kOpenPause = absl::Milliseconds(100);
+
+// The files may be replaced at this moment: a certificate of before and a key of after do not
+// belong together.
+absl::StatusOr<TlsMaterial> LoadWhole(const TlsFiles& files) {
+  for (int i = 1;; ++i) {
+    absl::StatusOr<TlsMaterial> material = LoadTlsMaterial(files);
+    if (material.ok() || i == kOpenTries) return material;
+    absl::SleepFor(kOpenPause);
+  }
+}
+
+}  // namespace
 
 TlsStore::TlsStore(TlsFiles files, absl::Duration reload_interval)
     : files_(std::move(files)), reload_interval_(reload_interval) {}
@@ -13,7 +31,7 @@ TlsStore::TlsStore(TlsFiles files, absl::Duration reload_interval)
 absl::StatusOr<std::shared_ptr<TlsStore>> TlsStore::Open(const TlsFiles& files,
                                                          absl::Duration reload_interval) {
   std::shared_ptr<TlsStore> store(new TlsStore(files, reload_interval));
-  ASSIGN_OR_RETURN(const TlsMaterial material, LoadTlsMaterial(files));
+  ASSIGN_OR_RETURN(const TlsMaterial material, LoadWhole(files));
   RETURN_IF_ERROR(store->Publish(material));
   for (const std::string& warning : material.warnings) LogWarning(warning);
   store->watcher_ = std::thread([raw = store.get()] { raw->Watch(); });
