@@ -181,15 +181,8 @@ absl::Status LogStorage::Put(uint64_t lsn, absl::string_view frame,
   return WriteFailure(status);
 }
 
-// Follows RocksDB to the file that it writes to now. Those before it get no more records, and are
-// synced here for the last time; one that is gone lies in a synced table file.
-absl::Status LogStorage::OpenWal() {
-  std::unique_ptr<rocksdb::LogFile> wal;
-  if (const rocksdb::Status found = db_->GetCurrentWalFile(&wal); !found.ok()) {
-    return absl::UnavailableError(absl::StrCat("finding the write-ahead log: ", found.ToString()));
-  }
-  const std::string path = absl::StrCat(directory_, wal->PathName());
-  if (path == wal_path_) return absl::OkStatus();
+// Syncs the write-ahead logs that there are; one that is gone lies in a synced table file.
+absl::Status LogStorage::SyncWals() {
   ASSIGN_OR_RETURN(const std::vector<fs::path> files, WalFiles(directory_));
   for (const fs::path& file : files) {
     const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -200,11 +193,33 @@ absl::Status LogStorage::OpenWal() {
     close(fd);
     if (result != 0) return SystemError("sync", file, error);
   }
-  if (wal_ >= 0) close(wal_);
-  wal_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (wal_ < 0) return SystemError("open", path, errno);
-  wal_path_ = path;
-  return SyncDirectory(directory_);
+  return absl::OkStatus();
+}
+
+// Follows RocksDB to the file that it writes to now. Those before it get no more records, and are
+// synced here for the last time. While Put() goes on, the file that was named may have grown old
+// and be gone before it is opened: then there is a newer one.
+absl::Status LogStorage::OpenWal() {
+  for (std::string gone;;) {
+    std::unique_ptr<rocksdb::LogFile> wal;
+    if (const rocksdb::Status found = db_->GetCurrentWalFile(&wal); !found.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("finding the write-ahead log: ", found.ToString()));
+    }
+    const std::string path = absl::StrCat(directory_, wal->PathName());
+    if (path == wal_path_) return absl::OkStatus();
+    RETURN_IF_ERROR(SyncWals());
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno != ENOENT || path == gone)) return SystemError("open", path, errno);
+    if (fd < 0) {
+      gone = path;
+      continue;
+    }
+    if (wal_ >= 0) close(wal_);
+    wal_ = fd;
+    wal_path_ = path;
+    return SyncDirectory(directory_);
+  }
 }
 
 absl::Status LogStorage::Sync() {

@@ -89,8 +89,8 @@ class LogStorage {
   LogStorage(const std::string& directory, const LogStorageOptions& options,
              std::unique_ptr<rocksdb::DB> db);
 
+  absl::Status SyncWals();
   absl::Status OpenWal();
-
   absl::Status SyncOpen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string directory_;

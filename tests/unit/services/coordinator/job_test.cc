@@ -9,44 +9,12 @@
 
 #include "core/base/counter_rng.h"
 #include "core/base/reason.h"
+#include "tests/unit/services/coordinator/job_fixture.h"
 
 namespace dslide::coordinator {
 namespace {
 
-ClientId Client(uint8_t number) { return {number}; }
-
-JobSpec Spec(int64_t samples, int64_t chunk, int64_t epochs) {
-  JobSpec spec;
-  spec.job = "job";
-  spec.model = "model";
-  spec.samples_per_epoch = samples;
-  spec.chunk_samples = chunk;
-  spec.max_epochs = epochs;
-  return spec;
-}
-
-class JobTest : public ::testing::Test {
- protected:
-  Work Ask(Job& job, uint8_t client, std::vector<LeaseReport> finished = {},
-           std::vector<LeaseId> held = {}, bool want_work = true) {
-    auto work =
-        job.Acquire({Client(client), std::move(finished), std::move(held), want_work}, now_);
-    EXPECT_TRUE(work.ok()) << work.status();
-    return work.ok() ? *work : Work();
-  }
-  ChunkWork AskChunk(Job& job, uint8_t client, std::vector<LeaseReport> finished = {},
-                     std::vector<LeaseId> held = {}) {
-    const Work work = Ask(job, client, std::move(finished), std::move(held));
-    EXPECT_TRUE(std::holds_alternative<ChunkWork>(work)) << work.index();
-    return std::holds_alternative<ChunkWork>(work) ? std::get<ChunkWork>(work) : ChunkWork();
-  }
-  static LeaseReport Done(const ChunkWork& chunk) {
-    return {.lease = chunk.lease, .samples = chunk.count};
-  }
-
-  const JobTiming timing_{.lease_timeout = absl::Seconds(10), .wait = absl::Milliseconds(20)};
-  absl::Duration now_ = absl::Seconds(1000);
-};
+using JobTest = JobFixture;
 
 TEST_F(JobTest, ChunksComeInOrderAndTheLastIsShort) {
   Job job(Spec(25, 10, 1), timing_);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "absl/synchronization/notification.h"
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
 #include "tests/unit/services/shard/log_samples.h"
@@ -86,6 +87,10 @@ class CommandLogTest : public LogDirectoryTest {
     EXPECT_TRUE(log.ok()) << log.status();
     return log.ok() ? *std::move(log) : nullptr;
   }
+  // Records of 5,000 bytes: a dozen fill a small table file.
+  static void AppendAll(CommandLog& log, int count) {
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(Append(log, std::string(5000, 'x')).ok());
+  }
   CommandLogOptions Failing() {
     CommandLogOptions options;
     options.storage.env = env_.get();
@@ -155,7 +160,7 @@ TEST_F(CommandLogTest, TrimDropsOldFilesAndKeepsTheEnd) {
   options.storage.table_bytes = 64 << 10;
   auto log = Open(options);
   log->Start({});
-  for (int i = 0; i < 200; ++i) ASSERT_TRUE(Append(*log, std::string(5000, 'x')).ok());
+  AppendAll(*log, 200);
   ASSERT_TRUE(log->Trim(150).ok());
   log = nullptr;
   log = Open(options);
@@ -181,13 +186,40 @@ TEST_F(CommandLogTest, AMissingBeginningIsRefused) {
   options.storage.table_bytes = 64 << 10;
   auto log = Open(options);
   log->Start({});
-  for (int i = 0; i < 200; ++i) ASSERT_TRUE(Append(*log, std::string(5000, 'x')).ok());
+  AppendAll(*log, 200);
   ASSERT_TRUE(log->Trim(150).ok());
   log = nullptr;
   ASSERT_TRUE(
       HighWaterFile::Create(HighWaterPath(Path("log")), {.first = 50, .durable = 200}).ok());
   EXPECT_THAT(CommandLog::Open(Path("log"), options).status().message(),
               HasSubstr("records 50 to 1"));
+}
+
+TEST_F(CommandLogTest, AFileThatIsGoneBeforeItIsSyncedIsFollowed) {
+  // The first sync waits until the file that RocksDB had named to it lies in a table file.
+  absl::Notification syncing;
+  absl::Notification gone;
+  CommandLogOptions options;
+  options.storage.table_bytes = 64 << 10;
+  options.storage.sync_file = [&](int fd) {
+    if (!syncing.HasBeenNotified()) syncing.Notify();
+    gone.WaitForNotification();
+    return fdatasync(fd);
+  };
+  auto log = Open(options);
+  log->Start({});
+  AppendAll(*log, 1);
+  syncing.WaitForNotification();
+  const std::string first = WalOf("log");
+  uint64_t appended = 1;
+  for (; appended < 10'000 && std::filesystem::exists(first); ++appended) AppendAll(*log, 1);
+  EXPECT_FALSE(std::filesystem::exists(first));
+  gone.Notify();
+  EXPECT_TRUE(log->Sync().ok());
+  AppendAll(*log, 20);
+  EXPECT_TRUE(log->Sync().ok());
+  log = nullptr;
+  EXPECT_EQ(Payloads("log")->size(), appended + 20);
 }
 
 TEST_F(CommandLogTest, AFailedSyncIsNeverTakenBack) {
