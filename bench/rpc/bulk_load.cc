@@ -66,9 +66,9 @@ absl::Status BulkLoad::CreateTable() {
   create.slot_maps = {std::move(slots)};
   create.topology_version = 1;
   RETURN_IF_ERROR(client_->CreateModel(create).status());
-  ASSIGN_OR_RETURN(const HelloReply hello,
+  ASSIGN_OR_RETURN(const ShardGreeting hello,
                    client_->Hello({.job = kModel, .client = id_}, absl::Seconds(10)));
-  generation_ = hello.generation;
+  generation_ = hello.reply.generation;
   return absl::OkStatus();
 }
 

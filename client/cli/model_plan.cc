@@ -10,6 +10,7 @@
 #include "core/lsh/hash_spec.h"
 #include "core/model/row_layout.h"
 #include "core/partition/slot_map.h"
+#include "core/wire/sample_ids.h"
 #include "core/wire/step_size.h"
 
 namespace dslide::cli {
@@ -91,14 +92,31 @@ struct Exchange {
   ReplyBody reply;
 };
 
+// `total` ids of `rows` dealt to the samples, those of each spread evenly: what takes the most
+// bytes when they are packed.
+wire::SampleIds SpreadIds(int64_t batch, int64_t total, int64_t rows) {
+  wire::SampleIds ids;
+  ids.offsets.push_back(0);
+  for (int64_t sample = 1; sample <= batch; ++sample) {
+    const int64_t end = total * sample / batch;
+    const int64_t count = end - ids.offsets.back();
+    for (int64_t i = 0; i < count; ++i) {
+      ids.rows.emplace_back(static_cast<uint32_t>(rows * (2 * i + 1) / (2 * count)));
+    }
+    ids.offsets.push_back(static_cast<uint32_t>(end));
+  }
+  return ids;
+}
+
 Exchange EmbedForwardOn(const PlanInput& input, const TableSpec& table) {
   const int64_t batch = input.spec.training.batch_size;
   const int64_t features =
       CeilShare(static_cast<double>(batch) * FeaturesPerSample(input), input.shards);
   EmbedForwardOp op;
   op.table = table.name;
-  op.offsets.assign(batch + 1, 0);
-  op.rows.assign(features, RowId(0));
+  wire::SampleIds ids = SpreadIds(batch, features, table.rows);
+  op.offsets = std::move(ids.offsets);
+  op.rows = std::move(ids.rows);
   op.values.assign(features, 0.5f);
   EmbedForwardReply reply{
       {.rows = batch, .cols = table.dim, .data = std::vector<float>(batch * table.dim)}};
@@ -124,8 +142,9 @@ Exchange HeadForwardOn(const PlanInput& input, const TableSpec& table) {
   op.hidden.assign(batch * table.dim, 0.5f);
   if (table.head.max_active > 0)
     op.fingerprints.assign(batch * ResolvedHead(table).hash.num_tables, 1);
-  op.label_offsets.assign(batch + 1, 0);
-  op.labels.assign(labels, RowId(0));
+  wire::SampleIds ids = SpreadIds(batch, labels, table.rows);
+  op.label_offsets = std::move(ids.offsets);
+  op.labels = std::move(ids.rows);
   op.label_targets.assign(batch, 0.5f);
   HeadForwardOutput output;
   output.max_logits.assign(batch, 0.5f);
@@ -206,7 +225,7 @@ absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
     command.step = kTypicalStep;
     command.first_open_step = kTypicalStep - 1;
     command.op = std::move(exchange.request);
-    plan.request_bytes += wire::StepRequestBytes(command, type);
+    plan.request_bytes += wire::StepRequestBytes(command, {.activations = type, .packed = true});
     const Reply reply{.status = absl::OkStatus(), .body = std::move(exchange.reply)};
     plan.reply_bytes += wire::StepResponseBytes(kTypicalSequence, reply, type);
   }

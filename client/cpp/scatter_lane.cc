@@ -67,7 +67,8 @@ absl::StatusOr<Outcome> ScatterLane::Ask(uint64_t sequence, absl::Time deadline)
   hello.job = options_.job;
   hello.client = client_;
   hello.acknowledged_sequence = sequence - 1;
-  ASSIGN_OR_RETURN(const HelloReply reply, shard_.Hello(hello, deadline - absl::Now()));
+  ASSIGN_OR_RETURN(const ShardGreeting greeting, shard_.Hello(hello, deadline - absl::Now()));
+  const HelloReply& reply = greeting.reply;
   generation_ = reply.generation;
   introduced_ = true;
   if (reply.next_sequence == sequence) return Outcome::kNotApplied;

@@ -15,6 +15,7 @@
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {
@@ -125,12 +126,16 @@ absl::StatusOr<ShardServerInfo> ShardClient::GetServerInfo() {
   return info;
 }
 
-absl::StatusOr<HelloReply> ShardClient::Hello(const HelloCommand& command, absl::Duration timeout) {
+absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
+                                                 absl::Duration timeout) {
   v1::HelloRequest request;
   wire::EncodeHello(command, &request);
   ASSIGN_OR_RETURN(const v1::HelloResponse response,
                    impl_->Call("Hello", WireMethod::kShardControl, &Stub::Hello, request, timeout));
-  return wire::DecodeHello(response);
+  const auto& words = response.capabilities();
+  return ShardGreeting{
+      .reply = wire::DecodeHello(response),
+      .packed_steps = std::find(words.begin(), words.end(), wire::kPackedSteps) != words.end()};
 }
 
 absl::Status ShardClient::Bye(const ByeCommand& command) {

@@ -35,6 +35,12 @@ struct ShardServerInfo {
   std::vector<std::string> capabilities;
 };
 
+// The answer to Hello.
+struct ShardGreeting {
+  HelloReply reply;
+  bool packed_steps = false;  // the shard reads packed step requests
+};
+
 // What became of a mutation.
 struct ScatterResult {
   absl::Status status;  // OK exactly when outcome is kApplied
@@ -63,7 +69,7 @@ class ShardClient {
   const std::string& peer() const;
 
   absl::StatusOr<ShardServerInfo> GetServerInfo();
-  absl::StatusOr<HelloReply> Hello(const HelloCommand& command, absl::Duration timeout);
+  absl::StatusOr<ShardGreeting> Hello(const HelloCommand& command, absl::Duration timeout);
   // One attempt, of at most 5 s: a shard that is gone has nothing to forget.
   absl::Status Bye(const ByeCommand& command);
 

@@ -78,6 +78,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   WireCounters& counters;
   const std::unique_ptr<v1::ShardService::Stub> stub;
   std::thread mender;
+  // Whether the shard, as it last said, reads packed requests.
+  std::atomic<bool> packed = false;
 
   absl::Mutex mu;
   bool stopping ABSL_GUARDED_BY(mu) = false;
@@ -166,7 +168,9 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
     hello.acknowledged_sequence =
         (unanswered.empty() ? next_sequence : unanswered.front().sequence) - 1;
   }
-  ASSIGN_OR_RETURN(const HelloReply reply, shard.Hello(hello, deadline - absl::Now()));
+  ASSIGN_OR_RETURN(const ShardGreeting greeting, shard.Hello(hello, deadline - absl::Now()));
+  const HelloReply& reply = greeting.reply;
+  packed = greeting.packed_steps;
   absl::MutexLock lock(&mu);
   const uint64_t first = unanswered.empty() ? next_sequence : unanswered.front().sequence;
   if (reply.next_sequence < first || reply.next_sequence > next_sequence) {
@@ -206,7 +210,8 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
   command.step = step;
   command.first_open_step = first_open_step;
   command.op = std::move(op);
-  wire::EncodeStepRequest(command, options.activations, request.get());
+  wire::EncodeStepRequest(command, {.activations = options.activations, .packed = packed},
+                          request.get());
 
   auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
                                                absl::DeadlineExceededError(NoAnswer("")));

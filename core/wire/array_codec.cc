@@ -98,6 +98,14 @@ absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const 
   return Copied<uint32_t>(bytes, n);
 }
 
+absl::StatusOr<std::vector<uint32_t>> DecodeU16s(absl::string_view field, const std::string& bytes,
+                                                 Count count) {
+  ASSIGN_OR_RETURN(const int64_t n,
+                   CheckCount(field, static_cast<int64_t>(bytes.size()), 2, count));
+  const std::vector<uint16_t> halves = Copied<uint16_t>(bytes, n);
+  return std::vector<uint32_t>(halves.begin(), halves.end());
+}
+
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
                                                 Count count, Floats floats) {
   ASSIGN_OR_RETURN(const int64_t n,
@@ -165,6 +173,10 @@ absl::Status CheckAscendingInSamples(absl::string_view field, absl::Span<const u
 }
 
 void EncodeU32s(absl::Span<const uint32_t> values, std::string* out) { Store(values, out); }
+void EncodeU16s(absl::Span<const uint32_t> values, std::string* out) {
+  const std::vector<uint16_t> halves(values.begin(), values.end());
+  Store(absl::MakeConstSpan(halves), out);
+}
 void EncodeFloats(absl::Span<const float> values, std::string* out) { Store(values, out); }
 void EncodeRowIds(absl::Span<const RowId> values, std::string* out) { Store(values, out); }
 

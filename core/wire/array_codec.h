@@ -47,6 +47,9 @@ enum class Floats {
 
 absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const std::string& bytes,
                                                  Count count);
+// Each number has two bytes.
+absl::StatusOr<std::vector<uint32_t>> DecodeU16s(absl::string_view field, const std::string& bytes,
+                                                 Count count);
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
                                                 Count count, Floats floats);
 // Also checks that every id is below kMaxTableRows.
@@ -65,6 +68,8 @@ absl::Status CheckAscendingInSamples(absl::string_view field, absl::Span<const u
 
 // `out` is overwritten.
 void EncodeU32s(absl::Span<const uint32_t> values, std::string* out);
+// The lower halves of the values.
+void EncodeU16s(absl::Span<const uint32_t> values, std::string* out);
 void EncodeFloats(absl::Span<const float> values, std::string* out);
 void EncodeRowIds(absl::Span<const RowId> values, std::string* out);
 

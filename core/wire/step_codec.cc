@@ -12,6 +12,7 @@
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/sample_ids.h"
 #include "core/wire/status_details.h"
 
 namespace dslide::wire {
@@ -33,12 +34,17 @@ absl::StatusOr<StepOp> Decode(const v1::EmbedForward& request) {
     return Refusal(reason::kOutOfRange, "embed_forward.batch",
                    absl::StrCat("is ", batch, ", must be in [1, ", kMaxBatch, "]"));
   }
-  ASSIGN_OR_RETURN(op.offsets, DecodeOffsets("embed_forward.sample_offsets",
-                                             request.sample_offsets(), Count::Exactly(batch)));
-  const int64_t total = op.offsets.back();
-  ASSIGN_OR_RETURN(op.rows,
-                   DecodeRowIds("embed_forward.row_ids", request.row_ids(), Count::Exactly(total)));
-  RETURN_IF_ERROR(CheckAscendingInSamples("embed_forward.row_ids", op.offsets, op.rows));
+  ASSIGN_OR_RETURN(SampleIds ids, DecodeSampleIds({.message = "embed_forward",
+                                                   .offsets_name = "sample_offsets",
+                                                   .ids_name = "row_ids",
+                                                   .packed_name = "packed_row_ids",
+                                                   .offsets = request.sample_offsets(),
+                                                   .ids = request.row_ids(),
+                                                   .packed = request.packed_row_ids()},
+                                                  batch, kMaxElements));
+  op.offsets = std::move(ids.offsets);
+  op.rows = std::move(ids.rows);
+  const auto total = static_cast<int64_t>(op.rows.size());
   if (request.values().empty()) {
     op.values.assign(total, 1.0f);
   } else {
@@ -58,6 +64,25 @@ absl::Status CheckTargets(absl::Span<const float> targets) {
   return absl::OkStatus();
 }
 
+// [batch, tables], in whichever width they came.
+absl::StatusOr<std::vector<uint32_t>> DecodeFingerprints(const v1::HeadForward& request,
+                                                         int64_t batch) {
+  const bool is_short = !request.short_fingerprints().empty();
+  const absl::string_view field =
+      is_short ? "head_forward.short_fingerprints" : "head_forward.fingerprints";
+  if (is_short && !request.fingerprints().empty()) {
+    return Refusal(reason::kBadSize, field, "is there beside fingerprints: use one width");
+  }
+  const Count count = Count::AtMost(std::min(kMaxElements, batch * kMaxHashTables));
+  ASSIGN_OR_RETURN(std::vector<uint32_t> fingerprints,
+                   is_short ? DecodeU16s(field, request.short_fingerprints(), count)
+                            : DecodeU32s(field, request.fingerprints(), count));
+  if (static_cast<int64_t>(fingerprints.size()) % batch == 0) return fingerprints;
+  return Refusal(reason::kBadSize, field,
+                 absl::StrCat("has ", fingerprints.size(), " elements for ", batch,
+                              " samples, must have the same number for each"));
+}
+
 absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
   HeadForwardOp op;
   RETURN_IF_ERROR(CheckName("head_forward.table", request.table()));
@@ -68,19 +93,17 @@ absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
   const int64_t batch = hidden.rows;
   op.dim = hidden.cols;
   op.hidden = std::move(hidden.data);
-  ASSIGN_OR_RETURN(op.fingerprints,
-                   DecodeU32s("head_forward.fingerprints", request.fingerprints(),
-                              Count::AtMost(std::min(kMaxElements, batch * kMaxHashTables))));
-  if (op.fingerprints.size() % batch != 0) {
-    return Refusal(reason::kBadSize, "head_forward.fingerprints",
-                   absl::StrCat("has ", op.fingerprints.size(), " elements for ", batch,
-                                " samples, must have the same number for each"));
-  }
-  ASSIGN_OR_RETURN(op.label_offsets, DecodeOffsets("head_forward.label_offsets",
-                                                   request.label_offsets(), Count::Exactly(batch)));
-  ASSIGN_OR_RETURN(op.labels, DecodeRowIds("head_forward.label_ids", request.label_ids(),
-                                           Count::Exactly(op.label_offsets.back())));
-  RETURN_IF_ERROR(CheckAscendingInSamples("head_forward.label_ids", op.label_offsets, op.labels));
+  ASSIGN_OR_RETURN(op.fingerprints, DecodeFingerprints(request, batch));
+  ASSIGN_OR_RETURN(SampleIds labels, DecodeSampleIds({.message = "head_forward",
+                                                      .offsets_name = "label_offsets",
+                                                      .ids_name = "label_ids",
+                                                      .packed_name = "packed_label_ids",
+                                                      .offsets = request.label_offsets(),
+                                                      .ids = request.label_ids(),
+                                                      .packed = request.packed_label_ids()},
+                                                     batch, kMaxElements));
+  op.label_offsets = std::move(labels.offsets);
+  op.labels = std::move(labels.rows);
   ASSIGN_OR_RETURN(op.label_targets,
                    DecodeFloats("head_forward.label_targets", request.label_targets(),
                                 Count::Exactly(batch), Floats::kBounded));
@@ -163,16 +186,27 @@ absl::StatusOr<StepOp> DecodeOperation(const v1::StepRequest& request) {
 
 // --- Requests, to the wire
 
+constexpr uint32_t kShortLimit = 1 << 16;
+
+bool FitInSixteenBits(absl::Span<const uint32_t> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](uint32_t value) { return value < kShortLimit; });
+}
+
 struct OperationEncoder {
-  ActivationType type;
+  StepFormat format;
   v1::StepRequest* out;
 
   void operator()(const EmbedForwardOp& op) const {
     v1::EmbedForward* request = out->mutable_embed_forward();
     request->set_table(op.table);
     request->set_batch(static_cast<uint32_t>(op.offsets.size() - 1));
-    EncodeU32s(op.offsets, request->mutable_sample_offsets());
-    EncodeRowIds(op.rows, request->mutable_row_ids());
+    if (format.packed) {
+      EncodePackedIds(op.offsets, op.rows, request->mutable_packed_row_ids());
+    } else {
+      EncodeU32s(op.offsets, request->mutable_sample_offsets());
+      EncodeRowIds(op.rows, request->mutable_row_ids());
+    }
     const bool all_one =
         std::all_of(op.values.begin(), op.values.end(), [](float value) { return value == 1.0f; });
     if (!all_one) EncodeFloats(op.values, request->mutable_values());
@@ -180,11 +214,19 @@ struct OperationEncoder {
   void operator()(const HeadForwardOp& op) const {
     v1::HeadForward* request = out->mutable_head_forward();
     request->set_table(op.table);
-    EncodeMatrix(static_cast<int64_t>(op.label_offsets.size()) - 1, op.dim, op.hidden, type,
-                 request->mutable_hidden());
-    EncodeU32s(op.fingerprints, request->mutable_fingerprints());
-    EncodeU32s(op.label_offsets, request->mutable_label_offsets());
-    EncodeRowIds(op.labels, request->mutable_label_ids());
+    EncodeMatrix(static_cast<int64_t>(op.label_offsets.size()) - 1, op.dim, op.hidden,
+                 format.activations, request->mutable_hidden());
+    if (format.packed && FitInSixteenBits(op.fingerprints)) {
+      EncodeU16s(op.fingerprints, request->mutable_short_fingerprints());
+    } else {
+      EncodeU32s(op.fingerprints, request->mutable_fingerprints());
+    }
+    if (format.packed) {
+      EncodePackedIds(op.label_offsets, op.labels, request->mutable_packed_label_ids());
+    } else {
+      EncodeU32s(op.label_offsets, request->mutable_label_offsets());
+      EncodeRowIds(op.labels, request->mutable_label_ids());
+    }
     EncodeFloats(op.label_targets, request->mutable_label_targets());
     request->mutable_recall_samples()->Assign(op.recall_samples.begin(), op.recall_samples.end());
   }
@@ -198,7 +240,7 @@ struct OperationEncoder {
     v1::EmbedBackward* request = out->mutable_embed_backward();
     request->set_table(op.table);
     const int64_t batch = op.dim == 0 ? 0 : static_cast<int64_t>(op.gradient.size()) / op.dim;
-    EncodeMatrix(batch, op.dim, op.gradient, type, request->mutable_gradient());
+    EncodeMatrix(batch, op.dim, op.gradient, format.activations, request->mutable_gradient());
   }
   void operator()(const DenseGatherOp& op) const {
     out->mutable_dense_gather()->set_table(op.table);
@@ -338,11 +380,11 @@ absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request) {
   return command;
 }
 
-void EncodeStepRequest(const StepCommand& command, ActivationType type, v1::StepRequest* out) {
+void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRequest* out) {
   EncodeEnvelope(command.envelope, out->mutable_envelope());
   out->set_step(command.step);
   out->set_first_open_step(command.first_open_step);
-  std::visit(OperationEncoder{.type = type, .out = out}, command.op);
+  std::visit(OperationEncoder{.format = format, .out = out}, command.op);
 }
 
 void EncodeStepResponse(uint64_t sequence, uint64_t generation, const Reply& reply,

@@ -19,9 +19,18 @@ inline constexpr int64_t kMaxRecallSamples = 16;
 // Errors: InvalidArgument with a reason word, naming the field.
 absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request);
 
-// `type` is what the model's activations travel in. Inverse of DecodeStepRequest up to its
-// rounding.
-void EncodeStepRequest(const StepCommand& command, ActivationType type, v1::StepRequest* out);
+// The capability of shards that read packed requests.
+inline constexpr char kPackedSteps[] = "packed-steps";
+
+struct StepFormat {
+  ActivationType activations = ActivationType::kF32;  // of the model
+  // Ids as varints (sample_ids.h), fingerprints in 16 bits where they fit: only for shards with
+  // kPackedSteps.
+  bool packed = false;
+};
+
+// Inverse of DecodeStepRequest up to the rounding of activations.
+void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRequest* out);
 
 // The answer to the request with that sequence: the reply's result, or its status as a StepError.
 // A reply of another command than a step operation is a bug and answered with INTERNAL.

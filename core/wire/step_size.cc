@@ -1,7 +1,5 @@
 #include "core/wire/step_size.h"
 
-#include "core/wire/step_codec.h"
-
 namespace dslide::wire {
 namespace {
 
@@ -9,9 +7,9 @@ constexpr int64_t kPrefixBytes = 5;
 
 }  // namespace
 
-int64_t StepRequestBytes(const StepCommand& command, ActivationType type) {
+int64_t StepRequestBytes(const StepCommand& command, StepFormat format) {
   v1::StepRequest request;
-  EncodeStepRequest(command, type, &request);
+  EncodeStepRequest(command, format, &request);
   return kPrefixBytes + static_cast<int64_t>(request.ByteSizeLong());
 }
 

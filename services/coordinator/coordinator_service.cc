@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/reason_words.h"
 #include "services/common/unary.h"
@@ -20,17 +21,6 @@ constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
 // Lists of a request; a client that needs more is not one of ours.
 constexpr int kMaxLeaseList = 4096;
 constexpr int kMaxModelList = 1024;
-
-absl::StatusOr<ClientId> DecodeClientId(const std::string& bytes) {
-  ClientId id{};
-  if (bytes.size() != id.size()) {
-    return StatusWithReason(
-        absl::StatusCode::kInvalidArgument, reason::kBadClientId,
-        absl::StrCat("the client id has ", bytes.size(), " bytes, not ", id.size()));
-  }
-  std::copy(bytes.begin(), bytes.end(), id.begin());
-  return id;
-}
 
 absl::Status CheckListSize(const char* field, int size, int max) {
   if (size <= max) return absl::OkStatus();
@@ -243,7 +233,8 @@ grpc::Status CoordinatorServiceImpl::RegisterJob(grpc::ServerContext* context,
                                                  v1::RegisterJobResponse* response) {
   return RunUnary(
       metrics_.method("RegisterJob"), *context, *request, response, [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(const ClientId client, DecodeClientId(request->client_id()));
+        ASSIGN_OR_RETURN(const ClientId client,
+                         wire::DecodeClientId("client_id", request->client_id()));
         ASSIGN_OR_RETURN(const bool created,
                          coordinator_->RegisterJob(DecodeJobSpec(request->spec()), client));
         response->set_created(created);
@@ -256,7 +247,7 @@ absl::Status CoordinatorServiceImpl::DoAcquireWork(const v1::AcquireWorkRequest&
   RETURN_IF_ERROR(CheckListSize("finished", request.finished_size(), kMaxLeaseList));
   RETURN_IF_ERROR(CheckListSize("held", request.held_size(), kMaxLeaseList));
   WorkRequest work;
-  ASSIGN_OR_RETURN(work.client, DecodeClientId(request.client_id()));
+  ASSIGN_OR_RETURN(work.client, wire::DecodeClientId("client_id", request.client_id()));
   for (const v1::WorkReport& report : request.finished()) {
     work.finished.push_back({.lease = report.lease_id(),
                              .loss_sum = report.loss_sum(),
@@ -281,7 +272,8 @@ grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
                                               const v1::LeaveJobRequest* request,
                                               v1::LeaveJobResponse* response) {
   return RunUnary(metrics_.method("LeaveJob"), *context, *request, response, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const ClientId client, DecodeClientId(request->client_id()));
+    ASSIGN_OR_RETURN(const ClientId client,
+                     wire::DecodeClientId("client_id", request->client_id()));
     return coordinator_->LeaveJob(request->job(), client);
   });
 }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/model/client_step.h"
 #include "core/model/commands.h"
 
 namespace dslide::coordinator {
@@ -16,12 +17,6 @@ namespace dslide::coordinator {
 struct CheckpointSize {
   int64_t rows = 0;
   int64_t bytes = 0;
-};
-
-// A step of one client.
-struct ClientStep {
-  ClientId client = {};
-  int64_t step = 0;
 };
 
 // A shard's part of a cluster checkpoint, as far as it is written.

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/wire/client_steps.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
@@ -24,16 +25,6 @@ namespace {
 absl::Status Stopping() {
   return StatusWithReason(absl::StatusCode::kUnavailable, reason::kShuttingDown,
                           "the coordinator is shutting down");
-}
-
-absl::StatusOr<std::vector<ClientStep>> DecodeSteps(
-    const google::protobuf::RepeatedPtrField<v1::ClientStep>& steps) {
-  std::vector<ClientStep> decoded;
-  for (const v1::ClientStep& step : steps) {
-    ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("client_id", step.client_id()));
-    decoded.push_back({client, step.step()});
-  }
-  return decoded;
 }
 
 PartProgress::State DecodeState(v1::CheckpointState state) {
@@ -190,7 +181,7 @@ absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::FreezeSteps(const std:
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.FreezeSteps(context, request, &response);
   }));
-  return DecodeSteps(response.changed());
+  return wire::DecodeClientSteps(response.changed());
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
@@ -198,17 +189,13 @@ absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
     const std::vector<ClientId>& give_up, absl::Duration timeout) {
   v1::AdmitStepsRequest request;
   request.set_epoch(epoch);
-  for (const ClientStep& step : up_to) {
-    v1::ClientStep* const added = request.add_up_to();
-    added->set_client_id(wire::EncodeClientId(step.client));
-    added->set_step(step.step);
-  }
+  wire::EncodeClientSteps(up_to, request.mutable_up_to());
   for (const ClientId& client : give_up) request.add_give_up(wire::EncodeClientId(client));
   v1::AdmitStepsResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.AdmitSteps(context, request, &response);
   }));
-  return DecodeSteps(response.incomplete());
+  return wire::DecodeClientSteps(response.incomplete());
 }
 
 absl::Status ShardAdminClient::CutCheckpoint(const std::string& address, uint64_t epoch,

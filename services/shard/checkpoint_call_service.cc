@@ -7,6 +7,7 @@
 
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/wire/client_steps.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "services/shard/shard_service.h"
@@ -17,26 +18,6 @@ namespace {
 
 constexpr int kMaxRetained = 1024;
 constexpr int kMaxClients = 1'000'000;
-
-absl::StatusOr<std::vector<ClientStep>> DecodeSteps(
-    const google::protobuf::RepeatedPtrField<v1::ClientStep>& steps) {
-  std::vector<ClientStep> decoded;
-  decoded.reserve(steps.size());
-  for (const v1::ClientStep& step : steps) {
-    ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("client_id", step.client_id()));
-    decoded.push_back({client, step.step()});
-  }
-  return decoded;
-}
-
-void EncodeSteps(const std::vector<ClientStep>& steps,
-                 google::protobuf::RepeatedPtrField<v1::ClientStep>* out) {
-  for (const ClientStep& step : steps) {
-    v1::ClientStep* const added = out->Add();
-    added->set_client_id(wire::EncodeClientId(step.client));
-    added->set_step(step.step);
-  }
-}
 
 absl::Status CheckCount(int64_t count, int64_t most, absl::string_view field) {
   if (count <= most) return absl::OkStatus();
@@ -77,7 +58,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerCont
     ASSIGN_OR_RETURN(const std::vector<ClientStep> changed,
                      participant_->Freeze(core, request->epoch(), request->generation(),
                                           absl::Milliseconds(request->limit_ms())));
-    EncodeSteps(changed, response->mutable_changed());
+    wire::EncodeClientSteps(changed, response->mutable_changed());
     return absl::OkStatus();
   });
   return call;
@@ -90,7 +71,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerConte
   SubmitTask(call, [this, request, response](ShardCore& core) -> absl::Status {
     RETURN_IF_ERROR(CheckCount(request->up_to_size(), kMaxClients, "up_to"));
     RETURN_IF_ERROR(CheckCount(request->give_up_size(), kMaxClients, "give_up"));
-    ASSIGN_OR_RETURN(const std::vector<ClientStep> up_to, DecodeSteps(request->up_to()));
+    ASSIGN_OR_RETURN(const std::vector<ClientStep> up_to,
+                     wire::DecodeClientSteps(request->up_to()));
     std::vector<ClientId> give_up;
     for (const std::string& id : request->give_up()) {
       ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("give_up", id));
@@ -98,7 +80,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerConte
     }
     ASSIGN_OR_RETURN(const std::vector<ClientStep> incomplete,
                      participant_->Admit(core, request->epoch(), up_to, give_up));
-    EncodeSteps(incomplete, response->mutable_incomplete());
+    wire::EncodeClientSteps(incomplete, response->mutable_incomplete());
     return absl::OkStatus();
   });
   return call;

@@ -13,6 +13,7 @@
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/step_codec.h"
 #include "services/shard/bulk_service.h"
 #include "services/shard/step_stream_service.h"
 #include "services/shard/unary_call_service.h"
@@ -95,7 +96,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_generation(shared_.generation);
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
-  for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax"}) {
+  for (const char* word :
+       {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -176,6 +178,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
                      {{"lost", lost}});
         }
         wire::EncodeHello(reply, response);
+        response->add_capabilities(wire::kPackedSteps);
         return response->ByteSizeLong();
       },
       LogOf(wire::LoggedKind::kHello, *request));

@@ -19,15 +19,11 @@
 #include <optional>
 #include <vector>
 
+#include "core/model/client_step.h"
 #include "core/model/commands.h"
 #include "services/shard/step_contexts.h"
 
 namespace dslide::shard {
-
-struct ClientStep {
-  ClientId client = {};
-  int64_t step = 0;
-};
 
 // Not thread-safe: of the thread that applies commands. `contexts`: those of the core, as they are
 // at the time of the call.

@@ -121,9 +121,11 @@ void FuzzStep(Subject& subject, const uint8_t* data, size_t size) {
   v1::StepRequest request;
   if (!Parse(data, size, &request)) return;
   if (const auto as_sent = wire::DecodeStepRequest(request); as_sent.ok()) {
-    v1::StepRequest again;
-    wire::EncodeStepRequest(*as_sent, ActivationType::kF32, &again);
-    Require(wire::DecodeStepRequest(again).ok(), "what was decoded can be sent");
+    for (const bool packed : {false, true}) {
+      v1::StepRequest again;
+      wire::EncodeStepRequest(*as_sent, {.packed = packed}, &again);
+      Require(wire::DecodeStepRequest(again).ok(), "what was decoded can be sent");
+    }
     subject.Apply(*as_sent);
   }
   subject.Sign(request.mutable_envelope());

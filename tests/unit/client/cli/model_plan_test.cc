@@ -62,9 +62,10 @@ TEST(ModelPlanTest, CountsTheBytesOfAStep) {
   // Four matrices of 256 x 128: two to the shard, two back. The rest stays in f32.
   EXPECT_NEAR(f32->wire.request_bytes - bf16->wire.request_bytes, 2 * 256 * 128 * 2, 16);
   EXPECT_NEAR(f32->wire.reply_bytes - bf16->wire.reply_bytes, 2 * 256 * 128 * 2, 16);
-  // 65 features a sample of 8 bytes over 4 shards, 12 fingerprints, 1 label, offsets, targets and
-  // log-partitions, and less than 400 bytes of framing.
-  const int64_t arrays = 256 * (65 * 8 / 4 + 12 * 4 + 4 + 4 + 4) + 257 * 8;
+  // 65 features a sample over 4 shards, each a value and an id packed in 2 bytes; 12 fingerprints
+  // of 2 bytes; 4 labels over 4 shards, in 3 bytes; two counts, target, log-partition; and
+  // less than 400 bytes of framing.
+  const int64_t arrays = 256 * 65 * (4 + 2) / 4 + 256 * (12 * 2 + 3 + 2 + 4 + 4);
   EXPECT_NEAR(bf16->wire.request_bytes, 2 * 256 * 128 * 2 + arrays, 400);
   EXPECT_EQ(bf16->wire.step_bytes, 4 * (bf16->wire.request_bytes + bf16->wire.reply_bytes));
   EXPECT_EQ(bf16->wire.dense_step_bytes, 8 * bf16->parameters);

@@ -50,6 +50,11 @@ class FakeShard final : public v1::ShardService::Service {
     absl::MutexLock lock(&mu_);
     ++generation_;
   }
+  // From the next Hello on, as a shard of another version would.
+  void Announce(const std::vector<std::string>& capabilities) {
+    absl::MutexLock lock(&mu_);
+    capabilities_ = capabilities;
+  }
   void NeverAnswer() { silent_ = true; }
   // Byes take this long.
   void DelayByes(absl::Duration delay) {
@@ -76,6 +81,8 @@ class FakeShard final : public v1::ShardService::Service {
     return arrivals_;
   }
   int streams() const { return streams_; }
+  // Requests with packed ids.
+  int packed() const { return packed_; }
 
   grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest*,
                      v1::HelloResponse* response) override {
@@ -83,6 +90,7 @@ class FakeShard final : public v1::ShardService::Service {
     absl::MutexLock lock(&mu_);
     response->set_generation(generation_);
     response->set_next_sequence(applied_ + 1);
+    response->mutable_capabilities()->Add(capabilities_.begin(), capabilities_.end());
     return grpc::Status::OK;
   }
 
@@ -118,6 +126,7 @@ class FakeShard final : public v1::ShardService::Service {
     absl::MutexLock lock(&mu_);
     const uint64_t sequence = request.envelope().sequence();
     arrivals_.push_back(sequence);
+    if (!request.embed_forward().packed_row_ids().empty()) ++packed_;
     response->set_sequence(sequence);
     response->set_generation(generation_);
     const bool breaks = sequence == break_at_;
@@ -163,9 +172,11 @@ class FakeShard final : public v1::ShardService::Service {
   std::atomic<uint64_t> refuse_{0};
   std::atomic<int> refuse_hello_{0};
   std::atomic<int> streams_{0};
+  std::atomic<int> packed_{0};
   absl::Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 7;
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::string> capabilities_ ABSL_GUARDED_BY(mu_);
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration bye_delay_ ABSL_GUARDED_BY(mu_);

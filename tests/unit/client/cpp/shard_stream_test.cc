@@ -67,6 +67,21 @@ TEST_F(ShardStreamTest, AnswersComeInTheOrderOfSending) {
   EXPECT_GT(steps.bytes_sent, 200 * 30);
 }
 
+TEST_F(ShardStreamTest, PacksRequestsForShardsThatReadThem) {
+  const StepOp op =
+      EmbedForwardOp{.table = "in", .offsets = {0, 1}, .rows = {RowId(5)}, .values = {1.0f}};
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, op)), 1);
+  EXPECT_EQ(fake_.packed(), 0) << "a shard that does not say so";
+  // An upgraded shard says so when it is greeted again.
+  fake_.Announce({"something-else", "packed-steps"});
+  fake_.BreakAt(2, false);
+  EXPECT_EQ(Answer(stream->Send(2, 2, op)), 2);
+  EXPECT_EQ(fake_.packed(), 0) << "what was unanswered is sent unchanged";
+  EXPECT_EQ(Answer(stream->Send(3, 3, op)), 3);
+  EXPECT_EQ(fake_.packed(), 1);
+}
+
 TEST_F(ShardStreamTest, AnErrorConcernsItsOwnRequestOnly) {
   const auto stream = Open();
   fake_.RefuseSequence(2);

@@ -42,7 +42,7 @@ StepCommand SampleStep() {
 
 TEST(LoggedCommandTest, AStepReadsBackFromItsBytesWhereverTheyAreCut) {
   v1::StepRequest request;
-  EncodeStepRequest(SampleStep(), ActivationType::kF32, &request);
+  EncodeStepRequest(SampleStep(), {}, &request);
   const std::string bytes = request.SerializeAsString();
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
     const absl::string_view whole = bytes;
@@ -69,7 +69,7 @@ TEST(LoggedCommandTest, AWrongStepBecomesARefusalThatIsRemembered) {
   StepCommand step = SampleStep();
   std::get<HeadBackwardOp>(step.op).scale = 7;
   v1::StepRequest request;
-  EncodeStepRequest(step, ActivationType::kF32, &request);
+  EncodeStepRequest(step, {}, &request);
   const auto command = DecodeStepMutation(request);
   ASSERT_TRUE(command.ok()) << command.status();
   const auto& refused = std::get<RefusedCommand>(*command);

@@ -19,10 +19,9 @@ namespace {
 using ::testing::HasSubstr;
 
 // The bytes of a request, as a peer would send them.
-v1::StepRequest OverTheWire(const StepCommand& command,
-                            ActivationType type = ActivationType::kF32) {
+v1::StepRequest OverTheWire(const StepCommand& command, StepFormat format = {}) {
   v1::StepRequest request;
-  EncodeStepRequest(command, type, &request);
+  EncodeStepRequest(command, format, &request);
   v1::StepRequest parsed;
   EXPECT_TRUE(parsed.ParseFromString(request.SerializeAsString()));
   return parsed;
@@ -79,6 +78,34 @@ TEST(StepCodecTest, ArraysComeBackElementByElement) {
   EXPECT_EQ(head.recall_samples, SampleHeadForward().recall_samples);
 }
 
+TEST(StepCodecTest, PackedRequestsSayTheSameInFewerBytes) {
+  for (const StepOp& op : AllOps()) {
+    const v1::StepRequest plain = OverTheWire(SampleStep(op));
+    const v1::StepRequest packed = OverTheWire(SampleStep(op), {.packed = true});
+    const auto got = DecodeStepRequest(packed);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(OverTheWire(*got).SerializeAsString(), plain.SerializeAsString());
+    const bool has_ids = plain.has_embed_forward() || plain.has_head_forward();
+    if (has_ids) EXPECT_LT(packed.ByteSizeLong(), plain.ByteSizeLong());
+    if (!has_ids) EXPECT_EQ(packed.SerializeAsString(), plain.SerializeAsString());
+  }
+}
+
+TEST(StepCodecTest, FingerprintsThatDoNotFitIntoSixteenBitsKeepTheirWidth) {
+  HeadForwardOp op = SampleHeadForward();
+  EXPECT_EQ(
+      OverTheWire(SampleStep(op), {.packed = true}).head_forward().short_fingerprints().size(),
+      2 * op.fingerprints.size());
+  for (const uint32_t largest : {0xffffu, 0x10000u}) {
+    op.fingerprints.back() = largest;
+    const v1::StepRequest request = OverTheWire(SampleStep(op), {.packed = true});
+    EXPECT_EQ(request.head_forward().fingerprints().empty(), largest == 0xffffu);
+    const auto got = DecodeStepRequest(request);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(std::get<HeadForwardOp>(got->op).fingerprints, op.fingerprints);
+  }
+}
+
 TEST(StepCodecTest, ValuesThatAreAllOneDoNotTravel) {
   EmbedForwardOp op = SampleEmbedForward();
   op.values = {1.0f, 1.0f, 1.0f};
@@ -89,7 +116,7 @@ TEST(StepCodecTest, ValuesThatAreAllOneDoNotTravel) {
 
 TEST(StepCodecTest, ActivationsMayTravelInSixteenBits) {
   const v1::StepRequest request =
-      OverTheWire(SampleStep(SampleHeadForward()), ActivationType::kBf16);
+      OverTheWire(SampleStep(SampleHeadForward()), {.activations = ActivationType::kBf16});
   EXPECT_EQ(request.head_forward().hidden().data().size(), 8u);
   const auto decoded = DecodeStepRequest(request);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -180,6 +207,8 @@ std::vector<Refused> EmbedRefusals() {
        [](auto& r) {
          r.mutable_embed_forward()->set_values(Floats32({1, 1}));
        }},
+      {reason::kBadSize, "packed_row_ids is there beside sample_offsets", op,
+       [](auto& r) { r.mutable_embed_forward()->set_packed_row_ids("abc"); }},
       {reason::kBadEnum, "gradient", back,
        [](auto& r) {
          r.mutable_embed_backward()->mutable_gradient()->set_element_type(
@@ -206,6 +235,15 @@ std::vector<Refused> HeadRefusals() {
        }},
       {reason::kOverLimit, "fingerprints", op,
        [](auto& r) { r.mutable_head_forward()->set_fingerprints(std::string(2 * 257 * 4, '\0')); }},
+      {reason::kBadSize, "short_fingerprints is there beside fingerprints", op,
+       [](auto& r) { r.mutable_head_forward()->set_short_fingerprints("abcd"); }},
+      {reason::kBadSize, "short_fingerprints has 3 bytes", op,
+       [](auto& r) {
+         r.mutable_head_forward()->clear_fingerprints();
+         r.mutable_head_forward()->set_short_fingerprints("abc");
+       }},
+      {reason::kBadSize, "packed_label_ids is there beside label_offsets", op,
+       [](auto& r) { r.mutable_head_forward()->set_packed_label_ids("abc"); }},
       {reason::kBadSize, "label_offsets", op,
        [](auto& r) {
          r.mutable_head_forward()->set_label_offsets(U32({0, 3}));

@@ -38,7 +38,7 @@ wire::LoggedCommand Bytes(wire::LoggedKind kind, const Message& message) {
 wire::LoggedCommand LogOf(const Command& command) {
   if (const auto* step = std::get_if<StepCommand>(&command)) {
     v1::StepRequest request;
-    wire::EncodeStepRequest(*step, ActivationType::kF32, &request);
+    wire::EncodeStepRequest(*step, {}, &request);
     return Bytes(wire::LoggedKind::kStep, request);
   }
   if (const auto* scatter = std::get_if<ScatterCommand>(&command)) {

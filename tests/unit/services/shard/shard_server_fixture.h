@@ -84,7 +84,7 @@ class ShardServerTest : public ::testing::Test {
 
   v1::StepRequest Request(StepOp op, int64_t step) {
     v1::StepRequest request;
-    wire::EncodeStepRequest(trainer_.Step(std::move(op), step), ActivationType::kF32, &request);
+    wire::EncodeStepRequest(trainer_.Step(std::move(op), step), {}, &request);
     return request;
   }
 
