@@ -19,6 +19,10 @@ void AddSecuritySettings(ConfigParser& config, ServerOptions& options) {
                    "--tls-ca. Empty: roles when there is --tls-ca");
   config.AddInt("max-connections", &options.max_connections, 1, 1'000'000,
                 "Connections open at one time; more are closed as soon as they come");
+  config.AddDuration("max-connection-age", &options.max_connection_age, absl::Seconds(1),
+                     absl::Hours(24 * 365),
+                     "Older connections are renewed by their clients; calls under way on them may "
+                     "take 10 more minutes");
   config.AddBool("insecure", &options.insecure, "Allow plaintext where other machines can connect");
 }
 

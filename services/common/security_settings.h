@@ -7,7 +7,7 @@
 
 namespace dslide {
 
-// Binds --insecure, --tls-*, --authorization and --max-connections to `options`, which outlives
+// Binds --insecure, --tls-*, --authorization and --max-connection*, to `options`, which outlives
 // the parser.
 void AddSecuritySettings(ConfigParser& config, ServerOptions& options);
 

@@ -133,6 +133,7 @@ absl::Status ServerRuntime::StartServer(const std::vector<ServedService>& servic
 absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metrics) {
   ASSIGN_OR_RETURN(ListenAddress listen, ParseListenAddress(options_.listen));
   ASSIGN_OR_RETURN(const auto credentials, Credentials(listen, metrics));
+  SetMaxConnectionAge(builder, options_.max_connection_age);
   if (listen.is_unix) {
     RETURN_IF_ERROR(CheckListenable(listen));
     builder.AddListeningPort(listen.ToString(), credentials);

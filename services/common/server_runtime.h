@@ -39,6 +39,9 @@ struct ServerOptions {
   bool insecure = false;
   // Open at one time over TCP; more are closed as soon as they come. >= 1.
   int64_t max_connections = 256;
+  // After this long a connection takes no new calls and the client makes another one, so that a
+  // certificate that has been withdrawn or replaced does not count for ever.
+  absl::Duration max_connection_age = absl::Minutes(20);
   // Without files: plaintext.
   TlsSettings tls = {};
   // The certificates of `tls`, opened; null: Start() opens them.

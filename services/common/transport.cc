@@ -4,6 +4,9 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "services/common/server_security.h"
@@ -36,6 +39,12 @@ void SetServerArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+}
+
+void SetMaxConnectionAge(grpc::ServerBuilder& builder, absl::Duration age) {
+  const int64_t ms = std::min<int64_t>(absl::ToInt64Milliseconds(age), INT_MAX);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(ms));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kConnectionGraceMs);
 }
 
 grpc::ChannelArguments ServiceChannelArguments() {

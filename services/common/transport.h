@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/listen_address.h"
 #include "core/tls/tls_store.h"
 
@@ -35,6 +36,13 @@ inline constexpr int kMaxMetadataBytes = 16 << 10;
 // accepts the pings our clients send, and no port sharing. Messages, metadata, streams and the time
 // of a handshake are bounded as above, and compressed messages, which may be bombs, are refused.
 void SetServerArguments(grpc::ServerBuilder& builder);
+
+// Calls under way on a connection that has grown too old may take so long to finish; longer than
+// any call but step streams, which clients open again.
+inline constexpr int kConnectionGraceMs = 600'000;
+
+// Lets clients renew connections older than `age`. Not for in-process channels: they have but one.
+void SetMaxConnectionAge(grpc::ServerBuilder& builder, absl::Duration age);
 
 // The client's side of the same, with a connection of its own per channel.
 grpc::ChannelArguments ServiceChannelArguments();

@@ -242,6 +242,27 @@ TEST_F(ServerRuntimeTest, MessagesAboveTheLimitAreRefused) {
   EXPECT_TRUE(ListModels(channel).ok());
 }
 
+TEST_F(ServerRuntimeTest, OldConnectionsAreRenewedAndTheirCallsFinish) {
+  const auto runtime =
+      MustStart({.listen = "127.0.0.1:0", .max_connection_age = absl::Milliseconds(200)});
+  const auto channel = Connect(runtime->address());
+  grpc::Status held;
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::GetClusterStatusResponse response;
+    held = v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
+  });
+  service_.started.WaitForNotification();
+  // The server asks for another connection: the channel is not ready until there is a new call.
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(10);
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, deadline));
+  EXPECT_TRUE(ListModels(channel).ok());
+  service_.release = true;
+  caller.join();
+  EXPECT_TRUE(held.ok()) << held.error_message();
+}
+
 TEST_F(ServerRuntimeTest, DrainingRefusesNewCallsAndFinishesRunningOnes) {
   std::vector<std::string> order;
   auto runtime =
