@@ -32,6 +32,7 @@ std::string StatusToJson(const ClusterStatus& status) {
     entry["capacity_weight"] = shard.capacity_weight;
     entry["memory_bytes"] = shard.memory_bytes;
     entry["applied_commands"] = shard.applied_commands;
+    entry["admin_address"] = shard.admin_address;
     json["shards"].push_back(entry);
   }
   json["models"] = status.models;

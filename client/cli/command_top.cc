@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"
@@ -40,7 +41,16 @@ absl::StatusOr<MetricsText> ReadPage(const std::string& address, absl::Duration 
 
 TopSample Look(CoordinatorClient& coordinator, const TopOptions& options, absl::Duration timeout) {
   TopSample sample{.when = {}, .status = coordinator.GetClusterStatus(), .pages = {}};
-  for (const std::string& address : options.admin) {
+  std::vector<std::string> addresses = options.admin;
+  if (sample.status.ok()) {
+    for (const ShardEntry& shard : sample.status->shards) {
+      if (shard.life != ShardLife::kAlive || shard.admin_address.empty()) continue;
+      addresses.push_back(shard.admin_address);
+    }
+  }
+  absl::flat_hash_set<std::string> seen;
+  for (const std::string& address : addresses) {
+    if (!seen.insert(address).second) continue;
     sample.pages.push_back({address, ReadPage(address, timeout)});
   }
   sample.when = SteadyClock().Now();
@@ -51,7 +61,7 @@ absl::StatusOr<int> RunTop(const GlobalOptions& global, const TopOptions& option
   ASSIGN_OR_RETURN(const absl::Duration interval, ParseInterval("--interval", options.interval));
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(auto channel, NetworkChannels({global.insecure})(options.cluster));
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(options.cluster));
   CoordinatorClient coordinator(channel, options.cluster, client, nullptr);
   TopSample before = Look(coordinator, options, client.timeout);
   RETURN_IF_ERROR(before.status.status());  // later ones are shown instead
@@ -79,15 +89,15 @@ void AddTopCommand(CLI::App& app, Context& context) {
       AddSubcommand(app, "top", "Show a cluster's rates: samples, bytes, queues, memory",
                     "Examples:\n"
                     "  dslide top --cluster 127.0.0.1:7000\n"
-                    "      What the coordinator knows: jobs, memory, commands.\n"
-                    "  dslide top --admin 127.0.0.1:7011,127.0.0.1:7021\n"
-                    "      Also bytes, queues and trainers, from those admin pages.\n"
+                    "      Jobs, and the shards with the admin pages that they serve to others.\n"
+                    "  dslide top --admin 127.0.0.1:7001,127.0.0.1:7021\n"
+                    "      Also the coordinator's and a trainer's admin page.\n"
                     "  dslide top --once -o json\n"
                     "      One frame, for scripts.");
   auto options = std::make_shared<TopOptions>();  // shared with the callback
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
   AddOption(command, "--admin", options->admin,
-            "Admin pages HOST:PORT of shards, trainers and the coordinator, separated by commas")
+            "More admin pages HOST:PORT (trainers, coordinator), separated by commas")
       ->delimiter(',');
   AddOption(command, "--interval", options->interval, "Time between frames");
   command.add_flag("--once", options->once,

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/terminal.h"
@@ -79,6 +81,23 @@ const ShardEntry* FindShard(const absl::StatusOr<ClusterStatus>& status, ShardId
   return nullptr;
 }
 
+const ShardEntry* ShardWithPage(const absl::StatusOr<ClusterStatus>& status,
+                                const std::string& page) {
+  if (!status.ok()) return nullptr;
+  for (const ShardEntry& entry : status->shards) {
+    if (entry.admin_address == page) return &entry;
+  }
+  return nullptr;
+}
+
+// Null: the page was not there, or did not answer.
+const MetricsText* FiguresOf(const TopSample& sample, const std::string& address) {
+  for (const AdminPage& page : sample.pages) {
+    if (page.address == address && page.figures.ok()) return &*page.figures;
+  }
+  return nullptr;
+}
+
 double Seconds(const TopSample& before, const TopSample& now) {
   return absl::ToDoubleSeconds(now.when - before.when);
 }
@@ -116,22 +135,31 @@ std::vector<TopRow> MakeTopRows(const TopSample& before, const TopSample& now) {
   const double seconds = Seconds(before, now);
   std::vector<TopRow> rows;
   bool shard_pages = false;
-  for (size_t i = 0; i < now.pages.size(); ++i) {
-    const AdminPage& page = now.pages[i];
+  absl::flat_hash_set<absl::string_view> answered;
+  for (const AdminPage& page : now.pages) {
     if (!page.figures.ok()) {
       rows.push_back({.process = "no answer", .address = page.address});
       continue;
     }
-    const bool seen = i < before.pages.size() && before.pages[i].figures.ok();
+    const MetricsText* const earlier = FiguresOf(before, page.address);
     const MetricsText nothing;
-    rows.push_back(RowOfPage(page.address, PageRates(seen ? *before.pages[i].figures : nothing,
-                                                     *page.figures, seen ? seconds : 0)));
-    shard_pages = shard_pages || rows.back().process == "shard";
+    rows.push_back(
+        RowOfPage(page.address, PageRates(earlier != nullptr ? *earlier : nothing, *page.figures,
+                                          earlier != nullptr ? seconds : 0)));
+    answered.insert(page.address);
+    if (const ShardEntry* const shard = ShardWithPage(now.status, page.address)) {
+      rows.back().process = absl::StrCat("shard ", shard->shard.value());
+    }
+    shard_pages = shard_pages || absl::StartsWith(rows.back().process, "shard");
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const TopRow& a, const TopRow& b) { return a.process < b.process; });
-  if (shard_pages || !now.status.ok()) return rows;
+  if (!now.status.ok()) return rows;
   for (const ShardEntry& shard : now.status->shards) {
+    // Whose page it is cannot be told when the shard does not say.
+    const bool shown =
+        shard.admin_address.empty() ? shard_pages : answered.contains(shard.admin_address);
+    if (shown) continue;
     TopRow row{.process = absl::StrCat("shard ", shard.shard.value()), .address = shard.address};
     row.memory_bytes = static_cast<double>(shard.memory_bytes);
     const ShardEntry* const earlier = FindShard(before.status, shard.shard);
@@ -185,7 +213,7 @@ std::string TopText(const TopSample& before, const TopSample& now, const std::st
   if (now.pages.empty()) {
     absl::StrAppend(&text,
                     "\n\nBytes, queues and trainers: name the admin pages with --admin "
-                    "HOST:PORT,... (dslide up prints them).");
+                    "HOST:PORT,...; shards serve theirs to this machine only.");
   }
   return text;
 }

@@ -22,7 +22,7 @@ struct AdminPage {
 struct TopSample {
   absl::Duration when;  // by the steady clock
   absl::StatusOr<ClusterStatus> status;
-  std::vector<AdminPage> pages;  // in the same order in every look
+  std::vector<AdminPage> pages;  // each address once
 };
 
 // One line of the view. Negative: not known.
@@ -39,8 +39,8 @@ struct TopRow {
   double cpu_share = -1;     // 1: one processor
 };
 
-// The rows of both looks' processes: those with a page first, then shards that only the coordinator
-// speaks of. Counters that went back (a restart) count from 0.
+// The rows of this look's processes: those with a page first, then shards without one that answers,
+// as the coordinator knows them. Counters that went back (a restart) count from 0.
 std::vector<TopRow> MakeTopRows(const TopSample& before, const TopSample& now);
 
 std::string TopText(const TopSample& before, const TopSample& now, const std::string& cluster);

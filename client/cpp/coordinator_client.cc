@@ -29,6 +29,7 @@ ShardEntry DecodeShard(const v1::ShardInfo& info) {
                                                         : ShardLife::kAlive;
   entry.memory_bytes = info.memory_bytes();
   entry.applied_commands = info.applied_commands();
+  entry.admin_address = info.admin_address();
   return entry;
 }
 

@@ -23,6 +23,7 @@ struct ShardEntry {
   ShardLife life = ShardLife::kAlive;
   int64_t memory_bytes = 0;
   int64_t applied_commands = 0;
+  std::string admin_address;  // host:port of its metrics; empty: not for others
 };
 
 struct ClusterMap {

@@ -68,7 +68,8 @@ std::string ToJson(const MembershipRecord& record) {
                       {"capacity_weight", shard.capacity_weight},
                       {"generation", shard.generation},
                       {"instance_id", absl::BytesToHexString(shard.instance_id)},
-                      {"left", shard.left}});
+                      {"left", shard.left},
+                      {"admin_address", absl::BytesToHexString(shard.admin_address)}});
   }
   return nlohmann::json{{"expected_shards", record.expected_shards},
                         {"topology_version", record.topology_version},
@@ -94,6 +95,8 @@ absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
       entry.at("generation").get_to(shard.generation);
       shard.instance_id = absl::HexStringToBytes(entry.at("instance_id").get<std::string>());
       entry.at("left").get_to(shard.left);
+      // Not in directories of before.
+      shard.admin_address = absl::HexStringToBytes(entry.value("admin_address", std::string()));
       record.shards.push_back(std::move(shard));
     }
     return record;

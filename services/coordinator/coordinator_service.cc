@@ -60,6 +60,7 @@ void EncodeShard(const ShardView& view, v1::ShardInfo* out) {
   out->set_health(EncodeHealth(view.health));
   out->set_memory_bytes(view.memory_bytes);
   out->set_applied_commands(view.applied_commands);
+  out->set_admin_address(view.admin_address);
 }
 
 void EncodeJob(const JobView& view, v1::JobStatus* out) {
@@ -121,7 +122,8 @@ absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequ
   ShardRegistration registration{.wanted = std::nullopt,
                                  .address = request.address(),
                                  .capacity_weight = request.capacity_weight(),
-                                 .instance_id = request.instance_id()};
+                                 .instance_id = request.instance_id(),
+                                 .admin_address = request.admin_address()};
   if (request.shard_id() != -1) registration.wanted = ShardId(request.shard_id());
   ASSIGN_OR_RETURN(const Ownership owner, coordinator_->RegisterShard(registration, models));
   response->set_shard_id(owner.shard.value());

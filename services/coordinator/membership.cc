@@ -63,6 +63,10 @@ absl::Status Membership::CheckRegistration(const ShardRegistration& request) con
     return Invalid(absl::StrCat("the shard's address \"", EscapeForLog(request.address, 80),
                                 "\" must have 1 to ", kMaxAddressBytes, " bytes"));
   }
+  if (request.admin_address.size() > kMaxAddressBytes) {
+    return Invalid(absl::StrCat("the shard's admin address has ", request.admin_address.size(),
+                                " bytes; it may have ", kMaxAddressBytes));
+  }
   if (!std::isfinite(request.capacity_weight) || request.capacity_weight <= 0.0) {
     return Invalid(absl::StrCat("capacity weight ", request.capacity_weight,
                                 " must be a finite number above 0"));
@@ -121,6 +125,7 @@ absl::StatusOr<Ownership> Membership::Register(const ShardRegistration& request,
                                   "; it cannot also become shard ", request.wanted->value()));
     }
     shard.last_heartbeat = clock_->Now();
+    shard.admin_address = request.admin_address;
     return Ownership{id, shard.generation, false};
   }
   ASSIGN_OR_RETURN(const ShardId id, ChooseOrdinal(request));
@@ -140,6 +145,7 @@ absl::StatusOr<Ownership> Membership::Register(const ShardRegistration& request,
            .capacity_weight = request.capacity_weight,
            .generation = floor + 1,
            .instance_id = request.instance_id,
+           .admin_address = request.admin_address,
            .last_heartbeat = clock_->Now()};
   Deal();
   return Ownership{id, shard.generation, true};
@@ -217,7 +223,8 @@ ShardView Membership::ViewOf(ShardId id, const Shard& shard) const {
           .generation = shard.generation,
           .health = HealthOf(shard),
           .memory_bytes = shard.memory_bytes,
-          .applied_commands = shard.applied_commands};
+          .applied_commands = shard.applied_commands,
+          .admin_address = shard.admin_address};
 }
 
 std::vector<ShardView> Membership::Shards() const {
@@ -253,7 +260,7 @@ MembershipRecord Membership::Record() const {
                           .shards = {}};
   for (const auto& [id, shard] : shards_) {
     record.shards.push_back({id.value(), shard.address, shard.capacity_weight, shard.generation,
-                             shard.instance_id, shard.left});
+                             shard.instance_id, shard.left, shard.admin_address});
   }
   return record;
 }
@@ -276,6 +283,7 @@ absl::Status Membership::Restore(const MembershipRecord& record, bool models_exi
                    .capacity_weight = shard.capacity_weight,
                    .generation = shard.generation,
                    .instance_id = shard.instance_id,
+                   .admin_address = shard.admin_address,
                    .left = shard.left,
                    .last_heartbeat = clock_->Now()};
     if (shard.left) Fence(shard.instance_id);

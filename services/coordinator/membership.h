@@ -40,7 +40,8 @@ struct ShardRegistration {
   std::optional<ShardId> wanted;  // nothing: the next free ordinal
   std::string address;
   double capacity_weight = 1.0;
-  std::string instance_id;  // 16 random bytes of the process
+  std::string instance_id;    // 16 random bytes of the process
+  std::string admin_address;  // as others reach it; may be empty
 };
 
 struct Ownership {
@@ -58,6 +59,7 @@ struct ShardView {
   ShardHealth health = ShardHealth::kAlive;
   int64_t memory_bytes = 0;
   int64_t applied_commands = 0;
+  std::string admin_address;
 };
 
 struct ClusterMap {
@@ -77,6 +79,7 @@ struct MembershipRecord {
     uint64_t generation = 0;
     std::string instance_id;
     bool left = false;
+    std::string admin_address;
     friend bool operator==(const Shard&, const Shard&) = default;
   };
   int64_t expected_shards = 0;
@@ -134,6 +137,7 @@ class Membership {
     double capacity_weight = 1.0;
     uint64_t generation = 0;
     std::string instance_id;
+    std::string admin_address;
     bool left = false;
     absl::Duration last_heartbeat;
     int64_t memory_bytes = 0;

@@ -88,6 +88,7 @@ bool CoordinatorLink::Register() {
       v1::RegisterShardRequest request;
       request.set_shard_id(shard_.value() >= 0 ? shard_.value() : options_.shard_id);
       request.set_address(options_.advertise);
+      request.set_admin_address(options_.admin);
       request.set_capacity_weight(options_.capacity_weight);
       request.set_instance_id(instance_id_);
       for (const ModelSpec& spec : options_.models) {

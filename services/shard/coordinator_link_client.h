@@ -23,6 +23,7 @@ namespace dslide::shard {
 struct CoordinatorLinkOptions {
   std::string coordinator;  // address
   std::string advertise;    // address under which clients reach this shard
+  std::string admin;        // and its admin page; empty: they do not
   int32_t shard_id = -1;    // wanted; -1: any
   double capacity_weight = 1.0;
   std::vector<ModelSpec> models;  // loaded already

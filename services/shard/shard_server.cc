@@ -16,6 +16,7 @@
 #include "core/metrics/metrics_text.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
+#include "services/common/admin_address.h"
 #include "services/common/durable_files.h"
 #include "services/shard/shard_page.h"
 #include "services/shard/stop_state.h"
@@ -313,10 +314,13 @@ void ShardServer::StartLink() {
   hooks.memory_bytes = [this] { return sequencer_->table_bytes(); };
   hooks.applied_commands = [this] { return sequencer_->mutations(); };
   hooks.on_heartbeat = [this](absl::Duration took) { shard_metrics_->RecordHeartbeat(took); };
+  const std::string advertise =
+      options_.advertise.empty() ? runtime_->address() : options_.advertise;
   link_ = std::make_unique<CoordinatorLink>(
       CoordinatorLinkOptions{
           .coordinator = options_.coordinator,
-          .advertise = options_.advertise.empty() ? runtime_->address() : options_.advertise,
+          .advertise = advertise,
+          .admin = AdminAddressForOthers(runtime_->admin_address(), advertise),
           .shard_id = wanted,
           .capacity_weight = options_.capacity_weight,
           // Rows that may be old count as none: the coordinator goes back to a cluster checkpoint.

@@ -86,6 +86,11 @@ class TlsClusterTest(processes.ProcessTest):
         for field in ("loss", "p_at_1", "p_at_3", "p_at_5", "steps"):
             self.assertEqual(plain.json()[field], secured.json()[field], field)
         self.assertGreater(secured.json()["p_at_1"], 0.1)
+        top = self.run_dslide("top", "--cluster", coordinator.address, "--once", "--interval",
+                              "100ms", "-o", "json", *self.flags("reader"), within=20)
+        self.assert_ended(top, OK)
+        self.assertEqual({row["address"]: row["process"] for row in top.json()["processes"]},
+                         {shard.admin: f"shard {number}" for number, shard in enumerate(shards)})
         for server in [*shards, coordinator]:
             self.assertEqual(processes.metric(server.admin, "dslide_server_tls"), 1)
             self.assertEqual(processes.metric(server.admin, "dslide_server_denied_calls_total"), 0)

@@ -85,6 +85,25 @@ TEST_F(TopViewTest, WithoutPagesTheCoordinatorIsAsked) {
   EXPECT_THAT(text, HasSubstr("200"));  // samples/s of the job
 }
 
+TEST_F(TopViewTest, ShardsAreKnownByTheirPages) {
+  now_.status->shards[0].admin_address = "a:1";
+  before_.pages = {Page("t:1", "dslide_trainer_samples_total 1\n"),
+                   Page("a:1", ShardPage(100, 1000, 10))};
+  now_.pages = {Page("a:1", ShardPage(300, 5000, 16))};  // the other one is gone
+  auto rows = MakeTopRows(before_, now_);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].process, "shard 0");
+  EXPECT_EQ(rows[0].address, "a:1");
+  EXPECT_EQ(rows[0].commands_per_second, 3);
+  // Whose page does not answer is shown as the coordinator knows it.
+  now_.pages[0].figures = absl::UnavailableError("nobody there");
+  rows = MakeTopRows(before_, now_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].process, "no answer");
+  EXPECT_EQ(rows[1].process, "shard 0");
+  EXPECT_EQ(rows[1].commands_per_second, 10);
+}
+
 TEST_F(TopViewTest, WhoDoesNotAnswerIsShown) {
   now_.pages = {{"a:1", absl::UnavailableError("nobody there")}, Page("b:1", "up 1\n")};
   before_.pages = now_.pages;

@@ -36,8 +36,8 @@ class CatalogStoreTest : public ::testing::Test {
     return {.expected_shards = 2,
             .topology_version = 3,
             .dealt_weights = {1.0, 0.1},
-            .shards = {{0, "a:1", 1.0, 5, Instance('\xff'), false},
-                       {1, "host\xfe:1", 0.1, uint64_t{1} << 60, Instance(2), true}}};
+            .shards = {{0, "a:1", 1.0, 5, Instance('\xff'), false, "a:2"},
+                       {1, "host\xfe:1", 0.1, uint64_t{1} << 60, Instance(2), true, ""}}};
   }
   void Fill() {
     const auto store = MustOpen();

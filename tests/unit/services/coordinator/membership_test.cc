@@ -162,6 +162,9 @@ TEST_F(MembershipTest, MalformedRegistrationsAreRefused) {
   ShardRegistration short_id = Registration(1, "a:1");
   short_id.instance_id = "short";
   EXPECT_EQ(RefusedBecause(short_id), "BAD_REGISTRATION");
+  ShardRegistration long_admin = Registration(1, "a:1");
+  long_admin.admin_address = std::string(513, 'x');
+  EXPECT_EQ(RefusedBecause(long_admin), "BAD_REGISTRATION");
   EXPECT_EQ(ReasonOf(membership_.Heartbeat(ShardId(9), 1, 0, 0)), "BAD_REGISTRATION");
   EXPECT_EQ(ReasonOf(membership_.Heartbeat(ShardId(0), 0, 0, 0)), "BAD_REGISTRATION");
   EXPECT_TRUE(membership_.Shards().empty());
