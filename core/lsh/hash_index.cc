@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/lsh/hash_tables.h"
@@ -248,19 +249,23 @@ absl::StatusOr<std::unique_ptr<HashIndex>> HashIndex::Create(const HashSpec& spe
 
 const HashFamily& HashIndex::family() const { return *state_->family; }
 
+void HashIndex::MakeRoom(int64_t num_rows) {
+  State& state = *state_;
+  const int64_t num_tables = state.family->num_tables();
+  const int64_t codes = state.spec.codes_per_table;
+  const int64_t bits = state.family->fingerprint_bits();
+  state.codes.Reset(num_tables, codes, bits / codes, num_rows);
+  state.tables.Reset(num_tables, bits, num_rows);
+  if (StepsUntilVisible(state.spec, num_rows) > 0) state.next.Reset(num_tables, bits, num_rows);
+}
+
 bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
                        Parallelism parallelism, StageTimes* times) {
   State& state = *state_;
   const int64_t num_rows = rows.num_rows();
   const bool first = !state.built || num_rows != state.tables.num_rows();
   if (first) {
-    const int64_t codes = state.spec.codes_per_table;
-    const int64_t bits = state.family->fingerprint_bits();
-    state.codes.Reset(state.family->num_tables(), codes, bits / codes, num_rows);
-    state.tables.Reset(state.family->num_tables(), bits, num_rows);
-    if (StepsUntilVisible(state.spec, num_rows) > 0) {
-      state.next.Reset(state.family->num_tables(), bits, num_rows);
-    }
+    MakeRoom(num_rows);
     refresh = Refresh::kYes;
   }
   if (refresh != Refresh::kNo) {
@@ -313,6 +318,37 @@ void HashIndex::Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, 
   const ScopedStage stage(times, Stage::kTableBuild);
   state_->tables.Sort(state_->codes, parallelism);
   state_->built = true;
+}
+
+IndexState HashIndex::Save() const {
+  const State& state = *state_;
+  if (!state.built || state.sorter.joinable()) {
+    std::fprintf(stderr, "HashIndex: saved without tables, or while some are being sorted\n");
+    std::abort();
+  }
+  return {.mean = state.center.mean(),
+          .bound_squared = state.center.bound_squared(),
+          .codes = state.codes.words()};
+}
+
+absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism parallelism,
+                                StageTimes* times) {
+  State& state = *state_;
+  const auto codes = static_cast<int64_t>(saved.codes.size() * sizeof(uint64_t));
+  const int64_t expected = BytesFor(state.spec, num_rows).codes;
+  if (codes != expected || static_cast<int64_t>(saved.mean.size()) != state.family->dim() + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a saved index has ", codes, " bytes of codes and ", saved.mean.size(), " means; ",
+        num_rows, " rows need ", expected, " and ", state.family->dim() + 1));
+  }
+  FinishBuild();
+  MakeRoom(num_rows);
+  state.codes.SetWords(std::move(saved.codes));
+  state.center = RowCenter::Of(state.spec, std::move(saved.mean), saved.bound_squared);
+  const ScopedStage stage(times, Stage::kTableBuild);
+  state.tables.Sort(state.codes, parallelism);
+  state.built = true;
+  return absl::OkStatus();
 }
 
 bool HashIndex::built() const { return state_->built; }

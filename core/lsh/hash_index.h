@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
@@ -17,6 +18,7 @@
 #include "core/base/stage_times.h"
 #include "core/lsh/hash_family.h"
 #include "core/lsh/hash_spec.h"
+#include "core/lsh/index_state.h"
 
 namespace dslide {
 
@@ -123,6 +125,14 @@ class HashIndex {
              Parallelism parallelism, StageTimes* times = nullptr);
   static constexpr float kMovedTolerance = 0.1f;
 
+  // What the present tables are made of. No build is under way, and one was finished.
+  IndexState Save() const;
+  // Instead of a first build: tables of `num_rows` rows equal to those of the index that was saved.
+  // Later builds are equal, too, if the rows and dirty sets are.
+  // Errors: InvalidArgument when the state has not this index's shape; nothing has changed then.
+  absl::Status Restore(int64_t num_rows, IndexState saved, Parallelism parallelism,
+                       StageTimes* times = nullptr);
+
   // Steps from the start of a build until its tables should serve, for a `spec` without open
   // settings: enough for the sorting, at most half of rebuild_every_steps; 0 for tables so small
   // that Build() is cheaper than a thread.
@@ -158,6 +168,8 @@ class HashIndex {
  private:
   HashIndex();
   struct State;
+  // Room for the codes and tables of so many rows.
+  void MakeRoom(int64_t num_rows);
   // The hashing part of a build. False when nothing has changed.
   bool Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
               Parallelism parallelism, StageTimes* times);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/math/kernels.h"
 
@@ -82,6 +83,14 @@ RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
   });
   center.norm_coordinate_ = true;
   center.bound_squared_ = Quantile(squares, spec.norm_quantile);
+  return center;
+}
+
+RowCenter RowCenter::Of(const HashSpec& spec, std::vector<float> mean, float bound_squared) {
+  RowCenter center;
+  center.mean_ = std::move(mean);
+  center.norm_coordinate_ = spec.norm_coordinate;
+  center.bound_squared_ = bound_squared;
   return center;
 }
 

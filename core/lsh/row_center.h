@@ -25,6 +25,12 @@ class RowCenter {
   static constexpr int64_t kMeasuredRows = 65536;
   static RowCenter Measure(const HashedRows& rows, const HashSpec& spec, Parallelism parallelism);
 
+  // One that was measured before. mean: [dim + 1].
+  static RowCenter Of(const HashSpec& spec, std::vector<float> mean, float bound_squared);
+
+  const std::vector<float>& mean() const { return mean_; }
+  float bound_squared() const { return bound_squared_; }
+
   // Writes row `weights` ([dim]) minus the mean to `centered` ([dim]), and its centred bias and
   // norm coordinate sqrt(max(0, M^2 - |centred row and bias|^2)) to `extras` ([2]).
   void Center(const float* weights, float bias, float* centered, float* extras) const;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -57,6 +58,15 @@ class RowCodes {
     column.shift_ = table % tables_per_word_ * fingerprint_bits_;
     column.mask_ = fingerprint_mask_;
     return column;
+  }
+
+  // [num_rows, words_per_row].
+  const std::vector<uint64_t>& words() const { return words_; }
+  // Takes words of the same shape; false, and nothing changes, when there are more or fewer.
+  bool SetWords(std::vector<uint64_t> words) {
+    if (words.size() != words_.size()) return false;
+    words_ = std::move(words);
+    return true;
   }
 
   int64_t num_tables() const { return num_tables_; }

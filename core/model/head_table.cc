@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/model/batch_selector.h"
 #include "core/model/head_scores.h"
@@ -63,6 +64,23 @@ void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
   std::fill(dirty_.begin(), dirty_.end(), 0);
   if (index_ == nullptr || store_->num_rows() == 0) return;
   index_->Build(*store_, {}, Refresh::kYes, parallelism, times_);
+}
+
+void HeadTable::SettleHashes() {
+  if (index_ != nullptr) index_->FinishBuild();
+}
+
+HeadHashes HeadTable::SaveHashes() const { return {.index = index_->Save(), .dirty = dirty_}; }
+
+absl::Status HeadTable::RestoreAfterLoad(Step applied, HeadHashes hashes, Parallelism parallelism) {
+  if (hashes.dirty.size() != dirty_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the marks of changed rows are of ",
+                                                   hashes.dirty.size(), " rows, the table has ",
+                                                   dirty_.size()));
+  }
+  applied_ = applied;
+  dirty_ = std::move(hashes.dirty);
+  return index_->Restore(store_->num_rows(), std::move(hashes.index), parallelism, times_);
 }
 
 int64_t HeadTable::StepsUntilVisible() const {

@@ -20,6 +20,7 @@
 #include "core/base/stage_times.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/head_context.h"
+#include "core/model/head_hashes.h"
 #include "core/model/row_store.h"
 #include "core/model/top_k.h"
 
@@ -48,6 +49,19 @@ class HeadTable {
   // After rows were loaded: sets the update count and builds the hash tables from scratch. Tables
   // with equal rows and counts are equal from then on, whatever they were before.
   void ResetAfterLoad(Step applied, Parallelism parallelism);
+
+  // Whether rows are selected by hashing; otherwise SaveHashes() has nothing to save.
+  bool has_hashes() const { return index_ != nullptr && store_->num_rows() > 0; }
+  // Finishes a build of the hash tables that is under way, before its time. A part of the command
+  // stream: copies that must agree settle at the same place.
+  void SettleHashes();
+  // Requires has_hashes(), and that they are settled.
+  HeadHashes SaveHashes() const;
+  // After rows were loaded: as ResetAfterLoad(), but with the hash tables that were saved, and the
+  // changed rows that they do not know of. Requires has_hashes(). Parts of a whole state that fit
+  // together go on as the saved table would.
+  // Errors: InvalidArgument when they have another shape; the table is then good for nothing.
+  absl::Status RestoreAfterLoad(Step applied, HeadHashes hashes, Parallelism parallelism);
 
   // Selects, computes logits, and fills `context` for one Backward(). What `context` held before is
   // overwritten; its memory is reused. The batch's shapes are checked by the caller.

@@ -94,6 +94,7 @@ absl::StatusOr<Command> DecodeKind(LoggedKind kind, absl::string_view payload) {
     case LoggedKind::kNone:
     case LoggedKind::kLimits:
     case LoggedKind::kRebuild:
+    case LoggedKind::kSettle:
       break;
   }
   return Unreadable(kind, "it is no command");
@@ -156,7 +157,7 @@ absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload)
 std::string LoggedKindName(LoggedKind kind) {
   constexpr const char* kNames[] = {"nothing",    "step",   "scatter", "create-model",
                                     "drop-model", "hello",  "bye",     "refused",
-                                    "ownership",  "limits", "rebuild"};
+                                    "ownership",  "limits", "rebuild", "settle"};
   const auto number = static_cast<size_t>(kind);
   if (number < std::size(kNames)) return kNames[number];
   return absl::StrCat("kind ", number);

@@ -97,7 +97,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
                             "an admitted step is not complete: ask AdmitSteps until all are");
   }
   RETURN_IF_ERROR(CheckIdle(core));
-  ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.rebuild(core));
+  ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.settle(core));
   std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::Take(lsn, core);
   RETURN_IF_ERROR(images_->Begin(
       epoch, std::move(snapshot),

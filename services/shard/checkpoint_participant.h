@@ -20,8 +20,8 @@
 namespace dslide::shard {
 
 struct ParticipantHooks {
-  // Builds the hash tables anew, in the log too where there is one; the log's position then.
-  std::function<absl::StatusOr<uint64_t>(ShardCore&)> rebuild;
+  // Settles the hash tables, in the log too where there is one; the log's position then.
+  std::function<absl::StatusOr<uint64_t>(ShardCore&)> settle;
   // Keeps rows that no command has changed. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced;
   // The state is half an old one and half nothing: this process must end.

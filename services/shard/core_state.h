@@ -1,8 +1,7 @@
 // The state of a shard's core that is not rows, as bytes: limits, counts, clients with the answers
 // kept for them, ids that left, and the contexts of open steps.
 //
-// Hash tables are not in it: they are made from the rows at the point where an image is taken
-// (ShardCore::RebuildTables).
+// Hash tables are not in it (hash_image.h).
 
 #pragma once
 

@@ -181,6 +181,10 @@ absl::Status ReplayRecord(const LogRecord& record, ShardCore& core) {
     core.RebuildTables();
     return absl::OkStatus();
   }
+  if (kind == wire::LoggedKind::kSettle) {
+    core.SettleTables();
+    return absl::OkStatus();
+  }
   if (kind == wire::LoggedKind::kLimits) {
     ASSIGN_OR_RETURN(const CoreLimits limits, DecodeLimits(record.payload));
     core.SetLimits(limits);
@@ -312,7 +316,7 @@ void DurableState::MaybeTakeImage(ShardCore& core) {
 absl::Status DurableState::BeginImage(ShardCore& core) {
   auto writing = std::make_unique<Writing>();
   writing->start = options_.clock->Now();
-  ASSIGN_OR_RETURN(writing->lsn, RebuildTables(core));
+  ASSIGN_OR_RETURN(writing->lsn, SettleTables(core));
   const std::string path = ImagePath(directory_, writing->lsn);
   RETURN_IF_ERROR(RemoveAll(path));
   writing->snapshot = ShardSnapshot::Take(writing->lsn, core);
@@ -349,10 +353,10 @@ absl::Status DurableState::TakeImage(ShardCore& core) {
   return log_->appended() == images_.front() ? absl::OkStatus() : ForceImage(core);
 }
 
-absl::StatusOr<uint64_t> DurableState::RebuildTables(ShardCore& core) {
+absl::StatusOr<uint64_t> DurableState::SettleTables(ShardCore& core) {
   ASSIGN_OR_RETURN(const uint64_t lsn,
-                   log_->Append(static_cast<uint8_t>(wire::LoggedKind::kRebuild), {}));
-  core.RebuildTables();
+                   log_->Append(static_cast<uint8_t>(wire::LoggedKind::kSettle), {}));
+  core.SettleTables();
   return lsn;
 }
 
@@ -360,7 +364,7 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   // An older one that could not be written is no loss.
   EndImage().IgnoreError();
   const absl::Duration start = options_.clock->Now();
-  ASSIGN_OR_RETURN(const uint64_t lsn, RebuildTables(core));
+  ASSIGN_OR_RETURN(const uint64_t lsn, SettleTables(core));
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
   RETURN_IF_ERROR(WriteImageAt(lsn, core));

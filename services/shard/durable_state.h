@@ -99,12 +99,13 @@ class DurableState {
   // Waits for an image that was begun and makes it count. OK when there is none.
   absl::Status EndImage();
 
-  // Builds the core's hash tables anew and writes an image of it; then the log is cut in front of
-  // the older image that is kept. Without new records since the last image nothing happens.
+  // Settles the core's hash tables and writes an image of it; then the log is cut in front of the
+  // older image that is kept. Without new records since the last image nothing happens.
   // Errors: those of the log and the disk; older images and the log then stay.
   absl::Status TakeImage(ShardCore& core);
-  // Builds the core's hash tables anew and logs that; returns the record's lsn.
-  absl::StatusOr<uint64_t> RebuildTables(ShardCore& core);
+  // Settles the core's hash tables (ShardCore::SettleTables) and logs that; returns the record's
+  // lsn.
+  absl::StatusOr<uint64_t> SettleTables(ShardCore& core);
   // Also when nothing was logged: for changes that the log does not know of.
   absl::Status ForceImage(ShardCore& core);
 

@@ -77,6 +77,14 @@ void ShardCore::RebuildTables() {
   }
 }
 
+void ShardCore::SettleTables() {
+  for (const auto& [name, model] : models_) {
+    for (ShardTable& table : model->tables()) {
+      if (table.head != nullptr) table.head->SettleHashes();
+    }
+  }
+}
+
 ShardCore::Counts ShardCore::counts() const {
   return {.shard = shard_,
           .generation = generation_,

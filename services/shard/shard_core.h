@@ -86,9 +86,12 @@ class ShardCore {
   const CoreLimits& limits() const { return options_; }
   void SetLimits(const CoreLimits& limits);
 
-  // Builds all hash tables from the rows as they are now. A restored image has tables of its own
-  // making; whoever goes on beside it must make the same ones at the same point.
+  // Builds all hash tables from the rows as they are now: what taking an image did before their
+  // version 2.
   void RebuildTables();
+  // Finishes builds of hash tables that are under way: an image has tables, but no half-made ones.
+  // Whoever goes on beside a restored image settles at the same point.
+  void SettleTables();
 
   // --- For images of the state: what is not rows.
   struct Counts {

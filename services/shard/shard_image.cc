@@ -17,7 +17,8 @@
 namespace dslide::shard {
 namespace {
 
-constexpr char kMagic[] = "DSLIMAG1";
+constexpr char kMagic[] = "DSLIMAG2";
+constexpr char kMagicWithoutHashes[] = "DSLIMAG1";
 
 std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
 
@@ -25,12 +26,26 @@ std::string ModelPath(const std::string& directory, size_t number) {
   return absl::StrFormat("%s/model-%03d", directory, number);
 }
 
+std::string HashesPath(const std::string& directory, size_t number) {
+  return absl::StrFormat("%s/hashes-%03d", directory, number);
+}
+
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " ", what));
 }
 
-absl::Status LoadModel(const std::string& path, absl::string_view name, uint64_t topology_version,
-                       ShardCore& core) {
+absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
+  const absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
+  RETURN_IF_ERROR(bytes.status());
+  absl::StatusOr<ModelHashes> hashes = DecodeHashes(*bytes);
+  if (!hashes.ok()) return Damaged(path, hashes.status().message());
+  return hashes;
+}
+
+// `hashes`: null in an image without them.
+absl::Status LoadModel(const std::string& path, ModelHashes* hashes, absl::string_view name,
+                       uint64_t topology_version, ShardCore& core) {
   ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(path));
   if (metadata.spec.name != name) {
     return Damaged(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"", name,
@@ -41,7 +56,7 @@ absl::Status LoadModel(const std::string& path, absl::string_view name, uint64_t
                                   .shard = metadata.shard,
                                   .slot_maps = metadata.slot_maps,
                                   .topology_version = topology_version}));
-  RETURN_IF_ERROR(ReadRows(path, metadata, *model));
+  RETURN_IF_ERROR(ReadRows(path, metadata, *model, hashes));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
   return absl::OkStatus();
@@ -54,7 +69,8 @@ ImageParts PartsOf(uint64_t lsn, const ShardCore& core) {
   for (const auto& [name, model] : core.models()) {
     parts.models.push_back({.model = model,
                             .metadata = DescribeForCheckpoint(*model),
-                            .topology_version = model->topology_version()});
+                            .topology_version = model->topology_version(),
+                            .hashes = HashesOf(*model)});
   }
   return parts;
 }
@@ -79,7 +95,9 @@ absl::StatusOr<ImageSize> WriteImageOf(
     RETURN_IF_ERROR(VerifyRows(path, written, *part.model));
     RETURN_IF_ERROR(SyncDirectory(path));
     for (const CheckpointTable& table : written.tables) size.rows += table.rows;
-    size.bytes += DirectoryBytes(path);
+    const std::string hashes = EncodeHashes(part.hashes);
+    RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), hashes));
+    size.bytes += DirectoryBytes(path) + static_cast<int64_t>(hashes.size());
   }
   state.Bytes(parts.core_state);
   state.Number(ExtendCrc32c(0, state.bytes()));
@@ -108,13 +126,22 @@ absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core
   std::memcpy(&crc, bytes->data() + content.size(), sizeof(crc));
   if (crc != ExtendCrc32c(0, content)) return Damaged(path, "does not have its checksum");
   ByteReader state(content);
-  if (state.Bytes() != kMagic) return Damaged(path, "is no state of this version");
+  const absl::string_view magic = state.Bytes();
+  const bool has_hashes = magic == kMagic;
+  if (!has_hashes && magic != kMagicWithoutHashes) {
+    return Damaged(path, "is no state of this version");
+  }
   const auto lsn = state.Number<uint64_t>();
   const uint64_t models = state.Count();
   for (uint64_t number = 0; number < models && state.ok(); ++number) {
     const absl::string_view name = state.Bytes();
     const auto topology_version = state.Number<uint64_t>();
-    RETURN_IF_ERROR(LoadModel(ModelPath(directory, number), name, topology_version, core));
+    ModelHashes hashes;
+    if (has_hashes) {
+      ASSIGN_OR_RETURN(hashes, ReadHashes(HashesPath(directory, number)));
+    }
+    RETURN_IF_ERROR(LoadModel(ModelPath(directory, number), has_hashes ? &hashes : nullptr, name,
+                              topology_version, core));
   }
   const absl::string_view core_state = state.Bytes();
   if (!state.AtEnd()) return Damaged(path, "is cut, or too long");

@@ -2,7 +2,10 @@
 //
 //   state        what is not rows (core_state.h), and which models there are; ends with a CRC-32C
 //   model-000/   rows of the first model, as a checkpoint has them (storage_rows.h)
+//   hashes-000   what its hash tables are made of (hash_image.h)
 //   ...
+//
+// Images of version 1 have no hashes: their tables were made from the rows as they were written.
 
 #pragma once
 
@@ -14,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "services/shard/hash_image.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/storage_metadata.h"
 #include "services/shard/storage_rows.h"
@@ -27,12 +31,13 @@ struct ImageParts {
     std::shared_ptr<const ShardModel> model;  // for its shape
     CheckpointMetadata metadata;
     uint64_t topology_version = 0;
+    ModelHashes hashes;
   };
   std::vector<Model> models;
   std::string core_state;
 };
 
-// Those of a core as it is now.
+// Those of a core as it is now; its hash tables are settled.
 ImageParts PartsOf(uint64_t lsn, const ShardCore& core);
 
 struct ImageSize {

@@ -47,6 +47,22 @@ void ShardTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
   dense_applied = applied;
 }
 
+absl::Status ShardTable::RestoreAfterLoad(Step applied, std::optional<HeadHashes> hashes,
+                                          Parallelism parallelism) {
+  const bool wants = head != nullptr && head->has_hashes();
+  if (wants != hashes.has_value()) {
+    return absl::DataLossError(absl::StrCat("table \"", spec.name, "\" has ", wants ? "" : "no ",
+                                            "hash tables, the image ", wants ? "none" : "some"));
+  }
+  if (!wants) {
+    ResetAfterLoad(applied, parallelism);
+    return absl::OkStatus();
+  }
+  const absl::Status restored = head->RestoreAfterLoad(applied, *std::move(hashes), parallelism);
+  if (restored.ok()) return restored;
+  return absl::DataLossError(absl::StrCat("table \"", spec.name, "\": ", restored.message()));
+}
+
 void ShardTable::AdvanceStep(Parallelism parallelism) {
   const Step next(applied().value() + 1);
   if (embedding != nullptr) return embedding->set_applied(next);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "core/base/stage_times.h"
 #include "core/model/commands.h"
 #include "core/model/embedding_table.h"
+#include "core/model/head_hashes.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
 #include "core/model/row_store.h"
@@ -36,6 +38,10 @@ struct ShardTable {
   Step applied() const;
   // After rows were loaded: sets the count and rebuilds what depends on the rows.
   void ResetAfterLoad(Step applied, Parallelism parallelism);
+  // The same with the hash tables that were saved; nothing for a table that has none.
+  // Errors: DataLoss when they do not fit the table, which is then good for nothing.
+  absl::Status RestoreAfterLoad(Step applied, std::optional<HeadHashes> hashes,
+                                Parallelism parallelism);
   // Counts an update made row by row.
   void AdvanceStep(Parallelism parallelism);
   int64_t memory_bytes() const;

@@ -236,9 +236,9 @@ absl::Status ShardServer::OpenCheckpoints() {
   if (!images.ok()) return DataDirError(options_.data_dir, images.status());
   images_ = *std::move(images);
   ParticipantHooks hooks;
-  hooks.rebuild = [this](ShardCore& core) -> absl::StatusOr<uint64_t> {
-    if (durable_ != nullptr) return durable_->RebuildTables(core);
-    core.RebuildTables();
+  hooks.settle = [this](ShardCore& core) -> absl::StatusOr<uint64_t> {
+    if (durable_ != nullptr) return durable_->SettleTables(core);
+    core.SettleTables();
     return 0;
   };
   if (durable_ != nullptr) {

@@ -248,7 +248,7 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
 }
 
 absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& metadata,
-                      ShardModel& model) {
+                      ShardModel& model, ModelHashes* hashes) {
   RETURN_IF_ERROR(CheckTables(metadata, model));
   ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, OpenForReading(directory));
   const auto bound = static_cast<float>(model.spec().magnitude_bound);
@@ -262,8 +262,19 @@ absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& me
         const absl::Status set = store.SetRecord(local, {value.data(), value.size()}, bound);
         return set.ok() ? absl::OkStatus() : absl::DataLossError(set.message());
       }));
+  if (hashes != nullptr && hashes->size() != model.tables().size()) {
+    return absl::DataLossError(absl::StrCat("there are hash tables for ", hashes->size(),
+                                            " tables, the model has ", model.tables().size()));
+  }
   for (size_t t = 0; t < model.tables().size(); ++t) {
-    model.tables()[t].ResetAfterLoad(Step(metadata.tables[t].applied_steps), model.parallelism());
+    ShardTable& table = model.tables()[t];
+    const Step applied(metadata.tables[t].applied_steps);
+    if (hashes == nullptr) {
+      table.ResetAfterLoad(applied, model.parallelism());
+    } else {
+      RETURN_IF_ERROR(
+          table.RestoreAfterLoad(applied, std::move((*hashes)[t]), model.parallelism()));
+    }
   }
   return absl::OkStatus();
 }

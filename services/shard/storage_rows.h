@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
+#include "services/shard/hash_image.h"
 #include "services/shard/shard_model.h"
 #include "services/shard/storage_metadata.h"
 
@@ -51,10 +52,11 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
 // Errors: DataLoss.
 absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory);
 
-// Overwrites all rows of `model`, which was made from `metadata`, and sets its update counts.
+// Overwrites all rows of `model`, which was made from `metadata`, and sets its update counts. Its
+// hash tables are those saved, `hashes`, or without them (null) made from the rows.
 // Errors: DataLoss when a row is missing, surplus, of the wrong size or not finite; the model is
 // then good for nothing.
 absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& metadata,
-                      ShardModel& model);
+                      ShardModel& model, ModelHashes* hashes = nullptr);
 
 }  // namespace dslide::shard

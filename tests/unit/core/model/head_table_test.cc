@@ -357,6 +357,36 @@ TEST(HeadTableTest, ResetAfterLoadMakesEqualTables) {
   EXPECT_EQ(restored->applied().value(), 30);
 }
 
+TEST(HeadTableTest, SavedHashesGoOnAsTheTableThatHadThem) {
+  TableSpec spec = MakeSpec(20, 64);
+  spec.rows = 60'000;  // so many that tables are sorted in the background
+  spec.head.hash.num_tables = 150;
+  spec.head.hash.rebuild_every_steps = 8;
+  const auto survivor = MakeHead(spec);
+  // Two updates behind the start of a build, whose tables would serve two later.
+  for (uint64_t step = 0; step < 10; ++step) Step(*survivor, MakeBatch(*survivor, step), step);
+  survivor->SettleHashes();
+  const auto restored = MakeHead(spec);
+  for (uint32_t row = 0; row < spec.rows; ++row) {
+    ASSERT_TRUE(restored->store()
+                    .SetRecord(LocalRow(row), survivor->store().RecordSpan(LocalRow(row)), 1e4f)
+                    .ok());
+  }
+  HeadHashes hashes = survivor->SaveHashes();
+  EXPECT_THAT(hashes.dirty, ::testing::Contains(1)) << "rows have changed since they were hashed";
+  ASSERT_TRUE(
+      restored->RestoreAfterLoad(survivor->applied(), std::move(hashes), Parallelism{2}).ok());
+  for (uint64_t step = 10; step < 30; ++step) {
+    Step(*survivor, MakeBatch(*survivor, step), step);
+    Step(*restored, MakeBatch(*restored, step), step);
+    ASSERT_EQ(survivor->store().Digest(Parallelism{1}), restored->store().Digest(Parallelism{1}))
+        << step;
+  }
+  EXPECT_EQ(restored->applied().value(), 30);
+  HeadHashes wrong = MakeHead(MakeSpec(20, 64))->SaveHashes();
+  EXPECT_FALSE(restored->RestoreAfterLoad(dslide::Step(30), std::move(wrong), {}).ok());
+}
+
 TEST(HeadTableTest, RecallTellsWhichOfTheBestRowsHashingFound) {
   const auto head = MakeHead(MakeSpec(40, 0));
   HeadBatch batch = MakeBatch(*head, 1, /*labels_per_sample=*/0);

@@ -78,7 +78,10 @@ wire::LoggedCommand LogOf(const Command& command) {
 
 // Everything that a client could notice, and what the images hold.
 std::string Everything(const ShardCore& core) {
-  return absl::StrCat(core.Digest(), "/", core.contexts().bytes(), "/", EncodeCoreState(core));
+  std::string all =
+      absl::StrCat(core.Digest(), "/", core.contexts().bytes(), "/", EncodeCoreState(core));
+  for (const auto& [name, model] : core.models()) all += EncodeHashes(HashesOf(*model));
+  return all;
 }
 
 class DurableStateTest : public LogDirectoryTest {

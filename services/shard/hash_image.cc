@@ -1,0 +1,64 @@
+#include "services/shard/hash_image.h"
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/byte_fields.h"
+#include "core/base/crc32c.h"
+
+namespace dslide::shard {
+namespace {
+
+constexpr char kMagic[] = "DSLHASH1";
+
+}  // namespace
+
+ModelHashes HashesOf(const ShardModel& model) {
+  ModelHashes hashes;
+  for (const ShardTable& table : model.tables()) {
+    const bool has = table.head != nullptr && table.head->has_hashes();
+    hashes.push_back(has ? std::make_optional(table.head->SaveHashes()) : std::nullopt);
+  }
+  return hashes;
+}
+
+std::string EncodeHashes(const ModelHashes& hashes) {
+  ByteWriter out;
+  out.Bytes(kMagic);
+  out.Number<uint64_t>(hashes.size());
+  for (const std::optional<HeadHashes>& table : hashes) {
+    out.Number<uint8_t>(table.has_value());
+    if (!table.has_value()) continue;
+    out.Array(table->index.mean);
+    out.Number(table->index.bound_squared);
+    out.Array(table->index.codes);
+    out.Array(table->dirty);
+  }
+  out.Number(ExtendCrc32c(0, out.bytes()));
+  return std::move(out).Take();
+}
+
+absl::StatusOr<ModelHashes> DecodeHashes(absl::string_view bytes) {
+  uint32_t crc = 0;
+  if (bytes.size() < sizeof(crc)) return absl::DataLossError("is cut");
+  const absl::string_view content = bytes.substr(0, bytes.size() - sizeof(crc));
+  std::memcpy(&crc, bytes.data() + content.size(), sizeof(crc));
+  if (crc != ExtendCrc32c(0, content)) return absl::DataLossError("does not have its checksum");
+  ByteReader in(content);
+  if (in.Bytes() != kMagic) return absl::DataLossError("holds no hash tables of this version");
+  ModelHashes hashes;
+  const uint64_t tables = in.Count();
+  for (uint64_t i = 0; i < tables && in.ok(); ++i) {
+    auto& table = hashes.emplace_back();
+    if (in.Number<uint8_t>() == 0) continue;
+    table.emplace();
+    table->index.mean = in.Array<float>();
+    table->index.bound_squared = in.Number<float>();
+    table->index.codes = in.Array<uint64_t>();
+    table->dirty = in.Array<uint8_t>();
+  }
+  if (!in.AtEnd()) return absl::DataLossError("is cut, or too long");
+  return hashes;
+}
+
+}  // namespace dslide::shard
