@@ -52,6 +52,12 @@ class PlantsTest(unittest.TestCase):
                                     for source in folders[0].glob("*_test.cc")), plant.test)
 
 
+    def test_the_docs_list_what_is_planted(self):
+        page = (ROOT / "docs/reliability-testing.md").read_text(encoding="utf-8")
+        for plant in PLANTS:
+            self.assertIn(f"| `{plant.name}` | {plant.bug} | `{plant.test}` |", page)
+
+
 class EditTest(unittest.TestCase):
     def test_white_space_does_not_matter_and_the_rest_does(self):
         edit = Edit("f.cc", "if (a  <b) return f( c );", "bug();")
