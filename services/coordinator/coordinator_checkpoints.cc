@@ -128,10 +128,12 @@ void Coordinator::BeginRestore() {
 absl::Status Coordinator::EndRestore(bool done) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const absl::MutexLock lock(&mu_);
   absl::Status marked;
-  // A shard that has registered meanwhile without rows was perhaps not the one that went back.
-  if (done)
-    marked =
-        roll_back_wanted_ ? restore_mark_->Begin(RestoreMark::kNewest) : restore_mark_->Clear();
+  if (done && roll_back_wanted_) {
+    // A shard has registered without rows meanwhile, and was perhaps not the one that went back.
+    marked = restore_mark_->Begin(RestoreMark::kNewest);
+  } else if (done) {
+    marked = restore_mark_->Clear();
+  }
   roll_back_wanted_ = restore_mark_->epoch().has_value();
   restoring_ = restore_mark_->begun();
   lineage_ = cuts_->lineage();

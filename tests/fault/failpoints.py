@@ -14,7 +14,7 @@ STOP = "stop"  # SIGTERM
 START_AFTER_STOP = "start after a stop"
 CHECKPOINT = "checkpoint"  # dslide checkpoint create
 RESTORE = "restore"  # dslide checkpoint restore, or a shard that came back without its rows
-REGISTRATION = "registration"  # of a model at the coordinator
+REGISTRATION = "registration"  # of a model at the coordinator, or of a shard without its rows
 LOAD = "load"  # updates, and starts
 _WAYS = (
     (r"shard\.state\.", FIRST_START),
@@ -28,8 +28,8 @@ _WAYS = (
 _FREQUENT = re.compile(r"shard\.(log\.(appended|syncing|synced|marked)|apply|ack|restore\.replaying)")
 # Only without a command log there are checkpoints at a stop.
 _ONLY_CHECKPOINT = re.compile(r"shard\.(checkpoint|stop)\.")
-# Of cluster checkpoints, which both modes have.
-_BOTH_MODES = (CHECKPOINT, RESTORE)
+# Of cluster checkpoints and the coordinator's catalogue, which both modes have.
+_BOTH_MODES = (CHECKPOINT, RESTORE, REGISTRATION)
 
 
 @dataclasses.dataclass(frozen=True)
