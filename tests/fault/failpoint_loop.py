@@ -40,6 +40,7 @@ from oracle import read_history
 # Strikes of one cluster: then another one begins, and is judged.
 STRIKES_OF_A_CLUSTER = 10
 _REACH_SECONDS = 8
+_PROVOKE_SECONDS = 15
 _COMMAND_SECONDS = 30
 _SETTLE_SECONDS = 25
 # Small, so that images and their end come all the time; one checkpoint stays, so that others go.
@@ -177,7 +178,7 @@ class FailpointLoop(kill_loop.KillLoop):
         loses_rows = strike.point.way == failpoints.REGISTRATION and \
             self.settings.mode not in LOSSLESS_MODES
         if loses_rows:
-            self._must("checkpoint", "create")
+            self._create_checkpoint()
             processes.wait_until(lambda: self._lineage() >= 0, lambda: "a map", _SETTLE_SECONDS)
             before = self._lineage()
         if strike.point.way == failpoints.START_AFTER_STOP:
@@ -211,7 +212,8 @@ class FailpointLoop(kill_loop.KillLoop):
         if point.way == failpoints.STOP:
             victim.process.send(signal.SIGTERM)
             return self._await_death(victim, _COMMAND_SECONDS)
-        for _ in range(4):
+        until = time.monotonic() + _PROVOKE_SECONDS * processes.SLOWDOWN
+        while time.monotonic() < until:
             if point.way == failpoints.REGISTRATION and point.mode in LOSSLESS_MODES:
                 self._register_another_model()
             elif point.way == failpoints.REGISTRATION:
@@ -319,10 +321,22 @@ class FailpointLoop(kill_loop.KillLoop):
             self.problems.append(f"dslide {' '.join(arguments)} ended with {done.returncode}: "
                                  f"{done.stderr.strip()[-300:]}")
 
+    def _create_checkpoint(self):
+        """A shard that writes an image of its own just now asks to be asked later."""
+
+        last = []
+
+        def taken():
+            last[:] = [self._dslide("checkpoint", "create")]
+            return last[0].returncode == 0
+
+        processes.wait_until(taken, lambda: f"dslide checkpoint create: {last[0].stderr[-300:]}",
+                             _SETTLE_SECONDS)
+
     def _strike_at_restore(self, strike):
         """The cluster is taken back to `kept` from `later`, and somebody dies meanwhile."""
         self._count_for_a_while()
-        self._must("checkpoint", "create")
+        self._create_checkpoint()
         kept = self._sums()
         self._count_for_a_while()
         later = self._sums()
@@ -391,7 +405,7 @@ class FailpointLoop(kill_loop.KillLoop):
         if listed.returncode == 0 and '"epoch"' in listed.stdout:
             self._must("checkpoint", "verify")
         before = self._sums()
-        self._must("checkpoint", "create")
+        self._create_checkpoint()
         self._must("checkpoint", "verify")
         self._must("checkpoint", "restore", "--yes")
         if self._sums() != before:
