@@ -43,10 +43,11 @@ _REACH_SECONDS = 8
 _PROVOKE_SECONDS = 15
 _COMMAND_SECONDS = 30
 _SETTLE_SECONDS = 25
-# Small, so that images and their end come all the time; one checkpoint stays, so that others go.
+# Small, so that images come every other second, and not so small that a checkpoint never finds a
+# moment between two of them; one checkpoint stays, so that others go.
 _FLAGS = {"coordinator": ("--checkpoint-interval", "off", "--checkpoint-keep", "1",
                           "--barrier-timeout", "1s"),
-          "log": ("--log-image-interval", "64KiB"), "checkpoint": ()}
+          "log": ("--log-image-interval", "256KiB"), "checkpoint": ()}
 
 
 @dataclasses.dataclass(frozen=True)
