@@ -1,6 +1,8 @@
 # Build options and the compiler flags that every target shares.
 
 option(DSLIDE_BUILD_TESTS "Build the test suite" ON)
+option(DSLIDE_FAILPOINTS "Compile in the places at which tests make a process die (never ship them)"
+  ${DSLIDE_BUILD_TESTS})
 option(DSLIDE_BUILD_BENCH "Build the micro benchmarks" OFF)
 option(DSLIDE_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
 set(DSLIDE_SANITIZE "" CACHE STRING "Sanitizers for the whole build: '', 'address,undefined' or 'thread'")

@@ -53,3 +53,12 @@ function(dslide_fuzzer name file)
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
+
+# dslide_failpoints(SOURCE...) compiles the failpoints of these sources in (core/base/failpoint.h), in
+# builds with DSLIDE_FAILPOINTS. Source by source, so that builds with and without share all other
+# objects.
+function(dslide_failpoints)
+  if(DSLIDE_FAILPOINTS)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS DSLIDE_FAILPOINTS)
+  endif()
+endfunction()

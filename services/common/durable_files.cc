@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {
@@ -89,8 +90,12 @@ absl::Status ReplaceFile(const fs::path& path, absl::string_view content) {
   const absl::Status written = WriteAll(fd, content, fresh);
   if (close(fd) != 0 && written.ok()) return SystemError("close", fresh, errno);
   RETURN_IF_ERROR(written);
+  DSLIDE_FAILPOINT("files.replace.synced");
   RETURN_IF_ERROR(Rename(fresh, path));
-  return SyncDirectory(path.parent_path());
+  DSLIDE_FAILPOINT("files.replace.renamed");
+  RETURN_IF_ERROR(SyncDirectory(path.parent_path()));
+  DSLIDE_FAILPOINT("files.replace.durable");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadFile(const fs::path& path) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/crc32c.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -138,11 +139,14 @@ absl::Status RocksCatalogStore::Put(const std::string& key, const std::string& t
   CatalogSummary::Records records = records_;
   records[key] = Seal(key, text);
   RETURN_IF_ERROR(summary_.Announce(records));
+  DSLIDE_FAILPOINT("coordinator.catalog.announced");
   rocksdb::WriteOptions options;
   options.disableWAL = true;
   const rocksdb::Status status = db_->Put(options, key, records[key]);
   if (!status.ok()) return WriteError(status);
+  DSLIDE_FAILPOINT("coordinator.catalog.put");
   RETURN_IF_ERROR(Flush());
+  DSLIDE_FAILPOINT("coordinator.catalog.flushed");
   records_ = std::move(records);
   summary_.Confirm();
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -169,11 +170,14 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   std::map<ClientId, int64_t> steps;
   const absl::Duration start = clock_->Now();
   absl::Status status = Freeze(map, epoch, steps);
+  DSLIDE_FAILPOINT("coordinator.cut.frozen");
   if (status.ok()) status = FinishSteps(map, epoch, steps, manifest);
+  DSLIDE_FAILPOINT("coordinator.cut.finished");
   if (status.ok()) {
     capture(manifest);
     status = Cut(map, epoch, /*abandon=*/false);
   }
+  DSLIDE_FAILPOINT("coordinator.cut.made");
   after_cut();
   manifest.stall_us = absl::ToInt64Microseconds(clock_->Now() - start);
   if (!status.ok()) {
@@ -182,8 +186,10 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   }
   for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
   RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));
+  DSLIDE_FAILPOINT("coordinator.manifest.prepared");
   manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);
   RETURN_IF_ERROR(store_->Commit(manifest));
+  DSLIDE_FAILPOINT("coordinator.manifest.committed");
   LogInfo("cluster checkpoint committed",
           {{"epoch", epoch},
            {"clients", manifest.steps.size()},
@@ -225,14 +231,18 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint6
 
 absl::StatusOr<Manifest> ClusterCheckpoints::RollBack(const ClusterMap& map, uint64_t epoch) {
   ASSIGN_OR_RETURN(Manifest manifest, Verify(map, epoch));
+  DSLIDE_FAILPOINT("coordinator.rollback.verified");
+  RETURN_IF_ERROR(store_->restore_mark().Begin(manifest.epoch));
   // First: whoever sees a shard of the new state sees the new number too, or waits for it.
   RETURN_IF_ERROR(store_->CommitLineage(lineage_ + 1));
+  DSLIDE_FAILPOINT("coordinator.rollback.numbered");
   RETURN_IF_ERROR(OnAll(map, What("going back to", manifest.epoch), [&](size_t i) {
     return shards_
         ->RollBack(map.shards[i].address, manifest.epoch, manifest.parts[i].files_checksum,
                    options_.write_timeout)
         .status();
   }));
+  DSLIDE_FAILPOINT("coordinator.rollback.shards_done");
   ++lineage_;
   LogWarning("the cluster was taken back to a checkpoint", {{"epoch", manifest.epoch}});
   return manifest;
@@ -245,6 +255,7 @@ absl::StatusOr<std::vector<uint64_t>> ClusterCheckpoints::Prune(const ClusterMap
   while (static_cast<int64_t>(stay.size()) > keep) {
     // The manifest first: parts without one are of nothing.
     RETURN_IF_ERROR(store_->Remove(stay.back()));
+    DSLIDE_FAILPOINT("coordinator.manifest.removed");
     removed.push_back(stay.back());
     stay.pop_back();
   }

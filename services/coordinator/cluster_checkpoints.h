@@ -57,8 +57,9 @@ class ClusterCheckpoints {
   absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t epoch) const;
 
   // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed
-  // over in silence: an older one has to be named. Errors: those of Verify: nothing has changed;
-  // later ones: repeat it.
+  // over in silence: an older one has to be named. Sets the store's mark that this was begun, and
+  // leaves it to the caller to clear it. Errors: those of Verify: nothing has changed; later ones,
+  // with the mark: repeat it.
   absl::StatusOr<Manifest> RollBack(const ClusterMap& map, uint64_t epoch);
 
   // How many times a cluster of this data directory was taken back.

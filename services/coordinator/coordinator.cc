@@ -21,6 +21,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
       clock_(clock),
       shards_(std::move(shards)),
       metrics_(metrics),
+      restore_mark_(manifests == nullptr ? nullptr : &manifests->restore_mark()),
       cuts_(manifests == nullptr
                 ? nullptr
                 : std::make_unique<ClusterCheckpoints>(options.checkpoints, shards_.get(), clock,
@@ -28,7 +29,13 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
       store_(std::move(store)),
       membership_(options.membership, clock),
       last_checkpoint_(clock->Now()),
-      lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {}
+      lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {
+  if (restore_mark_ == nullptr || !restore_mark_->epoch().has_value()) return;
+  LogWarning("the cluster was to be taken back to a checkpoint when the coordinator ended",
+             {{"epoch", *restore_mark_->epoch()}});
+  roll_back_wanted_ = true;
+  restoring_ = restore_mark_->begun();
+}
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
@@ -55,6 +62,7 @@ absl::Status Coordinator::LoadStore() {
   for (const ModelSpec& spec : content.models) RETURN_IF_ERROR(catalog_.Add(spec).status());
   if (content.membership.has_value()) {
     RETURN_IF_ERROR(membership_.Restore(*content.membership, !catalog_.empty()));
+    for (const ShardView& shard : membership_.Shards()) unseen_.insert(shard.shard);
   }
   LogInfo("catalog loaded", {{"models", catalog_.size()},
                              {"shards", membership_.Shards().size()},
@@ -226,6 +234,12 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
                      EscapeForLog(spec.name, 80), "\": ", is_new.status().message()));
   }
   ASSIGN_OR_RETURN(const Ownership owner, membership_.Register(request, !catalog_.empty()));
+  // One that a crash has taken the rows of has fewer models than the cluster. Before the generation
+  // is kept: it is news only once.
+  if (owner.is_new && restore_mark_ != nullptr && LacksModels(models)) {
+    RETURN_IF_ERROR(restore_mark_->Want());
+    roll_back_wanted_ = true;
+  }
   if (store_ != nullptr) RETURN_IF_ERROR(store_->PutMembership(membership_.Record()));
   for (const ModelSpec& spec : models) {
     ASSIGN_OR_RETURN(const bool is_new, catalog_.Check(spec));
@@ -233,15 +247,6 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
     if (store_ != nullptr) RETURN_IF_ERROR(store_->PutModel(spec));
     RETURN_IF_ERROR(catalog_.Add(spec).status());
     LogInfo("model adopted from a shard", {{"model", spec.name}, {"shard", owner.shard.value()}});
-  }
-  if (owner.is_new && cuts_ != nullptr) {
-    // One that a crash has taken the rows of has fewer models than the cluster.
-    for (const ModelSpec& known : catalog_.List()) {
-      const bool brought = std::any_of(models.begin(), models.end(), [&](const ModelSpec& spec) {
-        return spec.name == known.name;
-      });
-      if (!brought) roll_back_wanted_ = true;
-    }
   }
   if (owner.is_new) {
     LogInfo("shard registered", {{"shard", owner.shard.value()},
@@ -255,10 +260,20 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
   return owner;
 }
 
+bool Coordinator::LacksModels(const std::vector<ModelSpec>& models) const {
+  const std::vector<ModelSpec> all = catalog_.List();
+  return std::any_of(all.begin(), all.end(), [&](const ModelSpec& known) {
+    return std::none_of(models.begin(), models.end(),
+                        [&](const ModelSpec& spec) { return spec.name == known.name; });
+  });
+}
+
 absl::StatusOr<uint64_t> Coordinator::Heartbeat(ShardId shard, uint64_t generation,
                                                 int64_t memory_bytes, int64_t applied_commands) {
   const absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(membership_.Heartbeat(shard, generation, memory_bytes, applied_commands));
+  // One that registered right before the last coordinator ended may still lack models.
+  if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
   return membership_.topology_version();
 }
 

@@ -130,10 +130,15 @@ class Coordinator {
   // The command that creates a model on one shard of the cluster.
   static absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
                                                        ShardId shard);
+  bool LacksModels(const std::vector<ModelSpec>& models) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ClusterMap> FullMap() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ClusterMap> MapForCheckpoints() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  // The same, also while shards may show different instants.
+  absl::StatusOr<ClusterMap> MapForRestore() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CaptureForCheckpoint(Manifest& manifest);
-  void SetRestoring(bool restoring);
+  void BeginRestore();
+  // Clears the mark after success; else clients get no map as long as shards may differ.
+  absl::Status EndRestore(bool done);
   // Makes models and jobs those of the manifest.
   absl::Status AdoptManifest(const Manifest& manifest);
   // The background thread: takes cluster checkpoints by the schedule.
@@ -144,7 +149,7 @@ class Coordinator {
   // The background thread: creates known models on shards that have (re-)registered.
   void SyncLoop();
   bool SyncWanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Takes the cluster back to its newest checkpoint if a shard needs that.
+  // Takes the cluster back if a shard needs that, or if somebody has begun it.
   absl::Status RollBackIfWanted() ABSL_LOCKS_EXCLUDED(mu_);
   // OK when the shard has all models, or is not the one that registered any more.
   absl::Status SyncShard(ShardId shard, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
@@ -161,6 +166,7 @@ class Coordinator {
   absl::Mutex checkpoint_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one checkpoint or restore at a time
   // The same of the whole cluster; first of all.
   absl::Mutex cut_mu_ ABSL_ACQUIRED_BEFORE(models_mu_);
+  RestoreMark* const restore_mark_;  // of cuts_; self-synchronised; null: none
   const std::unique_ptr<ClusterCheckpoints> cuts_ ABSL_PT_GUARDED_BY(cut_mu_);  // null: none
 
   mutable absl::Mutex mu_;
@@ -171,7 +177,8 @@ class Coordinator {
   std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
-  // A shard came back without a model that the newest cluster checkpoint has.
+  std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);  // of an earlier process, silent until now
+  // The restore mark was set since a restore began: the background thread has to do it.
   bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
   // Of the newest cluster checkpoint of this process.
   absl::Duration last_checkpoint_ ABSL_GUARDED_BY(mu_);

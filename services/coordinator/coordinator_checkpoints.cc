@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -51,6 +52,12 @@ absl::StatusOr<ClusterMap> Coordinator::MapForCheckpoints() const {
   return Map();
 }
 
+absl::StatusOr<ClusterMap> Coordinator::MapForRestore() const {
+  if (cuts_ == nullptr) return NoDataDir();
+  const absl::MutexLock lock(&mu_);
+  return FullMap();
+}
+
 void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
   const absl::MutexLock lock(&mu_);
   manifest.models = catalog_.List();
@@ -86,7 +93,7 @@ absl::StatusOr<std::vector<Manifest>> Coordinator::ListClusterCheckpoints() {
 
 absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t epoch) {
   const absl::MutexLock cut_lock(&cut_mu_);
-  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
   return cuts_->Verify(map, epoch);
 }
 
@@ -101,20 +108,36 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   const absl::MutexLock models_lock(&models_mu_);
-  ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
-  SetRestoring(true);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
+  BeginRestore();
   absl::StatusOr<Manifest> manifest = cuts_->RollBack(map, epoch);
   if (manifest.ok()) {
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
+    DSLIDE_FAILPOINT("coordinator.rollback.adopted");
   }
-  SetRestoring(false);
+  if (absl::Status ended = EndRestore(manifest.ok()); manifest.ok() && !ended.ok()) return ended;
   return manifest;
 }
 
-void Coordinator::SetRestoring(bool restoring) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+void Coordinator::BeginRestore() {
   const absl::MutexLock lock(&mu_);
-  restoring_ = restoring;
+  restoring_ = true;
+  roll_back_wanted_ = false;
+}
+
+absl::Status Coordinator::EndRestore(bool done) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const absl::MutexLock lock(&mu_);
+  absl::Status marked;
+  if (done && roll_back_wanted_) {
+    // A shard has registered without rows meanwhile, and was perhaps not the one that went back.
+    marked = restore_mark_->Begin(RestoreMark::kNewest);
+  } else if (done) {
+    marked = restore_mark_->Clear();
+  }
+  roll_back_wanted_ = restore_mark_->epoch().has_value();
+  restoring_ = restore_mark_->begun();
   lineage_ = cuts_->lineage();
+  return marked;
 }
 
 absl::Status Coordinator::AdoptManifest(const Manifest& manifest) {

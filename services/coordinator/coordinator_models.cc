@@ -177,7 +177,7 @@ absl::StatusOr<int64_t> Coordinator::RestoreCheckpoint(const std::string& model,
 // ---------------------------------------------------------------
 
 bool Coordinator::SyncWanted() const {
-  return stopped_ || (!to_sync_.empty() && membership_.Map().ok());
+  return stopped_ || ((!to_sync_.empty() || roll_back_wanted_) && membership_.Map().ok());
 }
 
 void Coordinator::SyncLoop() {
@@ -194,9 +194,10 @@ void Coordinator::SyncLoop() {
     if (const absl::Status status = RollBackIfWanted(); !status.ok()) {
       // Fresh rows would be worse than none.
       LogError(
-          "a shard came back without its rows, and the newest cluster checkpoint cannot be "
-          "restored: put back its data directory from a copy, name an older one with dslide "
-          "checkpoint restore, or remove the coordinator's checkpoints to begin with fresh rows",
+          "a shard came back without its rows, or a restore was not finished, and the cluster "
+          "checkpoint cannot be restored: put back the shard's data directory from a copy, name an "
+          "older one with dslide checkpoint restore, or remove the coordinator's checkpoints to "
+          "begin with fresh rows",
           {{"error", status.message()}});
       shards.clear();
       all_done = false;
@@ -224,16 +225,15 @@ absl::Status Coordinator::RollBackIfWanted() {
   {
     const absl::MutexLock lock(&mu_);
     if (!roll_back_wanted_) return absl::OkStatus();
-    roll_back_wanted_ = false;
   }
   // Without one, what came back empty stays so: the loss is reported where the models are made.
   const absl::StatusOr<std::vector<Manifest>> taken = ListClusterCheckpoints();
-  if (taken.ok() && taken->empty()) return absl::OkStatus();
-  const absl::StatusOr<Manifest> restored = RestoreClusterCheckpoint(/*epoch=*/0);
-  if (restored.ok()) return absl::OkStatus();
-  const absl::MutexLock lock(&mu_);
-  roll_back_wanted_ = true;
-  return restored.status();
+  if (taken.ok() && taken->empty()) {
+    const absl::MutexLock lock(&mu_);
+    roll_back_wanted_ = false;
+    return restore_mark_->Clear();
+  }
+  return RestoreClusterCheckpoint(restore_mark_->epoch().value_or(RestoreMark::kNewest)).status();
 }
 
 absl::Status Coordinator::SyncShard(ShardId shard, uint64_t generation) {

@@ -53,7 +53,9 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::st
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(SyncDirectory(data_dir));
   ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
-  return std::unique_ptr<ManifestStore>(new ManifestStore(directory.string(), lineage));
+  ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
+  return std::unique_ptr<ManifestStore>(
+      new ManifestStore(directory.string(), lineage, std::move(mark)));
 }
 
 std::string ManifestStore::PathOf(uint64_t epoch) const {

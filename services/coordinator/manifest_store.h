@@ -3,6 +3,7 @@
 //   <data dir>/checkpoints/MANIFEST-<epoch of 20 digits>
 //
 //   <data dir>/checkpoints/LINEAGE      how often the cluster was taken back to one
+//   <data dir>/checkpoints/RESTORING    while that is being done (restore_mark.h)
 //
 // A manifest appears under its name by one rename, which commits the checkpoint. There is no other
 // state: whoever lists the directory knows all.
@@ -18,13 +19,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/coordinator/manifest.h"
+#include "services/coordinator/restore_mark.h"
 
 namespace dslide::coordinator {
 
 // Thread safety: one caller at a time.
 class ManifestStore {
  public:
-  // Errors: Unavailable with the system's reason; DataLoss when LINEAGE is damaged.
+  // Errors: Unavailable with the system's reason; DataLoss when LINEAGE or RESTORING is
+  // damaged.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
 
   // Epochs of committed checkpoints, the newest first.
@@ -40,12 +43,17 @@ class ManifestStore {
   uint64_t Lineage() const { return lineage_; }
   absl::Status CommitLineage(uint64_t lineage);
 
+  RestoreMark& restore_mark() { return *restore_mark_; }
+
  private:
-  ManifestStore(std::string directory, uint64_t lineage)
-      : directory_(std::move(directory)), lineage_(lineage) {}
+  ManifestStore(std::string directory, uint64_t lineage, std::unique_ptr<RestoreMark> restore_mark)
+      : directory_(std::move(directory)),
+        restore_mark_(std::move(restore_mark)),
+        lineage_(lineage) {}
   std::string PathOf(uint64_t epoch) const;
 
   const std::string directory_;
+  const std::unique_ptr<RestoreMark> restore_mark_;
   uint64_t lineage_;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -72,6 +73,9 @@ absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapsh
                             "this shard still writes another cluster checkpoint: wait for it");
   }
   if (thread_.joinable()) thread_.join();  // over already
+  // An older part of that number is of a cut that was never committed; if this process died now,
+  // the next one would take it for this one.
+  RETURN_IF_ERROR(RemovePart(epoch));
   writing_ = true;
   started_ = clock_->Now();
   snapshot_ = snapshot.get();
@@ -116,12 +120,15 @@ absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& sn
   RETURN_IF_ERROR(RemoveAll(temporary));
   const auto write = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const ImageSize size, snapshot.Write(temporary.string()));
+    DSLIDE_FAILPOINT("shard.part.written");
     ASSIGN_OR_RETURN(progress.files, WriteFileList(temporary.string()));
+    DSLIDE_FAILPOINT("shard.part.listed");
     progress.rows = size.rows;
-    // Of a checkpoint that was never committed: it would have been kept otherwise.
-    RETURN_IF_ERROR(RemoveAll(target));
     RETURN_IF_ERROR(Rename(temporary, target));
-    return SyncDirectory(directory_);
+    DSLIDE_FAILPOINT("shard.part.renamed");
+    RETURN_IF_ERROR(SyncDirectory(directory_));
+    DSLIDE_FAILPOINT("shard.part.durable");
+    return absl::OkStatus();
   };
   absl::Status written = write();
   if (!written.ok()) RemoveAll(temporary).IgnoreError();
@@ -178,16 +185,25 @@ std::vector<uint64_t> CheckpointImages::List() const {
   return epochs;
 }
 
+absl::Status CheckpointImages::RemovePart(uint64_t epoch) const {
+  std::error_code error;
+  if (!fs::exists(PathOf(epoch), error)) return absl::OkStatus();
+  // Its name first, so that half of it is never found.
+  const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
+  RETURN_IF_ERROR(RemoveAll(doomed));
+  RETURN_IF_ERROR(Rename(PathOf(epoch), doomed));
+  DSLIDE_FAILPOINT("shard.part.doomed");
+  RETURN_IF_ERROR(SyncDirectory(directory_));
+  RETURN_IF_ERROR(RemoveAll(doomed));
+  DSLIDE_FAILPOINT("shard.part.removed");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> CheckpointImages::Retain(const std::vector<uint64_t>& epochs) {
   int64_t removed = 0;
   for (const uint64_t epoch : List()) {
     if (std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) continue;
-    // Its name first, so that half of it is never found.
-    const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
-    RETURN_IF_ERROR(RemoveAll(doomed));
-    RETURN_IF_ERROR(Rename(PathOf(epoch), doomed));
-    RETURN_IF_ERROR(SyncDirectory(directory_));
-    RETURN_IF_ERROR(RemoveAll(doomed));
+    RETURN_IF_ERROR(RemovePart(epoch));
     const absl::MutexLock lock(&mu_);
     progress_.erase(epoch);
     ++removed;

@@ -47,9 +47,9 @@ class CheckpointImages {
   // Gives up what is being written.
   ~CheckpointImages();
 
-  // Writes the snapshot on a thread of its own; an older image of that epoch is replaced. `over` is
-  // called there at the end, whatever came of it, with the snapshot.
-  // Errors: FailedPrecondition CHECKPOINT_RUNNING while another one is being written.
+  // Writes the snapshot on a thread of its own; an older image of that epoch is removed first.
+  // `over` is called there at the end, whatever came of it, with the snapshot.
+  // Errors: FailedPrecondition CHECKPOINT_RUNNING while another one is being written; Unavailable.
   absl::Status Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
                      std::function<void(std::shared_ptr<ShardSnapshot>)> over);
 
@@ -79,6 +79,7 @@ class CheckpointImages {
   CheckpointImages(std::string directory, const Clock* clock);
 
   std::string PathOf(uint64_t epoch) const;
+  absl::Status RemovePart(uint64_t epoch) const;
   void Write(uint64_t epoch, ShardSnapshot& snapshot);
   absl::Status WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
                                CheckpointProgress& progress);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -66,6 +67,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore&
   }
   RETURN_IF_ERROR(CheckIdle(core));
   sequencer_->Freeze(epoch, limit);
+  DSLIDE_FAILPOINT("shard.cut.frozen");
   return StepGate::Changed(core.contexts());
 }
 
@@ -86,6 +88,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
     gate.Forget(client);
   }
   for (const ClientStep& step : up_to) gate.Admit(step.client, step.step);
+  DSLIDE_FAILPOINT("shard.cut.admitted");
   return gate.Incomplete(core.contexts());
 }
 
@@ -98,6 +101,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
   }
   RETURN_IF_ERROR(CheckIdle(core));
   ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.settle(core));
+  DSLIDE_FAILPOINT("shard.cut.settled");
   std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::Take(lsn, core);
   RETURN_IF_ERROR(images_->Begin(
       epoch, std::move(snapshot),
@@ -106,6 +110,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
         sequencer->SubmitTask([written](ShardCore&) { written->Release(); }).IgnoreError();
       }));
   gate.Open();
+  DSLIDE_FAILPOINT("shard.cut.made");
   return CutSize{.rows = CountRows(core)};
 }
 
@@ -118,14 +123,18 @@ absl::StatusOr<CutSize> CheckpointParticipant::RollBack(ShardCore& core, uint64_
                                                         uint32_t files_checksum) {
   RETURN_IF_ERROR(VerifyPart(*images_, epoch, files_checksum).status());
   sequencer_->gate().Open();
+  DSLIDE_FAILPOINT("shard.rollback.verified");
   // Both states at once may be more than the machine's memory.
   core.DropAllModels();
   ShardCore restored = hooks_.make_core();
   absl::Status loaded = images_->Load(epoch, restored);
+  DSLIDE_FAILPOINT("shard.rollback.loaded");
   if (loaded.ok()) {
     core.Become(std::move(restored));
+    DSLIDE_FAILPOINT("shard.rollback.replaced");
     if (hooks_.rows_replaced) loaded = hooks_.rows_replaced(core);
   }
+  DSLIDE_FAILPOINT("shard.rollback.kept");
   if (!loaded.ok()) {
     hooks_.on_broken(loaded);
     return loaded;

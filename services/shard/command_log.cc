@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
@@ -45,6 +46,7 @@ absl::StatusOr<std::unique_ptr<CommandLog>> CommandLog::Open(
   const LogTail tail = scan.torn ? LogTail::kCutAtDamage : LogTail::kMustBeWhole;
   ASSIGN_OR_RETURN(std::unique_ptr<LogStorage> storage,
                    LogStorage::Open(RecordsPath(directory), tail, options.storage));
+  DSLIDE_FAILPOINT("shard.log.opened");
   // Opening has moved records: what counts is what is there now.
   const uint64_t last = scan.extent.last;
   ASSIGN_OR_RETURN(const LogExtent extent, WalkLog(*storage, last, Ignore));
@@ -122,6 +124,7 @@ absl::StatusOr<uint64_t> CommandLog::Append(uint8_t kind,
     Fail(put);
     return Failed(put);
   }
+  DSLIDE_FAILPOINT("shard.log.appended");
   last_checksum_ = checksum;
   const absl::MutexLock lock(&mu_);
   appended_ = lsn;
@@ -177,11 +180,15 @@ void CommandLog::SyncLoop() {
 }
 
 absl::Status CommandLog::SyncUpTo(uint64_t lsn) {
+  DSLIDE_FAILPOINT("shard.log.syncing");
   RETURN_IF_ERROR(storage_->Sync());
+  DSLIDE_FAILPOINT("shard.log.synced");
   const absl::MutexLock lock(&mark_mu_);
   RETURN_IF_ERROR(high_water_->SetDurable(lsn));
+  DSLIDE_FAILPOINT("shard.log.marked");
   if (options_.clock->Now() - mark_synced_ < options_.mark_interval) return absl::OkStatus();
   RETURN_IF_ERROR(high_water_->Sync());
+  DSLIDE_FAILPOINT("shard.log.mark_synced");
   mark_synced_ = options_.clock->Now();
   return absl::OkStatus();
 }
@@ -214,7 +221,10 @@ absl::Status CommandLog::Trim(uint64_t keep_from) {
     const absl::MutexLock lock(&mark_mu_);
     RETURN_IF_ERROR(high_water_->SetFirst(first));
   }
-  return storage_->DropBelow(first);
+  DSLIDE_FAILPOINT("shard.log.trim_marked");
+  RETURN_IF_ERROR(storage_->DropBelow(first));
+  DSLIDE_FAILPOINT("shard.log.trimmed");
+  return absl::OkStatus();
 }
 
 uint64_t CommandLog::appended() const {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/crc32c.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/wire/logged_command.h"
@@ -158,6 +159,7 @@ absl::StatusOr<std::unique_ptr<CommandLog>> OpenAndReplay(const std::string& dir
     ++recovery.replayed;
     recovery.replayed_bytes += static_cast<int64_t>(record.payload.size());
     progress.Replayed(record.lsn);
+    DSLIDE_FAILPOINT("shard.restore.replaying");
     absl::Status replayed = ReplayRecord(record, core);
     if (replayed.ok()) return replayed;
     return absl::DataLossError(absl::StrCat("record ", record.lsn, ": ", replayed.message()));
@@ -220,8 +222,10 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
   Recovery recovery;
   ASSIGN_OR_RETURN(std::vector<uint64_t> images, ReadCurrent(directory));
   ASSIGN_OR_RETURN(*core, LoadNewest(directory, images, make_core, recovery));
+  DSLIDE_FAILPOINT("shard.restore.loaded");
   ASSIGN_OR_RETURN(std::unique_ptr<CommandLog> log,
                    OpenAndReplay(directory, options, **core, recovery));
+  DSLIDE_FAILPOINT("shard.restore.replayed");
   // A damaged image is not offered again.
   images.erase(images.begin(), images.begin() + recovery.damaged_images);
   RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory), EncodeCurrent(images)));
@@ -253,7 +257,9 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Create(
   RETURN_IF_ERROR(WriteImage(ImagePath(unfinished.string(), 0), 0, core));
   RETURN_IF_ERROR(ReplaceFile(CurrentPath(unfinished.string()), EncodeCurrent({0})));
   RETURN_IF_ERROR(SyncDirectory(unfinished));
+  DSLIDE_FAILPOINT("shard.state.made");
   RETURN_IF_ERROR(Rename(unfinished, directory));
+  DSLIDE_FAILPOINT("shard.state.renamed");
   RETURN_IF_ERROR(SyncDirectory(data_dir));
   ASSIGN_OR_RETURN(std::unique_ptr<CommandLog> log,
                    CommandLog::Open(directory.string(), LogOptions(options)));
@@ -279,6 +285,7 @@ DurableState::DurableState(std::string directory, DurableStateOptions options,
 }
 
 absl::Status DurableState::Begin(CommandLogHooks hooks, const CoreLimits& limits, ShardCore& core) {
+  DSLIDE_FAILPOINT("shard.log.starting");
   log_->Start(std::move(hooks));
   const std::string bytes = EncodeLimits(limits);
   const absl::string_view payload = bytes;
@@ -320,9 +327,11 @@ absl::Status DurableState::BeginImage(ShardCore& core) {
   const std::string path = ImagePath(directory_, writing->lsn);
   RETURN_IF_ERROR(RemoveAll(path));
   writing->snapshot = ShardSnapshot::Take(writing->lsn, core);
+  DSLIDE_FAILPOINT("shard.image.taken");
   writing_ = std::move(writing);
   writing_->thread = std::thread([this, path] {
     writing_->result = writing_->snapshot->Write(path).status();
+    DSLIDE_FAILPOINT("shard.image.written");
     if (!writing_->result.ok()) writing_->snapshot->Abandon();
     // A log that ends before its image would be taken for a damaged one.
     if (writing_->result.ok()) writing_->result = log_->Sync();
@@ -367,6 +376,7 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   ASSIGN_OR_RETURN(const uint64_t lsn, SettleTables(core));
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
+  DSLIDE_FAILPOINT("shard.image.forced");
   RETURN_IF_ERROR(WriteImageAt(lsn, core));
   const absl::Duration duration = options_.clock->Now() - start;
   if (options_.on_image) options_.on_image(duration);
@@ -389,12 +399,15 @@ absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core) {
 
 absl::Status DurableState::Publish(uint64_t lsn) {
   RETURN_IF_ERROR(SyncDirectory(directory_));
+  DSLIDE_FAILPOINT("shard.image.named");
   std::vector<uint64_t> images = images_;
   images.insert(images.begin(), lsn);
   if (images.size() > kKeptImages) images.resize(kKeptImages);
   RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory_), EncodeCurrent(images)));
+  DSLIDE_FAILPOINT("shard.image.counts");
   images_ = std::move(images);
   RETURN_IF_ERROR(RemoveOthers(directory_, images_));
+  DSLIDE_FAILPOINT("shard.image.others_removed");
   return log_->Trim(images_.back() + 1);
 }
 

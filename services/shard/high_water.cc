@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
@@ -130,6 +131,7 @@ absl::Status HighWaterFile::SetFirst(uint64_t first) {
   for (int64_t slot = 0; slot < kSlots; ++slot) {
     RETURN_IF_ERROR(WriteSlot());
     RETURN_IF_ERROR(Sync());
+    DSLIDE_FAILPOINT("shard.log.first_marked");
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
@@ -243,7 +244,10 @@ Answer Sequencer::ApplyAdmitted(Request& request) {
   if (admitted.ok()) admitted = AppendToLog(request.command, request.logged);
   request.logged = {};
   if (!admitted.ok()) return Refused(std::move(admitted), core_.generation());
-  return core_.Apply(std::move(request.command));
+  DSLIDE_FAILPOINT("shard.apply.begin");
+  Answer answer = core_.Apply(std::move(request.command));
+  DSLIDE_FAILPOINT("shard.apply.done");
+  return answer;
 }
 
 void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
@@ -258,6 +262,7 @@ void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
     // With nothing else to do, this thread answers by itself and saves a switch of threads. Not
     // while the reply thread has earlier answers: order is a promise.
     if (!idle || !replies_.empty() || replying_ || lsn > durable_) {
+      DSLIDE_FAILPOINT("shard.ack.waiting");
       replies_.push_back({std::move(callback), std::move(answer), lsn});
       return;
     }
@@ -295,7 +300,9 @@ void Sequencer::ReplyLoop() {
       replying_ = true;
       if (done.lsn > durable_) done.answer = Refused(log_failure_, done.answer.generation);
     }
+    DSLIDE_FAILPOINT("shard.ack.sending");
     done.callback(std::move(done.answer));
+    DSLIDE_FAILPOINT("shard.ack.sent");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
+#include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
 #include "services/shard/core_state.h"
@@ -92,8 +93,10 @@ absl::StatusOr<ImageSize> WriteImageOf(
     const std::unique_ptr<RecordSource> records = records_of(number);
     ASSIGN_OR_RETURN(const CheckpointMetadata written,
                      WriteRows(path, part.metadata, *part.model, *records));
+    DSLIDE_FAILPOINT("shard.image.rows_written");
     RETURN_IF_ERROR(VerifyRows(path, written, *part.model));
     RETURN_IF_ERROR(SyncDirectory(path));
+    DSLIDE_FAILPOINT("shard.image.rows_synced");
     for (const CheckpointTable& table : written.tables) size.rows += table.rows;
     const std::string hashes = EncodeHashes(part.hashes);
     RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), hashes));
@@ -103,6 +106,7 @@ absl::StatusOr<ImageSize> WriteImageOf(
   state.Number(ExtendCrc32c(0, state.bytes()));
   size.bytes += static_cast<int64_t>(state.bytes().size());
   RETURN_IF_ERROR(ReplaceFile(StatePath(directory), state.bytes()));
+  DSLIDE_FAILPOINT("shard.image.state_written");
   return size;
 }
 

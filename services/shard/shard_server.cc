@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/failpoint.h"
 #include "core/base/listen_address.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
@@ -135,10 +136,12 @@ absl::Status ShardServer::TakeStopState() {
   }
   RETURN_IF_ERROR(bytes.status());
   RETURN_IF_ERROR(DecodeStopState(path, *bytes, *core_));
+  DSLIDE_FAILPOINT("shard.stop.taken");
   core_->SetLimits(Resolved(options_.core, stages_.get()));
   resumed_ = true;
   // From here on the rows may change: a crash would make it a lie.
   RETURN_IF_ERROR(RemoveAll(path));
+  DSLIDE_FAILPOINT("shard.stop.removed");
   return SyncDirectory(options_.data_dir);
 }
 
@@ -341,6 +344,7 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation) {
     const SetOwnershipCommand own{.shard = shard, .generation = generation};
     const Answer answer = sequencer_->ApplyInTask(core, own, wire::LogOwnership(own));
     RETURN_IF_ERROR(answer.reply->status);
+    DSLIDE_FAILPOINT("shard.owned");
     sequencer_->OpenToClients();
     service_->SetIdentity(shard, generation, core.topology_version());
     return absl::OkStatus();
@@ -407,6 +411,7 @@ absl::Status ShardServer::WriteAtStop() {
   }
   if (durable_ == nullptr) {
     RETURN_IF_ERROR(WriteLatest());
+    DSLIDE_FAILPOINT("shard.stop.rows_written");
     return WriteStopState();
   }
   absl::Status taken = durable_->TakeImage(*core_);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/failpoint.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -43,9 +44,12 @@ absl::Status Replace(const fs::path& fresh, const fs::path& target) {
   if (fs::exists(target, error)) {
     RETURN_IF_ERROR(RemoveAll(old));
     RETURN_IF_ERROR(Rename(target, old));
+    DSLIDE_FAILPOINT("shard.checkpoint.moved_aside");
   }
   RETURN_IF_ERROR(Rename(fresh, target));
+  DSLIDE_FAILPOINT("shard.checkpoint.renamed");
   RETURN_IF_ERROR(SyncDirectory(parent));
+  DSLIDE_FAILPOINT("shard.checkpoint.durable");
   return RemoveAll(old);
 }
 
@@ -171,6 +175,7 @@ absl::StatusOr<CheckpointSize> CheckpointStore::Write(const ShardModel& model,
     RemoveAll(temporary).IgnoreError();
     return InCheckpoint(target, written);
   }
+  DSLIDE_FAILPOINT("shard.checkpoint.written");
   CheckpointSize size;
   for (const CheckpointTable& table : metadata->tables) size.rows += table.rows;
   size.bytes = DirectoryBytes(temporary);

@@ -16,6 +16,8 @@ USER = "10001:10001"
 LOCKED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")
 SHELLS = ("/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/busybox", "/usr/bin/apt", "/usr/bin/dpkg")
 SBOM = "usr/share/dslide/sbom.spdx.json"
+# Places at which a process can be made to die are for tests alone.
+FAILPOINT_MARK = b"dslide-failpoint:"
 
 
 def check(condition, message):
@@ -78,6 +80,10 @@ def check_contents(engine, image):
         state = members["var/lib/dslide"]
         check((state.uid, state.gid) == (10001, 10001),
               f"{image}: /var/lib/dslide belongs to {state.uid}:{state.gid}")
+        for name, member in members.items():
+            if name.startswith("usr/bin/dslide") and member.isfile():
+                check(FAILPOINT_MARK not in archive.extractfile(member).read(),
+                      f"{image}: {name} has failpoints (core/base/failpoint.h)")
         listed = json.load(archive.extractfile(members[SBOM]))
     names = {package["name"] for package in listed["packages"]}
     recorded = {name.rpartition("/")[2] for name, member in members.items()

@@ -50,12 +50,14 @@ class Member:
         self._directory = directory / name
         self._environment, self._wrapper = environment, wrapper
 
-    def start(self):
+    def start(self, environment=None):
+        """A new life; `environment` is added to what every life has."""
         self.lives += 1
         directory = self._directory / f"life-{self.lives}"
         directory.mkdir(parents=True)
         arguments = self._arguments(self.lives) if callable(self._arguments) else self._arguments
-        self.process = processes.Process(self._program, arguments, directory, self._environment,
+        environment = (self._environment or {}) | (environment or {})
+        self.process = processes.Process(self._program, arguments, directory, environment,
                                          self._wrapper)
 
     def kill(self):
@@ -83,18 +85,20 @@ class FaultCluster(contextlib.ExitStack):
 
     mode    key of DURABILITY_FLAGS
     rules   fault_plan.Rule for the proxies before the shards; None: no proxies
+    flags   {"coordinator" or "shard": further arguments}
     """
 
-    def __init__(self, directory, num_shards, mode, seed=0, rules=None):
+    def __init__(self, directory, num_shards, mode, seed=0, rules=None, flags=None):
         super().__init__()
         self.directory = pathlib.Path(directory)
         self.num_shards = num_shards
         self.proxies = []
+        flags = flags or {}
         self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
         self.coordinator = self._member("coordinator", "dslide-coordinator", [
             "--listen", self.coordinator_address, "--admin", "", "--shards", num_shards,
             "--data-dir", self.directory / "coordinator-data", "--heartbeat-interval", "200ms",
-            "--lease-timeout", "3s"])
+            "--lease-timeout", "3s", *flags.get("coordinator", ())])
         self._ports = [processes.free_port() for _ in range(num_shards)]
         self.shards = []
         for shard, port in enumerate(self._ports):
@@ -107,7 +111,8 @@ class FaultCluster(contextlib.ExitStack):
             self.shards.append(self._member(f"shard-{shard}", "dslide-shard", [
                 "--listen", f"127.0.0.1:{port}", "--admin", "", "--shard-id", shard, *advertise,
                 "--coordinator", self.coordinator_address, "--threads", _THREADS,
-                "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode]]))
+                "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode],
+                *flags.get("shard", ())]))
 
     def _member(self, name, program, arguments):
         member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"})

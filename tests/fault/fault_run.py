@@ -17,7 +17,10 @@ import time
 
 import fault_paths  # noqa: F401
 import corruption_loop
+import failpoint_loop
+import failpoints
 import kill_loop
+import planted_bugs
 import processes
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, TRAINER
@@ -35,6 +38,9 @@ class Plan:
     clean_strikes: dict  # the same, on a clean one
     logged_strikes: dict  # where shards have a log
     corruptions: dict  # {way: rounds}
+    failpoint_sample: int | None  # so many failpoints, by chance; None: all
+    failpoint_runs: int  # strikes at each
+    planted: bool  # plants bugs, which compiles
 
 
 PLANS = {
@@ -44,7 +50,7 @@ PLANS = {
          (SHARD, PARTITION): 2},
         {},
         {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
-        {"start": 60, "load": 350, "catalog": 50, "model": 40}),
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 12, 1, False),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -52,15 +58,17 @@ PLANS = {
         {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
-        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}),
+        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True),
 }
 
 # Keys of the result that no program here can fill yet, and what is missing.
 MISSING = {
     ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
     ("sim_seeds", "sim_violations"): "there is no deterministic simulation",
-    ("planted", "planted_caught"): "there are no planted bugs",
 }
+WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
+WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
+                      "-DDSLIDE_FAILPOINTS=ON")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
                "applied_twice are those of killed trainers, clients and coordinators, of paused "
@@ -84,11 +92,14 @@ class FaultRun:
 
     def __init__(self, plan, seed, bin_dir):
         self._plan, self._seed = plan, seed
+        self._points = failpoints.points(bin_dir)
         self.logged = supports(bin_dir, "log")
         self.failures = []
         self.loops = []  # results of kill loops in which nothing may be lost
         self.self_test = None
         self.corruption = None
+        self.failpoints = None
+        self.planted = None
 
     def say(self, text):
         print(f"   {text}", file=sys.stderr, flush=True)
@@ -100,7 +111,11 @@ class FaultRun:
             self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
             self._strike("shards with a log", "log", self._plan.logged_strikes)
+        if self._points:
+            self._strike_failpoints()
         self._corrupt()
+        if self._plan.planted:
+            self._plant_bugs()
 
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
@@ -132,6 +147,31 @@ class FaultRun:
                 strikes=part, rules=rules))
             if result:
                 self.loops.append(result)
+
+    def _strike_failpoints(self):
+        points = self._points
+        if self._plan.failpoint_sample is not None:
+            points = failpoint_loop.sample(points, self._plan.failpoint_sample, self._seed)
+        self.say(f"failpoints: seed {self._seed}, {self._plan.failpoint_runs} strikes at each of "
+                 f"{len(points)} of {len(self._points)}")
+        self.failpoints = failpoint_loop.run(points, self._seed, self._plan.failpoint_runs)
+        for violation in self.failpoints["violations"]:
+            self.failures.append(f"failpoints, seed {self._seed}: {violation}")
+        for point in self.failpoints["not_hit"]:
+            self.failures.append(f"failpoints, seed {self._seed}: never hit: {point}")
+
+    def _plant_bugs(self):
+        self.say("planted bugs")
+        try:
+            outcomes = planted_bugs.run(planted_bugs.ROOT / "build-planted", say=self.say)
+        except (RuntimeError, OSError) as error:
+            self.failures.append(f"planted bugs: {str(error)[:500]}")
+            return
+        self.planted = planted_bugs.summary(outcomes)
+        for found in outcomes:
+            if found.verdict != planted_bugs.CAUGHT:
+                self.failures.append(f"planted bug {found.plant.name}: {found.verdict}: "
+                                     f"{found.detail[:300]}")
 
     def _corrupt(self):
         self.say(f"damaged files: seed {self._seed}, {_words(self._plan.corruptions)}")
@@ -169,12 +209,18 @@ class FaultRun:
             "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
             "corruption_ways": corruption.get("ways"),
         }
+        struck, planted = self.failpoints or {}, self.planted or {}
+        result |= {key: struck.get(key) for key in
+                   ("failpoints", "failpoints_hit", "failpoint_violations")}
+        result |= {key: planted.get(key) for key in ("planted", "planted_caught")}
         result |= {key: None for keys in MISSING for key in keys}
         return result | {"failures": self.failures, "seconds": round(seconds, 1)}
 
     def untested(self):
         """Lines that say what this run says nothing about."""
         lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
+        lines += [] if self._points else [WITHOUT_FAILPOINTS]
+        lines += [] if self._plan.planted else [WITHOUT_PLANTS]
         return lines + [f"{', '.join(keys)}: not tested: {why}" for keys, why in MISSING.items()]
 
 

@@ -14,13 +14,14 @@ from unittest import mock
 
 import fault_run
 from corruption_loop import Tally
+from failpoints import Point
 from fault_run import PLANS, FaultRun, batches
 from kill_schedule import CLIENT, KILL, SHARD
 
 # Keys that readers of the JSON rely on.
 KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "restores",
         "cut_mismatches", "corruptions", "silent", "sim_seeds", "sim_violations", "planted",
-        "planted_caught"}
+        "planted_caught", "failpoints", "failpoints_hit", "failpoint_violations"}
 
 
 def loop_result(settings, **changes):
@@ -33,7 +34,7 @@ def loop_result(settings, **changes):
 
 
 class FaultRunTest(unittest.TestCase):
-    def run_quick(self, logged, loop=loop_result, corrupt=None):
+    def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -60,6 +61,8 @@ class FaultRunTest(unittest.TestCase):
 
         with mock.patch("kill_loop.run_kept", run_kept), \
                 mock.patch("corruption_loop.run", run_corruption), \
+                mock.patch("failpoints.points", lambda _: list(points)), \
+                mock.patch("failpoint_loop.run", lambda *_: struck), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory)
             run.run()
@@ -114,6 +117,22 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(result["silent"], 1)
         self.assertEqual(result["corruptions"], sum(PLANS["quick"].corruptions.values()) + 1)
         self.assertIn("--only load:9", run.failures[0])
+
+    def test_without_failpoints_that_is_said(self):
+        run, result = self.run_quick(logged=True)
+        self.assertIsNone(result["failpoints"])
+        self.assertIn("built without them", " ".join(run.untested()))
+
+    def test_failpoints_that_break_a_promise_or_are_not_hit_are_failures(self):
+        struck = {"failpoints": 3, "failpoints_hit": 2, "failpoint_violations": 1,
+                  "violations": [{"what": "acked_lost: 1"}], "not_hit": ["b of a shard"]}
+        run, result = self.run_quick(logged=True, points=[Point("a", "shard", "log")],
+                                     struck=struck)
+        self.assertEqual([result[key] for key in ("failpoints", "failpoints_hit",
+                                                  "failpoint_violations")], [3, 2, 1])
+        self.assertEqual(len(run.failures), 2)
+        self.assertIn("acked_lost", run.failures[0])
+        self.assertIn("b of a shard", run.failures[1])
 
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}

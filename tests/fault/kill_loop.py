@@ -82,6 +82,7 @@ class Settings:
     rules: tuple = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
+    flags: dict = None  # of FaultCluster
 
     def members(self):
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
@@ -128,7 +129,8 @@ class KillLoop(contextlib.ExitStack):
         self._lanes = settings.lanes()
         self.model = model_for(self._lanes, settings.shards)
         self.cluster = self.enter_context(FaultCluster(
-            directory, settings.shards, settings.mode, settings.seed, settings.rules))
+            directory, settings.shards, settings.mode, settings.seed, settings.rules,
+            settings.flags))
         self._lane_file = directory / "lanes"
         self._strike_times = []  # (ns, shard) of kills and stops
         self.counts = {deed: 0 for deed in DEEDS}

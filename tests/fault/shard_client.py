@@ -151,6 +151,12 @@ def cluster_map(connection, timeout=5.0):
             for shard in map(decode, fields.get(2, []))]
 
 
+def cluster_lineage(connection, timeout=5.0):
+    """How often the cluster was taken back; CallFailed while it is, or not all shards are there."""
+    return last(_result("GetClusterMap", connection.unary(
+        _COORDINATOR + "GetClusterMap", b"", timeout)), 3)
+
+
 def job_samples(connection, job, timeout=5.0):
     """Points that a job has trained over all of its epochs; 0 when the coordinator has no such."""
     status = _result("GetClusterStatus", connection.unary(

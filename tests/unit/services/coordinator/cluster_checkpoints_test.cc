@@ -161,6 +161,38 @@ TEST_F(ClusterCheckpointsTest, APartThatIsNotWrittenIsNotCommitted) {
   EXPECT_THAT(Committed(), IsEmpty());
 }
 
+// Not even for a moment: whoever starts then would take it for whole.
+TEST_F(ClusterCheckpointsTest, NothingIsCommittedWhileAShardWrites) {
+  int asked = 0;
+  bool committed = false;
+  Shard(2)([&](auto& shard) {
+    shard.on_progress = [&](PartProgress& progress) {
+      if (++asked < 4) progress.state = PartProgress::State::kWriting;
+      const std::filesystem::path manifests = directory_ + "/checkpoints";
+      for (const auto& entry : std::filesystem::directory_iterator(manifests)) {
+        committed |= entry.path().filename().string().rfind("MANIFEST", 0) == 0;
+      }
+    };
+  });
+  ASSERT_TRUE(Take().ok());
+  EXPECT_EQ(asked, 4);
+  EXPECT_FALSE(committed);
+  EXPECT_THAT(Committed(), ElementsAre(1));
+}
+
+TEST_F(ClusterCheckpointsTest, APartThatCouldNotBeWrittenIsNotCommitted) {
+  Shard(2)([](auto& shard) {
+    shard.on_progress = [](PartProgress& progress) {
+      progress.state = PartProgress::State::kFailed;
+      progress.error = "disk full";
+    };
+  });
+  const auto taken = Take();
+  EXPECT_TRUE(absl::IsUnavailable(taken.status()));
+  EXPECT_THAT(std::string(taken.status().message()), HasSubstr("disk full"));
+  EXPECT_THAT(Committed(), IsEmpty());
+}
+
 TEST_F(ClusterCheckpointsTest, KeepsTheNewestAndGoesOnCountingAfterARestart) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Take().ok());
   EXPECT_THAT(Committed(), ElementsAre(4, 3));

@@ -16,6 +16,7 @@
 namespace dslide::coordinator {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kTimeout = absl::Seconds(5);
@@ -112,11 +113,28 @@ class CoordinatorTest : public ::testing::Test {
     ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0), {}).ok());
     ASSERT_TRUE(coordinator_->RegisterShard(Registration(2, "b:1", 1, 3.0), {}).ok());
   }
+  void StartWithModel() {
+    Restart(/*with_store=*/true);
+    RegisterBoth();
+    ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  }
   size_t ModelsOn(const std::string& address) {
     return shards_.With(address, [](auto& shard) { return shard.models.size(); });
   }
   void FailWith(const std::string& address, const absl::Status& status) {
     shards_.With(address, [&](auto& shard) { shard.failure = status; });
+  }
+  // What the background thread does by and by.
+  template <typename Done>
+  static void Await(const Done& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (!done()) {
+      ASSERT_LT(absl::Now(), deadline);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  void AwaitRollBack(const std::string& address) {
+    Await([&] { return shards_.With(address, [](auto& s) { return !s.rolled_back.empty(); }); });
   }
   static JobSpec Spec() {
     JobSpec spec;
@@ -396,9 +414,7 @@ TEST_F(CoordinatorTest, ARestoreBringsBackModelsAndJobs) {
 
 // Its disk is lost, too: nobody makes fresh rows in the place of old ones.
 TEST_F(CoordinatorTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
-  Restart(/*with_store=*/true);
-  RegisterBoth();
-  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   shards_.With("b:1", [](auto& shard) {
     shard.models.clear();
@@ -413,17 +429,70 @@ TEST_F(CoordinatorTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
 
 // A crash has taken a shard's rows: the whole cluster goes back, and nothing begins afresh.
 TEST_F(CoordinatorTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
-  Restart(/*with_store=*/true);
-  RegisterBoth();
-  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  while (shards_.With("a:1", [](auto& shard) { return shard.rolled_back.empty(); })) {
-    ASSERT_LT(absl::Now(), deadline);
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  AwaitRollBack("a:1");
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
+}
+
+// Who asks for a map sees no cluster of which one half has gone back.
+TEST_F(CoordinatorTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
+  StartWithModel();
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  shards_.With("b:1",
+               [](auto& shard) { shard.roll_back_failure = absl::UnavailableError("it died"); });
+  EXPECT_FALSE(coordinator_->RestoreClusterCheckpoint(1).ok());
+  shards_.With("a:1", [](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->Map().status()));
+  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok()) << "a person may look";
+  // The next coordinator knows of it, and goes on with the same checkpoint.
+  coordinator_.reset();
+  shards_.With("b:1", [](auto& shard) { shard.roll_back_failure = absl::OkStatus(); });
+  Restart(/*with_store=*/true);
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->Map().status()));
+  RegisterBoth();
+  Await([&] { return coordinator_->Map().ok(); });
+  for (const char* address : {"a:1", "b:1"}) {
+    shards_.With(address, [](auto& shard) { EXPECT_EQ(shard.rolled_back.back(), 1u); });
+  }
+}
+
+// A shard has lost its rows, and the coordinator dies before it has done anything about it.
+TEST_F(CoordinatorTest, AWishToGoBackOutlivesTheCoordinator) {
+  StartWithModel();
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  FailWith("a:1", absl::UnavailableError("not now"));
+  FailWith("b:1", absl::UnavailableError("not now"));
+  const ShardRegistration anew = Registration(3, "b:1", 1, 3.0);
+  ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
+  coordinator_.reset();
+  FailWith("a:1", absl::OkStatus());
+  FailWith("b:1", absl::OkStatus());
+  Restart(/*with_store=*/true);
+  // The same process once more: for this coordinator it is no news.
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0, 1.0), {TestModel("m")}).ok());
+  ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
+  AwaitRollBack("a:1");
+  AwaitRollBack("b:1");
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
+}
+
+// A shard came back empty, and the coordinator died before it had made the models there.
+TEST_F(CoordinatorTest, ModelsThatAShardLacksAreMadeByTheNextCoordinatorToo) {
+  StartWithModel();
+  shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
+  FailWith("b:1", absl::UnavailableError("not now"));
+  const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  coordinator_.reset();
+  FailWith("b:1", absl::OkStatus());
+  Restart(/*with_store=*/true);
+  // It does not register again: it is known, and only beats.
+  ASSERT_TRUE(coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0).ok());
+  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0, 1.0), {TestModel("m")}).ok());
+  EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
 }  // namespace

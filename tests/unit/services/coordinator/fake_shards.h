@@ -30,10 +30,12 @@ class FakeShards final : public ShardAdmin {
                                           const std::vector<ClientId>&)>
         incomplete;
     absl::Status cut_failure;
+    absl::Status roll_back_failure;
     uint64_t frozen = 0;
     int admissions = 0;
     std::vector<ClientId> retired;
     std::map<uint64_t, PartProgress> cuts;
+    std::function<void(PartProgress&)> on_progress;  // spoils or watches an answer; null: neither
     std::vector<uint64_t> rolled_back;
     int64_t largest_head = 0;  // rows, over all models it was ever asked to create
   };
@@ -120,7 +122,9 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    return shard.cuts.contains(epoch) ? shard.cuts[epoch] : PartProgress();
+    PartProgress progress = shard.cuts.contains(epoch) ? shard.cuts[epoch] : PartProgress();
+    if (shard.on_progress) shard.on_progress(progress);
+    return progress;
   }
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
                                 absl::Duration) override {
@@ -145,6 +149,7 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
+    if (!shard.roll_back_failure.ok()) return shard.roll_back_failure;
     shard.rolled_back.push_back(epoch);
     return 10;
   }

@@ -144,5 +144,24 @@ TEST_F(ManifestStoreTest, CountsHowOftenTheClusterWasTakenBack) {
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
+TEST_F(ManifestStoreTest, ARestoreThatWasBegunIsRememberedUntilItIsDone) {
+  EXPECT_EQ(store_->restore_mark().epoch(), std::nullopt);
+  ASSERT_TRUE(store_->restore_mark().Want().ok());
+  EXPECT_FALSE(store_->restore_mark().begun()) << "no shard has changed yet";
+  Open();
+  EXPECT_EQ(store_->restore_mark().epoch(), RestoreMark::kNewest);
+  ASSERT_TRUE(store_->restore_mark().Begin(7).ok());
+  ASSERT_TRUE(store_->restore_mark().Want().ok());
+  Open();
+  EXPECT_EQ(store_->restore_mark().epoch(), 7u) << "a wish does not change where shards are going";
+  EXPECT_TRUE(store_->restore_mark().begun());
+  ASSERT_TRUE(store_->restore_mark().Clear().ok());
+  ASSERT_TRUE(store_->restore_mark().Clear().ok());
+  Open();
+  EXPECT_EQ(store_->restore_mark().epoch(), std::nullopt);
+  std::ofstream(directory_ + "/checkpoints/RESTORING") << "restoring 4\ncrc32c 00000000\n";
+  EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
+}
+
 }  // namespace
 }  // namespace dslide::coordinator

@@ -246,6 +246,27 @@ TEST_F(CommandLogTest, AFailedSyncIsNeverTakenBack) {
   EXPECT_TRUE(Payloads("log").ok());
 }
 
+// The system may drop what it could not write and then call the next sync a success.
+TEST_F(CommandLogTest, ASyncThatFailedOnceIsNotTriedAgain) {
+  std::atomic<int> failures_left = 0;
+  CommandLogOptions options;
+  options.storage.sync_file = [&](int fd) {
+    if (failures_left-- <= 0) return fdatasync(fd);
+    errno = EIO;
+    return -1;
+  };
+  auto log = Open(options);
+  std::atomic<uint64_t> durable = 0;
+  log->Start({.on_durable = [&](uint64_t lsn) { durable = lsn; }});
+  ASSERT_TRUE(Append(*log, "good").ok());
+  ASSERT_TRUE(log->Sync().ok());
+  failures_left = 1;
+  ASSERT_TRUE(Append(*log, "lost").ok());
+  EXPECT_EQ(ReasonOf(log->Sync()), reason::kLogFailed);
+  log = nullptr;
+  EXPECT_EQ(durable, 1u);
+}
+
 TEST_F(CommandLogTest, AFailedWriteEndsTheLog) {
   auto log = Open(Failing());
   log->Start({});

@@ -1,0 +1,79 @@
+#include "services/coordinator/restore_mark.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "core/base/crc32c.h"
+#include "core/base/status_macros.h"
+#include "services/common/durable_files.h"
+
+namespace dslide::coordinator {
+namespace {
+
+constexpr absl::string_view kWord = "restoring ";
+
+std::string Encode(uint64_t epoch) {
+  const std::string text = absl::StrCat(kWord, epoch, "\n");
+  return absl::StrCat(text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/RESTORING");
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  std::optional<uint64_t> epoch;
+  if (!absl::IsNotFound(text.status())) {
+    RETURN_IF_ERROR(text.status());
+    const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
+    uint64_t number = 0;
+    // Whatever was changed encodes differently.
+    if (!absl::StartsWith(lines[0], kWord) ||
+        !absl::SimpleAtoi(lines[0].substr(kWord.size()), &number) || Encode(number) != *text) {
+      return absl::DataLossError(
+          absl::StrCat(path,
+                       " does not have its checksum; remove it and restore the checkpoint that all "
+                       "shards shall go back to"));
+    }
+    epoch = number;
+  }
+  return std::unique_ptr<RestoreMark>(new RestoreMark(path, epoch));
+}
+
+absl::Status RestoreMark::Write(uint64_t epoch) {
+  RETURN_IF_ERROR(ReplaceFile(path_, Encode(epoch)));
+  epoch_ = epoch;
+  return absl::OkStatus();
+}
+
+absl::Status RestoreMark::Want() {
+  const absl::MutexLock lock(&mu_);
+  return epoch_.has_value() ? absl::OkStatus() : Write(kNewest);
+}
+
+absl::Status RestoreMark::Begin(uint64_t epoch) {
+  const absl::MutexLock lock(&mu_);
+  return Write(epoch);
+}
+
+absl::Status RestoreMark::Clear() {
+  const absl::MutexLock lock(&mu_);
+  if (!epoch_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(RemoveAll(path_));
+  RETURN_IF_ERROR(SyncDirectory(std::filesystem::path(path_).parent_path()));
+  epoch_.reset();
+  return absl::OkStatus();
+}
+
+std::optional<uint64_t> RestoreMark::epoch() const {
+  const absl::MutexLock lock(&mu_);
+  return epoch_;
+}
+
+}  // namespace dslide::coordinator

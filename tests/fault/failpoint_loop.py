@@ -1,0 +1,491 @@
+"""Lets processes of a working cluster die at every failpoint, and judges what is left.
+
+    python3 failpoint_loop.py --bin-dir build/bin [--seed N] [--runs 1] [--sample N]
+                              [--only NAME]... [--keep DIRECTORY]
+
+A strike arms one failpoint of one process (core/base/failpoint.h) and makes it get there: by load,
+a checkpoint, a restore, a stop. The process dies there, is started again on its data, and updates
+must go on. Clusters take some strikes each; in the end the oracle judges every update, the newest
+committed cluster checkpoint must verify, and the cluster must be able to go back to one.
+A restore that died half-way must be finished or undone: no shard may show another instant than the
+others.
+
+Exit code 0: no promise was broken, and every point was hit. The last line of stdout is one JSON
+object.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import fault_paths  # noqa: F401
+import failpoints
+import grpc_client
+import kill_loop
+import processes
+import shard_client
+from fault_cluster import LOSSLESS_MODES
+from kill_loop import KILL, SHARD, final_sums
+from oracle import read_history
+
+# Strikes of one cluster: then another one begins, and is judged.
+STRIKES_OF_A_CLUSTER = 10
+_REACH_SECONDS = 8
+_PROVOKE_SECONDS = 15
+_COMMAND_SECONDS = 30
+_SETTLE_SECONDS = 25
+# Small, so that images come every other second, and not so small that a checkpoint never finds a
+# moment between two of them; one checkpoint stays, so that others go.
+_FLAGS = {"coordinator": ("--checkpoint-interval", "off", "--checkpoint-keep", "1",
+                          "--barrier-timeout", "1s"),
+          "log": ("--log-image-interval", "256KiB"), "checkpoint": ()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Strike:
+    """A failpoint, and at which of its occurrences it strikes."""
+
+    point: failpoints.Point
+    occurrence: int = 1
+    # Of a shard at a restore: the coordinator and the operator's command are killed right after it.
+    coordinator_too: bool = False
+
+    def __str__(self):
+        return (f"{self.point}, occurrence {self.occurrence}"
+                f"{', the coordinator too' if self.coordinator_too else ''}")
+
+
+def strikes_for(points, runs, seed):
+    """`runs` strikes at each point: the first occurrence, then others by chance.
+
+    Twice as many at a shard's part of a restore: with and without the coordinator.
+    """
+    chance = random.Random(f"failpoints/{seed}")
+    strikes = []
+    for run in range(runs):
+        for point in points:
+            latest = 200 if point.frequent else 3
+            occurrence = 1 if run == 0 else chance.randint(1, latest)
+            strikes.append(Strike(point, occurrence))
+            if point.way == failpoints.RESTORE and point.program == SHARD:
+                strikes.append(Strike(point, occurrence, coordinator_too=True))
+    return strikes
+
+
+def clusters_for(strikes):
+    """The strikes in portions that one cluster can take: of one mode, restores apart."""
+    groups = {}
+    for strike in strikes:
+        point = strike.point
+        key = (point.mode, point.way == failpoints.RESTORE,
+               # A cluster has only one first start.
+               len(groups) if point.way == failpoints.FIRST_START else None)
+        groups.setdefault(key, []).append(strike)
+    for group in groups.values():
+        for at in range(0, len(group), STRIKES_OF_A_CLUSTER):
+            yield group[at:at + STRIKES_OF_A_CLUSTER]
+
+
+class FailpointLoop(kill_loop.KillLoop):
+    """One cluster and its strikes."""
+
+    def __init__(self, settings, strikes, directory, say):
+        super().__init__(settings, directory)
+        self._strikes, self._say = strikes, say
+        self._extra_models = self._commands = 0
+        self.hit, self.missed = [], []
+
+    def play(self):
+        """The result of kill_loop, and violations of its own in it."""
+        first = self._strikes[0]
+        if first.point.way == failpoints.FIRST_START:
+            self._first_start(first)
+        else:
+            self.start()
+        for strike in self._strikes:
+            if strike.point.way == failpoints.FIRST_START:
+                continue
+            if strike.point.way == failpoints.RESTORE:
+                self._strike_at_restore(strike)
+            else:
+                self._strike_under_load(strike)
+        result = self._finish_restores() if first.point.way == failpoints.RESTORE else self.finish()
+        self._check_checkpoints()
+        violations = result["violations"]
+        if self.settings.mode not in LOSSLESS_MODES:
+            # Going back gives numbers a second time, and brings back what an empty shard has called
+            # lost before (docs/reliability-testing.md, known failures).
+            violations.pop("steps_shared", None)
+            violations.pop("false_reports", None)
+        violations.pop("problems", None)  # each is told
+        return result | {"problems": self.problems}
+
+    # --- strikes ---------------------------------------------------------------------------------
+
+    def _victim(self, point):
+        return self.cluster.coordinator if point.program == "coordinator" else \
+            self.cluster.shards[0]
+
+    def _note(self, strike, victim):
+        """Whether the victim died at the failpoint; it is down afterwards."""
+        code = None if victim.running() else victim.collect_end()
+        hit = code == -signal.SIGKILL and f"failpoint {strike.point.name} " in \
+            victim.process.stderr
+        if code is not None and not hit and not (code == 0 and self._stops(strike.point)):
+            self.problems.append(f"{victim.name} was to die at {strike} and ended with {code}: "
+                                 f"{victim.process.stderr.strip()[-300:]}")
+        victim.kill()
+        (self.hit if hit else self.missed).append(strike)
+        if strike.point.program == SHARD:
+            self.counts[SHARD, KILL] += 1
+        self._say(f"{'hit' if hit else 'NOT HIT'}: {strike}")
+        return hit
+
+    @staticmethod
+    def _stops(point):
+        return point.way in (failpoints.STOP, failpoints.START_AFTER_STOP)
+
+    def _arm(self, strike):
+        setting = f"{strike.point.name}:{strike.occurrence}"
+        victim = self._victim(strike.point)
+        victim.start({"DSLIDE_FAILPOINTS": setting})
+        return victim
+
+    def _first_start(self, strike):
+        """Here the victim has no state yet when it dies."""
+        for member in (self.cluster.coordinator, *self.cluster.shards[1:]):
+            member.start()
+        victim = self._arm(strike)
+        self._await_idle_death(victim)
+        self._note(strike, victim)
+        victim.start()
+        self.cluster.wait_until_ready()
+        self.cluster.register_model(self.model)
+        for client in self.clients:
+            client.start()
+        self._wait_for_progress(f"after {strike}")
+
+    def _strike_under_load(self, strike):
+        victim = self._victim(strike.point)
+        loses_rows = strike.point.way == failpoints.REGISTRATION and \
+            self.settings.mode not in LOSSLESS_MODES
+        if loses_rows:
+            self._create_checkpoint()
+            processes.wait_until(lambda: self._lineage() >= 0, lambda: "a map", _SETTLE_SECONDS)
+            before = self._lineage()
+        if strike.point.way == failpoints.START_AFTER_STOP:
+            victim.process.stop(within=_COMMAND_SECONDS)
+        victim.kill()
+        victim = self._arm(strike)
+        self._provoke(strike.point, victim)
+        self._note(strike, victim)
+        victim.start()
+        self.cluster.wait_until_ready()
+        self.cluster.wait_for_model(self.model.name)
+        self._wait_for_progress(f"after {strike}")
+        if loses_rows:
+            # However little the coordinator had done about it: the others must not go on alone.
+            processes.wait_until(lambda: self._lineage() > before,
+                                 lambda: f"the cluster went back after {strike}", _SETTLE_SECONDS)
+
+    def _lineage(self):
+        """How often the cluster was taken back; -1 while there is no map."""
+        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+            with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+                return shard_client.cluster_lineage(connection)
+        return -1
+
+    def _provoke(self, point, victim):
+        """Does what makes the victim get to the point, until it is dead or time is up."""
+        if point.way in (failpoints.LOAD, failpoints.START_AFTER_STOP):
+            return self._await_death(victim, _REACH_SECONDS)
+        if not self._await_service(victim):
+            return None  # dead already
+        if point.way == failpoints.STOP:
+            victim.process.send(signal.SIGTERM)
+            return self._await_death(victim, _COMMAND_SECONDS)
+        until = time.monotonic() + _PROVOKE_SECONDS * processes.SLOWDOWN
+        while time.monotonic() < until:
+            if point.way == failpoints.REGISTRATION and point.mode in LOSSLESS_MODES:
+                self._register_another_model()
+            elif point.way == failpoints.REGISTRATION:
+                self._lose_a_shards_rows(victim)
+            else:
+                self._checkpoint_until_death(victim)
+            # Removing the one before is the last that a checkpoint does.
+            if self._await_death(victim, 0.3):
+                return None
+        return None
+
+    def _checkpoint_until_death(self, victim):
+        """One checkpoint. Commands wait for who is dead: this one is given up then."""
+        operator = self._begin("checkpoint", "create")
+        until = time.monotonic() + _COMMAND_SECONDS * processes.SLOWDOWN
+        while operator.running() and victim.running() and time.monotonic() < until:
+            self._supervise(0.02, gone=victim)
+        operator.kill()
+
+    def _await_death(self, victim, seconds):
+        """Meanwhile the others are looked after; whether it is dead."""
+        until = time.monotonic() + seconds * processes.SLOWDOWN
+        while victim.running() and time.monotonic() < until:
+            self._supervise(0.02, gone=victim)
+        return not victim.running()
+
+    def _await_service(self, victim):
+        """Until the whole cluster answers with the armed victim in it; false when it dies before."""
+        until = time.monotonic() + _SETTLE_SECONDS * processes.SLOWDOWN
+        while victim.running():
+            with contextlib.suppress(AssertionError, grpc_client.ConnectionLost,
+                                     shard_client.CallFailed):
+                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+                    places = shard_client.cluster_map(connection)
+                for place in places:
+                    with grpc_client.Connection(place.address) as connection:
+                        shard_client.describe_model(connection, self.model.name)
+                return True
+            if time.monotonic() > until:
+                raise AssertionError(f"the cluster does not get ready with {victim.name} armed: "
+                                     f"{victim.process}")
+            self._supervise(0.05, gone=victim)
+        return False
+
+    def _lose_a_shards_rows(self, victim):
+        """A shard comes back without its rows, and registers."""
+        self.cluster.shards[-1].kill()
+        self.counts[SHARD, KILL] += 1
+        self.cluster.shards[-1].start()
+        self._await_death(victim, _REACH_SECONDS)
+
+    def _register_another_model(self):
+        self._extra_models += 1
+        table = shard_client.Table("cells", 64, 16)
+        model = shard_client.Model(f"extra-{self._extra_models}", (table,))
+        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+            self.cluster.register_model(model)
+
+    def _dslide(self, *arguments):
+        """A command of the operator; its CompletedProcess."""
+        return subprocess.run(
+            [processes.bin_dir() / "dslide", *map(str, arguments), "--cluster",
+             self.cluster.coordinator_address], capture_output=True, text=True, check=False,
+            timeout=_COMMAND_SECONDS * processes.SLOWDOWN)
+
+    def _begin(self, *arguments):
+        """A command of the operator that runs on."""
+        self._commands += 1
+        directory = self.directory / f"command-{self._commands}"
+        directory.mkdir()
+        process = processes.Process("dslide", [*arguments, "--cluster",
+                                               self.cluster.coordinator_address], directory)
+        self.callback(process.kill)
+        return process
+
+    # --- restores --------------------------------------------------------------------------------
+
+    def _sums(self):
+        """{shard: what its rows say of each update}."""
+        history = read_history(sorted(self.directory.glob("history-*.jsonl")))
+        addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
+        sums, _ = final_sums(addresses, self.model, history)
+        return [{key: cells for key, cells in sums.items() if key[1] == shard}
+                for shard in range(self.settings.shards)]
+
+    def _count_for_a_while(self):
+        """Changes rows on every shard by clients that have gone afterwards."""
+        for client in self.clients:
+            if not client.running():
+                client.start()
+        self._wait_for_progress("between restores")
+        self._stop_clients()
+
+    def _stop_clients(self):
+        for client in self.clients:
+            finished = client.process.stop(within=_COMMAND_SECONDS)
+            if finished.code != 0:
+                self.problems.append(f"{client.name}: {finished}")
+            client.kill()
+            client.process = None
+
+    def _must(self, *arguments):
+        done = self._dslide(*arguments)
+        if done.returncode != 0:
+            self.problems.append(f"dslide {' '.join(arguments)} ended with {done.returncode}: "
+                                 f"{done.stderr.strip()[-300:]}")
+
+    def _create_checkpoint(self):
+        """A shard that writes an image of its own just now asks to be asked later."""
+
+        last = []
+
+        def taken():
+            last[:] = [self._dslide("checkpoint", "create")]
+            return last[0].returncode == 0
+
+        processes.wait_until(taken, lambda: f"dslide checkpoint create: {last[0].stderr[-300:]}",
+                             _SETTLE_SECONDS)
+
+    def _strike_at_restore(self, strike):
+        """The cluster is taken back to `kept` from `later`, and somebody dies meanwhile."""
+        self._count_for_a_while()
+        self._create_checkpoint()
+        kept = self._sums()
+        self._count_for_a_while()
+        later = self._sums()
+        self._victim(strike.point).kill()
+        victim = self._arm_idle(strike)
+        # It may wait for the victim to come back; what it ends with is no matter.
+        operator = self._begin("checkpoint", "restore", "--yes") if victim.running() else None
+        self._await_idle_death(victim)
+        self._note(strike, victim)
+        if strike.coordinator_too:
+            # With the command, which would ask again: nobody but the cluster itself remembers.
+            if operator is not None:
+                operator.kill()
+            self.cluster.coordinator.kill()
+            self.cluster.coordinator.start()
+        victim.start()
+        if operator is not None and not strike.coordinator_too:
+            operator.finish(_COMMAND_SECONDS)
+            operator.kill()
+        self._must_agree(strike, kept, later)
+        self._must("checkpoint", "restore", "--yes")
+        if self._sums() != kept:
+            self.problems.append(f"after {strike}, a second restore gave other rows than the first "
+                                 "was to give")
+
+    def _arm_idle(self, strike):
+        victim = self._arm(strike)
+        with contextlib.suppress(AssertionError):
+            self.cluster.wait_until_ready()
+        return victim
+
+    def _await_idle_death(self, victim):
+        until = time.monotonic() + _REACH_SECONDS * processes.SLOWDOWN
+        while victim.running() and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def _must_agree(self, strike, kept, later):
+        """All shards show one instant, within some time of the restart."""
+
+        def instant():
+            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+                    shard_client.cluster_map(connection)
+                now = self._sums()
+                return "kept" if now == kept else "later" if now == later else None
+            return None
+
+        try:
+            processes.wait_until(instant, lambda: "one instant", _SETTLE_SECONDS)
+        except AssertionError:
+            now = self._sums()
+            seen = ["kept" if rows == back else "later" if rows == ahead else "neither"
+                    for rows, back, ahead in zip(now, kept, later)]
+            self.problems.append(f"after {strike}, the shards show different instants: {seen}")
+
+    def _finish_restores(self):
+        """Nothing is left to judge but that updates go on."""
+        self._count_for_a_while()
+        return {"violations": {}}
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _check_checkpoints(self):
+        """The newest one verifies; another one can be taken; and the cluster can go back to it."""
+        listed = self._dslide("checkpoint", "list", "-o", "json")
+        if listed.returncode == 0 and '"epoch"' in listed.stdout:
+            self._must("checkpoint", "verify")
+        before = self._sums()
+        self._create_checkpoint()
+        self._must("checkpoint", "verify")
+        self._must("checkpoint", "restore", "--yes")
+        if self._sums() != before:
+            self.problems.append("a restore in the end gave other rows than were kept")
+
+
+def _settings(strikes, seed):
+    mode = strikes[0].point.mode
+    return kill_loop.Settings(
+        seed, mode, shards=2, clients=1, trainers=0, strikes={(SHARD, KILL): len(strikes)},
+        flags={"coordinator": _FLAGS["coordinator"], "shard": _FLAGS[mode]})
+
+
+def run(points, seed, runs=1, say=lambda line: None, keep=None):
+    """{failpoints, failpoints_hit, failpoint_violations, ...} of strikes at all the points."""
+    strikes = strikes_for(points, runs, seed)
+    hit, missed, violations, clusters = set(), [], [], 0
+    for part in clusters_for(strikes):
+        clusters += 1
+        directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-failpoints-"))
+        directory = directory / f"cluster-{clusters}"
+        directory.mkdir(parents=True)
+        wrong = []
+        try:
+            with FailpointLoop(_settings(part, seed), part, directory, say) as loop:
+                result = loop.play()
+            wrong = [f"{name}: {count}" for name, count in result["violations"].items()]
+            wrong += result["problems"]
+        except (AssertionError, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            wrong = [str(error)[:500]]
+        hit |= {strike.point for strike in loop.hit}
+        missed += loop.missed
+        for what in wrong:
+            violations.append({"what": what, "strikes": list(map(str, part)),
+                               "directory": str(directory)})
+            say(f"VIOLATION: {what}; see {directory}")
+        if not wrong and keep is None:
+            shutil.rmtree(directory.parent, ignore_errors=True)
+    return {"seed": seed, "failpoints": len(set(points)), "failpoints_hit": len(hit),
+            "failpoint_strikes": len(strikes), "failpoint_clusters": clusters,
+            "failpoint_violations": len(violations), "violations": violations,
+            "not_hit": sorted({str(strike.point) for strike in missed} - set(map(str, hit)))}
+
+
+def sample(points, count, seed):
+    """Some of the points, by chance; all of them when there are no more than that."""
+    chance = random.Random(f"sample/{seed}")
+    return points if len(points) <= count else sorted(chance.sample(points, count), key=str)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--runs", type=int, default=1, help="strikes at each point")
+    parser.add_argument("--sample", type=int, default=None, help="only so many points, by chance")
+    parser.add_argument("--only", action="append", metavar="NAME", help="beginning of names")
+    parser.add_argument("--mode", choices=["log", "checkpoint"], default=None)
+    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
+    print(f"failpoints: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    chosen = [point for point in failpoints.points(options.bin_dir)
+              if (not options.only or point.name.startswith(tuple(options.only)))
+              and options.mode in (None, point.mode)]
+    if not chosen:
+        parser.error(f"the programs in {options.bin_dir} have no such failpoints: build them with "
+                     "-DDSLIDE_FAILPOINTS=ON")
+    if options.sample:
+        chosen = sample(chosen, options.sample, seed)
+    started = time.monotonic()
+    result = run(chosen, seed, options.runs,
+                 lambda line: print(f"failpoints: {line}", file=sys.stderr, flush=True),
+                 options.keep)
+    print(json.dumps(result | {"seconds": round(time.monotonic() - started, 1)}))
+    whole = result["failpoints_hit"] == result["failpoints"]
+    sys.exit(0 if whole and not result["violations"] else 1)
+
+
+if __name__ == "__main__":
+    main()

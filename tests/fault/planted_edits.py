@@ -1,0 +1,163 @@
+"""The planted bugs: each breaks one promise on purpose, and names the test that must notice.
+
+A bug is a few edits of the sources: a piece of code that must occur exactly once in its file, and
+what comes in its place. White space does not count when the piece is looked for, so that formatting
+moves nothing; where the code itself has changed, the edit no longer applies, which is a failure of
+tests/fault/planted_bugs_test.py: the bug has to be planted anew.
+"""
+
+import dataclasses
+import re
+
+
+class EditError(Exception):
+    """An edit does not fit the sources any more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    path: str  # from the root of the tree
+    old: str
+    new: str
+
+    def apply(self, text):
+        """The text with the edit; EditError unless `old` occurs exactly once in it."""
+        words = re.findall(r"\w+|[^\w\s]", self.old)
+        found = list(re.finditer(r"\s*".join(map(re.escape, words)), text))
+        if len(found) != 1:
+            raise EditError(f"{self.path}: this occurs {len(found)} times and must occur once; "
+                            f"plant the bug anew:\n{self.old.strip()}")
+        begin, end = found[0].span()
+        return text[:begin] + self.new.strip() + text[end:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plant:
+    name: str
+    bug: str  # what is wrong with it, in a sentence
+    edits: tuple
+    target: str  # the test binary
+    test: str  # as GoogleTest filters name it; it must fail with the bug and pass without
+
+
+PLANTS = (
+    Plant(
+        "ack-before-sync",
+        "In the mode `log`, an update is confirmed before its record is on the disk.",
+        (Edit("services/shard/sequencer.cc",
+              "const uint64_t lsn = log_.answers_wait ? log_.log->appended() : 0;",
+              "const uint64_t lsn = 0;"),),
+        "shard_tests", "SequencerLogTest.AnswersWaitUntilWhatTheyShowIsDurable"),
+    Plant(
+        "rename-before-fsync",
+        "A file gets its name before its content is on the disk: after a loss of power it may be "
+        "empty.",
+        (Edit("services/common/durable_files.cc", "RETURN_IF_ERROR(Rename(fresh, path));", ""),
+         Edit("services/common/durable_files.cc",
+              "const absl::Status written = WriteAll(fd, content, fresh);",
+              "RETURN_IF_ERROR(Rename(fresh, path));\n"
+              "  const absl::Status written = WriteAll(fd, content, fresh);")),
+        "service_common_tests",
+        "DurableFilesTest.AFileIsSyncedBeforeItHasItsNameAndTheNameAfterwards"),
+    Plant(
+        "dedup-not-in-checkpoint",
+        "Images hold the rows without the clients: after a restart a repeated update is applied "
+        "again.",
+        (Edit("services/shard/core_state.cc",
+              "WriteClients(out, core.clients());",
+              "WriteClients(out, ClientTable(core.limits().clients));"),),
+        "shard_tests", "DurableStateTest.ARestoredShardIsTheOneThatNeverStopped"),
+    Plant(
+        "dedup-without-generation",
+        "A request that was sent to an earlier owner of the shard is taken for one to this owner: "
+        "the client table is asked whatever the generation.",
+        (Edit("services/shard/shard_core.cc",
+              "if (envelope.generation != 0 && envelope.generation != generation_) {",
+              "if (false) {"),),
+        "shard_tests", "ShardClientsTest.OtherGenerationsAreFenced"),
+    Plant(
+        "manifest-before-shards",
+        "A cluster checkpoint is committed before the shards have written their parts.",
+        (Edit("services/coordinator/cluster_checkpoints.cc",
+              "RETURN_IF_ERROR(store_->Commit(manifest));", ""),
+         Edit("services/coordinator/cluster_checkpoints.cc",
+              "RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));",
+              "RETURN_IF_ERROR(store_->Commit(manifest));\n"
+              "  RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));")),
+        "coordinator_tests", "ClusterCheckpointsTest.NothingIsCommittedWhileAShardWrites"),
+    Plant(
+        "per-tensor-snapshots",
+        "Only the first table of a model is copied as it was at the cut; the others are written as "
+        "they are when their turn comes.",
+        (Edit("services/shard/shard_snapshot.cc",
+              "snapshots_[table]->Take(row, present.data(), record_.data());",
+              "if (table == 0) {\n"
+              "      snapshots_[table]->Take(row, present.data(), record_.data());\n"
+              "    } else {\n"
+              "      record_.assign(present.begin(), present.end());\n"
+              "    }"),),
+        "shard_tests", "ShardSnapshotTest.AllTablesAreOfTheInstantAtWhichItWasTaken"),
+    Plant(
+        "clip-instead-of-reject",
+        "Numbers beyond the model's bound, and those that are none, are made to fit and applied.",
+        (Edit("services/shard/shard_model.cc",
+              "return Refuse(reason::kOverMagnitude, absl::StrCat(field, \" has \", values[i], "
+              "\" at position \", i, \", the model's magnitude_bound is \", bound_, "
+              "\": lower the learning rate or clip\"));",
+              "const_cast<float&>(values[i]) = values[i] > 0 ? bound_ : -bound_;"),
+         Edit("services/shard/shard_model.cc",
+              "return absl::InternalError(\"a vector check and its elements disagree\");",
+              "return absl::OkStatus();")),
+        "shard_tests", "ShardRefusalTest.EveryRefusalLeavesTheDigest"),
+    Plant(
+        "retry-fsync",
+        "A sync that failed is tried again, and its success is believed; the system may have "
+        "dropped what it could not write.",
+        (Edit("services/shard/storage_log.cc",
+              "if (sync_file_(wal_) != 0) return SystemError(\"sync\", wal_path_, errno);",
+              "if (sync_file_(wal_) != 0 && sync_file_(wal_) != 0) {\n"
+              "    return SystemError(\"sync\", wal_path_, errno);\n"
+              "  }"),),
+        "shard_tests", "CommandLogTest.ASyncThatFailedOnceIsNotTriedAgain"),
+    Plant(
+        "point-in-time-recovery",
+        "The command log is taken up to its first damaged record, whatever lies behind it and "
+        "whatever had been made durable.",
+        (Edit("services/shard/storage_log.cc",
+              "tail == LogTail::kMustBeWhole ? rocksdb::WALRecoveryMode::kAbsoluteConsistency : "
+              "rocksdb::WALRecoveryMode::kPointInTimeRecovery;",
+              "rocksdb::WALRecoveryMode::kPointInTimeRecovery;"),
+         Edit("services/shard/log_scan.cc",
+              "RETURN_IF_ERROR(CheckBounds(scan.extent, scan.high_water));\n"
+              "RETURN_IF_ERROR(CheckNothingBeyond(scan.extent, RecordsPath(directory)));",
+              "")),
+        "shard_tests", "LogScanTest.DamageInFrontOfAWholeRecordIsNoTornEnd"),
+    Plant(
+        "reuse-port",
+        "Two servers may listen on one port, and the system deals the clients out between them.",
+        (Edit("services/common/limited_listener.cc",
+              "::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));",
+              "::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));\n"
+              "  ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));"),
+         Edit("core/base/listen_address.cc",
+              "::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));",
+              "::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));\n"
+              "    ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));"),
+         Edit("services/common/transport.cc",
+              "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);",
+              "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 1);")),
+        "service_common_tests", "ServerRuntimeTest.ATakenPortIsAnErrorAndNotShared"),
+    Plant(
+        "no-fence-at-apply",
+        "A shard that was replaced goes on with the commands that wait in its queue.",
+        (Edit("services/shard/sequencer.cc", "if (!fenced_.ok()) return fenced_;", ""),),
+        "shard_tests", "SequencerTest.AFencedShardAppliesNothingMore"),
+    Plant(
+        "off-by-one-slice",
+        "A shard believes that it holds one row more of a slot than it does.",
+        (Edit("core/partition/slot_map.cc",
+              "num_rows_ += short_slot_rows_ + (slot < longer_slots ? 1 : 0);",
+              "num_rows_ += short_slot_rows_ + (slot <= longer_slots ? 1 : 0);"),),
+        "partition_tests",
+        "*/ShardRowsTest.ShardsTogetherHoldEveryRowOnceAndTranslateBothWays/*"),
+)
