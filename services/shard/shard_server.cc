@@ -283,6 +283,7 @@ absl::Status ShardServer::StartServing() {
     if (link_ != nullptr) link_->Stop();
     service_->StopStreams();
   };
+  hooks.running_calls = [this] { return service_->running_calls(); };
   hooks.after_shutdown = [this] {
     sequencer_->Stop();
     return WriteAtStop();
