@@ -148,6 +148,37 @@ TEST_F(SequencerTest, StopAnswersWhatWaitsAndRefusesWhatComes) {
             reason::kShuttingDown);
 }
 
+TEST_F(SequencerTest, WhatWaitsForACutGoesOnWhenTheShardIsAboutToStop) {
+  Make();
+  const auto freeze = [&](uint64_t epoch) {
+    bool frozen = false;
+    EXPECT_TRUE(sequencer_
+                    ->RunTask([&](ShardCore&) {
+                      sequencer_->Freeze(epoch, absl::Hours(1));
+                      frozen = sequencer_->gate().frozen();
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return frozen;
+  };
+  ASSERT_TRUE(freeze(1));
+  absl::Notification answered;
+  absl::Status status = absl::UnknownError("not answered");
+  Sequencer::Request request;
+  request.command = trainer_.Step(trainer_.DenseScatter(), 1);
+  request.done = [&](Answer answer) {
+    status = answer.reply->status;
+    answered.Notify();
+  };
+  ASSERT_TRUE(sequencer_->Submit(std::move(request)).ok());
+  ASSERT_TRUE(sequencer_->RunTask([](ShardCore&) { return absl::OkStatus(); }).ok());
+  ASSERT_EQ(sequencer_->waiting(), 1);
+  sequencer_->StopHolding();
+  answered.WaitForNotification();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(freeze(2));  // nothing is held any more
+}
+
 TEST_F(SequencerTest, TasksRunInTheirTurn) {
   Make();
   // Its answer may come after that of the task: only the order of the work is fixed.
