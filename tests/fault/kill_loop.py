@@ -82,6 +82,7 @@ class Settings:
     rules: tuple = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
+    trainer_timeout: int = 10  # seconds for which it waits for a shard
 
     def members(self):
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
@@ -170,7 +171,7 @@ class KillLoop(contextlib.ExitStack):
         return self._member(f"trainer-{number}", "dslide", [
             "train", "-q", "--cluster", self.cluster.coordinator_address, "--job", "kill-loop",
             "--data", self.directory / "data.txt", "--model", self.directory / "spec.json",
-            "--timeout", "10s", "--threads", 1])
+            "--timeout", f"{self.settings.trainer_timeout}s", "--threads", 1])
 
     def start(self):
         if self.trainers:
