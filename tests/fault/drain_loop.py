@@ -200,7 +200,8 @@ def main():
                      "offer it")
     settings = kill_loop.Settings(
         seed, options.durability, options.shards,
-        strikes={(SHARD, STOP): options.shard_stops, (COORDINATOR, STOP): options.coordinator_stops})
+        strikes={(SHARD, STOP): options.shard_stops,
+                 (COORDINATOR, STOP): options.coordinator_stops})
     result = kill_loop.run_kept(
         settings, options.keep,
         lambda line: print(f"drain loop: {line}", file=sys.stderr, flush=True), DrainLoop)

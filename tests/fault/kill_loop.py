@@ -215,7 +215,7 @@ class KillLoop(contextlib.ExitStack):
         member.start()
 
     def stop_member(self, kind, victim, member):
-        """SIGTERM: a server ends with 0 in time, whatever it is doing. For others to look closer."""
+        """SIGTERM: a server ends with 0 in time, whatever it does. For others to look closer."""
         started = time.monotonic()
         finished = member.process.stop(within=2 * DRAIN_SECONDS)
         stopped = time.monotonic() - started

@@ -6,8 +6,8 @@
 Two shards of their own get the same good updates in the same order. One of them also gets `count`
 bad ones, `per-good` of them for each good one, from the client that sends the good ones and from
 another: NaN, infinities, numbers beyond the bound, rows that do not exist or come twice, wrong
-shapes, cut bytes (poison_updates.py). Each must be refused, with a word that fits; subnormal numbers
-and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states are in
+shapes, cut bytes (poison_updates.py). Each must be refused, with a word that fits; subnormal
+numbers and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states are in
 them) and counts of updates are compared bit for bit. The last line of stdout is one JSON object.
 
 Exit code 0: nothing of the poison was found.
@@ -163,7 +163,7 @@ def run(seed, count, per_good, mode="checkpoint"):
         try:
             poisoned, steps = runs.run("poisoned", tally)
         except ConnectionLost as error:
-            raise RuntimeError(f"seed {seed}: the poisoned shard does not answer: {error}") from error
+            raise RuntimeError(f"seed {seed}: the poisoned shard is gone: {error}") from error
     mismatches = [f"table {name}: {poisoned[name]} instead of {clean[name]}"
                   for name in clean if poisoned[name] != clean[name]]
     taken = sum(tally.reasons[kind.__name__, "taken"] for kind in HARMLESS)

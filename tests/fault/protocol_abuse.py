@@ -1,20 +1,20 @@
-"""Hostile peers attack a shard's port while an honest client works: what survives, and at what price.
+"""Hostile peers attack a shard's port while an honest client works: what survives, at what price.
 
     python3 protocol_abuse.py --bin-dir build/bin [--seconds 3] [--attack NAME ...]
                               [--position plain|stranger|insider ...] [-o json|table]
 
 The attacks of abuse_attacks.py, each for `--seconds`, from three positions: `plain`, a port without
-TLS; `stranger`, a port that demands certificates, by somebody who has none; `insider`, the same port
-by a trainer with a certificate. Measured: the server's processor seconds and peak memory above those
-before the attack, and an honest client's times of answer before and during it. The attacker runs at
-nice 10, so that what it computes itself costs the others little; all share the machine's processors. The attack
-`busy_neighbour` only computes, and shows what that alone costs. An honest p99 is over its bound when
-it is more than twice that before, and more than 20 ms.
-The last line of stdout is one JSON object.
+TLS; `stranger`, a port that demands certificates, by somebody who has none; `insider`, the same
+port by a trainer with a certificate. Measured: the server's processor seconds and peak memory above
+those before the attack, and an honest client's times of answer before and during it. The attacker
+runs at nice 10, so that what it computes itself costs the others less; all share the machine's
+processors. The attack `busy_neighbour` only computes, and shows what that alone costs. An honest
+p99 is over its bound when it is more than twice that before, and more than 20 ms. The last line of
+stdout is one JSON object.
 
-A server that has ended or that does not serve afterwards, an honest call that failed, and a stranger
-who costs more than 2 CPU-seconds or 64 MiB are violations (exit code 1). What insiders and plaintext
-peers cost is reported in `exceeded`: gRPC 1.51 is not safe from them.
+A server that has ended or that does not serve afterwards, an honest call that failed, and a
+stranger who costs more than 2 CPU-seconds or 64 MiB are violations (exit code 1). What insiders and
+plaintext peers cost is reported in `exceeded`: gRPC 1.51 is not safe from them.
 """
 
 import argparse
