@@ -32,7 +32,6 @@ import kill_loop
 import processes
 import shard_client
 from fault_cluster import READY_SECONDS
-from oracle import read_history
 from small_disk import CannotMount, SmallDisk
 
 MEGABYTES = 400
@@ -55,6 +54,7 @@ class DiskFullLoop(kill_loop.KillLoop):
     def __init__(self, settings, directory, rounds):
         super().__init__(settings, directory)
         self._rounds = rounds
+        self._read, self._recent = {}, []  # {history: bytes}, events of the present round
         self.disk = self.enter_context(SmallDisk(directory / "shard-0-data", MEGABYTES))
         self.resumed = []
         self.applied_while_full = 0
@@ -69,13 +69,23 @@ class DiskFullLoop(kill_loop.KillLoop):
                 # Records of an image are thrown away: the log alone never fills the disk.
                 "shard_flags": ["--log-image-interval", "16MiB"] if self.logged else []}
 
-    def events(self):
-        return read_history(sorted(self.directory.glob("history-*.jsonl")))
+    def _read_on(self):
+        """Takes in what the clients have recorded of shard 0 since the last time."""
+        for path in self.directory.glob("history-*.jsonl"):
+            with open(path, "rb") as history:
+                history.seek(self._read.get(path, 0))
+                new = history.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            events = [json.loads(line) for line in whole.splitlines()]
+            self._recent.extend(event for event in events if event["shard"] == 0
+                                and event["event"] in ("applied", "refused"))
 
     def _since(self, kind, when, **wanted):
-        """Events of shard 0 of one kind after a time in ns."""
-        return [event for event in self.events()
-                if event["event"] == kind and event["t"] > when and event["shard"] == 0
+        """Events of shard 0 of one kind after a time in ns, of this round."""
+        self._read_on()
+        return [event for event in self._recent
+                if event["event"] == kind and event["t"] > when
                 and all(event.get(key) == value for key, value in wanted.items())]
 
     def _committed(self):
@@ -94,6 +104,7 @@ class DiskFullLoop(kill_loop.KillLoop):
 
     def fill_and_free(self):
         """One round."""
+        self._recent.clear()
         if not self.logged:
             self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
         full_at, words = time.monotonic_ns(), len(self.cluster.coordinator.process.stderr)
@@ -114,13 +125,17 @@ class DiskFullLoop(kill_loop.KillLoop):
         self.refused += len(self._since("refused", full_at, reason="DISK_FULL"))
         self.disk.free()
 
+        resumed_at = []
+
         def working_again():
             if self.logged:
-                return self._since("applied", freed_at)
-            return len(self._committed()) > committed
+                resumed_at.extend(event["t"] for event in self._since("applied", freed_at))
+            elif len(self._committed()) > committed:
+                resumed_at.append(time.monotonic_ns())
+            return resumed_at
 
         if self._await(working_again, "the shard works again", 3 * RESUME_SECONDS):
-            seconds = (time.monotonic_ns() - freed_at) / 1e9
+            seconds = (min(resumed_at) - freed_at) / 1e9
             self.resumed.append(seconds)
             if seconds > RESUME_SECONDS * processes.SLOWDOWN:
                 self.problems.append(f"it took {seconds:.1f} s to work again")

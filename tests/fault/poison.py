@@ -7,8 +7,9 @@ Two shards of their own get the same good updates in the same order. One of them
 bad ones, `per-good` of them for each good one, from the client that sends the good ones and from
 another: NaN, infinities, numbers beyond the bound, rows that do not exist or come twice, wrong
 shapes, cut bytes (poison_updates.py). Each must be refused, with a word that fits; subnormal
-numbers and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states are in
-them) and counts of updates are compared bit for bit. The last line of stdout is one JSON object.
+numbers and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states
+are in them) and counts of updates are compared bit for bit. The last line of stdout is one JSON
+object.
 
 Exit code 0: nothing of the poison was found.
 """

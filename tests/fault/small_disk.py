@@ -18,8 +18,9 @@ class SmallDisk(contextlib.AbstractContextManager):
     def __init__(self, path, megabytes):
         self.path = path
         path.mkdir(parents=True)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path],
-                                 capture_output=True, text=True, check=False)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path],
+            capture_output=True, text=True, check=False)
         if mounted.returncode != 0:
             raise CannotMount(f"tmpfs cannot be mounted here: {mounted.stderr.strip()}")
 
