@@ -140,6 +140,7 @@ absl::Status LimitedListener::BindAll(const ListenAddress& address) {
 LimitedListener::~LimitedListener() {
   Stop();
   for (const int fd : listeners_) ::close(fd);  // of a listener that never started
+  for (const int fd : watched_) ::close(fd);
   if (epoll_ >= 0) ::close(epoll_);
   if (wake_ >= 0) ::close(wake_);
 }
@@ -157,10 +158,12 @@ void LimitedListener::Stop() {
   (void)!::write(wake_, &one, sizeof(one));
   thread_.join();
   for (const int fd : listeners_) ::close(fd);
-  for (const int fd : watched_) ::close(fd);
   listeners_.clear();
-  watched_.clear();
   open_.Set(0);
+}
+
+void LimitedListener::HangUp() {
+  for (const int fd : watched_) ::shutdown(fd, SHUT_RD);
 }
 
 void LimitedListener::Run() {

@@ -46,6 +46,10 @@ class LimitedListener {
   // Accepts nobody any more; connections that were handed over stay. Repeated calls do nothing.
   void Stop();
 
+  // After Stop(): ends the reading side of all connections that were handed over, as if their peers
+  // had hung up. What is being sent to them is still sent.
+  void HangUp();
+
  private:
   LimitedListener(int64_t max_connections, Metrics& metrics);
   absl::Status BindAll(const ListenAddress& address);
@@ -61,7 +65,7 @@ class LimitedListener {
   Take take_;                // constant after Start()
   int epoll_ = -1;           // constant after Bind()
   int wake_ = -1;            // as above; readable when stopping
-  std::set<int> watched_;    // of the thread
+  std::set<int> watched_;    // of the thread; after Stop(), of its caller
   std::thread thread_;
 };
 

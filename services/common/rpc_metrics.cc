@@ -38,17 +38,22 @@ void RpcMetrics::Method::RecordMessage(MessageDirection direction, int64_t bytes
   bytes_[index].Increment(static_cast<double>(bytes));
 }
 
-void RpcMetrics::Method::RecordStarted() const { started_.Increment(); }
+void RpcMetrics::Method::RecordStarted() const {
+  ++*running_;
+  started_.Increment();
+}
 
 void RpcMetrics::Method::RecordHandled(absl::StatusCode code, absl::Duration duration) const {
   const auto index = static_cast<size_t>(code);
   handled_[index < handled_.size() ? index : static_cast<size_t>(absl::StatusCode::kUnknown)]
       .Increment();
   seconds_.Observe(absl::ToDoubleSeconds(duration));
+  --*running_;
 }
 
 RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
-                       const std::string& proto_service) {
+                       const std::string& proto_service)
+    : running_(std::make_shared<std::atomic<int64_t>>(0)) {
   const auto* const descriptor =
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(proto_service);
   if (descriptor == nullptr) Die("service", proto_service);
@@ -59,6 +64,7 @@ RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
     const MetricLabels labels = {
         {"grpc_type", TypeOf(rpc)}, {"grpc_service", proto_service}, {"grpc_method", rpc.name()}};
     Method method;
+    method.running_ = running_;
     method.started_ = metrics.AddCounter("grpc_server_started_total", "RPCs started.", labels);
     method.seconds_ = metrics.AddHistogram("grpc_server_handling_seconds",
                                            "Time from an RPC's start to its status.", labels);

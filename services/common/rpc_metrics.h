@@ -6,7 +6,9 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ class RpcMetrics {
 
    private:
     friend class RpcMetrics;
+    std::shared_ptr<std::atomic<int64_t>> running_;  // of all methods
     Counter started_;
     std::vector<Counter> handled_;  // by code
     Histogram seconds_;
@@ -48,11 +51,15 @@ class RpcMetrics {
   // `name` as in the proto file ("Step"). An unknown name aborts.
   const Method& method(absl::string_view name) const;
 
+  // Calls that were started and are not handled yet.
+  int64_t running() const { return *running_; }
+
   void RecordMessage(absl::string_view name, MessageDirection direction, int64_t bytes) const {
     method(name).RecordMessage(direction, bytes);
   }
 
  private:
+  const std::shared_ptr<std::atomic<int64_t>> running_;
   absl::flat_hash_map<std::string, Method> methods_;  // constant after construction
 };
 

@@ -8,6 +8,7 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,11 @@
 
 namespace dslide {
 namespace {
+
+// How long no call has to be running before connections are ended, so that the last answers are on
+// their way; and how often that is looked at.
+constexpr absl::Duration kQuiet = absl::Milliseconds(300);
+constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
 
 // The reflection library adds itself to every server of a process that links it; this takes it out
 // again where it is not wanted.
@@ -190,11 +196,32 @@ absl::Status ServerRuntime::Drain() {
   absl::SleepFor(options_.drain_delay);
   if (listener_ != nullptr) listener_->Stop();
   if (hooks_.before_shutdown) hooks_.before_shutdown();
+  ShutDown();
+  if (hooks_.after_shutdown) drain_result_ = hooks_.after_shutdown();
+  return drain_result_;
+}
+
+void ServerRuntime::ShutDown() {
+  absl::Notification ended;
+  std::thread watcher;
+  if (listener_ != nullptr && hooks_.running_calls) {
+    watcher = std::thread([this, &ended] { HangUpWhenQuiet(ended); });
+  }
   server_->Shutdown(std::chrono::system_clock::now() +
                     absl::ToChronoMilliseconds(options_.drain_timeout));
   server_->Wait();
-  if (hooks_.after_shutdown) drain_result_ = hooks_.after_shutdown();
-  return drain_result_;
+  ended.Notify();
+  if (watcher.joinable()) watcher.join();
+}
+
+void ServerRuntime::HangUpWhenQuiet(const absl::Notification& ended) {
+  // gRPC keeps a connection until its client has confirmed that it knows of the stop, and a client
+  // that is not calling may look at its connection only seconds later.
+  absl::Duration quiet;
+  while (!ended.WaitForNotificationWithTimeout(kLookInterval)) {
+    quiet = hooks_.running_calls() == 0 ? quiet + kLookInterval : absl::ZeroDuration();
+    if (quiet >= kQuiet) return listener_->HangUp();
+  }
 }
 
 int ServeUntilSignal(ServerRuntime& runtime, SignalWaiter& signals) {

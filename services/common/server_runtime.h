@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/base/listen_address.h"
 #include "core/metrics/admin_http.h"
@@ -68,6 +69,9 @@ struct ServedService {
 struct ServerHooks {
   // The server is about to stop: end long-lived streams. Called once, before calls are refused.
   std::function<void()> before_shutdown = nullptr;
+  // Calls that are being worked on. With it, a stop ends connections over which nobody calls;
+  // without it, clients that do not look at theirs hold it up for drain_timeout. From any thread.
+  std::function<int64_t()> running_calls = nullptr;
   // No call is running any more: write what has to be kept. Called once.
   std::function<absl::Status()> after_shutdown = nullptr;
   // What the admin page shows to people; from any thread.
@@ -117,6 +121,10 @@ class ServerRuntime {
   absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const ListenAddress& listen,
                                                                        Metrics& metrics) const;
   absl::Status StartAdmin(Metrics& metrics);
+  // Refuses calls, and returns when all have ended or drain_timeout is over.
+  void ShutDown();
+  // Until `ended`: hangs up on the clients as soon as no call has been running for a moment.
+  void HangUpWhenQuiet(const absl::Notification& ended);
   Readiness CurrentReadiness() const;
 
   const ServerOptions options_;             // constant after construction

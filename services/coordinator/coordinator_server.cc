@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get());
   ServerHooks hooks;
   hooks.before_shutdown = [coordinator] { coordinator->Stop(); };
+  hooks.running_calls = [service = server->service_.get()] { return service->running_calls(); };
   hooks.status = [coordinator] { return MakeStatusPage(coordinator->Status()); };
   ASSIGN_OR_RETURN(
       server->runtime_,

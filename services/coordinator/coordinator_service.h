@@ -19,6 +19,9 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
   // Both outlive the service.
   CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics);
 
+  // Calls that have no answer yet.
+  int64_t running_calls() const { return metrics_.running(); }
+
   grpc::Status RegisterShard(grpc::ServerContext* context, const v1::RegisterShardRequest* request,
                              v1::RegisterShardResponse* response) override;
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,

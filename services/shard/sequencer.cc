@@ -156,8 +156,17 @@ void Sequencer::GoOn() {
 }
 
 void Sequencer::Freeze(uint64_t epoch, absl::Duration limit) {
+  if (!holds_) return;
   gate_.Freeze(epoch);
   gate_opens_ = clock_.Now() + limit;
+}
+
+void Sequencer::StopHolding() {
+  // Refused only after Stop(), which lets everything go by itself.
+  SubmitTask([this](ShardCore&) {
+    holds_ = false;
+    gate_.Open();
+  }).IgnoreError();
 }
 
 void Sequencer::Apply(Item item) {

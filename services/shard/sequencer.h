@@ -97,6 +97,9 @@ class Sequencer {
   StepGate& gate() { return gate_; }
   // Freezes; the gate opens by itself after `limit`, if nobody has come back for it.
   void Freeze(uint64_t epoch, absl::Duration limit);
+  // What waits goes on, and nothing is held any more, for good: the shard is about to stop. From
+  // any thread. A checkpoint that counted on it finds that nothing is frozen here.
+  void StopHolding();
   // Requests that wait at the gate.
   int64_t waiting() const { return waiting_.load(); }
 
@@ -156,6 +159,7 @@ class Sequencer {
 
   // Of apply_thread_.
   StepGate gate_;
+  bool holds_ = true;
   absl::Duration gate_opens_;
   std::map<ClientId, std::deque<Item>> held_;
 

@@ -286,7 +286,10 @@ absl::Status ShardServer::StartServing() {
   hooks.before_shutdown = [this] {
     if (link_ != nullptr) link_->Stop();
     service_->StopStreams();
+    // Nobody waits for the cut of a cluster checkpoint, which may never come.
+    sequencer_->StopHolding();
   };
+  hooks.running_calls = [this] { return service_->running_calls(); };
   hooks.after_shutdown = [this] {
     sequencer_->Stop();
     return WriteAtStop();

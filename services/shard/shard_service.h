@@ -64,6 +64,8 @@ class ShardServiceImpl final : public ShardServiceBase {
   void SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version);
   // Ends the step streams once their requests are answered, and refuses new ones.
   void StopStreams() { shared_.streams.StopAll(); }
+  // Calls that have no answer yet.
+  int64_t running_calls() const { return rpc_metrics_.running(); }
 
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
                                           const v1::GetServerInfoRequest* request,

@@ -417,7 +417,7 @@ def _settings(strikes, seed):
     mode = strikes[0].point.mode
     return kill_loop.Settings(
         seed, mode, shards=2, clients=1, trainers=0, strikes={(SHARD, KILL): len(strikes)},
-        flags={"coordinator": _FLAGS["coordinator"], "shard": _FLAGS[mode]})
+        cluster={"coordinator_flags": _FLAGS["coordinator"], "shard_flags": _FLAGS[mode]})
 
 
 def run(points, seed, runs=1, say=lambda line: None, keep=None):

@@ -85,20 +85,24 @@ class FaultCluster(contextlib.ExitStack):
 
     mode    key of DURABILITY_FLAGS
     rules   fault_plan.Rule for the proxies before the shards; None: no proxies
-    flags   {"coordinator" or "shard": further arguments}
+    admin   whether the servers have admin pages; see admin_address()
+    server_flags, coordinator_flags, shard_flags   further ones of all servers, of one kind
     """
 
-    def __init__(self, directory, num_shards, mode, seed=0, rules=None, flags=None):
+    def __init__(self, directory, num_shards, mode, seed=0, rules=None, admin=False,
+                 server_flags=(), coordinator_flags=(), shard_flags=()):
         super().__init__()
+        self._admin_addresses = {}
+        self._admin, self._server_flags = admin, server_flags
         self.directory = pathlib.Path(directory)
         self.num_shards = num_shards
         self.proxies = []
         flags = flags or {}
         self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
         self.coordinator = self._member("coordinator", "dslide-coordinator", [
-            "--listen", self.coordinator_address, "--admin", "", "--shards", num_shards,
+            "--listen", self.coordinator_address, "--shards", num_shards,
             "--data-dir", self.directory / "coordinator-data", "--heartbeat-interval", "200ms",
-            "--lease-timeout", "3s", *flags.get("coordinator", ())])
+            "--lease-timeout", "3s", *coordinator_flags])
         self._ports = [processes.free_port() for _ in range(num_shards)]
         self.shards = []
         for shard, port in enumerate(self._ports):
@@ -109,12 +113,15 @@ class FaultCluster(contextlib.ExitStack):
                 self.proxies.append(proxy)
                 advertise = ["--advertise", proxy.address]
             self.shards.append(self._member(f"shard-{shard}", "dslide-shard", [
-                "--listen", f"127.0.0.1:{port}", "--admin", "", "--shard-id", shard, *advertise,
+                "--listen", f"127.0.0.1:{port}", "--shard-id", shard, *advertise,
                 "--coordinator", self.coordinator_address, "--threads", _THREADS,
                 "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode],
-                *flags.get("shard", ())]))
+                *shard_flags]))
 
     def _member(self, name, program, arguments):
+        admin = f"127.0.0.1:{processes.free_port()}" if self._admin else ""
+        self._admin_addresses[name] = admin
+        arguments = [*arguments, "--admin", admin, *self._server_flags]
         member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"})
         self.callback(member.kill)
         return member
@@ -125,6 +132,9 @@ class FaultCluster(contextlib.ExitStack):
         for shard in self.shards:
             shard.start()
         self.wait_until_ready()
+
+    def admin_address(self, member):
+        return self._admin_addresses[member.name]
 
     def direct_address(self, shard):
         return f"127.0.0.1:{self._ports[shard]}"

@@ -17,13 +17,19 @@ import time
 
 import fault_paths  # noqa: F401
 import corruption_loop
+import disk_full
+import drain_loop
 import failpoint_loop
 import failpoints
 import kill_loop
+import overload
 import planted_bugs
+import poison
 import processes
+import protocol_abuse
 from fault_cluster import supports
-from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, TRAINER
+from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
+from small_disk import CannotMount
 
 # A cluster is started anew after so many strikes: other ports, other sizes, short histories.
 _STRIKES_OF_A_BATCH = 50
@@ -41,6 +47,12 @@ class Plan:
     failpoint_sample: int | None  # so many failpoints, by chance; None: all
     failpoint_runs: int  # strikes at each
     planted: bool  # plants bugs, which compiles
+    drains: dict  # {(kind, deed): how many}, in each durability mode
+    poison: int
+    disk_rounds: int  # for each kind of volume; 0: none
+    overload_seconds: float
+    abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
+    abuse_seconds: float  # of each attack
 
 
 PLANS = {
@@ -50,7 +62,10 @@ PLANS = {
          (SHARD, PARTITION): 2},
         {},
         {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
-        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 12, 1, False),
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 12, 1, False,
+        {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
+        {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
+         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -58,7 +73,9 @@ PLANS = {
         {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
-        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True),
+        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
+        {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
+        {position: None for position in protocol_abuse.POSITIONS}, 10.0),
 }
 
 # Keys of the result that no program here can fill yet, and what is missing.
@@ -69,6 +86,10 @@ MISSING = {
 WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
                       "-DDSLIDE_FAILPOINTS=ON")
+# Keys of the parts beside the kill loops and the damaged files; null when one was not run.
+OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
+              "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
+              "abuse_attacks", "abuse_survived", "abuse_exceeded")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
                "applied_twice are those of killed trainers, clients and coordinators, of paused "
@@ -100,6 +121,8 @@ class FaultRun:
         self.corruption = None
         self.failpoints = None
         self.planted = None
+        self.figures = {}  # of the other parts, by the keys of the result
+        self.skipped = {}  # {keys: why they are null}
 
     def say(self, text):
         print(f"   {text}", file=sys.stderr, flush=True)
@@ -114,8 +137,77 @@ class FaultRun:
         if self._points:
             self._strike_failpoints()
         self._corrupt()
+        for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse):
+            try:
+                part()
+            except (AssertionError, RuntimeError, OSError) as error:
+                self.failures.append(f"{part.__name__[1:]}, seed {self._seed}: {str(error)[:500]}")
         if self._plan.planted:
             self._plant_bugs()
+
+    def _drain(self):
+        """Servers that are told to stop, under load."""
+        found = {"drains": 0, "drain_p99_seconds": 0.0, "drain_acked_lost": 0}
+        for mode in ("checkpoint", "log") if self.logged else ("checkpoint",):
+            self.say(f"drains: seed {self._seed}, {_words(self._plan.drains)}, {mode}")
+            result = kill_loop.run_kept(kill_loop.Settings(
+                self._seed, mode, strikes=self._plan.drains), loop_class=drain_loop.DrainLoop)
+            found["drains"] += result["drains"]
+            found["drain_acked_lost"] += result["acked_lost"]
+            found["drain_p99_seconds"] = max(found["drain_p99_seconds"],
+                                             result["shard_drain_p99_seconds"])
+            if result["violations"]:
+                self.failures.append(f"drains ({mode}), seed {self._seed}: {result['violations']}")
+        self.figures |= found
+
+    def _poison(self):
+        self.say(f"poison: seed {self._seed}, {self._plan.poison} updates")
+        result = poison.run(self._seed, self._plan.poison, per_good=10)
+        self.figures |= {key: result[key] for key in ("poison", "poison_mismatches")}
+        if result["poison_mismatches"]:
+            self.failures.append(f"poison, seed {self._seed}: {result['mismatches']}")
+
+    def _fill_disks(self):
+        keys = ("disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost")
+        if not self._plan.disk_rounds:
+            self.skipped[keys] = "only the full tier fills disks"
+            return
+        found = dict.fromkeys(keys, 0)
+        for volume in disk_full.VOLUMES if self.logged else ("checkpoint",):
+            self.say(f"full disk: seed {self._seed}, {volume}, {self._plan.disk_rounds} rounds")
+            try:
+                result = disk_full.run(self._seed, volume, self._plan.disk_rounds)
+            except CannotMount as error:
+                self.skipped[keys] = str(error)
+                return
+            found["disk_full_rounds"] += result["rounds"]
+            found["disk_acked_lost"] += result["acked_lost"]
+            found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
+                                                   result["resume_max_seconds"])
+            if result["violations"]:
+                self.failures.append(
+                    f"full disk ({volume}), seed {self._seed}: {result['violations']}")
+        self.figures |= found
+
+    def _overload(self):
+        self.say(f"overload: {self._plan.overload_seconds:g} s")
+        result = overload.run(self._plan.overload_seconds, times=10)
+        self.figures["overload"] = result
+        if not result["alive"] or result["health_failures"]:
+            self.failures.append(f"overload: {result['broken']}")
+
+    def _abuse(self):
+        figures = {"abuse_attacks": 0, "abuse_survived": 0, "abuse_exceeded": {}}
+        for position, names in self._plan.abuse.items():
+            attacks = [attack for attack in protocol_abuse.ATTACKS
+                       if names is None or attack.__name__ in names]
+            self.say(f"protocol abuse: {len(attacks)} attacks, {position}")
+            result = protocol_abuse.run(self._plan.abuse_seconds, attacks, [position])
+            figures["abuse_attacks"] += result["attacks"]
+            figures["abuse_survived"] += result["survived"]
+            figures["abuse_exceeded"] |= result["exceeded"]
+            self.failures.extend(f"protocol abuse: {line}" for line in result["violations"])
+        self.figures |= figures
 
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
@@ -214,6 +306,7 @@ class FaultRun:
                    ("failpoints", "failpoints_hit", "failpoint_violations")}
         result |= {key: planted.get(key) for key in ("planted", "planted_caught")}
         result |= {key: None for keys in MISSING for key in keys}
+        result |= {key: self.figures.get(key) for key in OTHER_KEYS}
         return result | {"failures": self.failures, "seconds": round(seconds, 1)}
 
     def untested(self):
@@ -221,7 +314,8 @@ class FaultRun:
         lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
         lines += [] if self._points else [WITHOUT_FAILPOINTS]
         lines += [] if self._plan.planted else [WITHOUT_PLANTS]
-        return lines + [f"{', '.join(keys)}: not tested: {why}" for keys, why in MISSING.items()]
+        return lines + [f"{', '.join(keys)}: not tested: {why}"
+                        for keys, why in (MISSING | self.skipped).items()]
 
 
 def _words(counts):

@@ -29,12 +29,13 @@ def loop_result(settings, **changes):
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
               "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
               "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
-              "violations": {}}
+              "drains": 4, "shard_drain_p99_seconds": 0.8, "violations": {}}
     return result | changes
 
 
 class FaultRunTest(unittest.TestCase):
-    def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None):
+    def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
+                  mismatches=0):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -44,7 +45,7 @@ class FaultRunTest(unittest.TestCase):
 
         self.seen = []
 
-        def run_kept(settings):
+        def run_kept(settings, loop_class=None):
             self.seen.append(settings)
             return loop(settings)
 
@@ -63,6 +64,13 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("corruption_loop.run", run_corruption), \
                 mock.patch("failpoints.points", lambda _: list(points)), \
                 mock.patch("failpoint_loop.run", lambda *_: struck), \
+                mock.patch("poison.run", lambda seed, count, per_good: {
+                    "poison": count, "poison_mismatches": mismatches, "mismatches": ["m"]}), \
+                mock.patch("overload.run", lambda seconds, times: {
+                    "alive": True, "health_failures": 0, "broken": []}), \
+                mock.patch("protocol_abuse.run", lambda seconds, attacks, positions: {
+                    "attacks": len(attacks), "survived": len(attacks), "exceeded": {},
+                    "violations": []}), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory)
             run.run()
@@ -85,6 +93,7 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(result["shard_kills"], PLANS["quick"].logged_strikes[SHARD, KILL])
         self.assertEqual(result["durability"], "log")
         self.assertEqual(self.seen[-1].mode, "log")
+        self.assertEqual((result["drains"], result["drain_acked_lost"]), (8, 0))
         self.assertFalse(any("shard_kills" in line for line in run.untested()))
 
     def test_what_does_not_exist_is_null_and_said(self):
@@ -108,7 +117,7 @@ class FaultRunTest(unittest.TestCase):
             raise AssertionError("not within 30 s: the cluster is ready")
 
         run, result = self.run_quick(logged=False, loop=loop)
-        self.assertEqual(len(run.failures), 2)
+        self.assertEqual(len(run.failures), 3)
         self.assertIsNone(result["acked_lost"])
         self.assertIsNone(result["trainer_kills"])
 
@@ -133,6 +142,19 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(len(run.failures), 2)
         self.assertIn("acked_lost", run.failures[0])
         self.assertIn("b of a shard", run.failures[1])
+
+    def test_poison_that_was_found_is_a_failure(self):
+        run, result = self.run_quick(logged=True, mismatches=2)
+        self.assertEqual((result["poison"], result["poison_mismatches"]),
+                         (PLANS["quick"].poison, 2))
+        self.assertIn("poison, seed 7", run.failures[0])
+
+    def test_what_a_tier_leaves_out_is_null_and_said(self):
+        run, result = self.run_quick(logged=True)
+        self.assertIsNone(result["disk_full_rounds"])
+        self.assertIn("disk_full_rounds", " ".join(run.untested()))
+        self.assertEqual(result["abuse_survived"], result["abuse_attacks"])
+        self.assertGreater(result["abuse_attacks"], 0)
 
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}

@@ -85,14 +85,17 @@ class _Call:
 
 
 class Connection:
-    """One TCP connection to HOST:PORT. Not thread-safe; a context manager."""
+    """One TCP connection to HOST:PORT, encrypted with an ssl.SSLContext. Not thread-safe; a context
+    manager."""
 
-    def __init__(self, address, timeout=5.0):
+    def __init__(self, address, timeout=5.0, tls=None):
         host, _, port = address.rpartition(":")
         self.address = address
         self._deadline = time.monotonic() + timeout
         try:
             self._socket = socket.create_connection((host, int(port)), timeout=timeout)
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         except OSError as error:
             raise ConnectionLost(f"{address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

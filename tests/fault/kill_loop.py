@@ -82,7 +82,8 @@ class Settings:
     rules: tuple = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
-    flags: dict = None  # of FaultCluster
+    trainer_timeout: int = 10  # seconds for which it waits for a shard
+    cluster: dict = None  # further arguments of FaultCluster
 
     def members(self):
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
@@ -130,7 +131,7 @@ class KillLoop(contextlib.ExitStack):
         self.model = model_for(self._lanes, settings.shards)
         self.cluster = self.enter_context(FaultCluster(
             directory, settings.shards, settings.mode, settings.seed, settings.rules,
-            settings.flags))
+            **self.cluster_options()))
         self._lane_file = directory / "lanes"
         self._strike_times = []  # (ns, shard) of kills and stops
         self.counts = {deed: 0 for deed in DEEDS}
@@ -140,6 +141,10 @@ class KillLoop(contextlib.ExitStack):
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
         self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,
                          COORDINATOR: [self.cluster.coordinator]}
+
+    def cluster_options(self):
+        """Further arguments of FaultCluster."""
+        return self.settings.cluster or {}
 
     def _member(self, name, program, arguments, wrapper=()):
         member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"},
@@ -167,7 +172,7 @@ class KillLoop(contextlib.ExitStack):
         return self._member(f"trainer-{number}", "dslide", [
             "train", "-q", "--cluster", self.cluster.coordinator_address, "--job", "kill-loop",
             "--data", self.directory / "data.txt", "--model", self.directory / "spec.json",
-            "--timeout", "10s", "--threads", 1])
+            "--timeout", f"{self.settings.trainer_timeout}s", "--threads", 1])
 
     def start(self):
         if self.trainers:
@@ -203,15 +208,15 @@ class KillLoop(contextlib.ExitStack):
             proxy.command("heal")
             return
         if strike.deed == STOP:
-            self._stop_shard(member)
+            self.stop_member(strike.kind, strike.victim, member)
         at = member.kill()
         if strike.kind == SHARD:
             self._strike_times.append((at, strike.victim))
         self._supervise(strike.away, gone=member)
         member.start()
 
-    def _stop_shard(self, member):
-        """SIGTERM: a shard ends with 0 in time, whatever it is doing."""
+    def stop_member(self, kind, victim, member):
+        """SIGTERM: a server ends with 0 in time, whatever it does. For others to look closer."""
         started = time.monotonic()
         finished = member.process.stop(within=2 * DRAIN_SECONDS)
         stopped = time.monotonic() - started
@@ -294,7 +299,11 @@ class KillLoop(contextlib.ExitStack):
         addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
         sums, miscounted = final_sums(addresses, self.model, history)
         write_sums(self.directory / "sums.json", sums)
-        return self._result(history, sums, miscounted)
+        return self.summarize(self._result(history, sums, miscounted), history)
+
+    def summarize(self, result, _history):
+        """What kinds of loops add to their result."""
+        return result
 
     def _stop_trainers(self):
         for trainer in self.trainers:
@@ -322,7 +331,9 @@ class KillLoop(contextlib.ExitStack):
             "shard_kills": self.counts[SHARD, KILL],
             "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
             "coordinator_kills": self.counts[COORDINATOR, KILL],
-            "shard_stops": self.counts[SHARD, STOP], "shard_pauses": self.counts[SHARD, PAUSE],
+            "shard_stops": self.counts[SHARD, STOP],
+            "coordinator_stops": self.counts[COORDINATOR, STOP],
+            "shard_pauses": self.counts[SHARD, PAUSE],
             "shard_partitions": self.counts[SHARD, PARTITION],
         } | verdict.summary() | {
             "miscounted": len(miscounted),
@@ -344,12 +355,12 @@ def quantile(values, part):
     return round(cuts[min(98, max(0, int(part * 100) - 1))], 3)
 
 
-def run(settings, directory, report=lambda line: None):
+def run(settings, directory, report=lambda line: None, loop_class=KillLoop):
     """One run in `directory`, which must exist and be empty; its result."""
     if settings.strikes.get((SHARD, PARTITION)) and settings.rules is None:
         raise ValueError("partitions are made by proxies: --network faulty is needed")
     planned = schedule(settings.seed, settings.strikes, settings.members())
-    with KillLoop(settings, directory) as loop:
+    with loop_class(settings, directory) as loop:
         loop.start()
         for number, strike in enumerate(planned, 1):
             loop.strike(strike)
@@ -359,12 +370,12 @@ def run(settings, directory, report=lambda line: None):
     return result
 
 
-def run_kept(settings, keep=None, report=lambda line: None):
+def run_kept(settings, keep=None, report=lambda line: None, loop_class=KillLoop):
     """run() in a directory that is kept when something was wrong, or when its path is given."""
     directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-kill-loop-"))
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        result = run(settings, directory, report)
+        result = run(settings, directory, report, loop_class)
     except BaseException:
         print(f"kill loop: what there is of the run is in {directory}", file=sys.stderr)
         raise

@@ -4,10 +4,11 @@ import dataclasses
 import random
 
 SHARD, TRAINER, CLIENT, COORDINATOR = "shard", "trainer", "client", "coordinator"
-# What is done to them. Only shards are stopped, paused and, where there are proxies, cut off.
+# What is done to them. Only servers are stopped; only shards are paused and, where there are
+# proxies, cut off.
 KILL, STOP, PAUSE, PARTITION = "kill", "stop", "pause", "partition"
 DEEDS = ((SHARD, KILL), (TRAINER, KILL), (CLIENT, KILL), (COORDINATOR, KILL), (SHARD, STOP),
-         (SHARD, PAUSE), (SHARD, PARTITION))
+         (SHARD, PAUSE), (SHARD, PARTITION), (COORDINATOR, STOP))
 
 # Half of the kills come soon after the one before, when something is likely to recover; the others
 # after a while, when work is under way.

@@ -15,9 +15,7 @@ import failures_test
 import processes
 from processes import metric, wait_until
 
-SHARDS = 2
 KILLS = int(os.environ.get("DSLIDE_TEST_KILLS", "5"))
-STEPS = 400
 # Of a trainer; a restart has to fit into it.
 TIMEOUT_SECONDS = 60
 TRAINING_SECONDS = 150
@@ -50,7 +48,12 @@ class LoggingShard:
         return self.server.process.wait_for_stderr(r" state restored .*digest=(\w+)").group(1)
 
 
-class ShardCrashTest(failures_test.FailureTest):
+class ShardTrainingTest(failures_test.FailureTest):
+    """A training over shards that may be stopped and started, and what they hold after it."""
+
+    SHARDS = 2
+    STEPS = 400
+
     def setUp(self):
         super().setUp()
         self.seed = int(os.environ.get("DSLIDE_TEST_SEED", time.time_ns() % 1_000_000))
@@ -58,21 +61,21 @@ class ShardCrashTest(failures_test.FailureTest):
         self.random = random.Random(self.seed)
 
     def start_parts_with(self, *shard_arguments):
-        self.coordinator = self.start_coordinator(shards=SHARDS)
+        self.coordinator = self.start_coordinator(shards=self.SHARDS)
         self.shards = [LoggingShard(self, self.coordinator, number, *shard_arguments)
-                       for number in range(SHARDS)]
+                       for number in range(self.SHARDS)]
 
     def train(self):
         return self.start(
             "dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
-            "--data", self.data, "--epochs", 100000, "--steps", STEPS, "--in-flight", 1,
+            "--data", self.data, "--epochs", 100000, "--steps", self.STEPS, "--in-flight", 1,
             "--seed", 5, "--validation-fraction", 0, "--timeout", f"{TIMEOUT_SECONDS}s",
             "--admin", "127.0.0.1:0")
 
     def finish(self, trainer):
         finished = trainer.finish(within=TRAINING_SECONDS)
         self.assert_ended(finished, failures_test.OK)
-        self.assertEqual(finished.json()["steps"], STEPS, finished)
+        self.assertEqual(finished.json()["steps"], self.STEPS, finished)
         return finished.json()
 
     def restarted_digests(self):
@@ -87,10 +90,17 @@ class ShardCrashTest(failures_test.FailureTest):
             self.assert_ended(shard.server.process.stop(), failures_test.OK, "image written")
         self.coordinator.process.stop()
 
+    def keep_aside(self, name):
+        """The shards' directories get other names: what starts next starts without rows."""
+        for number in range(self.SHARDS):
+            os.rename(self.directory / f"shard-{number}", self.directory / f"{name}-{number}")
+
+
+class ShardCrashTest(ShardTrainingTest):
     def kill_while_training(self, trainer):
         for kill in range(KILLS):
             # Spread over the training, at moments that nobody has chosen.
-            target = STEPS * (kill + self.random.random()) / (KILLS + 1)
+            target = self.STEPS * (kill + self.random.random()) / (KILLS + 1)
             wait_until(lambda: self.steps(trainer) >= target, lambda: f"steps of {trainer}",
                        TRAINING_SECONDS)
             shard = self.random.choice(self.shards)
@@ -104,8 +114,7 @@ class ShardCrashTest(failures_test.FailureTest):
         self.finish(trainer)
         undisturbed = self.restarted_digests()
         self.stop_parts()
-        for number in range(SHARDS):
-            os.rename(self.directory / f"shard-{number}", self.directory / f"undisturbed-{number}")
+        self.keep_aside("undisturbed")
 
         self.start_parts_with(*shard_arguments)
         trainer = self.train()
@@ -117,7 +126,7 @@ class ShardCrashTest(failures_test.FailureTest):
             self.assertEqual(shard.acked_loss, 0)
         # A clean stop leaves an image that has everything.
         self.stop_parts()
-        self.coordinator = self.start_coordinator(shards=SHARDS)
+        self.coordinator = self.start_coordinator(shards=self.SHARDS)
         for shard in self.shards:
             shard.coordinator = self.coordinator
             shard.start()

@@ -5,6 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -37,6 +38,8 @@ class HoldingService final : public v1::CoordinatorService::Service {
  public:
   explicit HoldingService(Metrics* metrics) : metrics_(*metrics, "coordinator", kName) {}
 
+  int64_t running_calls() const { return metrics_.running(); }
+
   grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
                           v1::ListModelsResponse* response) override {
     return RunUnary(metrics_.method("ListModels"), *context, *request, response, [&] {
@@ -46,8 +49,10 @@ class HoldingService final : public v1::CoordinatorService::Service {
   }
   grpc::Status GetClusterStatus(grpc::ServerContext* context, const v1::GetClusterStatusRequest*,
                                 v1::GetClusterStatusResponse*) override {
+    metrics_.method("GetClusterStatus").RecordStarted();
     started.Notify();
     while (!release && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    metrics_.method("GetClusterStatus").RecordHandled(absl::StatusCode::kOk, absl::ZeroDuration());
     return grpc::Status::OK;
   }
 
@@ -312,6 +317,55 @@ TEST_F(ServerRuntimeTest, ACallThatDoesNotEndIsCancelledAfterTheDrainTimeout) {
   EXPECT_TRUE(runtime->Drain().ok());
   EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   caller.join();
+}
+
+// A client that has introduced itself and does not read: it confirms nothing.
+int ConnectSilently(const std::string& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(ParseListenAddress(address)->port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
+  EXPECT_EQ(::send(fd, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  // The server's own introduction: its transport exists.
+  char byte = 0;
+  EXPECT_EQ(::recv(fd, &byte, 1, 0), 1);
+  return fd;
+}
+
+TEST_F(ServerRuntimeTest, AStopDoesNotWaitForClientsThatAreNotCalling) {
+  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = absl::Seconds(60)},
+                           {.running_calls = [this] { return service_.running_calls(); }});
+  const int silent = ConnectSilently(runtime->address());
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(runtime->Drain().ok());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  ::close(silent);
+}
+
+TEST_F(ServerRuntimeTest, AStopWaitsForTheCallsOfOthersBeforeItHangsUpOnClients) {
+  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = absl::Seconds(60)},
+                           {.running_calls = [this] { return service_.running_calls(); }});
+  const int silent = ConnectSilently(runtime->address());
+  const auto channel = Connect(runtime->address());
+  grpc::Status held;
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    v1::GetClusterStatusResponse response;
+    held = v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
+  });
+  service_.started.WaitForNotification();
+  std::thread releaser([&] {
+    absl::SleepFor(absl::Seconds(1));  // longer than it has to be quiet
+    service_.release = true;
+  });
+  EXPECT_TRUE(runtime->Drain().ok());
+  caller.join();
+  releaser.join();
+  EXPECT_TRUE(held.ok()) << held.error_message();
+  ::close(silent);
 }
 
 TEST_F(ServerRuntimeTest, TheLastHooksErrorIsTheResult) {

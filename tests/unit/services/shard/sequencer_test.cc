@@ -98,6 +98,36 @@ TEST_F(SequencerTest, AFullQueueRefusesAndSaysHowLongToWait) {
   EXPECT_EQ(answered, 7);
 }
 
+class HandClock final : public Clock {
+ public:
+  absl::Duration Now() const override { return absl::Milliseconds(now_ms.load()); }
+  std::atomic<int64_t> now_ms = 0;
+};
+
+TEST_F(SequencerTest, WhoseTurnWouldComeTooLateIsRefusedAtOnce) {
+  HandClock clock;
+  sequencer_ = std::make_unique<Sequencer>(*core_, SequencerOptions(), shard_metrics_, clock);
+  Block();
+  int answered = 0;
+  const auto submit = [&](absl::Duration patience, bool control = false) {
+    Sequencer::Request request = Describe([&](Answer) { ++answered; });
+    request.patience = patience;
+    request.control = control;
+    return sequencer_->Submit(std::move(request));
+  };
+  EXPECT_TRUE(submit(absl::Milliseconds(1)).ok());  // nobody waits yet
+  clock.now_ms = 500;
+  const absl::Status late = submit(absl::Milliseconds(999));
+  EXPECT_EQ(ReasonOf(late), reason::kQueueFull) << late;
+  EXPECT_GT(RetryAfterMs(late), 0);
+  EXPECT_TRUE(submit(absl::Milliseconds(1000)).ok());
+  EXPECT_TRUE(submit(absl::InfiniteDuration()).ok());
+  EXPECT_TRUE(submit(absl::Milliseconds(1), /*control=*/true).ok());
+  Release();
+  sequencer_->Stop();
+  EXPECT_EQ(answered, 4);
+}
+
 TEST_F(SequencerTest, ACallerThatGaveUpIsNotServed) {
   Make();
   const uint64_t digest = core_->Digest();
@@ -146,6 +176,37 @@ TEST_F(SequencerTest, StopAnswersWhatWaitsAndRefusesWhatComes) {
   EXPECT_EQ(ReasonOf(sequencer_->Submit(Describe([](Answer) {}))), reason::kShuttingDown);
   EXPECT_EQ(ReasonOf(sequencer_->RunTask([](ShardCore&) { return absl::OkStatus(); })),
             reason::kShuttingDown);
+}
+
+TEST_F(SequencerTest, WhatWaitsForACutGoesOnWhenTheShardIsAboutToStop) {
+  Make();
+  const auto freeze = [&](uint64_t epoch) {
+    bool frozen = false;
+    EXPECT_TRUE(sequencer_
+                    ->RunTask([&](ShardCore&) {
+                      sequencer_->Freeze(epoch, absl::Hours(1));
+                      frozen = sequencer_->gate().frozen();
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return frozen;
+  };
+  ASSERT_TRUE(freeze(1));
+  absl::Notification answered;
+  absl::Status status = absl::UnknownError("not answered");
+  Sequencer::Request request;
+  request.command = trainer_.Step(trainer_.DenseScatter(), 1);
+  request.done = [&](Answer answer) {
+    status = answer.reply->status;
+    answered.Notify();
+  };
+  ASSERT_TRUE(sequencer_->Submit(std::move(request)).ok());
+  ASSERT_TRUE(sequencer_->RunTask([](ShardCore&) { return absl::OkStatus(); }).ok());
+  ASSERT_EQ(sequencer_->waiting(), 1);
+  sequencer_->StopHolding();
+  answered.WaitForNotification();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(freeze(2));  // nothing is held any more
 }
 
 TEST_F(SequencerTest, TasksRunInTheirTurn) {

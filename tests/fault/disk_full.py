@@ -1,0 +1,222 @@
+"""Fills the disk of a shard that is working, frees it, and looks at what it did meanwhile.
+
+    python3 disk_full.py --bin-dir build/bin [--seed N] [--volume log|checkpoint] [--rounds 5]
+                         [--keep DIRECTORY]
+
+A cluster with increment clients and a trainer, as in kill_loop.py; the data directory of shard 0 is
+a small tmpfs (mounting it needs the right to). In each round the rest of it is taken to the last
+byte, for some seconds.
+
+- `log`: a shard with a command log refuses updates with DISK_FULL. Within 10 s after there is space
+  it applies them again, the same process. At the end it is killed and started again.
+- `checkpoint`: a shard without a log goes on applying updates, cluster checkpoints fail, and the
+  newest committed one stays whole. Within 10 s after there is space one is committed again.
+
+Nothing that was acknowledged may be lost, and nothing that was refused may be there. The last line
+of stdout is one JSON object. Exit code 0: all of it held; 77: tmpfs cannot be mounted.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import pathlib
+import random
+import re
+import sys
+import time
+
+import fault_paths  # noqa: F401
+import grpc_client
+import kill_loop
+import processes
+import shard_client
+from fault_cluster import READY_SECONDS
+from small_disk import CannotMount, SmallDisk
+
+MEGABYTES = 400
+RESUME_SECONDS = 10
+# How long the disk stays full after it was noticed.
+FULL_SECONDS = 2.0
+CHECKPOINT_SECONDS = 1
+VOLUMES = {"log": "log", "checkpoint": "checkpoint"}  # volume: durability
+# Rows of nobody; a MiB of them is one update.
+BULK = shard_client.Table("bulk", 16384, 256)
+_BULK_CLIENT = b"presses the disk"
+_BULK_ROWS = 1000
+_FAILED = "no cluster checkpoint was taken"
+_COMMITTED = re.compile(r"cluster checkpoint committed epoch=(\d+)")
+
+
+class DiskFullLoop(kill_loop.KillLoop):
+    """A kill loop in which nobody is killed but, at the end, the shard whose disk was full."""
+
+    def __init__(self, settings, directory, rounds):
+        super().__init__(settings, directory)
+        self._rounds = rounds
+        self._read, self._recent = {}, []  # {history: bytes}, events of the present round
+        self.disk = self.enter_context(SmallDisk(directory / "shard-0-data", MEGABYTES))
+        self.resumed = []
+        self.applied_while_full = 0
+        self.refused = 0
+
+    @property
+    def logged(self):
+        return self.settings.mode == VOLUMES["log"]
+
+    def cluster_options(self):
+        return {"coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"],
+                # Records of an image are thrown away: the log alone never fills the disk.
+                "shard_flags": ["--log-image-interval", "16MiB"] if self.logged else []}
+
+    def _read_on(self):
+        """Takes in what the clients have recorded of shard 0 since the last time."""
+        for path in self.directory.glob("history-*.jsonl"):
+            with open(path, "rb") as history:
+                history.seek(self._read.get(path, 0))
+                new = history.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            events = [json.loads(line) for line in whole.splitlines()]
+            self._recent.extend(event for event in events if event["shard"] == 0
+                                and event["event"] in ("applied", "refused"))
+
+    def _since(self, kind, when, **wanted):
+        """Events of shard 0 of one kind after a time in ns, of this round."""
+        self._read_on()
+        return [event for event in self._recent
+                if event["event"] == kind and event["t"] > when
+                and all(event.get(key) == value for key, value in wanted.items())]
+
+    def _committed(self):
+        """Numbers of the cluster checkpoints that were committed so far."""
+        return [int(epoch) for epoch in _COMMITTED.findall(self.cluster.coordinator.process.stderr)]
+
+    def _await(self, condition, what, within):
+        """Whether it came true in time; a problem if not."""
+        until = time.monotonic() + within * processes.SLOWDOWN
+        while not condition():
+            if time.monotonic() > until:
+                self.problems.append(f"not within {within} s: {what}")
+                return False
+            self._supervise(0.05)
+        return True
+
+    def fill_and_free(self):
+        """One round."""
+        self._recent.clear()
+        if not self.logged:
+            self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
+        full_at, words = time.monotonic_ns(), len(self.cluster.coordinator.process.stderr)
+
+        def noticed():
+            # What is cleared away meanwhile is taken, too.
+            self.disk.fill()
+            if self.logged:
+                return self._since("refused", full_at, reason="DISK_FULL") or self._press()
+            return _FAILED in self.cluster.coordinator.process.stderr[words:]
+
+        self._await(noticed, "somebody notices that the disk is full", READY_SECONDS)
+        self._supervise(FULL_SECONDS)
+        if not self.logged:
+            self._verify_newest()
+        committed, freed_at = len(self._committed()), time.monotonic_ns()
+        self.applied_while_full += len(self._since("applied", full_at))
+        self.refused += len(self._since("refused", full_at, reason="DISK_FULL"))
+        self.disk.free()
+
+        resumed_at = []
+
+        def working_again():
+            if self.logged:
+                resumed_at.extend(event["t"] for event in self._since("applied", freed_at))
+            elif len(self._committed()) > committed:
+                resumed_at.append(time.monotonic_ns())
+            return resumed_at
+
+        if self._await(working_again, "the shard works again", 3 * RESUME_SECONDS):
+            seconds = (min(resumed_at) - freed_at) / 1e9
+            self.resumed.append(seconds)
+            if seconds > RESUME_SECONDS * processes.SLOWDOWN:
+                self.problems.append(f"it took {seconds:.1f} s to work again")
+
+    def _press(self):
+        """One update of a MiB: what the log has reserved on the disk is used up soon."""
+        rows = {row: [0.0] * BULK.dim
+                for row in BULK.rows_of_shard(0, self.settings.shards)[:_BULK_ROWS]}
+        # A connection of its own: one that is not read from is closed by the shard.
+        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed), \
+                grpc_client.Connection(self.cluster.direct_address(0), READY_SECONDS) as connection:
+            sequence = shard_client.hello(connection, "bulk", _BULK_CLIENT, 0).next_sequence
+            envelope = shard_client.Envelope("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
+            shard_client.scatter_add(connection, envelope, BULK, rows, READY_SECONDS)
+
+    def start(self):
+        super().start()
+        self.cluster.register_model(shard_client.Model(BULK.name, (BULK,)))
+
+    def _verify_newest(self):
+        """While the disk is full, the newest committed checkpoint reads as it was written."""
+        directory = self.directory / f"verify-{time.monotonic_ns()}"
+        directory.mkdir()
+        verify = processes.Process("dslide", ["checkpoint", "verify", "--cluster",
+                                              self.cluster.coordinator_address], directory)
+        try:
+            finished = verify.finish(within=READY_SECONDS)
+            if finished.code != 0:
+                self.problems.append(f"the newest checkpoint is not whole: {finished}")
+        finally:
+            verify.kill()
+
+    def finish(self):
+        for _ in range(self._rounds):
+            self._supervise(1.0)
+            self.fill_and_free()
+        shard = self.cluster.shards[0]
+        if shard.lives != 1:
+            self.problems.append(f"{shard.name} was started {shard.lives} times")
+        if self.logged:
+            self._supervise(1.0)
+            shard.kill()
+            shard.start()
+        return super().finish()
+
+    def summarize(self, result, _history):
+        if not self.logged and self.applied_while_full == 0:
+            result["violations"]["stood_still"] = 1
+        return result | {
+            "rounds": len(self.resumed), "resume_seconds": [round(one, 2) for one in self.resumed],
+            "resume_max_seconds": round(max(self.resumed, default=0.0), 2),
+            "refused_while_full": self.refused, "applied_while_full": self.applied_while_full}
+
+
+def run(seed, volume, rounds, keep=None):
+    """The result of some rounds. CannotMount where that is so."""
+    settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0, trainer_timeout=60)
+    result = kill_loop.run_kept(settings, keep, loop_class=functools.partial(
+        DiskFullLoop, rounds=rounds))
+    return result | {"volume": volume}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--volume", choices=list(VOLUMES), default="log")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"disk full: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    try:
+        result = run(seed, options.volume, options.rounds, options.keep)
+    except CannotMount as error:
+        print(f"SKIPPED: {error}", flush=True)
+        sys.exit(processes.SKIPPED)
+    print(json.dumps(result))
+    sys.exit(1 if result["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

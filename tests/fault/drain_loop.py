@@ -1,0 +1,213 @@
+"""Stops servers of a working cluster by SIGTERM, again and again, and looks at how they go.
+
+    python3 drain_loop.py --bin-dir build/bin [--seed N] [--shard-stops N] [--coordinator-stops N]
+                          [--durability checkpoint|log|log-periodic] [--shards 2] [--keep DIRECTORY]
+
+Increment clients and trainers (`dslide train`) work on the cluster meanwhile, as in kill_loop.py.
+Every stop must
+
+- make the server say that it is not ready before the first client notices anything: it is started
+  with a --drain-delay in which calls must go on;
+- keep /livez answering until the end;
+- end with exit code 0 within 12 s.
+
+At the end no update that was acknowledged may be lost, in any mode, and none applied twice. The
+last line of stdout is one JSON object. Exit code 0: all of it held.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import random
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import fault_paths  # noqa: F401
+import kill_loop
+import processes
+from fault_cluster import DURABILITY_FLAGS, READY_SECONDS, supports
+from kill_schedule import COORDINATOR, SHARD, STOP
+
+DRAIN_DELAY_SECONDS = 0.3
+# Cluster checkpoints hold steps back for a moment: stops have to meet some.
+CHECKPOINT_SECONDS = 1
+# The looks at the admin page are this far apart; what a client notices within one is no evidence.
+_LOOK_SECONDS = 0.005
+
+
+@dataclasses.dataclass
+class Drain:
+    """One stop; times in ns of the monotonic clock."""
+
+    kind: str
+    victim: int
+    told: int  # SIGTERM was sent
+    code: int = None  # None: it did not end
+    ended: int = None
+    not_ready: int = None  # /readyz first said so
+    dead_pages: int = 0  # answers of /livez that were no 200 while the process lived
+    reason: str = ""  # that /readyz gave
+
+    @property
+    def seconds(self):
+        return (self.ended - self.told) / 1e9
+
+    def faults(self):
+        """Lines: what was wrong with this stop by itself."""
+        name = f"{self.kind} {self.victim}"
+        if self.code != 0:
+            yield f"{name}: exit code {self.code}"
+        if self.seconds > kill_loop.DRAIN_SECONDS * processes.SLOWDOWN:
+            yield f"{name}: took {self.seconds:.1f} s"
+        if self.not_ready is None:
+            yield f"{name}: never said that it was not ready"
+        elif "draining" not in self.reason:
+            yield f"{name}: not ready, but for another reason: {self.reason!r}"
+        if self.dead_pages:
+            yield f"{name}: /livez failed {self.dead_pages} times before the end"
+
+
+def noticed_early(drains, history):
+    """Of stopped shards: those whose clients were refused before it said that it was not ready."""
+    early = []
+    for drain in drains:
+        if drain.kind != SHARD or drain.not_ready is None:
+            continue
+        first = min((event["t"] for event in history
+                     if event["event"] in ("refused", "unknown") and event["shard"] == drain.victim
+                     and drain.told <= event["t"] <= drain.ended), default=None)
+        if first is not None and first < drain.not_ready:
+            early.append(drain)
+    return early
+
+
+def served_while_not_ready(drains, history):
+    """Updates that shards applied between "not ready" and the end: what the delay is for."""
+    return sum(1 for drain in drains if drain.kind == SHARD and drain.not_ready is not None
+               for event in history
+               if event["event"] == "applied" and event["shard"] == drain.victim
+               and drain.not_ready <= event["t"] <= drain.ended)
+
+
+def get_page(address, path):
+    """(status, text) of an admin page, or None when nobody answers."""
+    # No proxy: loopback is never reached through one.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://{address}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return None
+
+
+class AdminWatch(threading.Thread):
+    """Looks at a server's admin page until the process has ended, and fills a Drain."""
+
+    def __init__(self, drain, address, running):
+        super().__init__(daemon=True)
+        self._drain, self._address, self._running = drain, address, running
+
+    def _get(self, path):
+        return get_page(self._address, path)
+
+    def run(self):
+        while self._running():
+            if self._drain.not_ready is None:
+                ready = self._get("/readyz")
+                if ready and ready[0] == 503:
+                    self._drain.not_ready = time.monotonic_ns()
+                    self._drain.reason = ready[1].strip()
+            live = self._get("/livez")
+            # The page closes just before the process ends: no answer at all is looked at once more.
+            if live is None:
+                time.sleep(0.2)
+                live = self._get("/livez") if self._running() else (200, "")
+            self._drain.dead_pages += live is None or live[0] != 200
+            time.sleep(_LOOK_SECONDS)
+
+
+class DrainLoop(kill_loop.KillLoop):
+    """A kill loop whose servers are told to stop, and watched while they do."""
+
+    def __init__(self, settings, directory):
+        super().__init__(settings, directory)
+        self.drains = []
+
+    def cluster_options(self):
+        return {"admin": True, "server_flags": ["--drain-delay", f"{DRAIN_DELAY_SECONDS}s"],
+                "coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"]}
+
+    def stop_member(self, kind, victim, member):
+        # What is told before main() has begun ends a process the hard way; and who is not serving
+        # has nothing to drain.
+        address = self.cluster.admin_address(member)
+        processes.wait_until(lambda: (get_page(address, "/readyz") or (0,))[0] == 200,
+                             lambda: f"{member.name} is ready: {member.process}", READY_SECONDS)
+        drain = Drain(kind, victim, time.monotonic_ns())
+        self.drains.append(drain)
+        watch = AdminWatch(drain, address, member.running)
+        watch.start()
+        drain.told = time.monotonic_ns()
+        member.process.send(signal.SIGTERM)
+        try:
+            drain.code = member.process.finish(within=2 * kill_loop.DRAIN_SECONDS).code
+        except AssertionError:
+            pass  # it does not end: the loop goes on with a SIGKILL
+        drain.ended = time.monotonic_ns()
+        words = str(member.process)
+        if drain.code is None:
+            member.kill()
+        watch.join()
+        faults = list(drain.faults())
+        if faults:
+            self.problems.extend([*faults, words])
+
+    def summarize(self, result, history):
+        early = noticed_early(self.drains, history)
+        if early:
+            result["violations"]["noticed_early"] = len(early)
+        return result | {"drains": len(self.drains)} | {
+            f"{kind}_drain_{name}_seconds": kill_loop.quantile(
+                [drain.seconds for drain in self.drains if drain.kind == kind], part)
+            for kind in (SHARD, COORDINATOR)
+            for name, part in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+        } | {"noticed_early": len(early),
+             "served_while_not_ready": served_while_not_ready(self.drains, history)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="log")
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--shard-stops", type=int, default=20)
+    parser.add_argument("--coordinator-stops", type=int, default=2)
+    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"drain loop: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    if not supports(options.bin_dir, options.durability):
+        parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
+                     "offer it")
+    settings = kill_loop.Settings(
+        seed, options.durability, options.shards,
+        strikes={(SHARD, STOP): options.shard_stops,
+                 (COORDINATOR, STOP): options.coordinator_stops})
+    result = kill_loop.run_kept(
+        settings, options.keep,
+        lambda line: print(f"drain loop: {line}", file=sys.stderr, flush=True), DrainLoop)
+    print(json.dumps(result))
+    sys.exit(1 if result["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Ten times the work that a shard can do, for a while: it refuses, answers, and keeps its size.
+
+    python3 overload.py --bin-dir build/bin [--seconds 120] [--times 10]
+
+Open-loop generators ask a shard for digests of a large table: cheap to ask, dear to answer. First
+its capacity is measured, with a few calls at once; then calls come at `--times` that rate, whatever
+becomes of them, while somebody asks for its health. Promised under load: memory that
+does not grow (less than 1 MiB a minute, after a third of the time), four fifths of the capacity in
+answers that come in time, and health within 100 ms (p99). The last line of stdout is
+one JSON object; exit code 1 when a promise was broken. The generators share the shard's processors.
+"""
+
+import argparse
+import json
+import multiprocessing
+import pathlib
+import statistics
+import sys
+import tempfile
+import threading
+import time
+
+import fault_paths  # noqa: F401
+import processes
+import shard_client
+from grpc_client import CODE_NAMES, Connection, ConnectionLost
+from kill_loop import quantile
+from open_loop import OpenLoop
+from protobuf import data, uint
+from protocol_abuse import Subject
+from shard_client import Model, Table
+
+TABLE = Table("large", 60_000, 64)
+MODEL = Model("large", (TABLE,))
+MESSAGE = data(1, MODEL.name) + uint(2, 1)
+METHOD = "/dslide.v1.ShardService/DescribeModel"
+HEALTH = "/grpc.health.v1.Health/Check"
+TIMEOUT_SECONDS = 2.0
+CONNECTIONS = 48
+SLOPE_MIB_PER_MINUTE, GOODPUT, HEALTH_MS = 1.0, 0.8, 100.0
+_AT_ONCE = 8
+
+
+def generate(address, seconds, rate, at_once, results):
+    """In a process of its own: the counts of one OpenLoop go into the queue."""
+    with OpenLoop(address, METHOD, MESSAGE, CONNECTIONS if rate else 1, TIMEOUT_SECONDS) as loop:
+        results.put(dict(loop.run(seconds, rate, at_once)))
+
+
+def generated(address, seconds, rate=None, at_once=None):
+    """The process, and a function that waits for its counts."""
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=generate, args=(address, seconds, rate, at_once, results),
+                              daemon=True)
+    process.start()
+
+    def counts():
+        found = results.get(timeout=seconds + 60 * processes.SLOWDOWN)
+        process.join()
+        return found
+
+    return counts
+
+
+class HealthWatch(threading.Thread):
+    """Asks for health all the time, over its own connection."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self._address = address
+        self._stopping = threading.Event()
+        self.milliseconds, self.failures = [], []
+
+    def run(self):
+        with Connection(self._address) as connection:
+            while not self._stopping.wait(0.02):
+                started = time.monotonic()
+                try:
+                    reply = connection.call(HEALTH, [b""], 10)
+                    if not reply.ok:
+                        self.failures.append(str(reply))
+                except ConnectionLost as error:
+                    self.failures.append(str(error))
+                    return
+                self.milliseconds.append(1000 * (time.monotonic() - started))
+
+    def stop(self):
+        self._stopping.set()
+        self.join()
+
+
+def slope_mib_per_minute(samples):
+    """Of (seconds, MiB) samples: the least-squares line of those after the first third."""
+    kept = samples[len(samples) // 3:]
+    if len(kept) < 3:
+        return 0.0
+    return 60 * statistics.linear_regression(*zip(*kept)).slope
+
+
+def named(counts):
+    return {CODE_NAMES[key] if isinstance(key, int) else key: count
+            for key, count in sorted(counts.items(), key=str)}
+
+
+def broken(result):
+    """Lines: promises that a result breaks."""
+    if not result["alive"]:
+        yield "the shard has ended"
+    if result["slope_mib_per_minute"] >= SLOPE_MIB_PER_MINUTE:
+        yield f"memory grows by {result['slope_mib_per_minute']} MiB a minute"
+    if result["goodput_ratio"] < GOODPUT:
+        yield f"{result['goodput_ratio']} of the capacity is answered in time"
+    if result["health_p99_ms"] > HEALTH_MS * processes.SLOWDOWN:
+        yield f"health takes {result['health_p99_ms']} ms (p99)"
+    if result["health_failures"]:
+        yield f"{result['health_failures']} health calls failed"
+
+
+def run(seconds, times):
+    """The result of one overload."""
+    with tempfile.TemporaryDirectory(prefix="dslide-overload-") as directory:
+        subject = Subject(pathlib.Path(directory) / "shard")
+        try:
+            with Connection(subject.address) as connection:
+                shard_client.create_model(connection, MODEL, timeout=60)
+            measured = min(10.0, seconds / 3)
+            generated(subject.address, 0.5, at_once=_AT_ONCE)()  # warm
+            ok = generated(subject.address, measured, at_once=_AT_ONCE)().get(0, 0)
+            capacity = ok / measured
+            watch = HealthWatch(subject.address)
+            watch.start()
+            counts = generated(subject.address, seconds, rate=times * capacity)
+            samples, started = [], time.monotonic()
+            while time.monotonic() < started + seconds and subject.process.running():
+                samples.append((time.monotonic() - started, subject.memory_mib()))
+                time.sleep(0.25)
+            found = counts()
+            watch.stop()
+            result = {
+                "seconds": seconds, "times": times, "alive": subject.process.running(),
+                "capacity_per_second": round(capacity, 1), "answers": named(found),
+                "offered_per_second": round(sum(found.values()) / seconds, 1),
+                "goodput_ratio": round(found.get(0, 0) / seconds / max(capacity, 1e-9), 3),
+                "memory_mib": round(samples[-1][1], 1),
+                "slope_mib_per_minute": round(slope_mib_per_minute(samples), 2),
+                "health_p50_ms": quantile(watch.milliseconds, 0.5),
+                "health_p99_ms": quantile(watch.milliseconds, 0.99),
+                "health_calls": len(watch.milliseconds),
+                "health_failures": len(watch.failures)}
+        finally:
+            subject.process.kill()
+    return result | {"broken": list(broken(result))}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--times", type=float, default=10.0)
+    options = parser.parse_args()
+    processes.use_bin_dir(options.bin_dir)
+    result = run(options.seconds, options.times)
+    print(json.dumps(result))
+    sys.exit(1 if result["broken"] else 0)
+
+
+if __name__ == "__main__":
+    main()

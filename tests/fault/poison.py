@@ -1,0 +1,200 @@
+"""Bad updates between good ones leave no trace: the rows are those of a run without them.
+
+    python3 poison.py --bin-dir build/bin [--seed N] [--count 2000] [--per-good 10]
+                      [--durability checkpoint]
+
+Two shards of their own get the same good updates in the same order. One of them also gets `count`
+bad ones, `per-good` of them for each good one, from the client that sends the good ones and from
+another: NaN, infinities, numbers beyond the bound, rows that do not exist or come twice, wrong
+shapes, cut bytes (poison_updates.py). Each must be refused, with a word that fits; subnormal
+numbers and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states
+are in them) and counts of updates are compared bit for bit. The last line of stdout is one JSON
+object.
+
+Exit code 0: nothing of the poison was found.
+"""
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+import fault_paths  # noqa: F401
+import processes
+import shard_client
+from fault_cluster import DURABILITY_FLAGS
+from grpc_client import Connection, ConnectionLost
+from poison_updates import EXPECTED, GOOD, HARMLESS, KINDS, MODELS, STEP, brink
+from protobuf import decode, last, text
+from shard_client import Envelope
+
+JOB = "poison"
+TIMEOUT_SECONDS = 20
+# Each so many answers, the client forgets: the shard may too.
+_INCOMPLETE_WINDOW = 8
+
+
+class Sender:
+    """One client of a shard: numbers its calls, and says what became of them."""
+
+    def __init__(self, connection, client_id):
+        self._connection, self._client = connection, client_id
+        self._generation = shard_client.hello(connection, JOB, client_id, 0).generation
+        self._next = 1
+
+    def _envelope(self):
+        return Envelope(JOB, self._client, self._next, max(1, self._next - _INCOMPLETE_WINDOW),
+                        self._generation, "")
+
+    def send(self, make):
+        """(reason word or "", "" or text) of one call; `make(envelope)` encodes it."""
+        method, messages = make(self._envelope())
+        reply = self._connection.call(method, messages, TIMEOUT_SECONDS)
+        reason = reply.reason if not reply.ok else ""
+        if reply.ok and method == STEP:
+            error = decode(last(decode(reply.messages[0]), 9, b"")) if reply.messages else {}
+            reason = text(error, 3)
+        # Most refusals use the number up and some do not: the shard knows.
+        if reason:
+            self._next = shard_client.hello(self._connection, JOB, self._client,
+                                            self._next - 1).next_sequence
+        else:
+            self._next += 1
+        return reason if reason or reply.ok else str(reply)
+
+
+@dataclasses.dataclass
+class Tally:
+    sent: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    wrong: list = dataclasses.field(default_factory=list)
+
+    def add(self, kind, reason):
+        name = kind.__name__
+        self.sent[name] += 1
+        self.reasons[name, reason or "taken"] += 1
+        if kind in EXPECTED and reason not in EXPECTED[kind]:
+            self.wrong.append(f"{name} number {self.sent[name]}: {reason or 'taken'}")
+
+
+@contextlib.contextmanager
+def running_shard(directory, mode):
+    """A connection to a shard of its own that has the model; and its process."""
+    directory.mkdir()
+    process = processes.Process("dslide-shard", [
+        "--listen", "127.0.0.1:0", "--admin", "", "--coordinator", "", "--threads", 1,
+        "--data-dir", directory / "data", *DURABILITY_FLAGS[mode]], directory)
+    try:
+        address = process.wait_for_stderr(r" serving address=(\S+)").group(1)
+        with Connection(address) as connection:
+            for model in MODELS:
+                shard_client.create_model(connection, model)
+            yield connection, process
+    finally:
+        process.kill()
+
+
+def state_of(connection):
+    """All that is comparable of the rows: {table: (digest, hash of the weights' bytes)}."""
+    found = {}
+    for name, state in _tables(connection).items():
+        weights, _ = shard_client.gather_bytes(connection, name, name, list(range(state.rows)))
+        found[name] = (state.digest, hashlib.sha256(weights).hexdigest())
+    return found
+
+
+def _tables(connection):
+    """{name: shard_client.TableState}; a model has one table of its own name."""
+    return {model.name: shard_client.describe_model(connection, model.name)[model.name]
+            for model in MODELS}
+
+
+def applied_steps(connection):
+    return {name: state.applied_steps for name, state in _tables(connection).items()}
+
+
+class Run:
+    """The same good updates in every run; with `poison`, bad ones between them."""
+
+    def __init__(self, seed, count, per_good, mode, directory):
+        self._seed, self._count, self._per_good = seed, count, per_good
+        self._mode, self._directory = mode, directory
+
+    def run(self, name, tally=None):
+        """(state, applied steps); `tally` gets the poison, None: none is sent."""
+        goods = random.Random(f"{self._seed}/good")
+        bads = random.Random(f"{self._seed}/bad")
+        with running_shard(self._directory / name, self._mode) as (connection, process):
+            ids = random.Random(f"{self._seed}/ids")
+            honest, other = (Sender(connection, ids.randbytes(16)) for _ in range(2))
+            self._good(honest, brink)
+            for _ in range(-(-self._count // self._per_good)):
+                make = goods.choice(GOOD)
+                self._good(honest, lambda envelope, make=make: make(goods, envelope))
+                for _ in range(self._per_good if tally is not None else 0):
+                    kind = bads.choice(KINDS)
+                    sender = bads.choice((honest, other))
+                    tally.add(kind, sender.send(lambda envelope, kind=kind: kind(bads, envelope)))
+            state = state_of(connection), applied_steps(connection)
+            if not process.running():
+                raise RuntimeError(f"the shard has ended: {process}")
+            return state
+
+    @staticmethod
+    def _good(sender, make):
+        reason = sender.send(make)
+        if reason:
+            raise RuntimeError(f"a good update was refused: {reason}")
+
+
+def run(seed, count, per_good, mode="checkpoint"):
+    """The result of one comparison."""
+    tally = Tally()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="dslide-poison-") as directory:
+        runs = Run(seed, count, per_good, mode, pathlib.Path(directory))
+        clean, clean_steps = runs.run("clean")
+        try:
+            poisoned, steps = runs.run("poisoned", tally)
+        except ConnectionLost as error:
+            raise RuntimeError(f"seed {seed}: the poisoned shard is gone: {error}") from error
+    mismatches = [f"table {name}: {poisoned[name]} instead of {clean[name]}"
+                  for name in clean if poisoned[name] != clean[name]]
+    taken = sum(tally.reasons[kind.__name__, "taken"] for kind in HARMLESS)
+    applied = sum(steps.values()) - sum(clean_steps.values())
+    if applied != taken:
+        mismatches.append(f"{applied} more updates counted, {taken} harmless ones taken")
+    by_kind = collections.defaultdict(dict)
+    for (kind, reason), times in sorted(tally.reasons.items()):
+        by_kind[kind][reason] = times
+    return {"seed": seed, "poison": sum(tally.sent.values()), "good": sum(clean_steps.values()),
+            "poison_mismatches": len(mismatches) + len(tally.wrong), "kinds": dict(by_kind),
+            "mismatches": (mismatches + tally.wrong)[:20],
+            "seconds": round(time.monotonic() - started, 1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--per-good", type=int, default=10)
+    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="checkpoint")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"poison: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    result = run(seed, options.count, options.per_good, options.durability)
+    print(json.dumps(result))
+    sys.exit(1 if result["poison_mismatches"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Hostile peers attack a shard's port while an honest client works: what survives, at what price.
+
+    python3 protocol_abuse.py --bin-dir build/bin [--seconds 3] [--attack NAME ...]
+                              [--position plain|stranger|insider ...] [-o json|table]
+
+The attacks of abuse_attacks.py, each for `--seconds`, from three positions: `plain`, a port without
+TLS; `stranger`, a port that demands certificates, by somebody who has none; `insider`, the same
+port by a trainer with a certificate. Measured: the server's processor seconds and peak memory above
+those before the attack, and an honest client's times of answer before and during it. The attacker
+runs at nice 10, so that what it computes itself costs the others less; all share the machine's
+processors. The attack `busy_neighbour` only computes, and shows what that alone costs. An honest
+p99 is over its bound when it is more than twice that before, and more than 20 ms. The last line of
+stdout is one JSON object.
+
+A server that has ended or that does not serve afterwards, an honest call that failed, and a
+stranger who costs more than 2 CPU-seconds or 64 MiB are violations (exit code 1). What insiders and
+plaintext peers cost is reported in `exceeded`: gRPC 1.51 is not safe from them.
+"""
+
+import argparse
+import collections
+import dataclasses
+import functools
+import json
+import multiprocessing
+import os
+import pathlib
+import ssl
+import sys
+import tempfile
+import time
+
+import abuse_attacks
+import fault_paths  # noqa: F401
+import processes
+from abuse_attacks import ATTACKS, Target
+from grpc_client import Connection, ConnectionLost
+from kill_loop import quantile
+
+PLAIN, STRANGER, INSIDER = POSITIONS = ("plain", "stranger", "insider")
+CPU_SECONDS, MEGABYTES, SLOWER = 2.0, 64.0, 2.0
+# Times of answer below this are those of the machine's scheduler.
+_LEAST_MS = 10.0
+_CALL = "/dslide.v1.ShardService/GetServerInfo"
+_PACE_SECONDS = 0.005
+_HONEST_TIMEOUT = 20
+_TICKS = os.sysconf("SC_CLK_TCK")
+# An attacker that does not stop by itself is ended after so long.
+_GRACE_SECONDS = 10
+
+
+def context(directory, role=None):
+    """An ssl.SSLContext of a client, with the role's certificate or without any."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.load_verify_locations(directory / "ca.crt")
+    made.set_alpn_protocols(["h2"])
+    if role is not None:
+        made.load_cert_chain(directory / f"{role}.crt", directory / f"{role}.key")
+    return made
+
+
+class Subject:
+    """A shard on its own, with TLS or without, and what it has used."""
+
+    def __init__(self, directory, certificates=None):
+        flags = [] if certificates is None else [
+            "--tls-ca", certificates / "ca.crt", "--tls-cert", certificates / "shard.crt",
+            "--tls-key", certificates / "shard.key"]
+        directory.mkdir()
+        self.process = processes.Process(
+            "dslide-shard", ["--listen", "127.0.0.1:0", "--admin", "", "--coordinator", "",
+                             "--threads", 1, *flags], directory)
+        self.address = self.process.wait_for_stderr(r" serving address=(\S+)").group(1)
+
+    def _proc(self, name):
+        return pathlib.Path(f"/proc/{self.process.pid}/{name}")
+
+    def cpu_seconds(self):
+        fields = self._proc("stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def _status_mib(self, key):
+        for line in self._proc("status").read_text().splitlines():
+            if line.startswith(key):
+                return int(line.split()[1]) / 1024
+        return 0.0  # it has ended
+
+    def memory_mib(self):
+        return self._status_mib("VmRSS")
+
+    def forget_peak(self):
+        self._proc("clear_refs").write_text("5")
+
+    def peak_mib(self):
+        return self._status_mib("VmHWM")
+
+
+class Honest:
+    """A client that was there before the attack, and calls all the time."""
+
+    def __init__(self, address, tls):
+        self._open = functools.partial(Connection, address, _HONEST_TIMEOUT, tls)
+        self._connection = self._open()
+        self.failures = []
+
+    def call_for(self, seconds):
+        """Milliseconds of each answer."""
+        times, until = [], time.monotonic() + seconds
+        while time.monotonic() < until:
+            started = time.monotonic()
+            try:
+                reply = self._connection.call(_CALL, [b""], _HONEST_TIMEOUT)
+                if not reply.ok:
+                    self.failures.append(str(reply))
+                times.append(1000 * (time.monotonic() - started))
+            except ConnectionLost as error:
+                self.failures.append(str(error))
+                self._connection = self._open()
+            time.sleep(_PACE_SECONDS)
+        return times
+
+    def close(self):
+        self._connection.close()
+
+
+def attack_process(attack, target, seconds, results):
+    """Attacks until the time is over; what was sent goes into the queue."""
+    os.nice(10)
+    until = time.monotonic() + seconds
+    sent = collections.Counter()
+    try:
+        attack(target, sent, lambda: time.monotonic() >= until)
+    finally:
+        results.put(dict(sent))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one attack did."""
+
+    attack: str
+    position: str
+    alive: bool
+    cpu_seconds: float
+    memory_mib: float
+    honest_before: list  # p50, p99 in ms
+    honest_during: list
+    honest_failures: list
+    sent: dict
+
+    @property
+    def slower(self):
+        return round(self.honest_during[1] / max(self.honest_before[1], _LEAST_MS), 1)
+
+    def exceeded(self):
+        """Names of the bounds that it has broken."""
+        found = [("cpu", self.cpu_seconds > CPU_SECONDS), ("memory", self.memory_mib > MEGABYTES),
+                 ("p99", self.slower > SLOWER)]
+        return [name for name, broken in found if broken]
+
+    def violations(self):
+        name = f"{self.attack} ({self.position})"
+        if not self.alive:
+            yield f"{name}: the server has ended"
+        if self.honest_failures:
+            yield f"{name}: {len(self.honest_failures)} honest calls failed: " \
+                  f"{self.honest_failures[0]}"
+        if self.position == STRANGER:
+            for bound in self.exceeded():
+                if bound != "p99":
+                    yield f"{name}: over the bound of {bound}: {self.cpu_seconds} CPU-s, " \
+                          f"{self.memory_mib} MiB"
+
+    def row(self):
+        return (f"| {self.attack} | {self.position} | {'yes' if self.alive else 'NO'} | "
+                f"{self.cpu_seconds:.1f} | {self.memory_mib:.0f} | "
+                f"{self.honest_before[0]:.1f} / {self.honest_before[1]:.1f} | "
+                f"{self.honest_during[0]:.1f} / {self.honest_during[1]:.1f} | "
+                f"{', '.join(self.exceeded()) or 'holds'} |")
+
+
+HEADING = ("| attack | from | alive | CPU-s | MiB | honest p50 / p99 before, ms | during, ms | "
+           "over the bound |\n|---|---|---|---|---|---|---|---|")
+
+
+def quantiles(times):
+    return [quantile(times, 0.5) or 0.0, quantile(times, 0.99) or 0.0]
+
+
+def measure(attack, position, subject, target, honest_tls, seconds):
+    """The Outcome of one attack on a server that was just started."""
+    honest = Honest(subject.address, honest_tls)
+    honest.call_for(0.3)  # warm
+    before = honest.call_for(max(0.5, seconds / 2))
+    cpu, memory = subject.cpu_seconds(), subject.memory_mib()
+    subject.forget_peak()
+    results = multiprocessing.get_context("fork").Queue()
+    attacker = multiprocessing.get_context("fork").Process(
+        target=attack_process, args=(attack, target, seconds, results), daemon=True)
+    attacker.start()
+    during = honest.call_for(seconds)
+    attacker.join(_GRACE_SECONDS)
+    if attacker.is_alive():
+        attacker.kill()
+        attacker.join()
+    sent = results.get() if not results.empty() else {}
+    # What is left to do for what was sent counts.
+    honest.call_for(0.5)
+    alive = subject.process.running()
+    used = subject.cpu_seconds() - cpu if alive else 0.0
+    peak = max(0.0, subject.peak_mib() - memory)
+    honest.close()
+    if alive:
+        newcomer = Honest(subject.address, honest_tls)
+        newcomer.call_for(0.1)
+        honest.failures.extend(f"afterwards: {failure}" for failure in newcomer.failures)
+        newcomer.close()
+    return Outcome(attack.__name__, position, alive, round(used, 2), round(peak, 1),
+                   quantiles(before), quantiles(during), honest.failures, sent)
+
+
+class Abuse:
+    """Runs attacks from positions, each against a fresh shard."""
+
+    def __init__(self, directory, seconds):
+        self._directory, self._seconds = directory, seconds
+        self._certificates = directory / "certificates"
+        maker = directory / "maker"
+        maker.mkdir()
+        made = processes.Process("dslide", ["certs", "dev", "--output", self._certificates], maker)
+        try:
+            finished = made.finish(within=30)
+            if finished.code != 0:
+                raise RuntimeError(f"no certificates: {finished}")
+        finally:
+            made.kill()
+        self._started = 0
+
+    def run(self, attack, position):
+        self._started += 1
+        secured = position != PLAIN
+        subject = Subject(self._directory / f"shard-{self._started}",
+                          self._certificates if secured else None)
+        try:
+            honest_tls = context(self._certificates, "trainer") if secured else None
+            attackers = {PLAIN: None, STRANGER: functools.partial(context, self._certificates),
+                         INSIDER: functools.partial(context, self._certificates, "trainer")}
+            tls = attackers[position]() if secured else None
+            return measure(attack, position, subject, Target(subject.address, tls), honest_tls,
+                           self._seconds)
+        finally:
+            subject.process.kill()
+
+
+def run(seconds, attacks=ATTACKS, positions=POSITIONS, report=lambda outcome: None):
+    """The result of a run."""
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="dslide-abuse-") as directory:
+        abuse = Abuse(pathlib.Path(directory), seconds)
+        for attack in attacks:
+            for position in positions:
+                outcomes.append(abuse.run(attack, position))
+                report(outcomes[-1])
+    violations = [line for outcome in outcomes for line in outcome.violations()]
+    return {"attacks": len(outcomes), "survived": sum(outcome.alive for outcome in outcomes),
+            "violations": violations,
+            "exceeded": {f"{outcome.attack} ({outcome.position})": outcome.exceeded()
+                         for outcome in outcomes if outcome.exceeded()},
+            "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--attack", action="append",
+                        choices=[attack.__name__ for attack in ATTACKS])
+    parser.add_argument("--position", action="append", choices=POSITIONS)
+    parser.add_argument("-o", dest="output", choices=["json", "table"], default="table")
+    options = parser.parse_args()
+    processes.use_bin_dir(options.bin_dir)
+    attacks = [attack for attack in abuse_attacks.ATTACKS
+               if not options.attack or attack.__name__ in options.attack]
+    out = sys.stderr if options.output == "json" else sys.stdout
+    print(HEADING, file=out, flush=True)
+    result = run(options.seconds, attacks, options.position or POSITIONS,
+                 lambda outcome: print(outcome.row(), file=out, flush=True))
+    print(json.dumps(result))
+    sys.exit(1 if result["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()
