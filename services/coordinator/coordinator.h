@@ -35,6 +35,8 @@ struct CoordinatorOptions {
   // When cluster checkpoints are taken without being asked for.
   CheckpointSchedule schedule = {};
   ClusterCheckpointOptions checkpoints = {};
+  // How often committed ones are read and compared; zero: never.
+  absl::Duration scrub_interval = {};
   // Leases of this process are numbered from here: higher than those of an earlier one, so that a
   // trainer's late report is never taken for another's.
   LeaseId first_lease = 1;
@@ -100,6 +102,9 @@ class Coordinator {
   absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t epoch);
   absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t epoch);
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(int64_t keep);
+  absl::StatusOr<ClusterCheckpoints::Choice> NewestWholeCheckpoint();
+  absl::StatusOr<std::string> ClusterCheckpointText(uint64_t epoch);
+  absl::StatusOr<Manifest> AdoptClusterCheckpoint(const std::string& text);
 
   // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
   // True when the job is new. Errors: InvalidArgument JOB_DIFFERS naming the field; UNKNOWN_MODEL.
@@ -139,6 +144,11 @@ class Coordinator {
   // The background thread: takes cluster checkpoints by the schedule.
   void ScheduleLoop();
   int64_t AppliedCommands() const;
+  // Another one: verifies those that are committed.
+  void ScrubLoop();
+  bool Scrub();  // true when every one could be looked at
+  void Judge(uint64_t epoch, const absl::Status& verified) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  void CountDamaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
 
   // The background thread: creates known models on shards that have (re-)registered.
@@ -173,11 +183,7 @@ class Coordinator {
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
   // A shard came back without a model that the newest cluster checkpoint has.
   bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
-  // Of the newest cluster checkpoint of this process.
-  absl::Duration last_checkpoint_ ABSL_GUARDED_BY(mu_);
-  absl::Duration last_checkpoint_cost_ ABSL_GUARDED_BY(mu_);
-  absl::Duration last_checkpoint_stall_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_checkpoint_epoch_ ABSL_GUARDED_BY(mu_) = 0;
+  CheckpointFigures figures_ ABSL_GUARDED_BY(mu_);
   uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
   bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
@@ -187,7 +193,7 @@ class Coordinator {
 
   // Last: they use everything above.
   std::thread sync_thread_;
-  std::thread schedule_thread_;
+  std::thread schedule_thread_, scrub_thread_;
 };
 
 }  // namespace dslide::coordinator
