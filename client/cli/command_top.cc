@@ -51,7 +51,7 @@ absl::StatusOr<int> RunTop(const GlobalOptions& global, const TopOptions& option
   ASSIGN_OR_RETURN(const absl::Duration interval, ParseInterval("--interval", options.interval));
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(auto channel, NetworkChannels({global.insecure})(options.cluster));
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(options.cluster));
   CoordinatorClient coordinator(channel, options.cluster, client, nullptr);
   TopSample before = Look(coordinator, options, client.timeout);
   RETURN_IF_ERROR(before.status.status());  // later ones are shown instead
