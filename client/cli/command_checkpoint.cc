@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "client/cli/checkpoint_copy.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/terminal.h"
@@ -20,6 +22,8 @@ namespace {
 struct CheckpointOptions {
   std::string cluster = "127.0.0.1:7000";
   uint64_t epoch = 0;  // the newest
+  std::string to;
+  std::string from;
   uint32_t keep = 3;
   bool dry_run = false;
   bool yes = false;
@@ -35,6 +39,19 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const GlobalOptions& 
   return std::make_unique<CoordinatorClient>(channel, cluster, options, nullptr);
 }
 
+// Shards by the addresses of the cluster map.
+CopyPeers PeersOf(const GlobalOptions& global, CoordinatorClient& coordinator) {
+  return {.coordinator = &coordinator,
+          .shard = [channels = NetworkChannels(global.Channels()), &global](
+                       const ShardEntry& shard) -> absl::StatusOr<std::unique_ptr<ShardClient>> {
+            ClientOptions options;
+            ASSIGN_OR_RETURN(options.timeout, global.Timeout());
+            ASSIGN_OR_RETURN(auto channel, channels(shard.address));
+            return std::make_unique<ShardClient>(std::move(channel), shard.shard, shard.address,
+                                                 options, nullptr);
+          }};
+}
+
 nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   nlohmann::ordered_json json;
   json["epoch"] = checkpoint.epoch;
@@ -48,6 +65,7 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   json["stall_seconds"] = absl::ToDoubleSeconds(checkpoint.stall);
   json["seconds"] = absl::ToDoubleSeconds(checkpoint.duration);
   json["topology_version"] = checkpoint.topology_version;
+  json["damage"] = checkpoint.damage;
   json["shards"] = nlohmann::ordered_json::array();
   for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
     json["shards"].push_back({{"shard", part.shard.value()},
@@ -74,6 +92,9 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
   if (checkpoint.given_up > 0) {
     absl::StrAppendFormat(&text, "; %d did not finish their step and were retired",
                           checkpoint.given_up);
+  }
+  if (!checkpoint.damage.empty()) {
+    absl::StrAppend(&text, "\n  DAMAGED: ", checkpoint.damage);
   }
   std::vector<std::vector<std::string>> rows;
   for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
@@ -114,9 +135,9 @@ absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& o
         {absl::StrCat(checkpoint.epoch),
          absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
          WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
-         absl::StrJoin(checkpoint.models, " ")});
+         absl::StrJoin(checkpoint.models, " "), checkpoint.damage.empty() ? "" : "damaged"});
   }
-  PrintLine(FormatTable({"epoch", "created", "rows", "size", "models"}, rows));
+  PrintLine(FormatTable({"epoch", "created", "rows", "size", "models", ""}, rows));
   return kExitOk;
 }
 
@@ -146,8 +167,83 @@ absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions&
   return kExitOk;
 }
 
+absl::StatusOr<int> Copy(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(const CopySize size,
+                   CopyCheckpoint(PeersOf(global, *client), options.epoch, options.to));
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{
+        {"epoch", size.epoch},
+        {"path", size.path},
+        {"files", size.files},
+        {"bytes", size.bytes},
+        {"seconds",
+         seconds}}.dump());
+  } else if (size.files == 0) {
+    PrintLine(absl::StrCat("Cluster checkpoint ", size.epoch, " is in ", size.path,
+                           " already, and whole."));
+  } else {
+    PrintLine(absl::StrFormat("Copied cluster checkpoint %d to %s: %d files, %s in %.1f s.",
+                              size.epoch, size.path, size.files,
+                              ReadableBytes(static_cast<double>(size.bytes)), seconds));
+  }
+  return kExitOk;
+}
+
+// Takes the copy to the cluster; its number.
+absl::StatusOr<uint64_t> BringBack(const GlobalOptions& global, CoordinatorClient& client,
+                                   const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const CheckpointCopy copy, OpenCopy(options.from, options.epoch));
+  if (options.dry_run) {
+    RETURN_IF_ERROR(VerifyCopy(copy).status());
+    return copy.epoch;
+  }
+  ASSIGN_OR_RETURN(const CopySize sent, SendCopy(PeersOf(global, client), copy));
+  if (!global.quiet) {
+    PrintNote(absl::StrFormat("sent %d files, %s, to the shards", sent.files,
+                              ReadableBytes(static_cast<double>(sent.bytes))));
+  }
+  return copy.epoch;
+}
+
+// A coordinator that tries to go back by itself is in the way for a moment.
+absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(CoordinatorClient& client, uint64_t epoch,
+                                                   absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  for (;;) {
+    absl::StatusOr<RestoredCheckpoint> restored = client.RestoreClusterCheckpoint(epoch);
+    if (!absl::IsAborted(restored.status()) || absl::Now() >= deadline) return restored;
+    absl::SleepFor(absl::Milliseconds(200));
+  }
+}
+
+void PrintRestored(const GlobalOptions& global, const RestoredCheckpoint& restored) {
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{
+        {"epoch", restored.epoch}, {"restored", true}, {"skipped", restored.skipped}}
+                  .dump());
+    return;
+  }
+  if (!restored.skipped.empty()) {
+    PrintNote(absl::StrCat("dslide: passed over because they are damaged: cluster checkpoints ",
+                           absl::StrJoin(restored.skipped, ", ")));
+  }
+  PrintLine(absl::StrCat("The cluster is back at checkpoint ", restored.epoch,
+                         "; trainers begin anew with the work that was open then."));
+}
+
 absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions& options) {
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  uint64_t wanted = options.epoch;
+  if (options.dry_run && !options.from.empty()) {
+    ASSIGN_OR_RETURN(wanted, BringBack(global, *client, options));
+    PrintLine(global.json() ? nlohmann::ordered_json{{"epoch", wanted}, {"restored", false}}.dump()
+                            : absl::StrCat("The copy of cluster checkpoint ", wanted,
+                                           " is whole and would be brought back."));
+    return kExitOk;
+  }
   if (options.dry_run) {
     ASSIGN_OR_RETURN(const uint64_t epoch, client->VerifyClusterCheckpoint(options.epoch));
     PrintLine(global.json()
@@ -162,13 +258,12 @@ absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions
         "everything that was trained after the checkpoint will be gone: add --yes, or --dry-run to "
         "see what would be done");
   }
-  ASSIGN_OR_RETURN(const uint64_t epoch, client->RestoreClusterCheckpoint(options.epoch));
-  if (global.json()) {
-    PrintLine(nlohmann::ordered_json{{"epoch", epoch}, {"restored", true}}.dump());
-  } else {
-    PrintLine(absl::StrCat("The cluster is back at checkpoint ", epoch,
-                           "; trainers begin anew with the work that was open then."));
+  if (!options.from.empty()) {
+    ASSIGN_OR_RETURN(wanted, BringBack(global, *client, options));
   }
+  ASSIGN_OR_RETURN(const absl::Duration patience, global.Timeout());
+  ASSIGN_OR_RETURN(const RestoredCheckpoint restored, RestoreOnceFree(*client, wanted, patience));
+  PrintRestored(global, restored);
   return kExitOk;
 }
 
@@ -230,10 +325,25 @@ void AddCheckpointCommand(CLI::App& app, Context& context) {
   AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
                      "  dslide checkpoint verify 3", Verify),
            options);
-  CLI::App& restore = AddAction(
-      group, context, options, "restore", "Take the whole cluster back to one",
-      "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes", Restore);
+  CLI::App& copy = AddAction(group, context, options, "copy",
+                             "Copy one to a directory of this machine, off the shards' disks",
+                             "  dslide checkpoint copy --to /backup/dslide\n"
+                             "  dslide checkpoint copy 3 --to /backup/dslide -o json",
+                             Copy);
+  AddEpoch(copy, options);
+  copy.add_option("--to", options->to, "Directory of copies; made when absent")
+      ->required()
+      ->type_name("DIR");
+  CLI::App& restore =
+      AddAction(group, context, options, "restore", "Take the whole cluster back to one",
+                "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
+                "  dslide checkpoint restore --from /backup/dslide --yes",
+                Restore);
   AddEpoch(restore, options);
+  restore
+      .add_option("--from", options->from,
+                  "Bring it back from a copy first: shards take the parts that they lack")
+      ->type_name("DIR");
   restore.add_flag("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
   restore.add_flag("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
   CLI::App& prune = AddAction(group, context, options, "prune", "Remove all but the newest",

@@ -163,6 +163,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddPredictCommand(app, context);
   AddStatusCommand(app, context);
   AddCheckpointCommand(app, context);
+  AddDoctorCommand(app, context);
   AddTopCommand(app, context);
   AddLogCommand(app, context);
   AddPlanCommand(app, context);

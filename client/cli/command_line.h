@@ -60,6 +60,7 @@ void AddEvalCommand(CLI::App& app, Context& context);
 void AddPredictCommand(CLI::App& app, Context& context);
 void AddStatusCommand(CLI::App& app, Context& context);
 void AddCheckpointCommand(CLI::App& app, Context& context);
+void AddDoctorCommand(CLI::App& app, Context& context);
 void AddTopCommand(CLI::App& app, Context& context);
 void AddLogCommand(CLI::App& app, Context& context);
 void AddPlanCommand(CLI::App& app, Context& context);

@@ -10,6 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/model_files.h"
+#include "client/cli/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/data/file_output.h"
 #include "core/data/name_list.h"
@@ -21,18 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFiles[] = {"model.json", "dslide.json", "features.tsv", "labels.txt",
-                                  "vocabulary.tsv"};
-
 std::string In(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
 }
 
 bool BelongsToModel(const std::string& name) {
-  for (const char* file : kFiles) {
-    if (name == file) return true;
-  }
-  return name == "coordinator" || absl::StartsWith(name, "shard-");
+  return IsModelFile(name) || name == "coordinator" || absl::StartsWith(name, "shard-");
 }
 
 absl::Status WriteFile(const std::string& path, absl::string_view content) {
@@ -139,6 +135,7 @@ absl::Status PrepareModelDir(const std::string& path, bool overwrite) {
 }
 
 absl::Status SaveModel(const std::string& path, const StoredModel& model) {
+  RETURN_IF_ERROR(UnsealModelFiles(path));
   RETURN_IF_ERROR(WriteFile(In(path, "model.json"), ModelSpecToJson(model.spec) + "\n"));
   RETURN_IF_ERROR(model.features.Save(In(path, "features.tsv")));
   if (!model.labels.empty()) {
@@ -151,8 +148,9 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model) {
   if (model.vocabulary != nullptr) {
     RETURN_IF_ERROR(model.vocabulary->Save(In(path, "vocabulary.tsv")));
   }
-  // Last: its presence says that the others are there.
-  return WriteFile(In(path, "dslide.json"), OriginToJson(model.origin));
+  // After them: its presence says that the others are there.
+  RETURN_IF_ERROR(WriteFile(In(path, "dslide.json"), OriginToJson(model.origin)));
+  return SealModelFiles(path);
 }
 
 absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
@@ -160,6 +158,12 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
     return absl::NotFoundError(absl::StrCat("--model-dir ", path,
                                             ": holds no model; make one with ",
                                             "dslide train --data FILE --model-dir ", path));
+  }
+  ASSIGN_OR_RETURN(const bool sealed, CheckModelFiles(path));
+  if (!sealed) {
+    PrintNote(absl::StrCat("dslide: warning: ", path,
+                           " has no list of its files (FILES), as an earlier version wrote it: "
+                           "damage to its texts would not be noticed"));
   }
   StoredModel model;
   ASSIGN_OR_RETURN(const std::string origin, ReadFile(In(path, "dslide.json")));

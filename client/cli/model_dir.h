@@ -5,6 +5,7 @@
 //   features.tsv    one line a feature: idf, tab, name
 //   labels.txt      one line a label: its name; absent when the data had no names
 //   vocabulary.tsv  of text models: count, tab, word
+//   FILES           size and checksum of each of these (model_files.h)
 //   coordinator/, shard-0/, shard-1/, ...   the embedded cluster's data; absent for models of a
 //   cluster
 
@@ -60,8 +61,9 @@ absl::Status PrepareModelDir(const std::string& path, bool overwrite);
 
 // Errors: system errors naming the file.
 absl::Status SaveModel(const std::string& path, const StoredModel& model);
-// Errors: NotFound when the directory holds no model, with the remedy; InvalidArgument for a newer
-// format or malformed files.
+// Errors: NotFound when the directory holds no model, with the remedy; DataLoss when its files are
+// not those that were written; InvalidArgument for a newer format or malformed files. A directory
+// without FILES is loaded with a warning on stderr.
 absl::StatusOr<StoredModel> LoadModel(const std::string& path);
 
 // Whether the rows of a model whose embedded cluster keeps them in the directory are all there;

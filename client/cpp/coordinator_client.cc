@@ -58,7 +58,8 @@ ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
                                 .generation = part.generation(),
                                 .rows = part.rows(),
                                 .files = part.files(),
-                                .bytes = part.bytes()});
+                                .bytes = part.bytes(),
+                                .files_checksum = part.files_checksum()});
   }
   checkpoint.models.assign(in.models().begin(), in.models().end());
   checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
@@ -66,6 +67,7 @@ ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
   checkpoint.given_up = in.given_up_size();
   checkpoint.stall = absl::Microseconds(in.stall_us());
   checkpoint.duration = absl::Microseconds(in.duration_us());
+  checkpoint.damage = in.damage();
   return checkpoint;
 }
 
@@ -199,6 +201,17 @@ absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
   for (const v1::ShardInfo& info : response.shards()) status.shards.push_back(DecodeShard(info));
   status.models.assign(response.models().begin(), response.models().end());
   for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
+  status.lineage = response.lineage();
+  if (response.has_checkpoints()) {
+    const v1::CheckpointStatus& checkpoints = response.checkpoints();
+    status.checkpoints =
+        CheckpointStatus{.last_epoch = checkpoints.last_epoch(),
+                         .age = absl::Milliseconds(checkpoints.age_ms()),
+                         .interval = absl::Milliseconds(checkpoints.interval_ms()),
+                         .failures = checkpoints.failures(),
+                         .scrub_age = absl::Milliseconds(checkpoints.scrub_age_ms()),
+                         .scrub_interval = absl::Milliseconds(checkpoints.scrub_interval_ms())};
+  }
   return status;
 }
 
@@ -339,14 +352,36 @@ absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t epo
   return response.epoch();
 }
 
-absl::StatusOr<uint64_t> CoordinatorClient::RestoreClusterCheckpoint(uint64_t epoch,
-                                                                     absl::Duration timeout) {
+absl::StatusOr<RestoredCheckpoint> CoordinatorClient::RestoreClusterCheckpoint(
+    uint64_t epoch, absl::Duration timeout) {
   v1::RestoreClusterCheckpointRequest request;
   request.set_epoch(epoch);
   ASSIGN_OR_RETURN(
       const v1::RestoreClusterCheckpointResponse response,
       impl_->Call("RestoreClusterCheckpoint",
                   &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request, timeout, true));
+  return RestoredCheckpoint{.epoch = response.epoch(),
+                            .skipped = {response.skipped().begin(), response.skipped().end()}};
+}
+
+absl::StatusOr<std::string> CoordinatorClient::GetClusterCheckpointManifest(uint64_t epoch) {
+  v1::GetClusterCheckpointManifestRequest request;
+  request.set_epoch(epoch);
+  ASSIGN_OR_RETURN(v1::GetClusterCheckpointManifestResponse response,
+                   impl_->Call("GetClusterCheckpointManifest",
+                               &v1::CoordinatorService::Stub::GetClusterCheckpointManifest, request,
+                               impl_->options.timeout, true));
+  return std::move(*response.mutable_manifest());
+}
+
+absl::StatusOr<uint64_t> CoordinatorClient::AdoptClusterCheckpoint(const std::string& manifest,
+                                                                   absl::Duration timeout) {
+  v1::AdoptClusterCheckpointRequest request;
+  request.set_manifest(manifest);
+  ASSIGN_OR_RETURN(
+      const v1::AdoptClusterCheckpointResponse response,
+      impl_->Call("AdoptClusterCheckpoint", &v1::CoordinatorService::Stub::AdoptClusterCheckpoint,
+                  request, timeout, true));
   return response.epoch();
 }
 

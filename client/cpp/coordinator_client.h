@@ -69,9 +69,15 @@ class CoordinatorClient {
   // Return the epoch that was meant.
   absl::StatusOr<uint64_t> VerifyClusterCheckpoint(uint64_t epoch,
                                                    absl::Duration timeout = absl::Hours(1));
-  absl::StatusOr<uint64_t> RestoreClusterCheckpoint(uint64_t epoch,
-                                                    absl::Duration timeout = absl::Hours(1));
+  // epoch: 0 for the newest that is not known to be damaged.
+  absl::StatusOr<RestoredCheckpoint> RestoreClusterCheckpoint(
+      uint64_t epoch, absl::Duration timeout = absl::Hours(1));
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(uint32_t keep);
+  // The manifest as it is on the coordinator's disk, for a copy; and the way back, which returns
+  // the epoch once every shard has verified its part.
+  absl::StatusOr<std::string> GetClusterCheckpointManifest(uint64_t epoch);
+  absl::StatusOr<uint64_t> AdoptClusterCheckpoint(const std::string& manifest,
+                                                  absl::Duration timeout = absl::Hours(1));
 
   // Returns the rows restored.
   absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,6 +43,7 @@ struct ClusterCheckpoint {
     int64_t rows = 0;
     int64_t files = 0;
     int64_t bytes = 0;
+    uint32_t files_checksum = 0;  // of the list of its files
   };
   uint64_t epoch = 0;
   absl::Time created;
@@ -53,6 +55,7 @@ struct ClusterCheckpoint {
   int64_t given_up = 0;  // that did not finish theirs
   absl::Duration stall;
   absl::Duration duration;
+  std::string damage;  // what the last verification found wrong with it; "": nothing
 
   int64_t rows() const;
   int64_t bytes() const;
@@ -71,6 +74,16 @@ struct JobProgress {
   double best_metric = 0;
 };
 
+// Cluster checkpoints as far as the coordinator knows; since it was started.
+struct CheckpointStatus {
+  uint64_t last_epoch = 0;  // 0: none taken yet
+  absl::Duration age;       // of that one, or of the process
+  absl::Duration interval;  // of the schedule; zero: only by hand
+  int64_t failures = 0;
+  absl::Duration scrub_age;
+  absl::Duration scrub_interval;  // zero: off
+};
+
 struct ClusterStatus {
   std::string version;
   std::string revision;
@@ -79,6 +92,14 @@ struct ClusterStatus {
   std::vector<ShardEntry> shards;
   std::vector<std::string> models;
   std::vector<JobProgress> jobs;
+  uint64_t lineage = 0;                         // how often it was taken back to a checkpoint
+  std::optional<CheckpointStatus> checkpoints;  // nothing without a data directory there
+};
+
+// What a cluster was taken back to.
+struct RestoredCheckpoint {
+  uint64_t epoch = 0;
+  std::vector<uint64_t> skipped;  // newer ones that are known to be damaged
 };
 
 // What all trainers of a job must agree on; see JobSpec in protos/dslide/v1/coordinator.proto.

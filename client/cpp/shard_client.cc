@@ -271,4 +271,39 @@ void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
       });
 }
 
+absl::StatusOr<std::string> ShardClient::ReadCheckpointFile(uint64_t epoch, const std::string& path,
+                                                            int64_t offset) {
+  v1::ReadCheckpointFileRequest request;
+  request.set_epoch(epoch);
+  request.set_path(path);
+  request.set_offset(offset);
+  ASSIGN_OR_RETURN(v1::ReadCheckpointFileResponse response,
+                   impl_->Call("ReadCheckpointFile", WireMethod::kShardControl,
+                               &Stub::ReadCheckpointFile, request, impl_->options.timeout));
+  return std::move(*response.mutable_data());
+}
+
+absl::Status ShardClient::WriteCheckpointFile(uint64_t epoch, const std::string& path,
+                                              int64_t offset, std::string piece) {
+  v1::WriteCheckpointFileRequest request;
+  request.set_epoch(epoch);
+  request.set_path(path);
+  request.set_offset(offset);
+  request.set_data(std::move(piece));
+  return impl_
+      ->Call("WriteCheckpointFile", WireMethod::kShardControl, &Stub::WriteCheckpointFile, request,
+             impl_->options.timeout)
+      .status();
+}
+
+absl::Status ShardClient::AdoptCheckpoint(uint64_t epoch, uint32_t files_checksum,
+                                          absl::Duration timeout) {
+  v1::AdoptCheckpointRequest request;
+  request.set_epoch(epoch);
+  request.set_files_checksum(files_checksum);
+  return impl_
+      ->Call("AdoptCheckpoint", WireMethod::kShardControl, &Stub::AdoptCheckpoint, request, timeout)
+      .status();
+}
+
 }  // namespace dslide

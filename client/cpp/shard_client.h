@@ -94,6 +94,16 @@ class ShardClient {
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& model, const std::string& checkpoint,
                                          absl::Duration timeout = absl::Minutes(10));
 
+  // --- The shard's part of a cluster checkpoint, to copy it and to bring it back.
+  // A piece of a file from `offset` on; "" at its end.
+  absl::StatusOr<std::string> ReadCheckpointFile(uint64_t epoch, const std::string& path,
+                                                 int64_t offset);
+  absl::Status WriteCheckpointFile(uint64_t epoch, const std::string& path, int64_t offset,
+                                   std::string piece);
+  // OK when the shard has the part with that list of files, or has it now from what was written.
+  absl::Status AdoptCheckpoint(uint64_t epoch, uint32_t files_checksum,
+                               absl::Duration timeout = absl::Hours(1));
+
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   void GatherAsync(const GatherCommand& command, Done<GatherReply> done);

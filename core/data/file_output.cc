@@ -74,6 +74,24 @@ absl::Status FileOutput::Commit() {
   return absl::OkStatus();
 }
 
+absl::Status FileOutput::CommitDurably() {
+  RETURN_IF_ERROR(Flush());
+  if (fsync(fd_) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot sync ", path_));
+  RETURN_IF_ERROR(Commit());
+  const size_t slash = path_.rfind('/');
+  return SyncFolder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  if (result == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot sync ", path));
+}
+
 absl::StatusOr<TemporaryFile> TemporaryFile::Create(const std::string& directory) {
   TemporaryFile file;
   file.directory_ = directory;

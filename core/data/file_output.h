@@ -27,6 +27,8 @@ class FileOutput {
   absl::Status Append(absl::string_view bytes);
   // Nothing can be appended afterwards. Errors: as Append().
   absl::Status Commit();
+  // The same for what shall survive a loss of power.
+  absl::Status CommitDurably();
 
  private:
   FileOutput() = default;
@@ -37,6 +39,10 @@ class FileOutput {
   int fd_ = -1;
   std::string buffer_;
 };
+
+// Makes names that were added to or renamed in a directory durable. Errors: system errors naming
+// it.
+absl::Status SyncFolder(const std::string& path);
 
 // A file without a name, for data that need not survive the process. Movable. Not thread-safe.
 class TemporaryFile {

@@ -19,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
 #include "core/model/aligned_floats.h"
+#include "core/model/record_digest.h"
 #include "core/model/row_init.h"
 
 namespace dslide {
@@ -34,23 +35,6 @@ constexpr uint64_t kRoundingPart = 0x40d;
 
 int64_t RoundUpToLine(int64_t floats) {
   return (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
-}
-
-// A 64-bit hash of a record. Each word goes through a bijection of the running value, so one
-// changed word always changes the result.
-uint64_t HashRecord(RowId row, const char* record, int64_t bytes) {
-  constexpr uint64_t kMultiplier = 0x9fb21c651e98df25ULL;
-  uint64_t lanes[4] = {row.value(), 1, 2, 3};
-  for (int64_t i = 0; i < bytes; i += 32) {  // records are whole lines
-    uint64_t words[4];
-    std::memcpy(words, record + i, sizeof(words));
-    for (int lane = 0; lane < 4; ++lane) {
-      lanes[lane] = std::rotl(lanes[lane] ^ words[lane], 27) * kMultiplier;
-    }
-  }
-  uint64_t hash = 0;
-  for (const uint64_t lane : lanes) hash = Mix64(hash + lane);
-  return hash;
 }
 
 bool IsZero(absl::Span<const char> bytes) {
@@ -375,7 +359,7 @@ uint64_t RowStore::Digest(Parallelism parallelism) const {
 }
 
 uint64_t RowStore::DigestOf(LocalRow row, const char* record) const {
-  return HashRecord(rows_.ToGlobal(row), record, layout_.record_bytes);
+  return RecordDigest(rows_.ToGlobal(row), {record, static_cast<size_t>(layout_.record_bytes)});
 }
 
 std::shared_ptr<RowSnapshot> RowStore::StartSnapshot(int64_t max_copied_bytes) {

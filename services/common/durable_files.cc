@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/failpoint.h"
@@ -57,6 +58,25 @@ absl::Status SyncDirectory(const fs::path& path) {
   const int error = errno;
   close(fd);
   if (result != 0) return SystemError("sync", path, error);
+  return absl::OkStatus();
+}
+
+absl::Status SyncTree(const fs::path& path) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
+    entries.push_back(entry.path());
+  }
+  if (error) return FileError("list", path, error);
+  entries.push_back(path);
+  for (const fs::path& entry : entries) {
+    const int fd = open(entry.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return SystemError("open", entry, errno);
+    const int result = fsync(fd);
+    const int failure = errno;
+    close(fd);
+    if (result != 0) return SystemError("sync", entry, failure);
+  }
   return absl::OkStatus();
 }
 

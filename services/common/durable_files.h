@@ -21,6 +21,8 @@ absl::Status SystemError(absl::string_view what, const std::string& path, int er
 absl::Status MakeDirectory(const std::filesystem::path& path);
 // Makes names that were added, renamed or removed in it durable.
 absl::Status SyncDirectory(const std::filesystem::path& path);
+// All files below it, and the names in it and below.
+absl::Status SyncTree(const std::filesystem::path& path);
 // With everything in it. Fine when there is nothing.
 absl::Status RemoveAll(const std::filesystem::path& path);
 // Replaces a file of the new name. Durable after SyncDirectory() of the parents.

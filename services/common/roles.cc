@@ -42,6 +42,8 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/VerifyClusterCheckpoint", kOperators},
     {"/dslide.v1.CoordinatorService/RestoreClusterCheckpoint", kOperators},
     {"/dslide.v1.CoordinatorService/PruneClusterCheckpoints", kOperators},
+    {"/dslide.v1.CoordinatorService/GetClusterCheckpointManifest", kOperators},
+    {"/dslide.v1.CoordinatorService/AdoptClusterCheckpoint", kOperators},
 
     {"/dslide.v1.ShardService/GetServerInfo",
      {Role::kCoordinator, Role::kTrainer, Role::kOperator, Role::kReader}},
@@ -65,6 +67,10 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.ShardService/VerifyCheckpoint", kCoordinators},
     {"/dslide.v1.ShardService/RetainCheckpoints", kCoordinators},
     {"/dslide.v1.ShardService/RollBack", kCoordinators},
+    // Copies go to where the operator wants them, past the coordinator.
+    {"/dslide.v1.ShardService/ReadCheckpointFile", kOperators},
+    {"/dslide.v1.ShardService/WriteCheckpointFile", kOperators},
+    {"/dslide.v1.ShardService/AdoptCheckpoint", kOperators},
 
     {"/grpc.health.v1.Health/Check", kEverybody},
     {"/grpc.health.v1.Health/Watch", kEverybody},

@@ -172,9 +172,9 @@ absl::Status RocksCatalogStore::Flush() {
   return status.ok() ? absl::OkStatus() : WriteError(status);
 }
 
-absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const {
+absl::StatusOr<CatalogContent> Decode(const CatalogSummary::Records& records) {
   CatalogContent content;
-  for (const auto& [key, value] : records_) {
+  for (const auto& [key, value] : records) {
     ASSIGN_OR_RETURN(const std::string text, Unseal(EscapeForLog(key, 80), value));
     if (key == kMembershipKey) {
       ASSIGN_OR_RETURN(content.membership, MembershipFromJson(text));
@@ -189,6 +189,8 @@ absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const {
   }
   return content;
 }
+
+absl::StatusOr<CatalogContent> RocksCatalogStore::Load() const { return Decode(records_); }
 
 absl::StatusOr<CatalogSummary::Records> ReadRecords(rocksdb::DB& db) {
   CatalogSummary::Records records;
@@ -236,6 +238,26 @@ absl::Status CheckNotHeadless(const std::string& path) {
 }
 
 }  // namespace
+
+absl::StatusOr<int64_t> InspectCatalog(const std::string& data_dir) {
+  const std::string path = (std::filesystem::path(data_dir) / "catalog").string();
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return absl::NotFoundError(absl::StrCat("there is no catalogue in ", data_dir));
+  }
+  RETURN_IF_ERROR(CheckNotHeadless(path));
+  rocksdb::Options options;
+  options.paranoid_checks = true;
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  if (status.ok()) status = db->VerifyChecksum();
+  if (!status.ok()) return OpenError(path, status);
+  ASSIGN_OR_RETURN(const CatalogSummary::Records records, ReadRecords(*db));
+  RETURN_IF_ERROR(CatalogSummary::Compare(data_dir, records));
+  ASSIGN_OR_RETURN(const CatalogContent content, Decode(records));
+  return static_cast<int64_t>(content.models.size());
+}
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string& data_dir) {
   const std::string path = (std::filesystem::path(data_dir) / "catalog").string();

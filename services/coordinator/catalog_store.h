@@ -43,4 +43,8 @@ class CatalogStore {
 // Unavailable for another reason. All name the directory and the remedy.
 absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string& data_dir);
 
+// Reads all of a catalogue that no coordinator uses, and changes nothing; how many models it has.
+// Errors: NotFound when there is none; DataLoss naming what is damaged; Unavailable.
+absl::StatusOr<int64_t> InspectCatalog(const std::string& data_dir);
+
 }  // namespace dslide::coordinator

@@ -1,11 +1,14 @@
 #include "services/coordinator/catalog_summary.h"
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
 
@@ -23,28 +26,20 @@ std::string LineOf(const CatalogSummary::Records& records) {
 }
 
 std::string Encode(const std::string& present, const std::string& before) {
-  const std::string text = absl::StrCat(kHead, "\n", present, "\n", before, "\n");
-  return absl::StrCat(text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
+  return SealText(absl::StrCat(kHead, "\n", present, "\n", before, "\n"));
 }
 
-}  // namespace
-
-CatalogSummary::CatalogSummary(const std::string& data_dir)
-    : path_(absl::StrCat(data_dir, "/catalog-summary")), present_(LineOf({})) {}
-
-absl::Status CatalogSummary::Check(const Records& records) {
+// Whether the file at `path` speaks of these records; a missing one speaks of any.
+absl::Status CompareWith(const std::string& path, const CatalogSummary::Records& records) {
   const std::string found = LineOf(records);
-  const absl::StatusOr<std::string> text = ReadFile(path_);
-  if (absl::IsNotFound(text.status())) {
-    present_ = found;
-    return ReplaceFile(path_, Encode(found, found));
-  }
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
   const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
   // Whatever was changed encodes differently.
   if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
     return absl::DataLossError(absl::StrCat(
-        path_,
+        path,
         " does not have its checksum; restore the data directory from a copy, or remove this "
         "file to trust the catalogue as it is"));
   }
@@ -52,10 +47,30 @@ absl::Status CatalogSummary::Check(const Records& records) {
     return absl::DataLossError(
         absl::StrCat("the catalogue has ", found, ", but it was written with ", lines[1],
                      ": a part of it is lost; restore the data directory from a copy, or remove ",
-                     path_, " to go on with what is there"));
+                     path, " to go on with what is there"));
   }
-  present_ = found;
   return absl::OkStatus();
+}
+
+std::string PathIn(const std::string& data_dir) {
+  return absl::StrCat(data_dir, "/catalog-summary");
+}
+
+}  // namespace
+
+CatalogSummary::CatalogSummary(const std::string& data_dir)
+    : path_(PathIn(data_dir)), present_(LineOf({})) {}
+
+absl::Status CatalogSummary::Check(const Records& records) {
+  RETURN_IF_ERROR(CompareWith(path_, records));
+  present_ = LineOf(records);
+  std::error_code error;
+  if (std::filesystem::exists(path_, error)) return absl::OkStatus();
+  return ReplaceFile(path_, Encode(present_, present_));
+}
+
+absl::Status CatalogSummary::Compare(const std::string& data_dir, const Records& records) {
+  return CompareWith(PathIn(data_dir), records);
 }
 
 absl::Status CatalogSummary::Announce(const Records& records) {

@@ -26,6 +26,9 @@ class CatalogSummary {
   // any are. Errors: DataLoss naming the remedy; Unavailable.
   absl::Status Check(const Records& records);
 
+  // The same without writing anything. A missing file is fine.
+  static absl::Status Compare(const std::string& data_dir, const Records& records);
+
   // Before a change: `records` as they will be. Errors: Unavailable; the change is not to be made.
   absl::Status Announce(const Records& records);
   // The change was made.

@@ -31,4 +31,13 @@ absl::StatusOr<CheckpointSchedule> ParseCheckpointSchedule(absl::string_view tex
                    "\", must be off, auto, or a duration of at least 1s, such as 10m"));
 }
 
+absl::StatusOr<absl::Duration> ParseScrubInterval(absl::string_view text) {
+  if (text == "off") return absl::ZeroDuration();
+  const absl::StatusOr<absl::Duration> interval = ParseDuration(text);
+  if (interval.ok() && *interval >= absl::Seconds(1)) return *interval;
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint-scrub-interval is \"", text,
+                   "\", must be off, or a duration of at least 1s, such as 24h"));
+}
+
 }  // namespace dslide::coordinator

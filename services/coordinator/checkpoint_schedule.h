@@ -31,4 +31,8 @@ struct CheckpointSchedule {
 // Errors: InvalidArgument.
 absl::StatusOr<CheckpointSchedule> ParseCheckpointSchedule(absl::string_view text);
 
+// How often committed checkpoints are verified: "off" (zero), or a duration of at least one second.
+// Errors: InvalidArgument.
+absl::StatusOr<absl::Duration> ParseScrubInterval(absl::string_view text);
+
 }  // namespace dslide::coordinator

@@ -29,6 +29,7 @@ void Encode(const Manifest& manifest, v1::ClusterCheckpoint* out) {
   for (const ClientId& id : manifest.given_up) out->add_given_up(wire::EncodeClientId(id));
   out->set_stall_us(manifest.stall_us);
   out->set_duration_us(manifest.duration_us);
+  out->set_damage(manifest.damage);
 }
 
 }  // namespace
@@ -79,8 +80,15 @@ grpc::Status CoordinatorServiceImpl::RestoreClusterCheckpoint(
     v1::RestoreClusterCheckpointResponse* response) {
   return RunUnary(metrics_.method("RestoreClusterCheckpoint"), *context, *request, response,
                   [&]() -> absl::Status {
+                    uint64_t epoch = request->epoch();
+                    if (epoch == 0) {
+                      ASSIGN_OR_RETURN(const ClusterCheckpoints::Choice choice,
+                                       coordinator_->NewestWholeCheckpoint());
+                      epoch = choice.epoch;
+                      for (const uint64_t skipped : choice.skipped) response->add_skipped(skipped);
+                    }
                     ASSIGN_OR_RETURN(const Manifest manifest,
-                                     coordinator_->RestoreClusterCheckpoint(request->epoch()));
+                                     coordinator_->RestoreClusterCheckpoint(epoch));
                     response->set_epoch(manifest.epoch);
                     for (const ManifestPart& part : manifest.parts) {
                       response->set_rows(response->rows() + part.rows);
@@ -101,6 +109,31 @@ grpc::Status CoordinatorServiceImpl::PruneClusterCheckpoints(
                     ASSIGN_OR_RETURN(const std::vector<uint64_t> removed,
                                      coordinator_->PruneClusterCheckpoints(request->keep()));
                     for (const uint64_t epoch : removed) response->add_removed(epoch);
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::GetClusterCheckpointManifest(
+    grpc::ServerContext* context, const v1::GetClusterCheckpointManifestRequest* request,
+    v1::GetClusterCheckpointManifestResponse* response) {
+  return RunUnary(metrics_.method("GetClusterCheckpointManifest"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(*response->mutable_manifest(),
+                                     coordinator_->ClusterCheckpointText(request->epoch()));
+                    ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(response->manifest()));
+                    response->set_epoch(manifest.epoch);
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::AdoptClusterCheckpoint(
+    grpc::ServerContext* context, const v1::AdoptClusterCheckpointRequest* request,
+    v1::AdoptClusterCheckpointResponse* response) {
+  return RunUnary(metrics_.method("AdoptClusterCheckpoint"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const Manifest manifest,
+                                     coordinator_->AdoptClusterCheckpoint(request->manifest()));
+                    response->set_epoch(manifest.epoch);
                     return absl::OkStatus();
                   });
 }

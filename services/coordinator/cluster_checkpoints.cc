@@ -34,6 +34,11 @@ absl::Status CheckShards(const ClusterMap& map, const Manifest& manifest) {
                    " shards, the cluster has ", map.shards.size()));
 }
 
+absl::Status NoneTaken() {
+  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+                          "no cluster checkpoint was taken yet: dslide checkpoint create");
+}
+
 // Calls `call(i)` for each shard and joins what failed.
 template <typename Call>
 absl::Status OnAll(const ClusterMap& map, const std::string& what, const Call& call) {
@@ -206,6 +211,7 @@ absl::StatusOr<std::vector<Manifest>> ClusterCheckpoints::List() const {
   std::vector<Manifest> manifests;
   for (const uint64_t epoch : store_->List()) {
     ASSIGN_OR_RETURN(Manifest manifest, store_->Read(epoch));
+    manifest.damage = store_->Damage(epoch);
     manifests.push_back(std::move(manifest));
   }
   return manifests;
@@ -215,17 +221,62 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Read(uint64_t epoch) const {
   if (epoch != 0) return store_->Read(epoch);
   const std::vector<uint64_t> committed = store_->List();
   if (!committed.empty()) return store_->Read(committed.front());
-  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
-                          "no cluster checkpoint was taken yet: dslide checkpoint create");
+  return NoneTaken();
 }
 
 absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint64_t epoch) const {
   ASSIGN_OR_RETURN(Manifest manifest, Read(epoch));
+  RETURN_IF_ERROR(VerifyParts(map, manifest));
+  return manifest;
+}
+
+absl::Status ClusterCheckpoints::VerifyParts(const ClusterMap& map,
+                                             const Manifest& manifest) const {
   RETURN_IF_ERROR(CheckShards(map, manifest));
-  RETURN_IF_ERROR(OnAll(map, What("verifying", manifest.epoch), [&](size_t i) {
+  return OnAll(map, What("verifying", manifest.epoch), [&](size_t i) {
     return shards_->VerifyCheckpoint(map.shards[i].address, manifest.epoch,
                                      manifest.parts[i].files_checksum, options_.write_timeout);
-  }));
+  });
+}
+
+absl::Status ClusterCheckpoints::MarkDamage(uint64_t epoch, const std::string& damage) {
+  return store_->MarkDamage(epoch, damage);
+}
+
+absl::StatusOr<ClusterCheckpoints::Choice> ClusterCheckpoints::NewestWhole() const {
+  Choice choice;
+  for (const uint64_t epoch : store_->List()) {
+    if (store_->Damage(epoch).empty()) {
+      choice.epoch = epoch;
+      return choice;
+    }
+    choice.skipped.push_back(epoch);
+  }
+  if (choice.skipped.empty()) return NoneTaken();
+  return absl::DataLossError(
+      absl::StrCat("all ", choice.skipped.size(), " cluster checkpoints are damaged, the newest (",
+                   choice.skipped.front(), "): ", store_->Damage(choice.skipped.front()),
+                   "; bring one back from a copy: dslide checkpoint restore --from DIR"));
+}
+
+absl::StatusOr<std::string> ClusterCheckpoints::Text(uint64_t epoch) const {
+  ASSIGN_OR_RETURN(const Manifest manifest, Read(epoch));
+  return store_->ReadText(manifest.epoch);
+}
+
+absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const std::string& text) {
+  ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text));
+  const absl::StatusOr<std::string> present = store_->ReadText(manifest.epoch);
+  if (present.ok() && *present != text) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another cluster checkpoint has the number ", manifest.epoch,
+                     " here: remove it (dslide checkpoint prune), or restore another copy"));
+  }
+  RETURN_IF_ERROR(VerifyParts(map, manifest));
+  if (!present.ok()) RETURN_IF_ERROR(store_->Commit(manifest));
+  RETURN_IF_ERROR(store_->MarkDamage(manifest.epoch, ""));
+  last_epoch_ = std::max(last_epoch_, manifest.epoch);
+  LogInfo("cluster checkpoint taken in from a copy", {{"epoch", manifest.epoch}});
   return manifest;
 }
 

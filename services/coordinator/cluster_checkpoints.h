@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,6 +56,28 @@ class ClusterCheckpoints {
   // Every byte of it, on all shards. Errors: those of Read and of the shards; FailedPrecondition
   // SHARDS_CHANGED when it is of another number of shards.
   absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t epoch) const;
+
+  // The same without a look at the manifests, so that it may run while another checkpoint is taken.
+  // Thread safety: safe from any thread.
+  absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest) const;
+  // Remembers what a verification has found, or that it has found nothing ("").
+  absl::Status MarkDamage(uint64_t epoch, const std::string& damage);
+  std::string Damage(uint64_t epoch) const { return store_->Damage(epoch); }
+  // Committed ones, the newest first.
+  std::vector<uint64_t> Epochs() const { return store_->List(); }
+  // The newest that no verification has found damaged, and newer ones that were passed over.
+  // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss when all of them are damaged.
+  struct Choice {
+    uint64_t epoch = 0;
+    std::vector<uint64_t> skipped = {};
+  };
+  absl::StatusOr<Choice> NewestWhole() const;
+
+  // The manifest as it is in its file. epoch: 0 for the newest. Errors: those of Read.
+  absl::StatusOr<std::string> Text(uint64_t epoch) const;
+  // Commits a checkpoint that came back from a copy, once its parts are verified. Errors: those of
+  // DecodeManifest and Verify; AlreadyExists when another one has its number.
+  absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text);
 
   // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed
   // over in silence: an older one has to be named. Sets the store's mark that this was begun, and

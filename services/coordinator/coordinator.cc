@@ -28,7 +28,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
                                                        std::move(manifests))),
       store_(std::move(store)),
       membership_(options.membership, clock),
-      last_checkpoint_(clock->Now()),
+      figures_{.last = clock->Now(), .scrubbed = clock->Now()},
       lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {
   if (restore_mark_ == nullptr || !restore_mark_->epoch().has_value()) return;
   LogWarning("the cluster was to be taken back to a checkpoint when the coordinator ended",
@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     Metrics* metrics) {
   const bool scheduled =
       manifests != nullptr && options.schedule.mode != CheckpointSchedule::Mode::kOff;
+  const bool scrubbed = manifests != nullptr && options.scrub_interval > absl::ZeroDuration();
   std::unique_ptr<Coordinator> coordinator(new Coordinator(
       options, clock, std::move(shards), std::move(store), std::move(manifests), metrics));
   RETURN_IF_ERROR(coordinator->LoadStore());
@@ -51,6 +52,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
   if (scheduled) {
     coordinator->schedule_thread_ =
         std::thread([self = coordinator.get()] { self->ScheduleLoop(); });
+  }
+  if (scrubbed) {
+    coordinator->scrub_thread_ = std::thread([self = coordinator.get()] { self->ScrubLoop(); });
   }
   return coordinator;
 }
@@ -74,6 +78,7 @@ Coordinator::~Coordinator() {
   Stop();
   if (sync_thread_.joinable()) sync_thread_.join();
   if (schedule_thread_.joinable()) schedule_thread_.join();
+  if (scrub_thread_.joinable()) scrub_thread_.join();
   metrics_->RemoveCallbacks(this);
 }
 
@@ -118,22 +123,33 @@ void Coordinator::AddCheckpointMetrics() {
   gauge("dslide_coordinator_checkpoint_epoch",
         "Number of the newest cluster checkpoint of this process; 0 before the first.", [this] {
           const absl::MutexLock lock(&mu_);
-          return static_cast<double>(last_checkpoint_epoch_);
+          return static_cast<double>(figures_.last_epoch);
         });
   gauge("dslide_coordinator_checkpoint_age_seconds",
         "Since the newest cluster checkpoint of this process, or its start.", [this] {
           const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(clock_->Now() - last_checkpoint_);
+          return absl::ToDoubleSeconds(clock_->Now() - figures_.last);
         });
   gauge("dslide_coordinator_checkpoint_duration_seconds",
         "What the newest cluster checkpoint took, from the freeze until it was committed.", [this] {
           const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(last_checkpoint_cost_);
+          return absl::ToDoubleSeconds(figures_.cost);
         });
   gauge("dslide_coordinator_checkpoint_stall_seconds",
         "How long trainers stood still for the newest cluster checkpoint.", [this] {
           const absl::MutexLock lock(&mu_);
-          return absl::ToDoubleSeconds(last_checkpoint_stall_);
+          return absl::ToDoubleSeconds(figures_.stall);
+        });
+  gauge("dslide_coordinator_checkpoints_damaged",
+        "Committed cluster checkpoints that the last verification found damaged.", [this] {
+          const absl::MutexLock lock(&mu_);
+          return static_cast<double>(figures_.damaged);
+        });
+  gauge("dslide_coordinator_checkpoint_scrub_age_seconds",
+        "Since every committed cluster checkpoint was last read and compared, or the start.",
+        [this] {
+          const absl::MutexLock lock(&mu_);
+          return absl::ToDoubleSeconds(clock_->Now() - figures_.scrubbed);
         });
 }
 
@@ -416,7 +432,20 @@ ClusterStatus Coordinator::Status() const {
                        .expected_shards = options_.membership.expected_shards,
                        .shards = membership_.Shards(),
                        .models = {},
-                       .jobs = {}};
+                       .jobs = {},
+                       .lineage = lineage_};
+  if (cuts_ != nullptr) {
+    const CheckpointSchedule& schedule = options_.schedule;
+    status.checkpoints =
+        CheckpointStatus{.last_epoch = figures_.last_epoch,
+                         .age = clock_->Now() - figures_.last,
+                         .interval = schedule.mode == CheckpointSchedule::Mode::kOff
+                                         ? absl::ZeroDuration()
+                                         : schedule.PauseAfter(figures_.cost),
+                         .failures = figures_.failures,
+                         .scrub_age = clock_->Now() - figures_.scrubbed,
+                         .scrub_interval = options_.scrub_interval};
+  }
   for (const ModelSpec& spec : catalog_.List()) status.models.push_back(spec.name);
   for (const auto& [name, job] : jobs_) {
     status.jobs.push_back({job->spec(), job->Progress(clock_->Now())});

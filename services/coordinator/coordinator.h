@@ -35,6 +35,8 @@ struct CoordinatorOptions {
   // When cluster checkpoints are taken without being asked for.
   CheckpointSchedule schedule = {};
   ClusterCheckpointOptions checkpoints = {};
+  // How often committed ones are read and compared; zero: never.
+  absl::Duration scrub_interval = {};
   // Leases of this process are numbered from here: higher than those of an earlier one, so that a
   // trainer's late report is never taken for another's.
   LeaseId first_lease = 1;
@@ -100,6 +102,9 @@ class Coordinator {
   absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t epoch);
   absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t epoch);
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(int64_t keep);
+  absl::StatusOr<ClusterCheckpoints::Choice> NewestWholeCheckpoint();
+  absl::StatusOr<std::string> ClusterCheckpointText(uint64_t epoch);
+  absl::StatusOr<Manifest> AdoptClusterCheckpoint(const std::string& text);
 
   // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
   // True when the job is new. Errors: InvalidArgument JOB_DIFFERS naming the field; UNKNOWN_MODEL.
@@ -133,7 +138,7 @@ class Coordinator {
   bool LacksModels(const std::vector<ModelSpec>& models) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ClusterMap> FullMap() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ClusterMap> MapForCheckpoints() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
-  // The same, also while shards may show different instants.
+  // Also while shards may show different instants.
   absl::StatusOr<ClusterMap> MapForRestore() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CaptureForCheckpoint(Manifest& manifest);
   void BeginRestore();
@@ -141,12 +146,16 @@ class Coordinator {
   absl::Status EndRestore(bool done);
   // Makes models and jobs those of the manifest.
   absl::Status AdoptManifest(const Manifest& manifest);
-  // The background thread: takes cluster checkpoints by the schedule.
+  // Background threads: take cluster checkpoints by the schedule; verify the committed ones.
   void ScheduleLoop();
   int64_t AppliedCommands() const;
+  void ScrubLoop();
+  bool Scrub();  // true when every one could be looked at
+  void Judge(uint64_t epoch, const absl::Status& verified) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  void CountDamaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
 
-  // The background thread: creates known models on shards that have (re-)registered.
+  // Another one: creates known models on shards that have (re-)registered.
   void SyncLoop();
   bool SyncWanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Takes the cluster back if a shard needs that, or if somebody has begun it.
@@ -154,19 +163,17 @@ class Coordinator {
   // OK when the shard has all models, or is not the one that registered any more.
   absl::Status SyncShard(ShardId shard, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  const CoordinatorOptions options_;          // constant after construction
-  const Clock* const clock_;                  // self-synchronised
-  const std::unique_ptr<ShardAdmin> shards_;  // self-synchronised
-  Metrics* const metrics_;                    // self-synchronised
-  Counter recreated_models_;                  // self-synchronised
-  Counter failed_checkpoints_;                // self-synchronised
+  const CoordinatorOptions options_;               // constant after construction
+  const Clock* const clock_;                       // self-synchronised
+  const std::unique_ptr<ShardAdmin> shards_;       // self-synchronised
+  Metrics* const metrics_;                         // self-synchronised
+  Counter recreated_models_, failed_checkpoints_;  // self-synchronised
 
   absl::Mutex models_mu_
       ABSL_ACQUIRED_BEFORE(mu_);  // one change of the models at a time, calls included
   absl::Mutex checkpoint_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one checkpoint or restore at a time
-  // The same of the whole cluster; first of all.
-  absl::Mutex cut_mu_ ABSL_ACQUIRED_BEFORE(models_mu_);
-  RestoreMark* const restore_mark_;  // of cuts_; self-synchronised; null: none
+  absl::Mutex cut_mu_ ABSL_ACQUIRED_BEFORE(models_mu_);  // the same of the whole cluster
+  RestoreMark* const restore_mark_;                      // of cuts_; self-synchronised; null: none
   const std::unique_ptr<ClusterCheckpoints> cuts_ ABSL_PT_GUARDED_BY(cut_mu_);  // null: none
 
   mutable absl::Mutex mu_;
@@ -180,11 +187,7 @@ class Coordinator {
   std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);  // of an earlier process, silent until now
   // The restore mark was set since a restore began: the background thread has to do it.
   bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
-  // Of the newest cluster checkpoint of this process.
-  absl::Duration last_checkpoint_ ABSL_GUARDED_BY(mu_);
-  absl::Duration last_checkpoint_cost_ ABSL_GUARDED_BY(mu_);
-  absl::Duration last_checkpoint_stall_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_checkpoint_epoch_ ABSL_GUARDED_BY(mu_) = 0;
+  CheckpointFigures figures_ ABSL_GUARDED_BY(mu_);
   uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
   bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
@@ -193,8 +196,7 @@ class Coordinator {
   mutable uint64_t slots_version_ ABSL_GUARDED_BY(mu_) = 0;
 
   // Last: they use everything above.
-  std::thread sync_thread_;
-  std::thread schedule_thread_;
+  std::thread sync_thread_, schedule_thread_, scrub_thread_;
 };
 
 }  // namespace dslide::coordinator

@@ -75,13 +75,16 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
       [&models_lock] { models_lock.reset(); });
   if (!taken.ok()) {
     failed_checkpoints_.Increment();
+    const absl::MutexLock lock(&mu_);
+    ++figures_.failures;
     return taken;
   }
+  CountDamaged();  // old ones may have gone
   const absl::MutexLock lock(&mu_);
-  last_checkpoint_ = clock_->Now();
-  last_checkpoint_cost_ = absl::Microseconds(taken->duration_us);
-  last_checkpoint_stall_ = absl::Microseconds(taken->stall_us);
-  last_checkpoint_epoch_ = taken->epoch;
+  figures_.last = clock_->Now();
+  figures_.cost = absl::Microseconds(taken->duration_us);
+  figures_.stall = absl::Microseconds(taken->stall_us);
+  figures_.last_epoch = taken->epoch;
   return taken;
 }
 
@@ -94,7 +97,31 @@ absl::StatusOr<std::vector<Manifest>> Coordinator::ListClusterCheckpoints() {
 absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t epoch) {
   const absl::MutexLock cut_lock(&cut_mu_);
   ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
-  return cuts_->Verify(map, epoch);
+  ASSIGN_OR_RETURN(const Manifest manifest, cuts_->Read(epoch));
+  const absl::Status verified = cuts_->VerifyParts(map, manifest);
+  Judge(manifest.epoch, verified);
+  RETURN_IF_ERROR(verified);
+  return manifest;
+}
+
+absl::StatusOr<ClusterCheckpoints::Choice> Coordinator::NewestWholeCheckpoint() {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  if (cuts_ == nullptr) return NoDataDir();
+  return cuts_->NewestWhole();
+}
+
+absl::StatusOr<std::string> Coordinator::ClusterCheckpointText(uint64_t epoch) {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  if (cuts_ == nullptr) return NoDataDir();
+  return cuts_->Text(epoch);
+}
+
+absl::StatusOr<Manifest> Coordinator::AdoptClusterCheckpoint(const std::string& text) {
+  const absl::MutexLock cut_lock(&cut_mu_);
+  ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
+  ASSIGN_OR_RETURN(Manifest manifest, cuts_->Adopt(map, text));
+  CountDamaged();
+  return manifest;
 }
 
 absl::StatusOr<std::vector<uint64_t>> Coordinator::PruneClusterCheckpoints(int64_t keep) {
@@ -114,6 +141,11 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
   if (manifest.ok()) {
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
     DSLIDE_FAILPOINT("coordinator.rollback.adopted");
+  }
+  if (manifest.ok() && manifest->topology_version != map.topology_version) {
+    // Of a cluster whose coordinator counted otherwise: its models learn the number of this one.
+    const absl::MutexLock lock(&mu_);
+    for (const ShardView& shard : map.shards) to_sync_[shard.shard] = shard.generation;
   }
   if (absl::Status ended = EndRestore(manifest.ok()); manifest.ok() && !ended.ok()) return ended;
   return manifest;
@@ -188,7 +220,7 @@ void Coordinator::ScheduleLoop() {
       const absl::MutexLock lock(&mu_);
       mu_.AwaitWithTimeout(absl::Condition(&stopped_), kSchedulePause);
       if (stopped_) return;
-      cost = last_checkpoint_cost_;
+      cost = figures_.cost;
     }
     // Without new work there is nothing new to keep.
     if (clock_->Now() < due || AppliedCommands() == applied || !Map().ok()) continue;

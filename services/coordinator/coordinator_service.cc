@@ -219,6 +219,16 @@ void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* re
   for (const ShardView& shard : status.shards) EncodeShard(shard, response->add_shards());
   for (const std::string& model : status.models) response->add_models(model);
   for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
+  response->set_lineage(status.lineage);
+  if (!status.checkpoints.has_value()) return;
+  const CheckpointStatus& checkpoints = *status.checkpoints;
+  v1::CheckpointStatus* const out = response->mutable_checkpoints();
+  out->set_last_epoch(checkpoints.last_epoch);
+  out->set_age_ms(absl::ToInt64Milliseconds(checkpoints.age));
+  out->set_interval_ms(absl::ToInt64Milliseconds(checkpoints.interval));
+  out->set_failures(checkpoints.failures);
+  out->set_scrub_age_ms(absl::ToInt64Milliseconds(checkpoints.scrub_age));
+  out->set_scrub_interval_ms(absl::ToInt64Milliseconds(checkpoints.scrub_interval));
 }
 
 grpc::Status CoordinatorServiceImpl::GetClusterStatus(grpc::ServerContext* context,

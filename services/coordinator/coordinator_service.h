@@ -68,6 +68,12 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
   grpc::Status PruneClusterCheckpoints(grpc::ServerContext* context,
                                        const v1::PruneClusterCheckpointsRequest* request,
                                        v1::PruneClusterCheckpointsResponse* response) override;
+  grpc::Status GetClusterCheckpointManifest(
+      grpc::ServerContext* context, const v1::GetClusterCheckpointManifestRequest* request,
+      v1::GetClusterCheckpointManifestResponse* response) override;
+  grpc::Status AdoptClusterCheckpoint(grpc::ServerContext* context,
+                                      const v1::AdoptClusterCheckpointRequest* request,
+                                      v1::AdoptClusterCheckpointResponse* response) override;
 
  private:
   absl::Status DoRegisterShard(const v1::RegisterShardRequest& request,

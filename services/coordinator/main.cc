@@ -34,6 +34,7 @@ Exit codes: 0 stopped in good order, 1 other failure, 2 wrong settings, 3 cannot
 struct Settings {
   CoordinatorServerOptions server;
   std::string checkpoint_interval = "auto";
+  std::string scrub_interval = "24h";
 };
 
 void AddCheckpoints(ConfigParser& config, Settings& settings) {
@@ -46,6 +47,9 @@ void AddCheckpoints(ConfigParser& config, Settings& settings) {
                      "What checkpoint-interval auto reckons with");
   config.AddInt("checkpoint-keep", &coordinator.checkpoints.keep, 1, 1000,
                 "Cluster checkpoints kept");
+  config.AddString("checkpoint-scrub-interval", &settings.scrub_interval,
+                   "How often every committed cluster checkpoint is read and compared: a duration, "
+                   "or off");
   config.AddDuration("barrier-timeout", &coordinator.checkpoints.barrier_timeout,
                      absl::Milliseconds(100), absl::Minutes(5),
                      "How long trainers may take to finish their steps for a cluster checkpoint; "
@@ -57,6 +61,8 @@ absl::Status Resolve(Settings& settings) {
   const absl::Duration between = schedule.mean_time_between_failures;
   ASSIGN_OR_RETURN(schedule, ParseCheckpointSchedule(settings.checkpoint_interval));
   schedule.mean_time_between_failures = between;
+  ASSIGN_OR_RETURN(settings.server.coordinator.scrub_interval,
+                   ParseScrubInterval(settings.scrub_interval));
   return CheckServerOptions(settings.server.server);
 }
 

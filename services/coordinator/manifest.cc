@@ -6,8 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
 
@@ -17,8 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-// "\ncrc32c 01234567\n"
-constexpr size_t kChecksumLine = 1 + 7 + 8 + 1;
 
 std::string ToHex(const ClientId& id) {
   return absl::BytesToHexString(
@@ -146,18 +143,16 @@ std::string EncodeManifest(const Manifest& manifest) {
   for (const ClientId& id : manifest.given_up) json["given_up"].push_back(ToHex(id));
   json["stall_us"] = manifest.stall_us;
   json["duration_us"] = manifest.duration_us;
-  const std::string text = json.dump(1);
-  return absl::StrCat(text, absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, text)));
+  return SealOpenText(json.dump(1));
 }
 
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text) {
-  if (text.size() < kChecksumLine) return absl::DataLossError("the manifest is cut short");
-  const absl::string_view content = text.substr(0, text.size() - kChecksumLine);
-  if (text.substr(content.size()) != absl::StrFormat("\ncrc32c %08x\n", ExtendCrc32c(0, content))) {
+  const auto content = UnsealOpenText(text);
+  if (!content.has_value()) {
     return absl::DataLossError("the manifest does not have its checksum");
   }
   try {
-    return FromJson(Json::parse(content.begin(), content.end()));
+    return FromJson(Json::parse(content->begin(), content->end()));
   } catch (const Json::exception& error) {
     return absl::DataLossError(absl::StrCat("the manifest is damaged: ", error.what()));
   }

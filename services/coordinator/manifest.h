@@ -36,6 +36,8 @@ struct Manifest {
   std::vector<ClientStep> steps;
   // Clients that did not finish in time and were retired: the cut may hold a part of one step.
   std::vector<ClientId> given_up;
+  // Not in the file: what the last verification found wrong with it; "": nothing.
+  std::string damage = {};
   int64_t stall_us = 0;     // from the first freeze to the last cut
   int64_t duration_us = 0;  // until all parts were prepared
 };

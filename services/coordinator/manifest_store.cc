@@ -10,10 +10,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/crc32c.h"
 #include "core/base/reason.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/wire/reason_words.h"
 #include "services/common/durable_files.h"
@@ -23,12 +24,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kDirectory[] = "checkpoints";
 constexpr char kPrefix[] = "MANIFEST-";
 constexpr char kLineage[] = "LINEAGE";
+constexpr char kDamaged[] = "DAMAGED-";
+constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
+
+std::string EncodeDamage(absl::string_view damage) {
+  return SealText(absl::StrCat(kDamageHead, "\n", damage, "\n"));
+}
 
 std::string EncodeLineage(uint64_t lineage) {
-  const std::string text = absl::StrCat("lineage ", lineage, "\n");
-  return absl::StrCat(text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
+  return SealText(absl::StrCat("lineage ", lineage, "\n"));
 }
 
 absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
@@ -49,9 +56,15 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::string& data_dir) {
-  const fs::path directory = fs::path(data_dir) / "checkpoints";
+  const fs::path directory = fs::path(data_dir) / kDirectory;
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(SyncDirectory(data_dir));
+  return OpenExisting(data_dir);
+}
+
+absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::OpenExisting(
+    const std::string& data_dir) {
+  const fs::path directory = fs::path(data_dir) / kDirectory;
   ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
   ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
   return std::unique_ptr<ManifestStore>(
@@ -60,6 +73,10 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::st
 
 std::string ManifestStore::PathOf(uint64_t epoch) const {
   return absl::StrFormat("%s/%s%020d", directory_, kPrefix, epoch);
+}
+
+std::string ManifestStore::DamagePathOf(uint64_t epoch) const {
+  return absl::StrFormat("%s/%s%020d", directory_, kDamaged, epoch);
 }
 
 std::vector<uint64_t> ManifestStore::List() const {
@@ -110,6 +127,31 @@ absl::Status ManifestStore::CommitLineage(uint64_t lineage) {
 
 absl::Status ManifestStore::Remove(uint64_t epoch) {
   RETURN_IF_ERROR(RemoveAll(PathOf(epoch)));
+  RETURN_IF_ERROR(RemoveAll(DamagePathOf(epoch)));
+  return SyncDirectory(directory_);
+}
+
+absl::StatusOr<std::string> ManifestStore::ReadText(uint64_t epoch) const {
+  RETURN_IF_ERROR(Read(epoch).status());
+  return ReadFile(PathOf(epoch));
+}
+
+std::string ManifestStore::Damage(uint64_t epoch) const {
+  const absl::StatusOr<std::string> text = ReadFile(DamagePathOf(epoch));
+  if (absl::IsNotFound(text.status())) return "";
+  const std::vector<std::string> lines = absl::StrSplit(text.ok() ? *text : "", '\n');
+  // The mark itself is damaged: that there is one says enough.
+  if (lines.size() < 2 || EncodeDamage(lines[1]) != *text) return "a verification failed";
+  return lines[1];
+}
+
+absl::Status ManifestStore::MarkDamage(uint64_t epoch, const std::string& damage) {
+  if (damage == Damage(epoch)) return absl::OkStatus();
+  if (!damage.empty()) {
+    const std::string line = absl::StrReplaceAll(damage, {{"\n", " "}});
+    return ReplaceFile(DamagePathOf(epoch), EncodeDamage(line));
+  }
+  RETURN_IF_ERROR(RemoveAll(DamagePathOf(epoch)));
   return SyncDirectory(directory_);
 }
 

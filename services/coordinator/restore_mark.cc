@@ -6,10 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
 
@@ -18,10 +17,7 @@ namespace {
 
 constexpr absl::string_view kWord = "restoring ";
 
-std::string Encode(uint64_t epoch) {
-  const std::string text = absl::StrCat(kWord, epoch, "\n");
-  return absl::StrCat(text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
-}
+std::string Encode(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
 
 }  // namespace
 

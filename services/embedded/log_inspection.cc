@@ -1,15 +1,12 @@
 #include "services/embedded/log_inspection.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/wire/logged_command.h"
+#include "services/embedded/directory_use.h"
 #include "services/shard/log_scan.h"
 
 namespace dslide {
@@ -21,11 +18,7 @@ constexpr char kDirectory[] = "command_log";
 
 // A log that grows while it is read looks damaged.
 absl::Status CheckUnused(const fs::path& data_dir) {
-  const int fd = open((data_dir / "LOCK").c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::OkStatus();  // a copy
-  const bool used = flock(fd, LOCK_SH | LOCK_NB) != 0;
-  close(fd);
-  if (!used) return absl::OkStatus();
+  if (!ShardUses(data_dir.string())) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("a shard uses ", data_dir.string(), ": stop it, or inspect a copy"));
 }

@@ -163,4 +163,40 @@ grpc::ServerUnaryReactor* ShardServiceImpl::RollBack(grpc::CallbackServerContext
   return call;
 }
 
+grpc::ServerUnaryReactor* ShardServiceImpl::ReadCheckpointFile(
+    grpc::CallbackServerContext* context, const v1::ReadCheckpointFileRequest* request,
+    v1::ReadCheckpointFileResponse* response) {
+  Unary* const call = Start("ReadCheckpointFile", context, *request);
+  RunAside(call, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(*response->mutable_data(),
+                     transfer_->Read(request->epoch(), request->path(), request->offset()));
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpointFile(
+    grpc::CallbackServerContext* context, const v1::WriteCheckpointFileRequest* request,
+    v1::WriteCheckpointFileResponse*) {
+  Unary* const call = Start("WriteCheckpointFile", context, *request);
+  RunAside(call, [this, request]() -> absl::Status {
+    return transfer_->Write(request->epoch(), request->path(), request->offset(), request->data());
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::AdoptCheckpoint(
+    grpc::CallbackServerContext* context, const v1::AdoptCheckpointRequest* request,
+    v1::AdoptCheckpointResponse* response) {
+  Unary* const call = Start("AdoptCheckpoint", context, *request);
+  RunAside(call, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const FileListSummary files,
+                     transfer_->Adopt(request->epoch(), request->files_checksum()));
+    response->set_files(files.files);
+    response->set_bytes(files.bytes);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
 }  // namespace dslide::shard

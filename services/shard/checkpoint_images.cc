@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr char kDirectory[] = "cluster_checkpoints";
 constexpr char kPrefix[] = "epoch-";
 constexpr char kTemporary[] = ".tmp-";
+constexpr char kArriving[] = ".tmp-arriving-";
 
 std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kPrefix, epoch); }
 
@@ -63,6 +64,37 @@ CheckpointImages::~CheckpointImages() {
 
 std::string CheckpointImages::PathOf(uint64_t epoch) const {
   return (fs::path(directory_) / NameOf(epoch)).string();
+}
+
+std::string CheckpointImages::ArrivalPathOf(uint64_t epoch) const {
+  return (fs::path(directory_) / absl::StrCat(kArriving, NameOf(epoch))).string();
+}
+
+absl::StatusOr<FileListSummary> CheckpointImages::TakeArrival(uint64_t epoch, uint32_t checksum) {
+  const fs::path arrival = ArrivalPathOf(epoch);
+  const fs::path target = PathOf(epoch);
+  absl::StatusOr<FileListSummary> sent = VerifyFileList(arrival.string());
+  if (sent.ok() && sent->checksum != checksum) {
+    sent = absl::DataLossError(absl::StrFormat(
+        "the files that were sent have a list with checksum %08x, the manifest says %08x: they are "
+        "of another checkpoint",
+        sent->checksum, checksum));
+  }
+  if (!sent.ok()) {
+    // Nothing of it stays in the way of the next attempt.
+    RemoveAll(arrival).IgnoreError();
+    return sent;
+  }
+  const FileListSummary files = *sent;
+  RETURN_IF_ERROR(SyncTree(arrival));
+  RETURN_IF_ERROR(RemoveAll(target));
+  RETURN_IF_ERROR(Rename(arrival, target));
+  RETURN_IF_ERROR(SyncDirectory(directory_));
+  LogInfo("part of a cluster checkpoint taken in from a copy",
+          {{"epoch", epoch}, {"files", files.files}, {"bytes", files.bytes}});
+  const absl::MutexLock lock(&mu_);
+  progress_.erase(epoch);
+  return files;
 }
 
 absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,

@@ -75,10 +75,18 @@ class CheckpointImages {
   // Prepared ones, ascending.
   std::vector<uint64_t> List() const;
 
+  // Where the image of an epoch is, or would be.
+  std::string PathOf(uint64_t epoch) const;
+  // Where one is put together from files that were sent here; swept at the next start.
+  std::string ArrivalPathOf(uint64_t epoch) const;
+  // Puts what has arrived in the place of the image of that epoch, once every file of it is what
+  // its list says and the list has that checksum. Errors: DataLoss naming what differs;
+  // Unavailable.
+  absl::StatusOr<FileListSummary> TakeArrival(uint64_t epoch, uint32_t checksum);
+
  private:
   CheckpointImages(std::string directory, const Clock* clock);
 
-  std::string PathOf(uint64_t epoch) const;
   absl::Status RemovePart(uint64_t epoch) const;
   void Write(uint64_t epoch, ShardSnapshot& snapshot);
   absl::Status WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "core/base/crc32c.h"
 #include "core/base/failpoint.h"
 #include "core/base/log.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/wire/logged_command.h"
 #include "services/common/durable_files.h"
@@ -44,8 +44,7 @@ std::string ImagePath(const std::string& directory, uint64_t lsn) {
 std::string EncodeCurrent(const std::vector<uint64_t>& images) {
   std::string text = absl::StrCat(kCurrentHead, "\n");
   for (const uint64_t lsn : images) absl::StrAppend(&text, ImageName(lsn), "\n");
-  absl::StrAppend(&text, absl::StrFormat("crc32c %08x\n", ExtendCrc32c(0, text)));
-  return text;
+  return SealText(std::move(text));
 }
 
 // The images that count, newest first.

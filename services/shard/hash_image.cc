@@ -1,10 +1,9 @@
 #include "services/shard/hash_image.h"
 
-#include <cstring>
 #include <utility>
 
 #include "core/base/byte_fields.h"
-#include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 
 namespace dslide::shard {
 namespace {
@@ -34,17 +33,13 @@ std::string EncodeHashes(const ModelHashes& hashes) {
     out.Array(table->index.codes);
     out.Array(table->dirty);
   }
-  out.Number(ExtendCrc32c(0, out.bytes()));
-  return std::move(out).Take();
+  return SealBytes(std::move(out).Take());
 }
 
 absl::StatusOr<ModelHashes> DecodeHashes(absl::string_view bytes) {
-  uint32_t crc = 0;
-  if (bytes.size() < sizeof(crc)) return absl::DataLossError("is cut");
-  const absl::string_view content = bytes.substr(0, bytes.size() - sizeof(crc));
-  std::memcpy(&crc, bytes.data() + content.size(), sizeof(crc));
-  if (crc != ExtendCrc32c(0, content)) return absl::DataLossError("does not have its checksum");
-  ByteReader in(content);
+  const auto content = UnsealBytes(bytes);
+  if (!content.has_value()) return absl::DataLossError("does not have its checksum");
+  ByteReader in(*content);
   if (in.Bytes() != kMagic) return absl::DataLossError("holds no hash tables of this version");
   ModelHashes hashes;
   const uint64_t tables = in.Count();

@@ -1,14 +1,13 @@
 #include "services/shard/shard_image.h"
 
-#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/byte_fields.h"
-#include "core/base/crc32c.h"
 #include "core/base/failpoint.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
 #include "services/shard/core_state.h"
@@ -35,13 +34,25 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " ", what));
 }
 
-absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
-  const absl::StatusOr<std::string> bytes = ReadFile(path);
+absl::StatusOr<std::string> ReadPart(const std::string& path) {
+  absl::StatusOr<std::string> bytes = ReadFile(path);
   if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
-  RETURN_IF_ERROR(bytes.status());
-  absl::StatusOr<ModelHashes> hashes = DecodeHashes(*bytes);
+  return bytes;
+}
+
+absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
+  absl::StatusOr<ModelHashes> hashes = DecodeHashes(bytes);
   if (!hashes.ok()) return Damaged(path, hashes.status().message());
   return hashes;
+}
+
+// What `state` begins with: whether the image has hash tables.
+absl::StatusOr<bool> ReadVersion(const std::string& path, ByteReader& state) {
+  const absl::string_view magic = state.Bytes();
+  if (magic == kMagic) return true;
+  if (magic == kMagicWithoutHashes) return false;
+  return Damaged(path, "is no state of this version");
 }
 
 // `hashes`: null in an image without them.
@@ -103,9 +114,9 @@ absl::StatusOr<ImageSize> WriteImageOf(
     size.bytes += DirectoryBytes(path) + static_cast<int64_t>(hashes.size());
   }
   state.Bytes(parts.core_state);
-  state.Number(ExtendCrc32c(0, state.bytes()));
-  size.bytes += static_cast<int64_t>(state.bytes().size());
-  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), state.bytes()));
+  const std::string sealed = SealBytes(std::move(state).Take());
+  size.bytes += static_cast<int64_t>(sealed.size());
+  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), sealed));
   DSLIDE_FAILPOINT("shard.image.state_written");
   return size;
 }
@@ -119,22 +130,41 @@ absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardC
       .status();
 }
 
+absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
+  const std::string path = StatePath(directory);
+  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
+  const auto content = UnsealBytes(bytes);
+  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  ByteReader state(*content);
+  ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
+  ImageContent image{.lsn = state.Number<uint64_t>()};
+  const uint64_t models = state.Count();
+  for (uint64_t number = 0; number < models && state.ok(); ++number) {
+    const absl::string_view name = state.Bytes();
+    state.Number<uint64_t>();
+    const std::string model_path = ModelPath(directory, number);
+    const absl::StatusOr<CheckpointMetadata> model = InspectRows(model_path);
+    if (!model.ok()) {
+      return absl::Status(model.status().code(),
+                          absl::StrCat(model_path, ": ", model.status().message()));
+    }
+    if (model->spec.name != name) return Damaged(model_path, "is of another model");
+    if (has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
+    for (const CheckpointTable& table : model->tables) image.rows += table.rows;
+    image.models.push_back(model->spec.name);
+  }
+  state.Bytes();
+  if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
+  return image;
+}
+
 absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {
   const std::string path = StatePath(directory);
-  const absl::StatusOr<std::string> bytes = ReadFile(path);
-  if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
-  RETURN_IF_ERROR(bytes.status());
-  uint32_t crc = 0;
-  if (bytes->size() < sizeof(crc)) return Damaged(path, "is cut");
-  const absl::string_view content(bytes->data(), bytes->size() - sizeof(crc));
-  std::memcpy(&crc, bytes->data() + content.size(), sizeof(crc));
-  if (crc != ExtendCrc32c(0, content)) return Damaged(path, "does not have its checksum");
-  ByteReader state(content);
-  const absl::string_view magic = state.Bytes();
-  const bool has_hashes = magic == kMagic;
-  if (!has_hashes && magic != kMagicWithoutHashes) {
-    return Damaged(path, "is no state of this version");
-  }
+  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
+  const auto content = UnsealBytes(bytes);
+  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  ByteReader state(*content);
+  ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
   const auto lsn = state.Number<uint64_t>();
   const uint64_t models = state.Count();
   for (uint64_t number = 0; number < models && state.ok(); ++number) {

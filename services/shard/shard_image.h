@@ -56,6 +56,16 @@ absl::StatusOr<ImageSize> WriteImageOf(
 // Errors: Unavailable with the disk's reason; DataLoss when what is read back differs.
 absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core);
 
+struct ImageContent {
+  uint64_t lsn = 0;
+  std::vector<std::string> models = {};
+  int64_t rows = 0;
+};
+
+// Reads all of it without the memory that its rows need, and changes nothing.
+// Errors: DataLoss naming what is damaged.
+absl::StatusOr<ImageContent> InspectImage(const std::string& directory);
+
 // Restores it into a fresh core, with the limits that were in force. Returns the lsn.
 // Errors: DataLoss naming what is damaged; ResourceExhausted when the rows do not fit into the
 // core's memory. The core is then good for nothing.

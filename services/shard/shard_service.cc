@@ -28,7 +28,10 @@ ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* seque
       participant_(participant),
       metrics_(*metrics),
       shared_(options_.limits),
-      rpc_metrics_(*metrics, "shard", kShardServiceName) {
+      rpc_metrics_(*metrics, "shard", kShardServiceName),
+      transfer_(participant == nullptr
+                    ? nullptr
+                    : std::make_unique<CheckpointTransfer>(&participant->images())) {
   shared_.sequencer = sequencer;
   shared_.metrics = shard_metrics;
   shared_.rpc = &rpc_metrics_;

@@ -5,12 +5,14 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <functional>
+#include <memory>
 
 #include "core/metrics/metrics.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/rpc_metrics.h"
 #include "services/shard/aside.h"
 #include "services/shard/checkpoint_participant.h"
+#include "services/shard/checkpoint_transfer.h"
 #include "services/shard/shard_call_service.h"
 
 namespace dslide::shard {
@@ -26,6 +28,11 @@ struct ShardServiceOptions {
   // Keeps rows that a checkpoint has replaced, on the sequencer's thread. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
 };
+
+// Of copies of cluster checkpoints.
+using CheckpointFilesBase = v1::ShardService::WithCallbackMethod_ReadCheckpointFile<
+    v1::ShardService::WithCallbackMethod_WriteCheckpointFile<
+        v1::ShardService::WithCallbackMethod_AdoptCheckpoint<v1::ShardService::Service>>>;
 
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
@@ -43,12 +50,9 @@ using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
                                         v1::ShardService::WithCallbackMethod_CutCheckpoint<
                                             v1::ShardService::WithCallbackMethod_GetCheckpointProgress<
                                                 v1::ShardService::WithCallbackMethod_VerifyCheckpoint<
-                                                    v1::ShardService::
-                                                        WithCallbackMethod_RetainCheckpoints<
-                                                            v1::ShardService::
-                                                                WithCallbackMethod_RollBack<
-                                                                    v1::ShardService::
-                                                                        Service>>>>>>>>>>>>>>>>>>>;
+                                                    v1::ShardService::WithCallbackMethod_RetainCheckpoints<
+                                                        v1::ShardService::WithCallbackMethod_RollBack<
+                                                            CheckpointFilesBase>>>>>>>>>>>>>>>>>>>;
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
@@ -123,6 +127,15 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* RollBack(grpc::CallbackServerContext* context,
                                      const v1::RollBackRequest* request,
                                      v1::RollBackResponse* response) override;
+  grpc::ServerUnaryReactor* ReadCheckpointFile(grpc::CallbackServerContext* context,
+                                               const v1::ReadCheckpointFileRequest* request,
+                                               v1::ReadCheckpointFileResponse* response) override;
+  grpc::ServerUnaryReactor* WriteCheckpointFile(grpc::CallbackServerContext* context,
+                                                const v1::WriteCheckpointFileRequest* request,
+                                                v1::WriteCheckpointFileResponse* response) override;
+  grpc::ServerUnaryReactor* AdoptCheckpoint(grpc::CallbackServerContext* context,
+                                            const v1::AdoptCheckpointRequest* request,
+                                            v1::AdoptCheckpointResponse* response) override;
 
  private:
   class Unary;
@@ -150,7 +163,8 @@ class ShardServiceImpl final : public ShardServiceBase {
   Metrics& metrics_;
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
-  Aside aside_;  // last: what runs uses everything above
+  const std::unique_ptr<CheckpointTransfer> transfer_;  // null without a participant
+  Aside aside_;                                         // last: what runs uses everything above
 };
 
 }  // namespace dslide::shard

@@ -1,12 +1,11 @@
 #include "services/shard/stop_state.h"
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/byte_fields.h"
-#include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 #include "services/shard/core_state.h"
 
 namespace dslide::shard {
@@ -27,17 +26,13 @@ std::string EncodeStopState(const ShardCore& core) {
   out.Bytes(kMagic);
   out.Number(core.Digest());
   out.Bytes(EncodeCoreState(core));
-  out.Number(ExtendCrc32c(0, out.bytes()));
-  return std::move(out).Take();
+  return SealBytes(std::move(out).Take());
 }
 
 absl::Status DecodeStopState(const std::string& path, absl::string_view bytes, ShardCore& core) {
-  uint32_t crc = 0;
-  if (bytes.size() < sizeof(crc)) return Damaged(path, "is cut");
-  const absl::string_view content = bytes.substr(0, bytes.size() - sizeof(crc));
-  std::memcpy(&crc, bytes.data() + content.size(), sizeof(crc));
-  if (crc != ExtendCrc32c(0, content)) return Damaged(path, "does not have its checksum");
-  ByteReader in(content);
+  const auto content = UnsealBytes(bytes);
+  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  ByteReader in(*content);
   if (in.Bytes() != kMagic) return Damaged(path, "is no state of this version");
   const auto digest = in.Number<uint64_t>();
   const absl::string_view state = in.Bytes();

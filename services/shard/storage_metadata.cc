@@ -1,14 +1,13 @@
 #include "services/shard/storage_metadata.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/crc32c.h"
+#include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
 #include "nlohmann/json.hpp"
@@ -166,19 +165,13 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
                               {"applied_steps", table.applied_steps},
                               {"digest", absl::StrFormat("%016x", table.digest)}});
   }
-  std::string bytes = json.dump();
-  const uint32_t crc = ExtendCrc32c(0, bytes);
-  bytes.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
-  return bytes;
+  return SealBytes(json.dump());
 }
 
 absl::StatusOr<CheckpointMetadata> DecodeMetadata(absl::string_view bytes) {
-  uint32_t crc = 0;
-  if (bytes.size() <= sizeof(crc)) return Damaged("is too short");
-  const absl::string_view text = bytes.substr(0, bytes.size() - sizeof(crc));
-  std::memcpy(&crc, bytes.data() + text.size(), sizeof(crc));
-  if (crc != ExtendCrc32c(0, text)) return Damaged("does not have its checksum");
-  const Json json = Json::parse(text.begin(), text.end(), /*cb=*/nullptr,
+  const auto text = UnsealBytes(bytes);
+  if (!text.has_value()) return Damaged("does not have its checksum");
+  const Json json = Json::parse(text->begin(), text->end(), /*cb=*/nullptr,
                                 /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) return Damaged("is no JSON object");
   return ReadMetadata(json);

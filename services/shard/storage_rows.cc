@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/model/record_digest.h"
 #include "services/shard/storage_options.h"
 
 namespace dslide::shard {
@@ -50,6 +51,19 @@ std::string RowKey(size_t table, RowId row) {
     key[3 + byte] = static_cast<char>(row.value() >> (24 - 8 * byte));
   }
   return key;
+}
+
+size_t TableOfKey(const rocksdb::Slice& key) {
+  return static_cast<size_t>(static_cast<unsigned char>(key[1])) << 8 |
+         static_cast<unsigned char>(key[2]);
+}
+
+RowId RowOfKey(const rocksdb::Slice& key) {
+  uint32_t row = 0;
+  for (size_t byte = 3; byte < kRowKeyBytes; ++byte) {
+    row = row << 8 | static_cast<unsigned char>(key[byte]);
+  }
+  return RowId(row);
 }
 
 // Calls visit(global id, local id) for all rows of a table by ascending global id.
@@ -120,16 +134,20 @@ absl::StatusOr<std::string> ReadMetadataBytes(rocksdb::DB& db) {
   return bytes;
 }
 
-// Reads the database from end to end and calls visit(table, local id, record bytes) for each row;
-// the rows must be exactly those of the model.
-template <typename Visit>
-absl::Status ReadAllRows(rocksdb::DB& db, const ShardModel& model, const Visit& visit) {
+rocksdb::ReadOptions FullScan() {
   rocksdb::ReadOptions read;
   read.verify_checksums = true;
   read.fill_cache = false;
   read.readahead_size = 4 << 20;
   read.total_order_seek = true;
-  const std::unique_ptr<rocksdb::Iterator> iterator(db.NewIterator(read));
+  return read;
+}
+
+// Reads the database from end to end and calls visit(table, local id, record bytes) for each row;
+// the rows must be exactly those of the model.
+template <typename Visit>
+absl::Status ReadAllRows(rocksdb::DB& db, const ShardModel& model, const Visit& visit) {
+  const std::unique_ptr<rocksdb::Iterator> iterator(db.NewIterator(FullScan()));
   iterator->Seek(std::string(1, kRowPrefix));
   for (size_t t = 0; t < model.tables().size(); ++t) {
     const ShardTable& table = model.tables()[t];
@@ -245,6 +263,37 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointMetadata> InspectRows(const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, OpenForReading(directory));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadMetadataBytes(*db));
+  ASSIGN_OR_RETURN(CheckpointMetadata metadata, DecodeMetadata(bytes));
+  std::vector<CheckpointTable> found(metadata.tables.size());
+  const std::unique_ptr<rocksdb::Iterator> iterator(db->NewIterator(FullScan()));
+  for (iterator->Seek(std::string(1, kRowPrefix)); iterator->Valid(); iterator->Next()) {
+    const rocksdb::Slice key = iterator->key();
+    const size_t table = key.size() == kRowKeyBytes ? TableOfKey(key) : found.size();
+    if (table >= found.size()) return absl::DataLossError("there is a row of no table");
+    const rocksdb::Slice record = iterator->value();
+    if (static_cast<int64_t>(record.size()) != metadata.tables[table].record_bytes ||
+        record.size() % kRecordLineBytes != 0) {
+      return absl::DataLossError(absl::StrCat("table \"", metadata.tables[table].name,
+                                              "\" has a row of ", record.size(), " bytes"));
+    }
+    ++found[table].rows;
+    found[table].digest += RecordDigest(RowOfKey(key), {record.data(), record.size()});
+  }
+  RETURN_IF_ERROR(ReadFailure("reading rows", iterator->status()));
+  for (size_t t = 0; t < found.size(); ++t) {
+    const CheckpointTable& written = metadata.tables[t];
+    if (found[t].rows != written.rows || found[t].digest != written.digest) {
+      return absl::DataLossError(absl::StrCat("table \"", written.name, "\" has ", found[t].rows,
+                                              " rows with another content than the ", written.rows,
+                                              " that were written"));
+    }
+  }
+  return metadata;
 }
 
 absl::Status ReadRows(const std::string& directory, const CheckpointMetadata& metadata,

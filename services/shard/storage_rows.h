@@ -52,6 +52,10 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
 // Errors: DataLoss.
 absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory);
 
+// Reads all of it without a model, and compares counts, sizes and digests with the metadata record.
+// Changes nothing. Errors: DataLoss naming what differs.
+absl::StatusOr<CheckpointMetadata> InspectRows(const std::string& directory);
+
 // Overwrites all rows of `model`, which was made from `metadata`, and sets its update counts. Its
 // hash tables are those saved, `hashes`, or without them (null) made from the rows.
 // Errors: DataLoss when a row is missing, surplus, of the wrong size or not finite; the model is

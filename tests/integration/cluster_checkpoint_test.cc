@@ -224,7 +224,7 @@ TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
   tracer->Await(before + 20);
   const auto restored = coordinator().RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();
-  EXPECT_EQ(*restored, taken->epoch);
+  EXPECT_EQ(restored->epoch, taken->epoch);
   tracer->Stop();
   // Whoever goes on as if nothing had happened is refused.
   EXPECT_TRUE(ReasonOf(tracer->end()) == "RETIRED_CLIENT") << tracer->end();

@@ -96,7 +96,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
                          {"epoch": newest, "restored": False})
         self.checkpoint("restore", code=failures_test.USAGE)
         self.assertEqual(self.checkpoint("restore", str(newest), "--yes"),
-                         {"epoch": newest, "restored": True})
+                         {"epoch": newest, "restored": True, "skipped": []})
         self.assertEqual(len(self.checkpoint("prune", "--keep", 1)["removed"]), 1)
 
     def test_a_damaged_part_is_named_and_nothing_is_restored(self):

@@ -131,6 +131,24 @@ class TlsClusterTest(processes.ProcessTest):
                           r"that is for operator or reader")
         for role in ("operator", "reader"):
             self.assert_ended(self.run_dslide(*status, *self.flags(role), within=20), OK)
+        top = self.run_dslide("top", "--once", "--interval", "200ms", "--cluster",
+                              coordinator.address, *self.flags("reader"), within=20)
+        self.assert_ended(top, OK)
+
+    def test_the_doctor_sees_what_a_certificate_may_see(self):
+        coordinator, shards = self.start_tls_cluster()
+        doctor = ["doctor", "-o", "json", "--cluster", coordinator.address, "--admin",
+                  f"{coordinator.admin},{shards[0].admin}"]
+        result = self.run_dslide(*doctor, *self.flags("reader"), within=20)
+        # These servers keep nothing.
+        self.assert_ended(result, FAILURE)
+        said = str(result.json()["findings"])
+        self.assertIn("keeps no cluster checkpoints", said)
+        self.assertIn("its certificate is good for", said)
+        self.assertNotIn("'error'", said)
+        denied = self.run_dslide(*doctor, *self.flags("trainer"), within=20)
+        self.assert_ended(denied, FAILURE)
+        self.assertIn("use a certificate with the role reader or operator", denied.stdout)
 
     def test_a_shard_without_the_role_does_not_join(self):
         coordinator = self.start_coordinator(*self.flags("coordinator"))

@@ -43,6 +43,7 @@ ONE_DOOR = {
         "services/embedded/embedded_cluster.h",
         # Reads files of a shard that is not running.
         "services/embedded/log_inspection.h",
+        "services/embedded/directory_examination.h",
     },
     # The configuration reader and the version are the same for every program.
     ("client/cli", "services/common"): set(),

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/prediction_text.h"
@@ -79,10 +80,53 @@ TEST_F(ModelDirTest, AnAbsentOrNewerModelIsAClearError) {
   EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(PrepareModelDir(path_, false).ok());
   ASSERT_TRUE(SaveModel(path_, model_).ok());
+  std::filesystem::remove(path_ + "/FILES");
   std::ofstream(path_ + "/dslide.json") << R"({"format": 99})";
   EXPECT_THAT(std::string(LoadModel(path_).status().message()), HasSubstr("format 99"));
   std::ofstream(path_ + "/dslide.json") << "not json";
   EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  for (const std::string name :
+       {"model.json", "dslide.json", "features.tsv", "labels.txt", "FILES"}) {
+    const std::string path = absl::StrCat(path_, "/", name);
+    std::stringstream good;
+    good << std::ifstream(path, std::ios::binary).rdbuf();
+    std::string bad = good.str();
+    ASSERT_GT(bad.size(), 4u);
+    bad[4] ^= 0x01;  // a digit becomes another one
+    std::ofstream(path, std::ios::binary) << bad;
+    const absl::Status refused = LoadModel(path_).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << name;
+    EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(path), HasSubstr("--overwrite")));
+    std::filesystem::remove(path);
+    if (name != "FILES")
+      EXPECT_EQ(LoadModel(path_).status().code(),
+                name == "dslide.json" ? absl::StatusCode::kNotFound : absl::StatusCode::kDataLoss)
+          << name;
+    std::ofstream(path, std::ios::binary) << good.str();
+    EXPECT_TRUE(LoadModel(path_).ok()) << name;
+  }
+  std::ofstream(path_ + "/vocabulary.tsv") << "of another model";
+  EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ModelDirTest, ADirectoryOfAnEarlierVersionIsLoadedWithAWarning) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(LoadModel(path_).ok());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  std::filesystem::remove(path_ + "/FILES");
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(LoadModel(path_).ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("warning"));
+  // Trained further, it has one.
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/FILES"));
 }
 
 TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {

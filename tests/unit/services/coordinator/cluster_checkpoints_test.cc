@@ -222,6 +222,69 @@ TEST_F(ClusterCheckpointsTest, GoesBackOnlyToWhatIsWholeOnAllShards) {
   EXPECT_EQ(checkpoints_->lineage(), 1u);
 }
 
+TEST_F(ClusterCheckpointsTest, PassesOverWhatIsKnownToBeDamaged) {
+  EXPECT_TRUE(absl::IsNotFound(checkpoints_->NewestWhole().status()));
+  ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(Take().ok());
+  EXPECT_EQ(checkpoints_->NewestWhole()->epoch, 2u);
+  ASSERT_TRUE(checkpoints_->MarkDamage(2, "shard 1: a file is gone\nand more").ok());
+  Open();  // a mark survives its coordinator
+  EXPECT_EQ(checkpoints_->Damage(2), "shard 1: a file is gone and more");
+  EXPECT_EQ(checkpoints_->List()->front().damage, "shard 1: a file is gone and more");
+  const auto choice = checkpoints_->NewestWhole();
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->epoch, 1u);
+  EXPECT_THAT(choice->skipped, ElementsAre(2));
+  ASSERT_TRUE(checkpoints_->MarkDamage(1, "shard 0: too").ok());
+  const auto none = checkpoints_->NewestWhole();
+  EXPECT_TRUE(absl::IsDataLoss(none.status())) << none.status();
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("shard 1: a file is gone"));
+  ASSERT_TRUE(checkpoints_->MarkDamage(2, "").ok());
+  EXPECT_EQ(checkpoints_->NewestWhole()->epoch, 2u);
+  // A mark goes with its checkpoint: the number may come back.
+  ASSERT_TRUE(checkpoints_->Prune(map_, 1).ok());
+  EXPECT_EQ(checkpoints_->Damage(1), "");
+}
+
+TEST_F(ClusterCheckpointsTest, ADamagedMarkIsAMark) {
+  ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(checkpoints_->MarkDamage(1, "shard 0: gone").ok());
+  std::filesystem::resize_file(directory_ + "/checkpoints/DAMAGED-00000000000000000001", 9);
+  EXPECT_NE(checkpoints_->Damage(1), "");
+}
+
+TEST_F(ClusterCheckpointsTest, TakesInACopyThatIsWholeOnAllShards) {
+  ASSERT_TRUE(Take().ok());
+  const auto text = checkpoints_->Text(0);
+  ASSERT_TRUE(text.ok()) << text.status();
+  // It is here already.
+  EXPECT_TRUE(checkpoints_->Adopt(map_, *text).ok());
+  std::filesystem::remove_all(directory_);
+  Open();
+  EXPECT_THAT(Committed(), IsEmpty());
+  Shard(2)([](auto& shard) { shard.cuts[1].files_checksum = 99; });
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text).status()));
+  EXPECT_THAT(Committed(), IsEmpty());
+  Shard(2)([](auto& shard) { shard.cuts[1].files_checksum = 1; });
+  const auto adopted = checkpoints_->Adopt(map_, *text);
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(*checkpoints_->Text(1), *text);
+  // The next one has a number of its own.
+  EXPECT_EQ(Take()->epoch, 2u);
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text + "x").status()));
+}
+
+TEST_F(ClusterCheckpointsTest, ACopyTakesNobodysNumber) {
+  ASSERT_TRUE(Take().ok());
+  const std::string text = *checkpoints_->Text(1);
+  std::filesystem::remove_all(directory_);
+  Open();
+  clock_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(Take().ok());
+  ASSERT_NE(*checkpoints_->Text(1), text);
+  EXPECT_TRUE(absl::IsAlreadyExists(checkpoints_->Adopt(map_, text).status()));
+}
+
 TEST_F(ClusterCheckpointsTest, RefusesOneOfAnotherNumberOfShards) {
   ASSERT_TRUE(Take().ok());
   map_.shards.pop_back();
@@ -246,6 +309,14 @@ TEST(CheckpointScheduleTest, ReadsItsWords) {
     const auto parsed = ParseCheckpointSchedule(bad);
     EXPECT_TRUE(absl::IsInvalidArgument(parsed.status())) << bad;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("off, auto, or a duration"));
+  }
+}
+
+TEST(CheckpointScheduleTest, ReadsTheIntervalOfScrubbing) {
+  EXPECT_EQ(*ParseScrubInterval("off"), absl::ZeroDuration());
+  EXPECT_EQ(*ParseScrubInterval("24h"), absl::Hours(24));
+  for (const char* bad : {"", "auto", "10ms", "-1s"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseScrubInterval(bad).status())) << bad;
   }
 }
 

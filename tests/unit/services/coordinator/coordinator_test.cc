@@ -102,9 +102,9 @@ class CoordinatorTest : public ::testing::Test {
      private:
       FakeShards* to_;
     };
-    auto created = Coordinator::Create({.membership = {.expected_shards = expected}}, &clock_,
-                                       std::make_unique<Forward>(&shards_), std::move(store),
-                                       std::move(manifests), &metrics_);
+    auto created = Coordinator::Create(
+        {.membership = {.expected_shards = expected}, .scrub_interval = absl::Hours(24)}, &clock_,
+        std::make_unique<Forward>(&shards_), std::move(store), std::move(manifests), &metrics_);
     ASSERT_TRUE(created.ok()) << created.status();
     coordinator_ = *std::move(created);
   }
@@ -410,6 +410,43 @@ TEST_F(CoordinatorTest, ARestoreBringsBackModelsAndJobs) {
   EXPECT_TRUE(coordinator_->Status().jobs.empty());
   ASSERT_TRUE(coordinator_->RestoreClusterCheckpoint(1).ok());
   EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
+}
+
+// Once a day every committed checkpoint is read, whoever needs it.
+TEST_F(CoordinatorTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint) {
+  Restart(/*with_store=*/true);
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  shards_.With("b:1", [](auto& shard) { shard.cuts[2].files_checksum = 99; });
+  const auto await = [&](const std::string& line) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (metrics_.Expose().find(line) == std::string::npos && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    EXPECT_THAT(metrics_.Expose(), HasSubstr(line));
+  };
+  await("dslide_coordinator_checkpoints_damaged 0\n");
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 2u);
+  // Heartbeats are missing meanwhile, which is no matter: shards are asked all the same.
+  clock_.Advance(absl::Hours(25));
+  await("dslide_coordinator_checkpoints_damaged 1\n");
+  await("dslide_coordinator_checkpoint_scrub_age_seconds 0\n");
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 1u);
+  EXPECT_THAT(coordinator_->ListClusterCheckpoints()->front().damage, HasSubstr("shard 1"));
+  // A shard that does not answer says nothing about its files.
+  shards_.With("b:1", [](auto& shard) { shard.failure = absl::UnavailableError("away"); });
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->VerifyClusterCheckpoint(1).status()));
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 1u);
+  // Mended, and found so.
+  shards_.With("b:1", [](auto& shard) {
+    shard.failure = absl::OkStatus();
+    shard.cuts[2].files_checksum = 2;
+  });
+  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok());
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 2u);
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoints_damaged 0\n"));
 }
 
 // Its disk is lost, too: nobody makes fresh rows in the place of old ones.

@@ -1,0 +1,64 @@
+// Copies of cluster checkpoints in a directory of their own, off the shards' disks:
+//
+//   <dir>/epoch-<20 digits>/MANIFEST      the coordinator's manifest as it is
+//   <dir>/epoch-<20 digits>/shard-<n>/    a shard's part as it is: an image, and FILES
+//   <dir>/.tmp-epoch-<20 digits>/         being written; the next copy removes it
+//
+// The rename of the directory, after everything in it is durable, is what makes a copy.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/coordinator_client.h"
+#include "client/cpp/shard_client.h"
+
+namespace dslide::cli {
+
+// A cluster whose checkpoints are copied, and brought back.
+struct CopyPeers {
+  CoordinatorClient* coordinator = nullptr;
+  std::function<absl::StatusOr<std::unique_ptr<ShardClient>>(const ShardEntry&)> shard;
+};
+
+struct CheckpointCopy {
+  std::string path;
+  uint64_t epoch = 0;
+  std::string manifest = {};                  // the text
+  std::vector<uint32_t> files_checksum = {};  // of each shard's list of files, by shard
+};
+
+struct CopySize {
+  uint64_t epoch = 0;
+  std::string path = {};
+  int64_t files = 0;  // those that were moved
+  int64_t bytes = 0;
+};
+
+// Copies a committed checkpoint (epoch 0: the newest) below `directory`, which is made when it is
+// absent. Every file is compared with its checksum as it arrives. A copy that is there and whole
+// stays: then nothing is moved.
+// Errors: those of the calls; DataLoss naming the shard and file that differ; AlreadyExists when
+// something else is in the copy's place; Unavailable of the disk.
+absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t epoch,
+                                        const std::string& directory);
+
+// The copy in `directory`: itself, or the one of that epoch (0: the newest) below it. Reads the
+// manifest alone. Errors: NotFound; DataLoss naming what is damaged.
+absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t epoch);
+
+// Reads every file of it. Errors: DataLoss naming what differs.
+absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy);
+
+// Gives the shards the parts that they lack, or have damaged, and the coordinator the manifest. The
+// cluster can be taken back to it then. Errors: those of the calls; FailedPrecondition when it is
+// of another number of shards; DataLoss when the copy is damaged.
+absl::StatusOr<CopySize> SendCopy(const CopyPeers& peers, const CheckpointCopy& copy);
+
+}  // namespace dslide::cli

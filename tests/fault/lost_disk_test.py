@@ -1,0 +1,150 @@
+"""A shard, and then a whole cluster, loses its disk, and comes back from a copy as it was.
+
+usage: lost_disk_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import shutil
+
+import fault_paths  # noqa: F401
+import corruption_loop
+import failures_test
+import grpc_client
+import processes
+from processes import metric, wait_until
+
+SHARDS = 2
+# Those of a coordinator that has not gone back by itself yet.
+PATIENCE_SECONDS = 60
+
+
+class CheckpointedCluster(failures_test.FailureTest):
+    """Shards with rows that were trained, and one cluster checkpoint of them."""
+
+    scrub_interval = "off"
+
+    def start_all(self):
+        self.coordinator = self.start_coordinator(
+            "--data-dir", self.directory / "coordinator", "--checkpoint-interval", "off",
+            "--checkpoint-scrub-interval", self.scrub_interval, shards=SHARDS)
+        self.shards = [self.start_one(number) for number in range(SHARDS)]
+
+    def start_one(self, number):
+        return self.start_shard(self.coordinator, "--shard-id", number, "--data-dir",
+                                self.directory / f"shard-{number}")
+
+    def dslide(self, *command, code=failures_test.OK):
+        finished = self.start("dslide", *command, "--cluster", self.coordinator.address,
+                              "-o", "json").finish(within=PATIENCE_SECONDS)
+        self.assert_ended(finished, code)
+        return finished.json() if code == failures_test.OK else finished
+
+    def fingerprints(self):
+        """All that clients can see of the rows of every shard, and the shards' own digests."""
+        found = []
+        for number, shard in enumerate(self.shards):
+            with grpc_client.Connection(shard.address) as connection:
+                found.append(corruption_loop.shard_fingerprint(connection, number, SHARDS))
+        return found
+
+    def train(self):
+        finished = self.run_dslide(
+            "train", "--data", self.data, "--steps", 20, "--validation-fraction", 0,
+            "--cluster", self.coordinator.address, within=PATIENCE_SECONDS)
+        self.assert_ended(finished, failures_test.OK)
+
+    def setUp(self):
+        super().setUp()
+        self.copies = self.directory / "copies"
+        self.start_all()
+        self.train()
+        self.dslide("checkpoint", "create")
+        self.written = self.fingerprints()
+
+
+class LostDiskTest(CheckpointedCluster):
+    def copy(self):
+        return self.dslide("checkpoint", "copy", "--to", self.copies)
+
+    def lose(self, number):
+        self.shards[number].process.kill()
+        shutil.rmtree(self.directory / f"shard-{number}")
+
+    def test_a_shard_whose_disk_is_gone_gets_its_part_from_a_copy(self):
+        copied = self.copy()
+        self.assertEqual(copied["epoch"], 1)
+        self.assertGreater(copied["files"], 4)
+        self.assertGreater(copied["bytes"], 1000)
+        # A second one moves nothing.
+        self.assertEqual(self.copy()["files"], 0)
+        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish(within=30)
+        self.assert_ended(examined, failures_test.OK)
+        self.lose(1)
+        self.shards[1] = self.start_one(1)
+        # Without the copy there is nothing to go back to.
+        refused = self.dslide("checkpoint", "restore", "--yes", code=failures_test.USAGE)
+        self.assertIn("shard 1", refused.stderr)
+        self.assertEqual(
+            self.dslide("checkpoint", "restore", "--from", self.copies, "--dry-run"),
+            {"epoch": 1, "restored": False})
+        restored = self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
+        self.assertEqual((restored["epoch"], restored["restored"]), (1, True))
+        self.assertEqual(self.fingerprints(), self.written)
+        self.assertEqual(self.dslide("checkpoint", "verify"), {"epoch": 1, "verified": True})
+        self.assertEqual(
+            metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total"), 0)
+        self.train()
+
+    def test_a_cluster_whose_disks_are_all_gone_comes_back(self):
+        self.copy()
+        for number in range(SHARDS):
+            self.lose(number)
+        self.coordinator.process.kill()
+        shutil.rmtree(self.directory / "coordinator")
+        self.start_all()
+        self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
+        self.assertEqual(self.fingerprints(), self.written)
+        self.assertEqual(self.dslide("status")["models"], ["model"])
+        # The next checkpoint does not take the number of the one that came back.
+        self.assertEqual(self.dslide("checkpoint", "create")["epoch"], 2)
+
+    def test_a_damaged_copy_changes_nothing(self):
+        path = self.copy()["path"]
+        largest = max((self.copies / path).rglob("*.sst"), key=lambda file: file.stat().st_size)
+        content = bytearray(largest.read_bytes())
+        content[len(content) // 2] ^= 1
+        largest.write_bytes(content)
+        self.lose(1)
+        self.shards[1] = self.start_one(1)
+        for command in (["--dry-run"], ["--yes"]):
+            refused = self.dslide("checkpoint", "restore", "--from", self.copies, *command,
+                                  code=failures_test.DATA_LOSS)
+            self.assertIn("does not have its checksum", refused.stderr)
+        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish(within=30)
+        self.assert_ended(examined, failures_test.DATA_LOSS)
+        self.assertIn(largest.name, examined.stdout)
+
+
+class ScrubTest(CheckpointedCluster):
+    scrub_interval = "1s"
+
+    def test_damage_is_found_by_itself_and_an_older_one_is_taken(self):
+        self.dslide("checkpoint", "create")
+        part = self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}"
+        (part / "state").write_bytes((part / "state").read_bytes()[:-1])
+        wait_until(lambda: metric(self.coordinator.admin,
+                                  "dslide_coordinator_checkpoints_damaged") == 1,
+                   lambda: "that the damage is found", PATIENCE_SECONDS)
+        self.assertIn("a cluster checkpoint is damaged", self.coordinator.process.stderr)
+        listed = self.dslide("checkpoint", "list")["checkpoints"]
+        self.assertEqual([bool(entry["damage"]) for entry in listed], [True, False])
+        examined = self.start("dslide", "doctor", "--cluster",
+                              self.coordinator.address).finish(within=30)
+        self.assert_ended(examined, failures_test.DATA_LOSS)
+        self.assertIn("cluster checkpoint 2", examined.stdout)
+        restored = self.dslide("checkpoint", "restore", "--yes")
+        self.assertEqual(restored, {"epoch": 1, "restored": True, "skipped": [2]})
+        self.assertEqual(self.fingerprints(), self.written)
+
+
+if __name__ == "__main__":
+    processes.main()
