@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -132,7 +133,13 @@ absl::StatusOr<std::unique_ptr<AdminHttpServer>> AdminHttpServer::Start(AdminHtt
   mg_init_data init{&callbacks, impl.get(), settings};
   unsigned error_code = 0;
   char error_text[256] = "";
-  mg_error_data error{&error_code, error_text, sizeof(error_text)};
+  mg_error_data error{};
+  // A number since civetweb 1.16, before that a pointer to one.
+  [&error_code](auto& data) {
+    if constexpr (std::is_pointer_v<decltype(data.code)>) data.code = &error_code;
+  }(error);
+  error.text = error_text;
+  error.text_buffer_size = sizeof(error_text);
   impl->server = mg_start2(&init, &error);
   if (impl->server == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", impl->listen.ToString(),

@@ -95,8 +95,7 @@ class Coordinator {
 
   // --- Cluster checkpoints (cluster_checkpoints.h). All are FailedPrecondition NO_DATA_DIR without
   // manifests.
-  // Aborted when another one is being taken or restored.
-  absl::StatusOr<Manifest> TakeClusterCheckpoint();
+  absl::StatusOr<Manifest> TakeClusterCheckpoint();  // Aborted while another is taken or restored
   absl::StatusOr<std::vector<Manifest>> ListClusterCheckpoints();
   // epoch: 0 for the newest.
   absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t epoch);
@@ -131,7 +130,6 @@ class Coordinator {
   absl::Status MakeRoomForJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Keeps a forgotten job's counts, so that the metrics never go back.
   void ForgetJob(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
   // The command that creates a model on one shard of the cluster.
   static absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
                                                        ShardId shard);
