@@ -12,6 +12,7 @@
 #include "core/wire/row_codec.h"
 #include "dslide/v1/shard.pb.h"
 #include "services/common/byte_slices.h"
+#include "services/common/unary.h"
 
 namespace dslide::shard {
 namespace {
@@ -53,6 +54,7 @@ void GatherCall::Start(grpc::CallbackServerContext* context, const grpc::ByteBuf
   queued.command = std::move(call->command);
   record_.Of(OperationOf(queued.command));
   queued.bytes = kQueuedBytes;
+  queued.patience = RemainingTime(*context, absl::InfiniteDuration());
   queued.admit = [this, cancelled = RefuseCancelled(context)] {
     const absl::Status alive = cancelled();
     // The size of the answer is not known yet: there must be room at all.
@@ -216,6 +218,7 @@ void ScatterCall::Submit(Command command, wire::LoggedCommand logged) {
   queued.logged = std::move(logged);
   queued.bytes = kQueuedBytes;
   queued.admit = RefuseCancelled(context_);
+  queued.patience = RemainingTime(*context_, absl::InfiniteDuration());
   queued.done = [this](const Answer& answer) {
     if (const auto* reply = std::get_if<ScatterReply>(&answer.reply->body)) {
       v1::ScatterResponse response;

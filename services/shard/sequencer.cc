@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
+#include "core/base/status_macros.h"
 #include "core/wire/reason_words.h"
 
 namespace dslide::shard {
@@ -57,21 +58,29 @@ absl::Status Sequencer::Push(Item item, bool reserved) {
   item.arrival = clock_.Now();
   const absl::MutexLock lock(&mu_);
   if (stopping_) return ShuttingDown();
+  RETURN_IF_ERROR(CheckRoom(item, reserved));
+  queued_bytes_ += item.request.bytes;
+  queue_.push_back(std::move(item));
+  return absl::OkStatus();
+}
+
+absl::Status Sequencer::CheckRoom(const Item& item, bool reserved) const {
   const int64_t extra = reserved ? options_.control_commands : 0;
   const auto waiting = static_cast<int64_t>(queue_.size());
   const bool full =
       waiting >= options_.queue_commands + extra ||
       // A request of any size may enter an empty queue.
       (!reserved && waiting > 0 && queued_bytes_ + item.request.bytes > options_.queue_bytes);
-  if (full) {
-    return OverloadStatus(reason::kQueueFull,
-                          absl::StrCat(waiting, " commands of ", queued_bytes_,
-                                       " bytes wait already: send it again later"),
-                          std::max(kShortestPause, last_wait() / 2));
-  }
-  queued_bytes_ += item.request.bytes;
-  queue_.push_back(std::move(item));
-  return absl::OkStatus();
+  // What came first has waited about as long as what comes now will.
+  const absl::Duration wait =
+      waiting > 0 ? item.arrival - queue_.front().arrival : absl::ZeroDuration();
+  const bool late = !reserved && wait > item.request.patience / 2;
+  if (!full && !late) return absl::OkStatus();
+  return OverloadStatus(
+      reason::kQueueFull,
+      absl::StrCat(waiting, " commands of ", queued_bytes_, " bytes wait already, the first for ",
+                   absl::FormatDuration(wait), ": send it again later"),
+      std::max(kShortestPause, last_wait() / 2));
 }
 
 absl::Status Sequencer::Submit(Request request) {

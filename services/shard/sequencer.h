@@ -54,6 +54,9 @@ class Sequencer {
     int64_t bytes = 0;
     // Small, and needed when the shard is overloaded: uses reserved places.
     bool control = false;
+    // How long its caller waits for the answer. Where half of it goes by in the queue, the request
+    // is refused at once: served at the last moment, it would cost as much and be of no use.
+    absl::Duration patience = absl::InfiniteDuration();
     // Asked right before the command is applied; an error is the answer, and nothing is applied.
     // For callers that have given up. May be null.
     std::function<absl::Status()> admit = nullptr;
@@ -130,6 +133,8 @@ class Sequencer {
   };
 
   absl::Status Push(Item item, bool reserved);
+  // Errors: ResourceExhausted QUEUE_FULL.
+  absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyLoop();
   // Takes the next item from the queue. False at the end; an item without anything in it when the

@@ -14,6 +14,7 @@
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/step_codec.h"
+#include "services/common/unary.h"
 #include "services/shard/bulk_service.h"
 #include "services/shard/step_stream_service.h"
 #include "services/shard/unary_call_service.h"
@@ -78,6 +79,7 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
   queued.bytes = bytes;
   queued.control = control;
   queued.admit = RefuseCancelled(call->context());
+  queued.patience = RemainingTime(*call->context(), absl::InfiniteDuration());
   queued.done = [call, encode = std::move(encode)](const Answer& answer) {
     if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));
     call->End(answer.reply->status);

@@ -32,6 +32,8 @@ constexpr size_t kKeyBytes = 8;
 // Of RocksDB's write-ahead log: blocks, each of which begins with a record's header.
 constexpr size_t kWalBlockBytes = 32 << 10;
 constexpr size_t kWalHeaderBytes = 7;
+// What RocksDB writes besides when it opens a log.
+constexpr uintmax_t kSlackBytes = 256 << 10;
 
 absl::Status WriteFailure(const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
@@ -237,11 +239,28 @@ absl::Status LogStorage::Reopen() {
     wal_ = -1;
     wal_path_.clear();
   }
+  RETURN_IF_ERROR(CheckSpace());
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status opened =
       rocksdb::DB::Open(DatabaseOptions(LogTail::kCutAtDamage, options_), directory_, &raw);
   db_.reset(raw);
   return WriteFailure(opened);
+}
+
+absl::Status LogStorage::CheckSpace() const {
+  // What is only in a write-ahead log goes to a table file. Without room for that, an attempt to
+  // open costs as long as one that succeeds, and the shard stands still meanwhile.
+  ASSIGN_OR_RETURN(const std::vector<fs::path> wals, WalFiles(directory_));
+  std::error_code error;
+  uintmax_t needed = kSlackBytes;
+  for (const fs::path& wal : wals) {
+    const uintmax_t bytes = fs::file_size(wal, error);
+    if (!error) needed += bytes;
+  }
+  const fs::space_info space = fs::space(directory_, error);
+  if (error || space.available >= needed) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("it has ", space.available, " bytes left, ", needed, " are needed to go on"));
 }
 
 absl::Status LogStorage::SyncOpen() {
@@ -251,6 +270,9 @@ absl::Status LogStorage::SyncOpen() {
 }
 
 absl::Status LogStorage::DropBelow(uint64_t lsn) {
+  if (db_ == nullptr) {
+    return absl::UnavailableError("the command log is closed until its disk has space again");
+  }
   std::vector<rocksdb::LiveFileMetaData> files;
   db_->GetLiveFilesMetaData(&files);
   std::sort(files.begin(), files.end(),

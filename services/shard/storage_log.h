@@ -89,6 +89,8 @@ class LogStorage {
   LogStorage(const std::string& directory, const LogStorageOptions& options,
              std::unique_ptr<rocksdb::DB> db);
 
+  // Errors: ResourceExhausted when the disk has no room for opening the log.
+  absl::Status CheckSpace() const;
   absl::Status SyncWals();
   absl::Status OpenWal();
   absl::Status SyncOpen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

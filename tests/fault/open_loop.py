@@ -16,7 +16,7 @@ from http2 import Frame
 
 STREAMS = 64
 _SETTINGS = {http2.SETTINGS_HEADER_TABLE_SIZE: 0, http2.SETTINGS_ENABLE_PUSH: 0,
-             http2.SETTINGS_INITIAL_WINDOW_SIZE: 1 << 30}
+             http2.SETTINGS_INITIAL_WINDOW_SIZE: 1 << 30, http2.SETTINGS_GRPC_TRUE_BINARY: 1}
 _CANCEL = struct.pack(">I", 8)
 
 

@@ -2,12 +2,12 @@
 
     python3 overload.py --bin-dir build/bin [--seconds 120] [--times 10]
 
-Open-loop generators ask a shard for digests of a large table: cheap to ask, dear to answer. First
-its capacity is measured, with a few calls at once; then calls come at `--times` that rate, whatever
-becomes of them, while somebody asks for its health. Promised under load: memory that
+Open-loop generators ask a shard for the best rows of a large table, exactly: cheap to ask, dear to
+answer. First its capacity is measured, with a few calls at once; then calls come at `--times` that
+rate, whatever becomes of them, while somebody asks for its health. Promised under load: memory that
 does not grow (less than 1 MiB a minute, after a third of the time), four fifths of the capacity in
-answers that come in time, and health within 100 ms (p99). The last line of stdout is
-one JSON object; exit code 1 when a promise was broken. The generators share the shard's processors.
+answers that come in time, and health within 100 ms (p99). The last line of stdout is one JSON
+object; exit code 1 when a promise was broken. The generators share the shard's processors.
 """
 
 import argparse
@@ -26,14 +26,13 @@ import shard_client
 from grpc_client import CODE_NAMES, Connection, ConnectionLost
 from kill_loop import quantile
 from open_loop import OpenLoop
-from protobuf import data, uint
 from protocol_abuse import Subject
-from shard_client import Model, Table
+from shard_client import INIT_UNIFORM, ROLE_HEAD, Model, Table
 
-TABLE = Table("large", 60_000, 64)
+TABLE = Table("rows", 60_000, 64, init=INIT_UNIFORM, role=ROLE_HEAD)
 MODEL = Model("large", (TABLE,))
-MESSAGE = data(1, MODEL.name) + uint(2, 1)
-METHOD = "/dslide.v1.ShardService/DescribeModel"
+MESSAGE = shard_client.top_k_request(MODEL.name, TABLE, [[0.5] * TABLE.dim] * 4, 10)
+METHOD = "/dslide.v1.ShardService/TopK"
 HEALTH = "/grpc.health.v1.Health/Check"
 TIMEOUT_SECONDS = 2.0
 CONNECTIONS = 48

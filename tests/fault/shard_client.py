@@ -13,7 +13,8 @@ from protobuf import data, decode, double, last, message, signed, text, uint
 _SHARD = "/dslide.v1.ShardService/"
 _COORDINATOR = "/dslide.v1.CoordinatorService/"
 
-ROLE_EMBEDDING = 1
+ROLE_EMBEDDING, ROLE_HEAD = 1, 3
+TOP_K_EXACT = 1
 INIT_ZERO, INIT_UNIFORM = 1, 2
 OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM = 1, 2, 4
 F32 = 1
@@ -53,15 +54,17 @@ class Table:
     num_slots: int = 64
     init: int = INIT_ZERO
     optimizer: int = OPTIMIZER_SGD
+    role: int = ROLE_EMBEDDING
 
     def encode(self):
         init = message(7, uint(1, self.init) + double(2, 0.5))
         schedule = uint(1, 1)
         optimizer = (uint(1, self.optimizer) + double(2, 0.01) + double(3, 0.9) + double(4, 0.999)
                      + double(5, 1e-8) + message(7, schedule))
-        return (data(1, self.name) + uint(2, ROLE_EMBEDDING) + uint(3, self.rows)
+        head = message(9, uint(1, 1)) if self.role == ROLE_HEAD else b""
+        return (data(1, self.name) + uint(2, self.role) + uint(3, self.rows)
                 + uint(4, self.dim) + uint(6, self.num_slots) + init + message(8, optimizer)
-                + uint(10, 1))
+                + head + uint(10, 1))
 
     def rows_of_shard(self, shard, num_shards):
         return rows_of_shard(self, shard, num_shards)
@@ -215,6 +218,15 @@ def scatter_answer(reply):
     """(generation, applied_steps) of a scatter that was applied."""
     fields = decode(_ok("Scatter", reply).messages[0])
     return last(fields, 1), signed(last(fields, 2))
+
+
+def top_k_request(model, table, queries, k):
+    """The encoded request for the best k rows of each query; queries: lists of dim floats."""
+    values = [value for query in queries for value in query]
+    matrix = (uint(1, len(queries)) + uint(2, table.dim) + uint(3, F32)
+              + data(4, struct.pack(f"<{len(values)}f", *values)))
+    return (data(1, model) + data(2, table.name) + message(3, matrix) + uint(4, k)
+            + uint(5, TOP_K_EXACT))
 
 
 def gather_bytes(connection, model, table, row_ids, timeout=30.0):
