@@ -39,7 +39,7 @@ from oracle import read_history
 
 # Strikes of one cluster: then another one begins, and is judged.
 STRIKES_OF_A_CLUSTER = 10
-_REACH_SECONDS = 8
+_REACH_SECONDS = 30
 _PROVOKE_SECONDS = 15
 _COMMAND_SECONDS = 30
 _SETTLE_SECONDS = 25
