@@ -109,7 +109,8 @@ class LostDiskTest(CheckpointedCluster):
 
     def test_a_damaged_copy_changes_nothing(self):
         path = self.copy()["path"]
-        largest = max((self.copies / path).rglob("*.sst"), key=lambda file: file.stat().st_size)
+        part = self.copies / path / "shard-1"
+        largest = max(part.rglob("*.sst"), key=lambda file: file.stat().st_size)
         content = bytearray(largest.read_bytes())
         content[len(content) // 2] ^= 1
         largest.write_bytes(content)

@@ -81,7 +81,9 @@ Findings OfPage(const std::string& text) {
 Finding Worst(const Findings& findings) {
   Finding worst;
   for (const Finding& finding : findings.all()) {
-    if (finding.severity >= Severity::kWarning) EXPECT_NE(finding.remedy, "") << finding.what;
+    if (finding.severity >= Severity::kWarning) {
+      EXPECT_NE(finding.remedy, "") << finding.what;
+    }
     if (finding.severity > worst.severity) worst = finding;
   }
   return worst;

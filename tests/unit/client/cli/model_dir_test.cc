@@ -103,10 +103,12 @@ TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << name;
     EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(path), HasSubstr("--overwrite")));
     std::filesystem::remove(path);
-    if (name != "FILES")
+    // Without the list nothing is known to be wrong.
+    if (name != "FILES") {
       EXPECT_EQ(LoadModel(path_).status().code(),
                 name == "dslide.json" ? absl::StatusCode::kNotFound : absl::StatusCode::kDataLoss)
           << name;
+    }
     std::ofstream(path, std::ios::binary) << good.str();
     EXPECT_TRUE(LoadModel(path_).ok()) << name;
   }
