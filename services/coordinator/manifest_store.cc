@@ -46,6 +46,25 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
   return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
+class DiskManifests final : public ManifestStore {
+ public:
+  DiskManifests(std::string directory, uint64_t lineage)
+      : directory_(std::move(directory)), lineage_(lineage) {}
+
+  std::vector<uint64_t> List() const override;
+  absl::StatusOr<Manifest> Read(uint64_t epoch) const override;
+  absl::Status Commit(const Manifest& manifest) override;
+  absl::Status Remove(uint64_t epoch) override;
+  uint64_t Lineage() const override { return lineage_; }
+  absl::Status CommitLineage(uint64_t lineage) override;
+
+ private:
+  std::string PathOf(uint64_t epoch) const;
+
+  const std::string directory_;
+  uint64_t lineage_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::string& data_dir) {
@@ -53,14 +72,14 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::st
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(SyncDirectory(data_dir));
   ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
-  return std::unique_ptr<ManifestStore>(new ManifestStore(directory.string(), lineage));
+  return std::make_unique<DiskManifests>(directory.string(), lineage);
 }
 
-std::string ManifestStore::PathOf(uint64_t epoch) const {
+std::string DiskManifests::PathOf(uint64_t epoch) const {
   return absl::StrFormat("%s/%s%020d", directory_, kPrefix, epoch);
 }
 
-std::vector<uint64_t> ManifestStore::List() const {
+std::vector<uint64_t> DiskManifests::List() const {
   std::vector<uint64_t> epochs;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
@@ -76,7 +95,7 @@ std::vector<uint64_t> ManifestStore::List() const {
   return epochs;
 }
 
-absl::StatusOr<Manifest> ManifestStore::Read(uint64_t epoch) const {
+absl::StatusOr<Manifest> DiskManifests::Read(uint64_t epoch) const {
   const std::string path = PathOf(epoch);
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) {
@@ -96,17 +115,17 @@ absl::StatusOr<Manifest> ManifestStore::Read(uint64_t epoch) const {
   return manifest;
 }
 
-absl::Status ManifestStore::Commit(const Manifest& manifest) {
+absl::Status DiskManifests::Commit(const Manifest& manifest) {
   return ReplaceFile(PathOf(manifest.epoch), EncodeManifest(manifest));
 }
 
-absl::Status ManifestStore::CommitLineage(uint64_t lineage) {
+absl::Status DiskManifests::CommitLineage(uint64_t lineage) {
   RETURN_IF_ERROR(ReplaceFile(fs::path(directory_) / kLineage, EncodeLineage(lineage)));
   lineage_ = lineage;
   return absl::OkStatus();
 }
 
-absl::Status ManifestStore::Remove(uint64_t epoch) {
+absl::Status DiskManifests::Remove(uint64_t epoch) {
   RETURN_IF_ERROR(RemoveAll(PathOf(epoch)));
   return SyncDirectory(directory_);
 }

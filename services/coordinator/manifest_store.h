@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,29 +23,23 @@ namespace dslide::coordinator {
 // Thread safety: one caller at a time.
 class ManifestStore {
  public:
-  // Errors: Unavailable with the system's reason; DataLoss when LINEAGE is damaged.
+  // The one on the disk. Errors: Unavailable with the system's reason; DataLoss when LINEAGE is
+  // damaged.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
+  virtual ~ManifestStore() = default;
 
   // Epochs of committed checkpoints, the newest first.
-  std::vector<uint64_t> List() const;
+  virtual std::vector<uint64_t> List() const = 0;
   // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file.
-  absl::StatusOr<Manifest> Read(uint64_t epoch) const;
+  virtual absl::StatusOr<Manifest> Read(uint64_t epoch) const = 0;
   // Durable when it returns. Errors: Unavailable; it is not committed then.
-  absl::Status Commit(const Manifest& manifest);
+  virtual absl::Status Commit(const Manifest& manifest) = 0;
   // Fine when there is none.
-  absl::Status Remove(uint64_t epoch);
+  virtual absl::Status Remove(uint64_t epoch) = 0;
 
   // The number of the last CommitLineage(); 0 before the first.
-  uint64_t Lineage() const { return lineage_; }
-  absl::Status CommitLineage(uint64_t lineage);
-
- private:
-  ManifestStore(std::string directory, uint64_t lineage)
-      : directory_(std::move(directory)), lineage_(lineage) {}
-  std::string PathOf(uint64_t epoch) const;
-
-  const std::string directory_;
-  uint64_t lineage_;
+  virtual uint64_t Lineage() const = 0;
+  virtual absl::Status CommitLineage(uint64_t lineage) = 0;
 };
 
 }  // namespace dslide::coordinator

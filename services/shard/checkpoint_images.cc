@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -27,10 +31,43 @@ constexpr char kTemporary[] = ".tmp-";
 
 std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kPrefix, epoch); }
 
-}  // namespace
+// Images in directories, written by a thread.
+class DiskImages final : public CheckpointImages {
+ public:
+  DiskImages(std::string directory, const Clock* clock)
+      : directory_(std::move(directory)), clock_(clock) {}
+  ~DiskImages() override;
 
-CheckpointImages::CheckpointImages(std::string directory, const Clock* clock)
-    : directory_(std::move(directory)), clock_(clock) {}
+  absl::Status Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+                     std::function<void(std::shared_ptr<ShardSnapshot>)> over) override;
+  bool busy() const override {
+    const absl::MutexLock lock(&mu_);
+    return writing_;
+  }
+  CheckpointProgress Progress(uint64_t epoch) const override;
+  absl::StatusOr<FileListSummary> Verify(uint64_t epoch) const override;
+  absl::Status Load(uint64_t epoch, ShardCore& core) const override;
+  absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& epochs) override;
+  std::vector<uint64_t> List() const override;
+
+ private:
+  std::string PathOf(uint64_t epoch) const;
+  void Write(uint64_t epoch, ShardSnapshot& snapshot);
+  absl::Status WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+                               CheckpointProgress& progress);
+
+  const std::string directory_;
+  const Clock* const clock_;
+
+  mutable absl::Mutex mu_;
+  std::map<uint64_t, CheckpointProgress> progress_ ABSL_GUARDED_BY(mu_);  // of this process
+  absl::Duration started_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  ShardSnapshot* snapshot_ ABSL_GUARDED_BY(mu_) = nullptr;  // being written
+  std::thread thread_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointImages>> CheckpointImages::Open(
     const std::string& data_dir, const Clock* clock) {
@@ -47,10 +84,10 @@ absl::StatusOr<std::unique_ptr<CheckpointImages>> CheckpointImages::Open(
     LogWarning("removing an unfinished part of a cluster checkpoint", {{"path", path.string()}});
     RETURN_IF_ERROR(RemoveAll(path));
   }
-  return std::unique_ptr<CheckpointImages>(new CheckpointImages(directory.string(), clock));
+  return std::make_unique<DiskImages>(directory.string(), clock);
 }
 
-CheckpointImages::~CheckpointImages() {
+DiskImages::~DiskImages() {
   std::thread thread;
   {
     const absl::MutexLock lock(&mu_);
@@ -60,12 +97,12 @@ CheckpointImages::~CheckpointImages() {
   if (thread.joinable()) thread.join();
 }
 
-std::string CheckpointImages::PathOf(uint64_t epoch) const {
+std::string DiskImages::PathOf(uint64_t epoch) const {
   return (fs::path(directory_) / NameOf(epoch)).string();
 }
 
-absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
-                                     std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
+absl::Status DiskImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+                               std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
   const absl::MutexLock lock(&mu_);
   if (writing_) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
@@ -86,7 +123,7 @@ absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapsh
   return absl::OkStatus();
 }
 
-void CheckpointImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
+void DiskImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
   CheckpointProgress progress;
   const absl::Status written = WriteAndPublish(epoch, snapshot, progress);
   if (!written.ok()) {
@@ -109,8 +146,8 @@ void CheckpointImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
   snapshot_ = nullptr;
 }
 
-absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
-                                               CheckpointProgress& progress) {
+absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+                                         CheckpointProgress& progress) {
   const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
   const fs::path target = PathOf(epoch);
   RETURN_IF_ERROR(RemoveAll(temporary));
@@ -129,7 +166,7 @@ absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& sn
   return written;
 }
 
-CheckpointProgress CheckpointImages::Progress(uint64_t epoch) const {
+CheckpointProgress DiskImages::Progress(uint64_t epoch) const {
   {
     const absl::MutexLock lock(&mu_);
     if (const auto found = progress_.find(epoch); found != progress_.end()) {
@@ -149,7 +186,7 @@ CheckpointProgress CheckpointImages::Progress(uint64_t epoch) const {
   return progress;
 }
 
-absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t epoch) const {
+absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t epoch) const {
   std::error_code error;
   if (!fs::is_directory(PathOf(epoch), error)) {
     return StatusWithReason(
@@ -159,11 +196,11 @@ absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t epoch) const {
   return VerifyFileList(PathOf(epoch));
 }
 
-absl::Status CheckpointImages::Load(uint64_t epoch, ShardCore& core) const {
+absl::Status DiskImages::Load(uint64_t epoch, ShardCore& core) const {
   return LoadImage(PathOf(epoch), core).status();
 }
 
-std::vector<uint64_t> CheckpointImages::List() const {
+std::vector<uint64_t> DiskImages::List() const {
   std::vector<uint64_t> epochs;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
@@ -178,7 +215,7 @@ std::vector<uint64_t> CheckpointImages::List() const {
   return epochs;
 }
 
-absl::StatusOr<int64_t> CheckpointImages::Retain(const std::vector<uint64_t>& epochs) {
+absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& epochs) {
   int64_t removed = 0;
   for (const uint64_t epoch : List()) {
     if (std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) continue;
