@@ -240,7 +240,7 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
       const bool brought = std::any_of(models.begin(), models.end(), [&](const ModelSpec& spec) {
         return spec.name == known.name;
       });
-      if (!brought) roll_back_wanted_ = true;
+      if (!brought) ++roll_backs_wanted_;
     }
   }
   if (owner.is_new) {

@@ -134,6 +134,8 @@ class Coordinator {
   absl::StatusOr<ClusterMap> MapForCheckpoints() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CaptureForCheckpoint(Manifest& manifest);
   void SetRestoring(bool restoring);
+  // Errors: Unavailable while a shard that came back has not got its rows.
+  absl::Status CheckNoRowsMissing() const ABSL_LOCKS_EXCLUDED(mu_);
   // Makes models and jobs those of the manifest.
   absl::Status AdoptManifest(const Manifest& manifest);
   // The background thread: takes cluster checkpoints by the schedule.
@@ -171,8 +173,10 @@ class Coordinator {
   std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
-  // A shard came back without a model that the newest cluster checkpoint has.
-  bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
+  // Times that a shard came back without a model that the cluster has; of those, dealt with. While
+  // they differ, rows are missing: no checkpoint may be taken.
+  uint64_t roll_backs_wanted_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t roll_backs_done_ ABSL_GUARDED_BY(mu_) = 0;
   // Of the newest cluster checkpoint of this process.
   absl::Duration last_checkpoint_ ABSL_GUARDED_BY(mu_);
   absl::Duration last_checkpoint_cost_ ABSL_GUARDED_BY(mu_);

@@ -57,12 +57,22 @@ void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
   for (const std::string& name : job_order_) manifest.jobs.push_back(jobs_.at(name)->Record());
 }
 
+absl::Status Coordinator::CheckNoRowsMissing() const {
+  const absl::MutexLock lock(&mu_);
+  if (roll_backs_wanted_ == roll_backs_done_) return absl::OkStatus();
+  return absl::UnavailableError(
+      "a shard came back without its rows, and a checkpoint would be of their absence: wait until "
+      "the cluster was taken back, or restore a checkpoint");
+}
+
 absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   // No model comes or goes between the cuts of two shards.
   std::optional<absl::MutexLock> models_lock(std::in_place, &models_mu_);
+  // The map first: a shard that comes back later has another generation, and will not freeze.
   ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  RETURN_IF_ERROR(CheckNoRowsMissing());
   absl::StatusOr<Manifest> taken = cuts_->Take(
       map, [this](Manifest& manifest) { CaptureForCheckpoint(manifest); },
       [&models_lock] { models_lock.reset(); });
@@ -101,6 +111,11 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   const absl::MutexLock models_lock(&models_mu_);
+  uint64_t wanted = 0;
+  {
+    const absl::MutexLock lock(&mu_);
+    wanted = roll_backs_wanted_;
+  }
   ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
   SetRestoring(true);
   absl::StatusOr<Manifest> manifest = cuts_->RollBack(map, epoch);
@@ -108,6 +123,8 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
   }
   SetRestoring(false);
+  const absl::MutexLock lock(&mu_);
+  if (manifest.ok()) roll_backs_done_ = wanted;
   return manifest;
 }
 

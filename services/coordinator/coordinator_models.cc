@@ -221,19 +221,18 @@ void Coordinator::SyncLoop() {
 }
 
 absl::Status Coordinator::RollBackIfWanted() {
+  uint64_t wanted = 0;
   {
     const absl::MutexLock lock(&mu_);
-    if (!roll_back_wanted_) return absl::OkStatus();
-    roll_back_wanted_ = false;
+    wanted = roll_backs_wanted_;
+    if (wanted == roll_backs_done_) return absl::OkStatus();
   }
   // Without one, what came back empty stays so: the loss is reported where the models are made.
   const absl::StatusOr<std::vector<Manifest>> taken = ListClusterCheckpoints();
-  if (taken.ok() && taken->empty()) return absl::OkStatus();
-  const absl::StatusOr<Manifest> restored = RestoreClusterCheckpoint(/*epoch=*/0);
-  if (restored.ok()) return absl::OkStatus();
+  if (!taken.ok() || !taken->empty()) return RestoreClusterCheckpoint(/*epoch=*/0).status();
   const absl::MutexLock lock(&mu_);
-  roll_back_wanted_ = true;
-  return restored.status();
+  roll_backs_done_ = wanted;
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::SyncShard(ShardId shard, uint64_t generation) {

@@ -405,7 +405,11 @@ TEST_F(CoordinatorTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
     shard.cuts.clear();
   });
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
+  // A checkpoint now would have nothing of that shard, and be the newest one.
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->TakeClusterCheckpoint().status()));
   absl::SleepFor(absl::Milliseconds(500));  // as long as two tries take
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->TakeClusterCheckpoint().status()));
+  EXPECT_EQ(coordinator_->ListClusterCheckpoints()->size(), 1u);
   EXPECT_EQ(ModelsOn("b:1"), 0u);
   shards_.With("a:1", [](auto& shard) { EXPECT_TRUE(shard.rolled_back.empty()); });
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
