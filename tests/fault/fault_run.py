@@ -19,6 +19,7 @@ import fault_paths  # noqa: F401
 import corruption_loop
 import kill_loop
 import processes
+import simulation
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, TRAINER
 
@@ -35,6 +36,7 @@ class Plan:
     clean_strikes: dict  # the same, on a clean one
     logged_strikes: dict  # where shards have a log
     corruptions: dict  # {way: rounds}
+    simulated: int  # seeds
 
 
 PLANS = {
@@ -44,7 +46,7 @@ PLANS = {
          (SHARD, PARTITION): 2},
         {},
         {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
-        {"start": 60, "load": 350, "catalog": 50, "model": 40}),
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 2000),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -52,15 +54,15 @@ PLANS = {
         {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
-        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}),
+        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, 100_000),
 }
 
 # Keys of the result that no program here can fill yet, and what is missing.
 MISSING = {
     ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
-    ("sim_seeds", "sim_violations"): "there is no deterministic simulation",
     ("planted", "planted_caught"): "there are no planted bugs",
 }
+WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
                "applied_twice are those of killed trainers, clients and coordinators, of paused "
@@ -89,6 +91,8 @@ class FaultRun:
         self.loops = []  # results of kill loops in which nothing may be lost
         self.self_test = None
         self.corruption = None
+        self.simulated = None
+        self._bin_dir = bin_dir
 
     def say(self, text):
         print(f"   {text}", file=sys.stderr, flush=True)
@@ -101,6 +105,7 @@ class FaultRun:
         if self.logged:
             self._strike("shards with a log", "log", self._plan.logged_strikes)
         self._corrupt()
+        self._simulate()
 
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
@@ -146,13 +151,29 @@ class FaultRun:
                 f"damaged files, seed {self._seed}, --only {record['way']}:{record['round']}: "
                 f"{record['outcome']}: {record['kind']} of {record['file']} at {record['offset']}")
 
+    def _simulate(self):
+        """Seeds of the simulator that follow from the run's: other runs see other ones."""
+        if not simulation.exists(self._bin_dir):
+            return
+        first = self._seed * 1_000_000 + 1
+        self.say(f"simulated clusters: seeds {first} to {first + self._plan.simulated - 1}")
+        try:
+            self.simulated = simulation.run(self._bin_dir, first, self._plan.simulated)
+        except (RuntimeError, OSError) as error:
+            self.failures.append(f"simulated clusters, seed {first}: {str(error)[:500]}")
+            return
+        self.failures += [f"simulated clusters: {line}" for line in self.simulated["shown"]]
+        if self.simulated["trace_hash_mismatches"]:
+            self.failures.append(f"simulated clusters: {self.simulated['trace_hash_mismatches']} "
+                                 f"seeds from {first} on went two ways")
+
     # --- the result ------------------------------------------------------------------------------
 
     def _sum(self, key):
         return sum(loop[key] for loop in self.loops) if self.loops else None
 
     def result(self, tier, seconds):
-        corruption = self.corruption or {}
+        corruption, simulated = self.corruption or {}, self.simulated or {}
         recoveries = [loop["recovery_p99_seconds"] for loop in self.loops
                       if loop["recovery_p99_seconds"] is not None]
         result = {
@@ -168,6 +189,8 @@ class FaultRun:
             "self_test": self.self_test,
             "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
             "corruption_ways": corruption.get("ways"),
+            "sim_seeds": simulated.get("seeds"), "sim_violations": simulated.get("violations"),
+            "sim_faults": simulated.get("faults"),
         }
         result |= {key: None for keys in MISSING for key in keys}
         return result | {"failures": self.failures, "seconds": round(seconds, 1)}
@@ -175,6 +198,8 @@ class FaultRun:
     def untested(self):
         """Lines that say what this run says nothing about."""
         lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
+        if self.simulated is None:
+            lines.append(f"sim_seeds, sim_violations: not tested: {WITHOUT_SIMULATOR}")
         return lines + [f"{', '.join(keys)}: not tested: {why}" for keys, why in MISSING.items()]
 
 

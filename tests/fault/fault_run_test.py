@@ -33,7 +33,7 @@ def loop_result(settings, **changes):
 
 
 class FaultRunTest(unittest.TestCase):
-    def run_quick(self, logged, loop=loop_result, corrupt=None):
+    def run_quick(self, logged, loop=loop_result, corrupt=None, simulated=None):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -60,6 +60,8 @@ class FaultRunTest(unittest.TestCase):
 
         with mock.patch("kill_loop.run_kept", run_kept), \
                 mock.patch("corruption_loop.run", run_corruption), \
+                mock.patch("simulation.exists", lambda _: simulated is not None), \
+                mock.patch("simulation.run", lambda *_: simulated), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory)
             run.run()
@@ -115,6 +117,14 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(result["corruptions"], sum(PLANS["quick"].corruptions.values()) + 1)
         self.assertIn("--only load:9", run.failures[0])
 
+    def test_simulated_clusters_count_and_what_they_break_is_a_failure(self):
+        simulated = {"seeds": 2000, "violations": 1, "trace_hash_mismatches": 0, "faults": {},
+                     "shown": ["seed 5: lost"]}
+        run, result = self.run_quick(logged=False, simulated=simulated)
+        self.assertEqual((result["sim_seeds"], result["sim_violations"]), (2000, 1))
+        self.assertEqual(run.failures, ["simulated clusters: seed 5: lost"])
+        self.assertFalse(any("sim_seeds" in line for line in run.untested()))
+
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}
         parts = list(batches(strikes))
@@ -129,6 +139,7 @@ class FaultRunTest(unittest.TestCase):
             self.assertGreater(min(plan.strikes.values()), 0)
             self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
             self.assertGreater(min(plan.corruptions.values()), 0)
+            self.assertGreater(plan.simulated, 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})
 
 
