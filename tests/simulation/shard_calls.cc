@@ -13,6 +13,7 @@ namespace {
 
 constexpr absl::string_view kPrefix = "shard-";
 constexpr double kKillRate = 0.004;  // of a call
+constexpr double kKillRateAtRestore = 0.05;
 
 using coordinator::PartProgress;
 
@@ -55,7 +56,9 @@ PartProgress FromShard(const shard::CheckpointProgress& part) {
 std::string ShardCalls::AddressOf(int shard) { return absl::StrCat(kPrefix, shard); }
 
 void ShardCalls::MaybeKill(Fault phase, const std::string& address) {
-  if (!world_.faults_on || !node_->alive() || !world_.Chance(kKillRate)) return;
+  // There are few restores, and many questions after steps.
+  const double rate = phase == Fault::kKillAtRestore ? kKillRateAtRestore : kKillRate;
+  if (!world_.faults_on || !node_->alive() || !world_.Chance(rate)) return;
   world_.trace.Note(phase);
   const absl::Duration pause = world_.Between(absl::Milliseconds(50), absl::Milliseconds(400));
   if (world_.Chance(0.5) && world_.coordinator->MayDie()) return world_.coordinator->Kill(pause);

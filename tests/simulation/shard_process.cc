@@ -304,7 +304,10 @@ absl::StatusOr<uint64_t> ShardProcess::RebuildTables(ShardCore& core) {
 }
 
 absl::Status ShardProcess::ForceImage(ShardCore& core) {
+  // An older one that is still being written is given up.
+  image_running_ = false;
   ASSIGN_OR_RETURN(const uint64_t lsn, RebuildTables(core));
+  image_at_ = lsn;
   RETURN_IF_ERROR(log_->Sync());
   MemoryImage image = ImageOf(lsn, core);
   world_.oracle.Forced(shard_, image);
@@ -326,12 +329,15 @@ void ShardProcess::MaybeTakeImage(ShardCore& core) {
 
 void ShardProcess::WriteImage(const std::shared_ptr<shard::ShardSnapshot>& snapshot,
                               const std::shared_ptr<ImageWriter>& writer) {
-  Node::After(node_, kImagePause, [this, snapshot, writer] {
+  Node::After(node_, kImagePause, [this, snapshot, writer, began = image_at_] {
+    const auto given_up = [this, began] { return !image_running_ || image_at_ != began; };
+    if (given_up()) return snapshot->Release();
     if (!writer->WriteSome(kImageRows)) return WriteImage(snapshot, writer);
     const absl::Status synced = log_->Sync();
     Task(
-        [this, snapshot, writer, synced](ShardCore&) {
+        [this, snapshot, writer, synced, given_up](ShardCore&) {
           snapshot->Release();
+          if (given_up()) return absl::OkStatus();
           image_running_ = false;
           if (synced.ok()) Publish(writer->Take());
           return synced;
