@@ -11,7 +11,6 @@
 #include "core/base/status_macros.h"
 #include "core/wire/coordinator_reason_words.h"
 #include "core/wire/reason_words.h"
-#include "services/coordinator/fan_out.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -39,22 +38,30 @@ absl::Status NoneTaken() {
                           "no cluster checkpoint was taken yet: dslide checkpoint create");
 }
 
-// Calls `call(i)` for each shard and joins what failed.
-template <typename Call>
-absl::Status OnAll(const ClusterMap& map, const std::string& what, const Call& call) {
-  std::vector<absl::Status> results(map.shards.size());
-  FanOut(results.size(), [&](size_t i) { results[i] = call(i); });
-  return CombineFailures(what, map.shards, results);
+ClusterCheckpointOptions WithSleep(ClusterCheckpointOptions options) {
+  if (!options.sleep) options.sleep = absl::SleepFor;
+  return options;
 }
 
 }  // namespace
 
 ClusterCheckpoints::ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards,
                                        const Clock* clock, std::unique_ptr<ManifestStore> store)
-    : options_(options), shards_(shards), clock_(clock), store_(std::move(store)) {
+    : options_(WithSleep(std::move(options))),
+      shards_(shards),
+      clock_(clock),
+      store_(std::move(store)) {
   const std::vector<uint64_t> committed = store_->List();
   if (!committed.empty()) last_epoch_ = committed.front();
   lineage_ = store_->Lineage();
+}
+
+absl::Status ClusterCheckpoints::OnAll(const ClusterMap& map, const std::string& what,
+                                       absl::FunctionRef<absl::Status(size_t)> call) const {
+  std::vector<absl::Status> results(map.shards.size());
+  FanOut(
+      results.size(), [&](size_t i) { results[i] = call(i); }, options_.calls_at_once);
+  return CombineFailures(what, map.shards, results);
 }
 
 absl::Status ClusterCheckpoints::Freeze(const ClusterMap& map, uint64_t epoch,
@@ -111,7 +118,7 @@ absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t epo
       int64_t& step = steps[client];
       step = std::max(step, waits);
     }
-    absl::SleepFor(kStepPause);
+    options_.sleep(kStepPause);
   }
   ASSIGN_OR_RETURN(const auto open, Admit(map, epoch, steps, {}));
   for (const auto& [client, waits] : open) {
@@ -151,7 +158,7 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shar
         break;
     }
     if (clock_->Now() >= deadline) return absl::DeadlineExceededError("it writes for too long");
-    absl::SleepFor(kWritePause);
+    options_.sleep(kWritePause);
   }
 }
 

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "services/coordinator/fan_out.h"
 #include "services/coordinator/manifest.h"
 #include "services/coordinator/manifest_store.h"
 #include "services/coordinator/membership.h"
@@ -30,6 +32,10 @@ struct ClusterCheckpointOptions {
   absl::Duration call_timeout = absl::Seconds(30);
   // Committed checkpoints that stay, >= 1.
   int64_t keep = 3;
+  // Shards that are asked at once, >= 1.
+  size_t calls_at_once = kFanOutThreads;
+  // Waits between questions, by the time of the clock; null: as the system does.
+  std::function<void(absl::Duration)> sleep = nullptr;
 };
 
 // Thread safety: one caller at a time. Calls block.
@@ -92,6 +98,9 @@ class ClusterCheckpoints {
   absl::StatusOr<std::vector<uint64_t>> Prune(const ClusterMap& map, int64_t keep);
 
  private:
+  // Calls `call(i)` for each shard and joins what failed.
+  absl::Status OnAll(const ClusterMap& map, const std::string& what,
+                     absl::FunctionRef<absl::Status(size_t)> call) const;
   absl::Status Freeze(const ClusterMap& map, uint64_t epoch,
                       std::map<ClientId, int64_t>& steps) const;
   absl::Status FinishSteps(const ClusterMap& map, uint64_t epoch,

@@ -139,9 +139,10 @@ class Coordinator {
   // Also while shards may show different instants.
   absl::StatusOr<ClusterMap> MapForRestore() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CaptureForCheckpoint(Manifest& manifest);
-  void BeginRestore();
-  // Clears the mark after success; else clients get no map as long as shards may differ.
-  absl::Status EndRestore(bool done);
+  absl::Status CheckNoRowsMissing() const ABSL_LOCKS_EXCLUDED(mu_);
+  // From here on clients get no map; also after EndRestore() as long as shards may differ.
+  absl::StatusOr<ClusterMap> BeginRestore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  absl::Status EndRestore(bool done);  // clears the mark after success
   // Makes models and jobs those of the manifest.
   absl::Status AdoptManifest(const Manifest& manifest);
   // Background threads: take cluster checkpoints by the schedule; verify the committed ones.
@@ -182,9 +183,8 @@ class Coordinator {
   std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
-  std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);  // of an earlier process, silent until now
-  // The restore mark was set since a restore began: the background thread has to do it.
-  bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;
+  std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);       // of an earlier process, silent until now
+  bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;  // the mark was set since a restore began
   CheckpointFigures figures_ ABSL_GUARDED_BY(mu_);
   uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
   bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile

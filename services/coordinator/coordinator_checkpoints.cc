@@ -64,12 +64,22 @@ void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
   for (const std::string& name : job_order_) manifest.jobs.push_back(jobs_.at(name)->Record());
 }
 
+absl::Status Coordinator::CheckNoRowsMissing() const {
+  const absl::MutexLock lock(&mu_);
+  if (!roll_back_wanted_) return absl::OkStatus();
+  return absl::UnavailableError(
+      "a shard came back without its rows, and a checkpoint would be of their absence: wait until "
+      "the cluster was taken back, or restore a checkpoint");
+}
+
 absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   // No model comes or goes between the cuts of two shards.
   std::optional<absl::MutexLock> models_lock(std::in_place, &models_mu_);
+  // The map first: a shard that comes back later has another generation, and will not freeze.
   ASSIGN_OR_RETURN(const ClusterMap map, MapForCheckpoints());
+  RETURN_IF_ERROR(CheckNoRowsMissing());
   absl::StatusOr<Manifest> taken = cuts_->Take(
       map, [this](Manifest& manifest) { CaptureForCheckpoint(manifest); },
       [&models_lock] { models_lock.reset(); });
@@ -135,8 +145,7 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   const absl::MutexLock models_lock(&models_mu_);
-  ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
-  BeginRestore();
+  ASSIGN_OR_RETURN(const ClusterMap map, BeginRestore());
   absl::StatusOr<Manifest> manifest = cuts_->RollBack(map, epoch);
   if (manifest.ok()) {
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
@@ -151,10 +160,14 @@ absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
   return manifest;
 }
 
-void Coordinator::BeginRestore() {
+absl::StatusOr<ClusterMap> Coordinator::BeginRestore() {
+  if (cuts_ == nullptr) return NoDataDir();
   const absl::MutexLock lock(&mu_);
+  ASSIGN_OR_RETURN(ClusterMap map, FullMap());
   restoring_ = true;
+  // A shard that registers from here on is not in the map.
   roll_back_wanted_ = false;
+  return map;
 }
 
 absl::Status Coordinator::EndRestore(bool done) ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -15,15 +15,16 @@ namespace dslide::coordinator {
 
 inline constexpr size_t kFanOutThreads = 32;
 
-// Calls `call(i)` for i in [0, count) on up to kFanOutThreads threads and waits for all.
+// Calls `call(i)` for i in [0, count) on up to `most_threads` threads and waits for all; with one,
+// in this order on the caller's.
 template <typename Call>
-void FanOut(size_t count, const Call& call) {
+void FanOut(size_t count, const Call& call, size_t most_threads = kFanOutThreads) {
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < count; i = next++) call(i);
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min(count, kFanOutThreads); ++i) threads.emplace_back(work);
+  for (size_t i = 1; i < std::min(count, most_threads); ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
 }

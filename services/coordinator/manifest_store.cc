@@ -53,6 +53,33 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
   return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
+class DiskManifests final : public ManifestStore {
+ public:
+  DiskManifests(std::string directory, uint64_t lineage, std::unique_ptr<RestoreMark> restore_mark)
+      : directory_(std::move(directory)),
+        restore_mark_(std::move(restore_mark)),
+        lineage_(lineage) {}
+
+  std::vector<uint64_t> List() const override;
+  absl::StatusOr<Manifest> Read(uint64_t epoch) const override;
+  absl::Status Commit(const Manifest& manifest) override;
+  absl::Status Remove(uint64_t epoch) override;
+  absl::StatusOr<std::string> ReadText(uint64_t epoch) const override;
+  std::string Damage(uint64_t epoch) const override;
+  absl::Status MarkDamage(uint64_t epoch, const std::string& damage) override;
+  uint64_t Lineage() const override { return lineage_; }
+  absl::Status CommitLineage(uint64_t lineage) override;
+  RestoreMark& restore_mark() override { return *restore_mark_; }
+
+ private:
+  std::string PathOf(uint64_t epoch) const;
+  std::string DamagePathOf(uint64_t epoch) const;
+
+  const std::string directory_;
+  const std::unique_ptr<RestoreMark> restore_mark_;
+  uint64_t lineage_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::string& data_dir) {
@@ -67,19 +94,18 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::OpenExisting(
   const fs::path directory = fs::path(data_dir) / kDirectory;
   ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
   ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
-  return std::unique_ptr<ManifestStore>(
-      new ManifestStore(directory.string(), lineage, std::move(mark)));
+  return std::make_unique<DiskManifests>(directory.string(), lineage, std::move(mark));
 }
 
-std::string ManifestStore::PathOf(uint64_t epoch) const {
+std::string DiskManifests::PathOf(uint64_t epoch) const {
   return absl::StrFormat("%s/%s%020d", directory_, kPrefix, epoch);
 }
 
-std::string ManifestStore::DamagePathOf(uint64_t epoch) const {
+std::string DiskManifests::DamagePathOf(uint64_t epoch) const {
   return absl::StrFormat("%s/%s%020d", directory_, kDamaged, epoch);
 }
 
-std::vector<uint64_t> ManifestStore::List() const {
+std::vector<uint64_t> DiskManifests::List() const {
   std::vector<uint64_t> epochs;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
@@ -95,7 +121,7 @@ std::vector<uint64_t> ManifestStore::List() const {
   return epochs;
 }
 
-absl::StatusOr<Manifest> ManifestStore::Read(uint64_t epoch) const {
+absl::StatusOr<Manifest> DiskManifests::Read(uint64_t epoch) const {
   const std::string path = PathOf(epoch);
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) {
@@ -115,28 +141,28 @@ absl::StatusOr<Manifest> ManifestStore::Read(uint64_t epoch) const {
   return manifest;
 }
 
-absl::Status ManifestStore::Commit(const Manifest& manifest) {
+absl::Status DiskManifests::Commit(const Manifest& manifest) {
   return ReplaceFile(PathOf(manifest.epoch), EncodeManifest(manifest));
 }
 
-absl::Status ManifestStore::CommitLineage(uint64_t lineage) {
+absl::Status DiskManifests::CommitLineage(uint64_t lineage) {
   RETURN_IF_ERROR(ReplaceFile(fs::path(directory_) / kLineage, EncodeLineage(lineage)));
   lineage_ = lineage;
   return absl::OkStatus();
 }
 
-absl::Status ManifestStore::Remove(uint64_t epoch) {
+absl::Status DiskManifests::Remove(uint64_t epoch) {
   RETURN_IF_ERROR(RemoveAll(PathOf(epoch)));
   RETURN_IF_ERROR(RemoveAll(DamagePathOf(epoch)));
   return SyncDirectory(directory_);
 }
 
-absl::StatusOr<std::string> ManifestStore::ReadText(uint64_t epoch) const {
+absl::StatusOr<std::string> DiskManifests::ReadText(uint64_t epoch) const {
   RETURN_IF_ERROR(Read(epoch).status());
   return ReadFile(PathOf(epoch));
 }
 
-std::string ManifestStore::Damage(uint64_t epoch) const {
+std::string DiskManifests::Damage(uint64_t epoch) const {
   const absl::StatusOr<std::string> text = ReadFile(DamagePathOf(epoch));
   if (absl::IsNotFound(text.status())) return "";
   const std::vector<std::string> lines = absl::StrSplit(text.ok() ? *text : "", '\n');
@@ -145,7 +171,7 @@ std::string ManifestStore::Damage(uint64_t epoch) const {
   return lines[1];
 }
 
-absl::Status ManifestStore::MarkDamage(uint64_t epoch, const std::string& damage) {
+absl::Status DiskManifests::MarkDamage(uint64_t epoch, const std::string& damage) {
   if (damage == Damage(epoch)) return absl::OkStatus();
   if (!damage.empty()) {
     const std::string line = absl::StrReplaceAll(damage, {{"\n", " "}});

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,47 +26,35 @@ namespace dslide::coordinator {
 // Thread safety: one caller at a time.
 class ManifestStore {
  public:
-  // Errors: Unavailable with the system's reason; DataLoss when LINEAGE or RESTORING is
-  // damaged.
+  // The one on the disk. Errors: Unavailable with the system's reason; DataLoss when LINEAGE or
+  // RESTORING is damaged.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
-
   // The same of a directory that is there; makes nothing.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> OpenExisting(const std::string& data_dir);
+  virtual ~ManifestStore() = default;
 
   // Epochs of committed checkpoints, the newest first.
-  std::vector<uint64_t> List() const;
+  virtual std::vector<uint64_t> List() const = 0;
   // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file.
-  absl::StatusOr<Manifest> Read(uint64_t epoch) const;
+  virtual absl::StatusOr<Manifest> Read(uint64_t epoch) const = 0;
   // Durable when it returns. Errors: Unavailable; it is not committed then.
-  absl::Status Commit(const Manifest& manifest);
+  virtual absl::Status Commit(const Manifest& manifest) = 0;
   // Fine when there is none. Its mark goes with it.
-  absl::Status Remove(uint64_t epoch);
+  virtual absl::Status Remove(uint64_t epoch) = 0;
 
   // The file as it is. Errors: those of Read.
-  absl::StatusOr<std::string> ReadText(uint64_t epoch) const;
+  virtual absl::StatusOr<std::string> ReadText(uint64_t epoch) const = 0;
 
   // What is known to be wrong with it; "": nothing.
-  std::string Damage(uint64_t epoch) const;
+  virtual std::string Damage(uint64_t epoch) const = 0;
   // damage: one line; "" takes the mark away. Durable when it returns. Errors: Unavailable.
-  absl::Status MarkDamage(uint64_t epoch, const std::string& damage);
+  virtual absl::Status MarkDamage(uint64_t epoch, const std::string& damage) = 0;
 
   // The number of the last CommitLineage(); 0 before the first.
-  uint64_t Lineage() const { return lineage_; }
-  absl::Status CommitLineage(uint64_t lineage);
+  virtual uint64_t Lineage() const = 0;
+  virtual absl::Status CommitLineage(uint64_t lineage) = 0;
 
-  RestoreMark& restore_mark() { return *restore_mark_; }
-
- private:
-  ManifestStore(std::string directory, uint64_t lineage, std::unique_ptr<RestoreMark> restore_mark)
-      : directory_(std::move(directory)),
-        restore_mark_(std::move(restore_mark)),
-        lineage_(lineage) {}
-  std::string PathOf(uint64_t epoch) const;
-  std::string DamagePathOf(uint64_t epoch) const;
-
-  const std::string directory_;
-  const std::unique_ptr<RestoreMark> restore_mark_;
-  uint64_t lineage_;
+  virtual RestoreMark& restore_mark() = 0;
 };
 
 }  // namespace dslide::coordinator

@@ -1,6 +1,7 @@
 #include "services/coordinator/restore_mark.h"
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -18,6 +19,21 @@ namespace {
 constexpr absl::string_view kWord = "restoring ";
 
 std::string Encode(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
+
+class DiskMark final : public RestoreMark {
+ public:
+  DiskMark(std::string path, std::optional<uint64_t> epoch)
+      : RestoreMark(epoch), path_(std::move(path)) {}
+
+ private:
+  absl::Status Write(std::optional<uint64_t> epoch) override {
+    if (epoch.has_value()) return ReplaceFile(path_, Encode(*epoch));
+    RETURN_IF_ERROR(RemoveAll(path_));
+    return SyncDirectory(std::filesystem::path(path_).parent_path());
+  }
+
+  const std::string path_;
+};
 
 }  // namespace
 
@@ -39,32 +55,28 @@ absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string
     }
     epoch = number;
   }
-  return std::unique_ptr<RestoreMark>(new RestoreMark(path, epoch));
+  return std::make_unique<DiskMark>(path, epoch);
 }
 
-absl::Status RestoreMark::Write(uint64_t epoch) {
-  RETURN_IF_ERROR(ReplaceFile(path_, Encode(epoch)));
+absl::Status RestoreMark::Set(std::optional<uint64_t> epoch) {
+  RETURN_IF_ERROR(Write(epoch));
   epoch_ = epoch;
   return absl::OkStatus();
 }
 
 absl::Status RestoreMark::Want() {
   const absl::MutexLock lock(&mu_);
-  return epoch_.has_value() ? absl::OkStatus() : Write(kNewest);
+  return epoch_.has_value() ? absl::OkStatus() : Set(kNewest);
 }
 
 absl::Status RestoreMark::Begin(uint64_t epoch) {
   const absl::MutexLock lock(&mu_);
-  return Write(epoch);
+  return Set(epoch);
 }
 
 absl::Status RestoreMark::Clear() {
   const absl::MutexLock lock(&mu_);
-  if (!epoch_.has_value()) return absl::OkStatus();
-  RETURN_IF_ERROR(RemoveAll(path_));
-  RETURN_IF_ERROR(SyncDirectory(std::filesystem::path(path_).parent_path()));
-  epoch_.reset();
-  return absl::OkStatus();
+  return epoch_.has_value() ? Set(std::nullopt) : absl::OkStatus();
 }
 
 std::optional<uint64_t> RestoreMark::epoch() const {

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -27,8 +26,9 @@ class RestoreMark {
   // To the newest one, whichever that is.
   static constexpr uint64_t kNewest = 0;
 
-  // Errors: DataLoss when the file is damaged.
+  // The one on the disk. Errors: DataLoss when the file is damaged.
   static absl::StatusOr<std::unique_ptr<RestoreMark>> Open(const std::string& directory);
+  virtual ~RestoreMark() = default;
 
   // A shard has lost its rows. Changes nothing when it is set already.
   absl::Status Want();
@@ -42,12 +42,14 @@ class RestoreMark {
   // Some shards may be there, and others not.
   bool begun() const { return epoch().value_or(kNewest) != kNewest; }
 
- private:
-  RestoreMark(std::string path, std::optional<uint64_t> epoch)
-      : path_(std::move(path)), epoch_(epoch) {}
-  absl::Status Write(uint64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+ protected:
+  explicit RestoreMark(std::optional<uint64_t> epoch) : epoch_(epoch) {}
 
-  const std::string path_;
+ private:
+  // Makes it durable; none: that there is nothing. One call at a time.
+  virtual absl::Status Write(std::optional<uint64_t> epoch) = 0;
+  absl::Status Set(std::optional<uint64_t> epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   mutable absl::Mutex mu_;
   std::optional<uint64_t> epoch_ ABSL_GUARDED_BY(mu_);
 };

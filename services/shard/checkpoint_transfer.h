@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "services/shard/checkpoint_images.h"
+#include "services/shard/disk_images.h"
 
 namespace dslide::shard {
 
@@ -21,7 +21,7 @@ inline constexpr int64_t kCheckpointPieceBytes = int64_t{1} << 20;
 class CheckpointTransfer {
  public:
   // `images` outlives it.
-  explicit CheckpointTransfer(CheckpointImages* images) : images_(images) {}
+  explicit CheckpointTransfer(DiskImages* images) : images_(images) {}
 
   // At most kCheckpointPieceBytes from `offset` on; "" at the end. path: of a file of the image, or
   // its list (kFileListName).
@@ -40,7 +40,7 @@ class CheckpointTransfer {
   absl::StatusOr<FileListSummary> Adopt(uint64_t epoch, uint32_t checksum);
 
  private:
-  CheckpointImages* const images_;
+  DiskImages* const images_;
   // One change of what has arrived at a time: nothing is written into files once they are verified.
   absl::Mutex mu_;
 };

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "services/shard/high_water.h"
+#include "services/shard/log_appender.h"
 #include "services/shard/log_scan.h"
 #include "services/shard/storage_log.h"
 
@@ -50,7 +51,7 @@ struct CommandLogHooks {
 };
 
 // Thread safety: Append() and Trim() by one thread; the rest from any.
-class CommandLog {
+class CommandLog final : public LogAppender {
  public:
   // Makes an empty log in `directory`, which exists and is empty. Its names are durable when the
   // directory's own name is.
@@ -67,7 +68,7 @@ class CommandLog {
                                                           const CommandLogOptions& options);
 
   // Stops, after a last sync.
-  ~CommandLog();
+  ~CommandLog() override;
 
   // What Open() found.
   const LogScan& found() const { return found_; }
@@ -75,21 +76,17 @@ class CommandLog {
   // Begins to sync. Once, before the first Append().
   void Start(CommandLogHooks hooks);
 
-  // Returns the record's lsn. `payload` is not needed afterwards.
-  // Errors: ResourceExhausted DISK_FULL, the record is not in the log, try again later; Unavailable
-  // LOG_FAILED, for good; InvalidArgument OVER_LIMIT for more than kMaxLogPayload bytes.
-  absl::StatusOr<uint64_t> Append(uint8_t kind, absl::Span<const absl::string_view> payload);
-
-  // Blocks until everything appended is durable. Errors: Unavailable LOG_FAILED.
-  absl::Status Sync();
+  // --- log_appender.h. Sync() blocks.
+  absl::StatusOr<uint64_t> Append(uint8_t kind,
+                                  absl::Span<const absl::string_view> payload) override;
+  absl::Status Sync() override;
+  uint64_t appended() const override;
+  uint64_t durable() const override;
 
   // Records below `keep_from` may go; the last record always stays.
   // Errors: Unavailable: they may still be there.
   absl::Status Trim(uint64_t keep_from);
 
-  // The last record's lsn; 0 when there was none.
-  uint64_t appended() const;
-  uint64_t durable() const;
   // Since Open().
   int64_t appended_bytes() const;
 

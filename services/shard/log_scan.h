@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/shard/high_water.h"
+#include "services/shard/log_chain.h"
 #include "services/shard/log_record.h"
 #include "services/shard/storage_log.h"
 
@@ -22,14 +23,6 @@ namespace dslide::shard {
 // A log's directory has the file "high-water" and the database "records".
 std::string HighWaterPath(const std::string& directory);
 std::string RecordsPath(const std::string& directory);
-
-struct LogExtent {
-  uint64_t first = 0;  // 0: no records
-  uint64_t last = 0;
-  uint32_t last_checksum = 0;
-  int64_t records = 0;
-  int64_t bytes = 0;  // frames and payloads
-};
 
 struct LogScan {
   LogExtent extent;

@@ -48,6 +48,7 @@ Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& me
       clock_(clock),
       log_(std::move(log)),
       durable_(log_.log == nullptr ? 0 : log_.log->durable()) {
+  if (!options_.threads) return;
   apply_thread_ = std::thread([this] { ApplyLoop(); });
   reply_thread_ = std::thread([this] { ReplyLoop(); });
 }
@@ -119,7 +120,11 @@ bool Sequencer::Next(Item& item) {
   } else {
     mu_.Await(work);
   }
-  if (queue_.empty()) return false;  // stopping, and everything is applied
+  return Pop(item);  // false: stopping, and everything is applied
+}
+
+bool Sequencer::Pop(Item& item) {
+  if (queue_.empty()) return false;
   item = std::move(queue_.front());
   queue_.pop_front();
   queued_bytes_ -= item.request.bytes;
@@ -128,18 +133,20 @@ bool Sequencer::Next(Item& item) {
 }
 
 void Sequencer::ApplyLoop() {
-  for (Item item; Next(item); item = Item()) {
-    if (gate_.frozen() && clock_.Now() >= gate_opens_) {
-      LogWarning("no cut was made in time: steps go on", {{"epoch", gate_.epoch()}});
-      gate_.Open();
-      GoOn();
-    }
-    if (item.task || item.request.done) ApplyOrHold(std::move(item));
-  }
+  for (Item item; Next(item); item = Item()) Handle(std::move(item));
   gate_.Open();
   GoOn();
   const absl::MutexLock lock(&reply_mu_);
   applied_all_ = true;
+}
+
+void Sequencer::Handle(Item item) {
+  if (gate_.frozen() && clock_.Now() >= gate_opens_) {
+    LogWarning("no cut was made in time: steps go on", {{"epoch", gate_.epoch()}});
+    gate_.Open();
+    GoOn();
+  }
+  if (item.task || item.request.done) ApplyOrHold(std::move(item));
 }
 
 void Sequencer::ApplyOrHold(Item item) {
@@ -313,10 +320,34 @@ void Sequencer::ReplyLoop() {
       replying_ = false;
       reply_mu_.Await(absl::Condition(this, &Sequencer::MayReply));
       if (replies_.empty()) return;
-      done = std::move(replies_.front());
-      replies_.pop_front();
+      done = TakeReply();
       replying_ = true;
-      if (done.lsn > durable_) done.answer = Refused(log_failure_, done.answer.generation);
+    }
+    done.callback(std::move(done.answer));
+  }
+}
+
+Sequencer::Done Sequencer::TakeReply() {
+  Done done = std::move(replies_.front());
+  replies_.pop_front();
+  if (done.lsn > durable_) done.answer = Refused(log_failure_, done.answer.generation);
+  return done;
+}
+
+bool Sequencer::Turn() {
+  Item item;
+  bool found = false;
+  {
+    const absl::MutexLock lock(&mu_);
+    found = Pop(item);
+  }
+  Handle(std::move(item));
+  for (;;) {
+    Done done;
+    {
+      const absl::MutexLock lock(&reply_mu_);
+      if (replies_.empty() || !MayReply()) return found;
+      done = TakeReply();
     }
     DSLIDE_FAILPOINT("shard.ack.sending");
     done.callback(std::move(done.answer));

@@ -20,7 +20,7 @@
 #include "core/base/clock.h"
 #include "core/model/commands.h"
 #include "core/wire/logged_command.h"
-#include "services/shard/command_log.h"
+#include "services/shard/log_appender.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
 #include "services/shard/step_gate.h"
@@ -32,11 +32,13 @@ struct SequencerOptions {
   int64_t queue_bytes = int64_t{128} << 20;
   int64_t queue_commands = 4096;
   int64_t control_commands = 256;
+  // False: there are none, and the owner's one thread does their work by Turn().
+  bool threads = true;
 };
 
 struct SequencerLog {
   // Null: nothing is logged. Outlives the sequencer, and reports to OnDurable() and OnLogFailed().
-  CommandLog* log = nullptr;
+  LogAppender* log = nullptr;
   // Answers are held back until what they show is durable.
   bool answers_wait = false;
   // Called on the sequencer's thread after a command that was logged. May be null.
@@ -111,8 +113,14 @@ class Sequencer {
   // Nothing that was not durable by now is confirmed any more, and nothing more is applied.
   void OnLogFailed(const absl::Status& why);
 
-  // Refuses new requests, answers those that are queued, and ends the threads.
+  // Refuses new requests, answers those that are queued, and ends the threads. Without threads it
+  // only refuses: what nobody turns is dropped.
   void Stop();
+
+  // Without threads: applies the next in the queue, and gives answers. False when it was empty.
+  bool Turn();
+  // When Turn() has to be called though nothing is queued: the end of a freeze.
+  absl::Duration WakeAt() const { return gate_.frozen() ? gate_opens_ : absl::InfiniteDuration(); }
 
   // Time that the command applied last had waited.
   absl::Duration last_wait() const { return absl::Nanoseconds(last_wait_ns_.load()); }
@@ -137,9 +145,11 @@ class Sequencer {
   absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyLoop();
-  // Takes the next item from the queue. False at the end; an item without anything in it when the
-  // gate's time is over.
+  // Takes the next item. False at the end; one with nothing in it when the gate's time is over.
   bool Next(Item& item);
+  bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Also ends a freeze whose time is over. An item may have nothing in it.
+  void Handle(Item item);
   void ApplyOrHold(Item item);
   // Applies what waits, as far as it need not wait any more.
   void GoOn();
@@ -151,6 +161,7 @@ class Sequencer {
   void PublishSizes();
   void Deliver(std::function<void(Answer)> callback, Answer answer);
   void ReplyLoop();
+  Done TakeReply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);  // the first, which may be given
 
   ShardCore& core_;  // touched by apply_thread_ only
   const SequencerOptions options_;

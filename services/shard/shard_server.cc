@@ -234,8 +234,8 @@ absl::Status ShardServer::BeginLog() {
 
 absl::Status ShardServer::OpenCheckpoints() {
   if (store_ == nullptr) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<CheckpointImages>> images =
-      CheckpointImages::Open(options_.data_dir, options_.clock);
+  absl::StatusOr<std::unique_ptr<DiskImages>> images =
+      DiskImages::Open(options_.data_dir, options_.clock);
   if (!images.ok()) return DataDirError(options_.data_dir, images.status());
   images_ = *std::move(images);
   ParticipantHooks hooks;
@@ -279,9 +279,9 @@ absl::Status ShardServer::StartServing() {
         std::make_unique<DurableGauges>(*metrics_, *durable_, options_.data_dir, *options_.clock);
   }
   RETURN_IF_ERROR(OpenCheckpoints());
-  service_ = std::make_unique<ShardServiceImpl>(std::move(service), sequencer_.get(),
-                                                shard_metrics_.get(), store_.get(),
-                                                participant_.get(), metrics_.get(), options_.clock);
+  service_ = std::make_unique<ShardServiceImpl>(
+      std::move(service), sequencer_.get(), shard_metrics_.get(), store_.get(), participant_.get(),
+      images_.get(), metrics_.get(), options_.clock);
   ServerHooks hooks;
   hooks.before_shutdown = [this] {
     if (link_ != nullptr) link_->Stop();

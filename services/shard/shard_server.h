@@ -130,7 +130,7 @@ class ShardServer {
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<DurableState> durable_;  // null in mode checkpoint; its thread uses sequencer_
   // Null without a data directory; its thread uses sequencer_, and participant_ both.
-  std::unique_ptr<CheckpointImages> images_;
+  std::unique_ptr<DiskImages> images_;
   std::unique_ptr<CheckpointParticipant> participant_;
   std::unique_ptr<DurableGauges> durable_gauges_;  // null in mode checkpoint
   std::unique_ptr<ShardServiceImpl> service_;

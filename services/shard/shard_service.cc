@@ -23,16 +23,14 @@ namespace dslide::shard {
 
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, CheckpointStore* store,
-                                   CheckpointParticipant* participant, Metrics* metrics,
-                                   const Clock* clock)
+                                   CheckpointParticipant* participant, DiskImages* images,
+                                   Metrics* metrics, const Clock* clock)
     : options_(std::move(options)),
       participant_(participant),
       metrics_(*metrics),
       shared_(options_.limits),
       rpc_metrics_(*metrics, "shard", kShardServiceName),
-      transfer_(participant == nullptr
-                    ? nullptr
-                    : std::make_unique<CheckpointTransfer>(&participant->images())) {
+      transfer_(images == nullptr ? nullptr : std::make_unique<CheckpointTransfer>(images)) {
   shared_.sequencer = sequencer;
   shared_.metrics = shard_metrics;
   shared_.rpc = &rpc_metrics_;

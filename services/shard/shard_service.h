@@ -58,10 +58,11 @@ using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
 // the sequencer's callbacks.
 class ShardServiceImpl final : public ShardServiceBase {
  public:
-  // The pointers outlive it; `store` and `participant` are null without a data directory.
+  // The pointers outlive it; `store`, `participant` and its `images` are null without a data
+  // directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
-                   CheckpointStore* store, CheckpointParticipant* participant, Metrics* metrics,
-                   const Clock* clock);
+                   CheckpointStore* store, CheckpointParticipant* participant, DiskImages* images,
+                   Metrics* metrics, const Clock* clock);
   ~ShardServiceImpl() override;
 
   // What GetServerInfo tells; follows SetOwnershipCommand.
@@ -163,7 +164,7 @@ class ShardServiceImpl final : public ShardServiceBase {
   Metrics& metrics_;
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
-  const std::unique_ptr<CheckpointTransfer> transfer_;  // null without a participant
+  const std::unique_ptr<CheckpointTransfer> transfer_;  // null without images
   Aside aside_;                                         // last: what runs uses everything above
 };
 

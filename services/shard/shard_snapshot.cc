@@ -52,9 +52,11 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core
 }
 
 absl::StatusOr<ImageSize> ShardSnapshot::Write(const std::string& directory) {
-  return WriteImageOf(directory, parts_, [&](size_t number) {
-    return std::make_unique<SnapshotRecords>(*models_[number], rows_[number]);
-  });
+  return WriteImageOf(directory, parts_, [this](size_t number) { return Records(number); });
+}
+
+std::unique_ptr<RecordSource> ShardSnapshot::Records(size_t number) const {
+  return std::make_unique<SnapshotRecords>(*models_[number], rows_[number]);
 }
 
 void ShardSnapshot::Abandon() {

@@ -29,6 +29,11 @@ class ShardSnapshot {
   // while the core goes on. Errors: those of WriteImage().
   absl::StatusOr<ImageSize> Write(const std::string& directory);
 
+  // For whoever writes it elsewhere, once and on any thread: what is not rows, and the rows of
+  // model `number` of the parts.
+  const ImageParts& parts() const { return parts_; }
+  std::unique_ptr<RecordSource> Records(size_t number) const;
+
   // Nothing more will be written: changes wait for nothing. From any thread.
   void Abandon();
 

@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
+#include "services/shard/log_chain.h"
 #include "services/shard/storage_options.h"
 
 namespace dslide::shard {
@@ -313,15 +314,7 @@ absl::StatusOr<uint64_t> FindRecordAbove(uint64_t lsn, const std::string& direct
   for (const fs::path& path : wals) {
     ASSIGN_OR_RETURN(const std::string wal, ReadFile(path));
     const std::string bytes = WithoutBlockHeaders(wal);
-    for (size_t at = FindLogFrame(bytes, 0); at != std::string::npos;) {
-      const absl::StatusOr<LogRecord> record = DecodeLogRecord(absl::string_view(bytes).substr(at));
-      size_t next = at + 1;
-      if (record.ok()) {
-        if (record->lsn > lsn) highest = std::max(highest, record->lsn);
-        next = at + kLogFrameBytes + record->payload.size();
-      }
-      at = FindLogFrame(bytes, next);
-    }
+    highest = std::max(highest, HighestRecordAbove(lsn, bytes));
   }
   return highest;
 }

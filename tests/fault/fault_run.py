@@ -27,6 +27,7 @@ import planted_bugs
 import poison
 import processes
 import protocol_abuse
+import simulation
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
 from small_disk import CannotMount
@@ -53,6 +54,7 @@ class Plan:
     overload_seconds: float
     abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
     abuse_seconds: float  # of each attack
+    simulated: int  # seeds
 
 
 PLANS = {
@@ -65,7 +67,7 @@ PLANS = {
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 12, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
-         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5),
+         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -75,17 +77,18 @@ PLANS = {
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
-        {position: None for position in protocol_abuse.POSITIONS}, 10.0),
+        {position: None for position in protocol_abuse.POSITIONS}, 10.0,
+        100_000),
 }
 
 # Keys of the result that no program here can fill yet, and what is missing.
 MISSING = {
     ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
-    ("sim_seeds", "sim_violations"): "there is no deterministic simulation",
 }
 WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
                       "-DDSLIDE_FAILPOINTS=ON")
+WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
 OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
               "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
@@ -123,6 +126,8 @@ class FaultRun:
         self.planted = None
         self.figures = {}  # of the other parts, by the keys of the result
         self.skipped = {}  # {keys: why they are null}
+        self.simulated = None
+        self._bin_dir = bin_dir
 
     def say(self, text):
         print(f"   {text}", file=sys.stderr, flush=True)
@@ -137,7 +142,8 @@ class FaultRun:
         if self._points:
             self._strike_failpoints()
         self._corrupt()
-        for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse):
+        for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse,
+                     self._simulate):
             try:
                 part()
             except (AssertionError, RuntimeError, OSError) as error:
@@ -278,13 +284,25 @@ class FaultRun:
                 f"damaged files, seed {self._seed}, --only {record['way']}:{record['round']}: "
                 f"{record['outcome']}: {record['kind']} of {record['file']} at {record['offset']}")
 
+    def _simulate(self):
+        """Seeds of the simulator that follow from the run's: other runs see other ones."""
+        if not simulation.exists(self._bin_dir):
+            return
+        first = self._seed * 1_000_000 + 1
+        self.say(f"simulated clusters: seeds {first} to {first + self._plan.simulated - 1}")
+        self.simulated = simulation.run(self._bin_dir, first, self._plan.simulated)
+        self.failures += [f"simulated clusters: {line}" for line in self.simulated["shown"]]
+        if self.simulated["trace_hash_mismatches"]:
+            self.failures.append(f"simulated clusters: {self.simulated['trace_hash_mismatches']} "
+                                 f"seeds from {first} on went two ways")
+
     # --- the result ------------------------------------------------------------------------------
 
     def _sum(self, key):
         return sum(loop[key] for loop in self.loops) if self.loops else None
 
     def result(self, tier, seconds):
-        corruption = self.corruption or {}
+        corruption, simulated = self.corruption or {}, self.simulated or {}
         recoveries = [loop["recovery_p99_seconds"] for loop in self.loops
                       if loop["recovery_p99_seconds"] is not None]
         result = {
@@ -300,6 +318,8 @@ class FaultRun:
             "self_test": self.self_test,
             "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
             "corruption_ways": corruption.get("ways"),
+            "sim_seeds": simulated.get("seeds"), "sim_violations": simulated.get("violations"),
+            "sim_faults": simulated.get("faults"),
         }
         struck, planted = self.failpoints or {}, self.planted or {}
         result |= {key: struck.get(key) for key in
@@ -314,6 +334,8 @@ class FaultRun:
         lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
         lines += [] if self._points else [WITHOUT_FAILPOINTS]
         lines += [] if self._plan.planted else [WITHOUT_PLANTS]
+        if self.simulated is None:
+            lines.append(f"sim_seeds, sim_violations, sim_faults: not tested: {WITHOUT_SIMULATOR}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
                         for keys, why in (MISSING | self.skipped).items()]
 

@@ -35,7 +35,7 @@ def loop_result(settings, **changes):
 
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
-                  mismatches=0):
+                  mismatches=0, simulated=None):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -71,6 +71,8 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("protocol_abuse.run", lambda seconds, attacks, positions: {
                     "attacks": len(attacks), "survived": len(attacks), "exceeded": {},
                     "violations": []}), \
+                mock.patch("simulation.exists", lambda _: simulated is not None), \
+                mock.patch("simulation.run", lambda *_: simulated), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory)
             run.run()
@@ -156,6 +158,14 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(result["abuse_survived"], result["abuse_attacks"])
         self.assertGreater(result["abuse_attacks"], 0)
 
+    def test_simulated_clusters_count_and_what_they_break_is_a_failure(self):
+        simulated = {"seeds": 2000, "violations": 1, "trace_hash_mismatches": 0, "faults": {},
+                     "shown": ["seed 5: lost"]}
+        run, result = self.run_quick(logged=False, simulated=simulated)
+        self.assertEqual((result["sim_seeds"], result["sim_violations"]), (2000, 1))
+        self.assertEqual(run.failures, ["simulated clusters: seed 5: lost"])
+        self.assertFalse(any("sim_seeds" in line for line in run.untested()))
+
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}
         parts = list(batches(strikes))
@@ -170,6 +180,7 @@ class FaultRunTest(unittest.TestCase):
             self.assertGreater(min(plan.strikes.values()), 0)
             self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
             self.assertGreater(min(plan.corruptions.values()), 0)
+            self.assertGreater(plan.simulated, 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})
 
 

@@ -79,7 +79,8 @@ PLANTS = (
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
         (Edit("services/coordinator/cluster_checkpoints.cc",
-              "RETURN_IF_ERROR(store_->Commit(manifest));", ""),
+              "RETURN_IF_ERROR(store_->Commit(manifest));\n"
+              "  DSLIDE_FAILPOINT(\"coordinator.manifest.committed\");", ""),
          Edit("services/coordinator/cluster_checkpoints.cc",
               "RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
@@ -128,9 +129,9 @@ PLANTS = (
               "rocksdb::WALRecoveryMode::kPointInTimeRecovery;",
               "rocksdb::WALRecoveryMode::kPointInTimeRecovery;"),
          Edit("services/shard/log_scan.cc",
-              "RETURN_IF_ERROR(CheckBounds(scan.extent, scan.high_water));\n"
-              "RETURN_IF_ERROR(CheckNothingBeyond(scan.extent, RecordsPath(directory)));",
-              "")),
+              "scan.extent, WalkLog(**storage, 0, visit));\n"
+              "RETURN_IF_ERROR(CheckEnd(scan, RecordsPath(directory)));",
+              "scan.extent, WalkLog(**storage, 0, visit));")),
         "shard_tests", "LogScanTest.DamageInFrontOfAWholeRecordIsNoTornEnd"),
     Plant(
         "reuse-port",

@@ -1,4 +1,4 @@
-#include "services/shard/checkpoint_images.h"
+#include "services/shard/disk_images.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ class CheckpointImagesTest : public LogDirectoryTest {
   // As after a start of the shard.
   void Open() {
     images_ = nullptr;
-    auto opened = CheckpointImages::Open(root_.string(), &SteadyClock());
+    auto opened = DiskImages::Open(root_.string(), &SteadyClock());
     ASSERT_TRUE(opened.ok()) << opened.status();
     images_ = *std::move(opened);
   }

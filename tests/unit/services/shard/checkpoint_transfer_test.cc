@@ -39,8 +39,8 @@ class CheckpointTransferTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  std::unique_ptr<CheckpointImages> MustOpen(const std::string& name) {
-    auto images = CheckpointImages::Open((root_ / name).string(), &SteadyClock());
+  std::unique_ptr<DiskImages> MustOpen(const std::string& name) {
+    auto images = DiskImages::Open((root_ / name).string(), &SteadyClock());
     EXPECT_TRUE(images.ok()) << images.status();
     return *std::move(images);
   }
@@ -73,8 +73,8 @@ class CheckpointTransferTest : public ::testing::Test {
   }
 
   const fs::path root_ = absl::StrCat(::testing::TempDir(), "transfer.", getpid());
-  std::unique_ptr<CheckpointImages> from_;
-  std::unique_ptr<CheckpointImages> to_;
+  std::unique_ptr<DiskImages> from_;
+  std::unique_ptr<DiskImages> to_;
   uint32_t checksum_ = 0;
   std::unique_ptr<CheckpointTransfer> target_;
 };

@@ -1,4 +1,4 @@
-#include "services/shard/checkpoint_images.h"
+#include "services/shard/disk_images.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -31,11 +31,8 @@ std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kPrefix, 
 
 }  // namespace
 
-CheckpointImages::CheckpointImages(std::string directory, const Clock* clock)
-    : directory_(std::move(directory)), clock_(clock) {}
-
-absl::StatusOr<std::unique_ptr<CheckpointImages>> CheckpointImages::Open(
-    const std::string& data_dir, const Clock* clock) {
+absl::StatusOr<std::unique_ptr<DiskImages>> DiskImages::Open(const std::string& data_dir,
+                                                             const Clock* clock) {
   const fs::path directory = fs::path(data_dir) / kDirectory;
   RETURN_IF_ERROR(MakeDirectory(directory));
   std::vector<fs::path> unfinished;
@@ -49,10 +46,13 @@ absl::StatusOr<std::unique_ptr<CheckpointImages>> CheckpointImages::Open(
     LogWarning("removing an unfinished part of a cluster checkpoint", {{"path", path.string()}});
     RETURN_IF_ERROR(RemoveAll(path));
   }
-  return std::unique_ptr<CheckpointImages>(new CheckpointImages(directory.string(), clock));
+  return std::unique_ptr<DiskImages>(new DiskImages(directory.string(), clock));
 }
 
-CheckpointImages::~CheckpointImages() {
+DiskImages::DiskImages(std::string directory, const Clock* clock)
+    : directory_(std::move(directory)), clock_(clock) {}
+
+DiskImages::~DiskImages() {
   std::thread thread;
   {
     const absl::MutexLock lock(&mu_);
@@ -62,15 +62,15 @@ CheckpointImages::~CheckpointImages() {
   if (thread.joinable()) thread.join();
 }
 
-std::string CheckpointImages::PathOf(uint64_t epoch) const {
+std::string DiskImages::PathOf(uint64_t epoch) const {
   return (fs::path(directory_) / NameOf(epoch)).string();
 }
 
-std::string CheckpointImages::ArrivalPathOf(uint64_t epoch) const {
+std::string DiskImages::ArrivalPathOf(uint64_t epoch) const {
   return (fs::path(directory_) / absl::StrCat(kArriving, NameOf(epoch))).string();
 }
 
-absl::StatusOr<FileListSummary> CheckpointImages::TakeArrival(uint64_t epoch, uint32_t checksum) {
+absl::StatusOr<FileListSummary> DiskImages::TakeArrival(uint64_t epoch, uint32_t checksum) {
   const fs::path arrival = ArrivalPathOf(epoch);
   const fs::path target = PathOf(epoch);
   absl::StatusOr<FileListSummary> sent = VerifyFileList(arrival.string());
@@ -97,8 +97,8 @@ absl::StatusOr<FileListSummary> CheckpointImages::TakeArrival(uint64_t epoch, ui
   return files;
 }
 
-absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
-                                     std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
+absl::Status DiskImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+                               std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
   const absl::MutexLock lock(&mu_);
   if (writing_) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
@@ -122,7 +122,7 @@ absl::Status CheckpointImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapsh
   return absl::OkStatus();
 }
 
-void CheckpointImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
+void DiskImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
   CheckpointProgress progress;
   const absl::Status written = WriteAndPublish(epoch, snapshot, progress);
   if (!written.ok()) {
@@ -145,8 +145,8 @@ void CheckpointImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
   snapshot_ = nullptr;
 }
 
-absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
-                                               CheckpointProgress& progress) {
+absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+                                         CheckpointProgress& progress) {
   const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
   const fs::path target = PathOf(epoch);
   RETURN_IF_ERROR(RemoveAll(temporary));
@@ -168,7 +168,7 @@ absl::Status CheckpointImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& sn
   return written;
 }
 
-CheckpointProgress CheckpointImages::Progress(uint64_t epoch) const {
+CheckpointProgress DiskImages::Progress(uint64_t epoch) const {
   {
     const absl::MutexLock lock(&mu_);
     if (const auto found = progress_.find(epoch); found != progress_.end()) {
@@ -188,7 +188,7 @@ CheckpointProgress CheckpointImages::Progress(uint64_t epoch) const {
   return progress;
 }
 
-absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t epoch) const {
+absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t epoch) const {
   std::error_code error;
   if (!fs::is_directory(PathOf(epoch), error)) {
     return StatusWithReason(
@@ -198,11 +198,11 @@ absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t epoch) const {
   return VerifyFileList(PathOf(epoch));
 }
 
-absl::Status CheckpointImages::Load(uint64_t epoch, ShardCore& core) const {
+absl::Status DiskImages::Load(uint64_t epoch, ShardCore& core) const {
   return LoadImage(PathOf(epoch), core).status();
 }
 
-std::vector<uint64_t> CheckpointImages::List() const {
+std::vector<uint64_t> DiskImages::List() const {
   std::vector<uint64_t> epochs;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
@@ -217,7 +217,7 @@ std::vector<uint64_t> CheckpointImages::List() const {
   return epochs;
 }
 
-absl::Status CheckpointImages::RemovePart(uint64_t epoch) const {
+absl::Status DiskImages::RemovePart(uint64_t epoch) const {
   std::error_code error;
   if (!fs::exists(PathOf(epoch), error)) return absl::OkStatus();
   // Its name first, so that half of it is never found.
@@ -231,7 +231,7 @@ absl::Status CheckpointImages::RemovePart(uint64_t epoch) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> CheckpointImages::Retain(const std::vector<uint64_t>& epochs) {
+absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& epochs) {
   int64_t removed = 0;
   for (const uint64_t epoch : List()) {
     if (std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) continue;

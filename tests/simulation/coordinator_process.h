@@ -1,0 +1,71 @@
+// One life of the coordinator's process: the product's membership, job and checkpoint driver. What
+// services/coordinator/coordinator.h does between them on its threads is repeated here in its
+// order.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "services/coordinator/cluster_checkpoints.h"
+#include "services/coordinator/job.h"
+#include "services/coordinator/membership.h"
+#include "services/coordinator/restore_mark.h"
+#include "tests/simulation/coordinator_host.h"
+#include "tests/simulation/shard_calls.h"
+#include "tests/simulation/world.h"
+
+namespace dslide::simulation {
+
+// Not thread-safe.
+class CoordinatorProcess {
+ public:
+  // What is passed outlives it.
+  CoordinatorProcess(World& world, NodePtr node, CoordinatorDisk& disk);
+
+  const NodePtr& node() const { return node_; }
+  void Start();
+
+  absl::StatusOr<uint64_t> Register(int shard, const std::string& instance_id, bool has_model);
+  absl::Status Heartbeat(int shard, uint64_t generation);
+  absl::Status Map() const;
+  absl::StatusOr<coordinator::Work> Acquire(const coordinator::WorkRequest& request);
+
+  // Nothing is left to be done for any shard.
+  bool quiet() const { return to_sync_.empty() && unseen_.empty() && !mark_->epoch().has_value(); }
+
+  // Both block: events go on meanwhile.
+  absl::Status TakeCheckpoint();
+  absl::Status RestoreCheckpoint(uint64_t epoch);
+
+ private:
+  std::unique_ptr<Manifests> OpenManifests();
+  void EndRestore(bool done);
+  void SyncLoop();
+  void ScheduleLoop();
+  absl::Status RollBackIfWanted();
+  absl::Status SyncShards();
+  coordinator::Job& JobOf();
+  bool CommitManifest(const coordinator::Manifest& manifest, const std::function<void()>& write);
+
+  World& world_;
+  const NodePtr node_;
+  CoordinatorDisk& disk_;
+  coordinator::Membership membership_;
+  ShardCalls shards_;
+  coordinator::RestoreMark* mark_ = nullptr;  // of cuts_
+  coordinator::ClusterCheckpoints cuts_;
+  std::unique_ptr<coordinator::Job> job_;
+  std::map<int, uint64_t> to_sync_;  // shard -> generation
+  std::set<int> unseen_;             // shards of an earlier process, silent until now
+  bool roll_back_wanted_ = false;
+  bool cutting_ = false;   // a checkpoint is being taken or restored
+  bool changing_ = false;  // models are
+  bool restoring_ = false;
+};
+
+}  // namespace dslide::simulation

@@ -1,0 +1,89 @@
+#include "tests/simulation/part_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/wire/reason_words.h"
+
+namespace dslide::simulation {
+namespace {
+
+constexpr absl::Duration kWritePause = absl::Milliseconds(2);
+constexpr int64_t kRowsAtOnce = 24;
+
+shard::CheckpointProgress Prepared(const MemoryImage& image) {
+  shard::CheckpointProgress progress;
+  progress.state = shard::CheckpointProgress::State::kPrepared;
+  progress.files = {.files = 1, .bytes = 1, .checksum = image.Checksum()};
+  return progress;
+}
+
+}  // namespace
+
+absl::Status PartStore::Begin(uint64_t epoch, std::shared_ptr<shard::ShardSnapshot> snapshot,
+                              std::function<void(std::shared_ptr<shard::ShardSnapshot>)> over) {
+  if (writing_) {
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
+                            "this shard still writes another part");
+  }
+  disk_.parts.erase(epoch);
+  writing_ = true;
+  progress_[epoch] = {.state = shard::CheckpointProgress::State::kWriting};
+  auto writer = std::make_unique<ImageWriter>(*snapshot, bug_ == Bug::kPartWithoutCopies);
+  Write(std::make_shared<Writing>(
+      Writing{epoch, std::move(snapshot), std::move(writer), std::move(over)}));
+  return absl::OkStatus();
+}
+
+void PartStore::Write(const std::shared_ptr<Writing>& writing) {
+  Node::After(node_, kWritePause, [this, writing] {
+    if (!disk_.full && !writing->writer->WriteSome(kRowsAtOnce)) return Write(writing);
+    shard::CheckpointProgress& progress = progress_[writing->epoch];
+    if (disk_.full) {
+      trace_.Note(Fault::kDiskFull, {node_->place()});
+      writing->snapshot->Abandon();
+      progress.state = shard::CheckpointProgress::State::kFailed;
+      progress.error = absl::ResourceExhaustedError("the simulated disk is full");
+    } else {
+      const MemoryImage& image = disk_.parts[writing->epoch] = writing->writer->Take();
+      progress = Prepared(image);
+      trace_.Note("part written",
+                  {node_->place(), static_cast<int64_t>(writing->epoch), progress.files.checksum});
+    }
+    writing->over(std::move(writing->snapshot));
+    writing_ = false;
+  });
+}
+
+shard::CheckpointProgress PartStore::Progress(uint64_t epoch) const {
+  if (const auto found = progress_.find(epoch); found != progress_.end()) return found->second;
+  const auto part = disk_.parts.find(epoch);
+  return part == disk_.parts.end() ? shard::CheckpointProgress() : Prepared(part->second);
+}
+
+absl::StatusOr<shard::FileListSummary> PartStore::Verify(uint64_t epoch) const {
+  const auto part = disk_.parts.find(epoch);
+  if (part != disk_.parts.end()) return Prepared(part->second).files;
+  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+                          absl::StrCat("this shard has no part of cluster checkpoint ", epoch));
+}
+
+absl::Status PartStore::Load(uint64_t epoch, shard::ShardCore& core) const {
+  return RestoreImage(disk_.parts.at(epoch), core);
+}
+
+absl::StatusOr<int64_t> PartStore::Retain(const std::vector<uint64_t>& epochs) {
+  return static_cast<int64_t>(std::erase_if(disk_.parts, [&](const auto& part) {
+    return std::find(epochs.begin(), epochs.end(), part.first) == epochs.end();
+  }));
+}
+
+std::vector<uint64_t> PartStore::List() const {
+  std::vector<uint64_t> epochs;
+  for (const auto& [epoch, image] : disk_.parts) epochs.push_back(epoch);
+  return epochs;
+}
+
+}  // namespace dslide::simulation
