@@ -79,7 +79,8 @@ PLANTS = (
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
         (Edit("services/coordinator/cluster_checkpoints.cc",
-              "RETURN_IF_ERROR(store_->Commit(manifest));", ""),
+              "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
+              "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
          Edit("services/coordinator/cluster_checkpoints.cc",
               "RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
