@@ -50,7 +50,7 @@ PLANS = {
          (SHARD, PARTITION): 2},
         {},
         {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
-        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 12, 1, False),
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
