@@ -323,7 +323,9 @@ void Sequencer::ReplyLoop() {
       done = TakeReply();
       replying_ = true;
     }
+    DSLIDE_FAILPOINT("shard.ack.sending");
     done.callback(std::move(done.answer));
+    DSLIDE_FAILPOINT("shard.ack.sent");
   }
 }
 
@@ -349,9 +351,7 @@ bool Sequencer::Turn() {
       if (replies_.empty() || !MayReply()) return found;
       done = TakeReply();
     }
-    DSLIDE_FAILPOINT("shard.ack.sending");
     done.callback(std::move(done.answer));
-    DSLIDE_FAILPOINT("shard.ack.sent");
   }
 }
 

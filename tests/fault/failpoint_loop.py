@@ -73,8 +73,7 @@ def strikes_for(points, runs, seed):
     strikes = []
     for run in range(runs):
         for point in points:
-            latest = 200 if point.frequent else 3
-            occurrence = 1 if run == 0 else chance.randint(1, latest)
+            occurrence = 1 if run == 0 else chance.randint(1, point.latest)
             strikes.append(Strike(point, occurrence))
             if point.way == failpoints.RESTORE and point.program == SHARD:
                 strikes.append(Strike(point, occurrence, coordinator_too=True))

@@ -26,6 +26,8 @@ _WAYS = (
 )
 # Reached for each update: dying there the hundredth time is another story than the first time.
 _FREQUENT = re.compile(r"shard\.(log\.(appended|syncing|synced|marked)|apply|ack|restore\.replaying)")
+# Reached again and again in one life, but not so often.
+_REPEATED = re.compile(r"shard\.(image\.(?!forced)|log\.(first_marked|mark_synced|trim))")
 # Only without a command log there are checkpoints at a stop.
 _ONLY_CHECKPOINT = re.compile(r"shard\.(checkpoint|stop)\.")
 # Of cluster checkpoints and the coordinator's catalogue, which both modes have.
@@ -47,8 +49,11 @@ class Point:
         return next((way for prefix, way in _WAYS if re.match(prefix, self.name)), LOAD)
 
     @property
-    def frequent(self):
-        return _FREQUENT.match(self.name) is not None
+    def latest(self):
+        """The last occurrence in one life that can be counted on."""
+        if _FREQUENT.match(self.name):
+            return 200
+        return 3 if _REPEATED.match(self.name) else 1
 
     def __str__(self):
         return f"{self.name} of a {self.program} in mode {self.mode}"

@@ -97,7 +97,6 @@ class FaultCluster(contextlib.ExitStack):
         self.directory = pathlib.Path(directory)
         self.num_shards = num_shards
         self.proxies = []
-        flags = flags or {}
         self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
         self.coordinator = self._member("coordinator", "dslide-coordinator", [
             "--listen", self.coordinator_address, "--shards", num_shards,

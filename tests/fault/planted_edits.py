@@ -79,8 +79,8 @@ PLANTS = (
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
         (Edit("services/coordinator/cluster_checkpoints.cc",
-              "RETURN_IF_ERROR(store_->Commit(manifest));\n"
-              "  DSLIDE_FAILPOINT(\"coordinator.manifest.committed\");", ""),
+              "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
+              "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
          Edit("services/coordinator/cluster_checkpoints.cc",
               "RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"

@@ -378,14 +378,14 @@ TEST_F(TrainingCheckpointTest, TrainingGoesOnDuringCheckpoints) {
 
 // The cluster goes back under a trainer's feet: it begins anew with the work that is open.
 TEST_F(TrainingCheckpointTest, ATrainerBeginsAnewAfterARestore) {
-  const auto report = Train(200, [&] {
+  const auto report = Train(1000, [&] {
     AwaitSteps(50);
     ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
     AwaitSteps(80);
     ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
   });
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->steps, 200);
+  EXPECT_EQ(report->steps, 1000);
   EXPECT_EQ(report->new_beginnings, 1);
 }
 

@@ -31,9 +31,10 @@ class TopTest(processes.ProcessTest):
         self.assertEqual(frame["shards_alive"], 2)
         by_kind = {}
         for row in frame["processes"]:
-            by_kind.setdefault(row["process"], []).append(row)
+            by_kind.setdefault(row["process"].split()[0], []).append(row)
         self.assertEqual({kind: len(rows) for kind, rows in by_kind.items()},
                          {"coordinator": 1, "shard": 2, "trainer": 1})
+        self.assertEqual(sorted(row["process"] for row in by_kind["shard"]), ["shard 0", "shard 1"])
         for row in [*by_kind["shard"], *by_kind["trainer"]]:
             with self.subTest(process=row):
                 self.assertGreater(row["samples_per_second"], 0)

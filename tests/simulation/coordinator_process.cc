@@ -204,6 +204,8 @@ void CoordinatorProcess::EndRestore(bool done) {
 
 absl::Status CoordinatorProcess::RollBackIfWanted() {
   if (!roll_back_wanted_) return absl::OkStatus();
+  // One that is being taken may be the first: its end is awaited.
+  if (cutting_) return absl::AbortedError("another checkpoint");
   if (!disk_.manifests.files.empty()) {
     return RestoreCheckpoint(mark_->epoch().value_or(coordinator::RestoreMark::kNewest));
   }

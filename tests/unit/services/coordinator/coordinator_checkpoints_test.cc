@@ -1,10 +1,12 @@
+// Cluster checkpoints as the coordinator takes them, and the way back.
+
+#include "services/coordinator/coordinator.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
-#include "services/coordinator/coordinator.h"
 #include "tests/unit/services/coordinator/coordinator_fixture.h"
 
 namespace dslide::coordinator {
@@ -13,16 +15,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using CoordinatorCheckpointsTest = CoordinatorTest;
+using CoordinatorCheckpointTest = CoordinatorFixture;
 
-TEST_F(CoordinatorCheckpointsTest, ClusterCheckpointsNeedADataDirectory) {
+TEST_F(CoordinatorCheckpointTest, ClusterCheckpointsNeedADataDirectory) {
   RegisterBoth();
   EXPECT_EQ(ReasonOf(coordinator_->TakeClusterCheckpoint().status()), reason::kNoDataDir);
   EXPECT_EQ(ReasonOf(coordinator_->ListClusterCheckpoints().status()), reason::kNoDataDir);
   EXPECT_EQ(ReasonOf(coordinator_->RestoreClusterCheckpoint(0).status()), reason::kNoDataDir);
 }
 
-TEST_F(CoordinatorCheckpointsTest, ARestoreBringsBackModelsAndJobs) {
+TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   Restart(/*with_store=*/true);
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
@@ -57,7 +59,7 @@ TEST_F(CoordinatorCheckpointsTest, ARestoreBringsBackModelsAndJobs) {
 }
 
 // Once a day every committed checkpoint is read, whoever needs it.
-TEST_F(CoordinatorCheckpointsTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint) {
+TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint) {
   Restart(/*with_store=*/true);
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
@@ -94,7 +96,7 @@ TEST_F(CoordinatorCheckpointsTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint
 }
 
 // Its disk is lost, too: nobody makes fresh rows in the place of old ones.
-TEST_F(CoordinatorCheckpointsTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
+TEST_F(CoordinatorCheckpointTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
   StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   shards_.With("b:1", [](auto& shard) {
@@ -113,7 +115,7 @@ TEST_F(CoordinatorCheckpointsTest, AShardWithoutItsPartOfACheckpointWaitsForAPer
 }
 
 // A crash has taken a shard's rows: the whole cluster goes back, and nothing begins afresh.
-TEST_F(CoordinatorCheckpointsTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
+TEST_F(CoordinatorCheckpointTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
   StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
@@ -122,7 +124,7 @@ TEST_F(CoordinatorCheckpointsTest, AShardThatComesBackWithoutItsRowsTakesTheClus
 }
 
 // Who asks for a map sees no cluster of which one half has gone back.
-TEST_F(CoordinatorCheckpointsTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
+TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
   StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
@@ -145,7 +147,7 @@ TEST_F(CoordinatorCheckpointsTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybo
 }
 
 // A shard has lost its rows, and the coordinator dies before it has done anything about it.
-TEST_F(CoordinatorCheckpointsTest, AWishToGoBackOutlivesTheCoordinator) {
+TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   FailWith("a:1", absl::UnavailableError("not now"));
@@ -165,7 +167,7 @@ TEST_F(CoordinatorCheckpointsTest, AWishToGoBackOutlivesTheCoordinator) {
 }
 
 // A shard came back empty, and the coordinator died before it had made the models there.
-TEST_F(CoordinatorCheckpointsTest, ModelsThatAShardLacksAreMadeByTheNextCoordinatorToo) {
+TEST_F(CoordinatorCheckpointTest, ModelsThatAShardLacksAreMadeByTheNextCoordinatorToo) {
   StartWithModel();
   shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
   FailWith("b:1", absl::UnavailableError("not now"));
@@ -179,5 +181,6 @@ TEST_F(CoordinatorCheckpointsTest, ModelsThatAShardLacksAreMadeByTheNextCoordina
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0, 1.0), {TestModel("m")}).ok());
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
+
 }  // namespace
 }  // namespace dslide::coordinator

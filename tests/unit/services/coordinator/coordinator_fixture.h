@@ -1,4 +1,4 @@
-// A coordinator over fake shards, with a data directory or without.
+// A coordinator over shards that are only pretended, for tests of its parts.
 
 #pragma once
 
@@ -19,10 +19,10 @@
 
 namespace dslide::coordinator {
 
-class CoordinatorTest : public ::testing::Test {
- protected:
-  static constexpr absl::Duration kTimeout = absl::Seconds(5);
+inline constexpr absl::Duration kTimeout = absl::Seconds(5);
 
+class CoordinatorFixture : public ::testing::Test {
+ protected:
   void SetUp() override {
     data_dir_ = absl::StrCat(::testing::TempDir(), "coordinator.", getpid());
     std::filesystem::remove_all(data_dir_);

@@ -11,8 +11,9 @@
 namespace dslide::coordinator {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+using CoordinatorTest = CoordinatorFixture;
 
 TEST_F(CoordinatorTest, AModelIsCreatedOnEveryShardWithItsSlots) {
   RegisterBoth();
@@ -231,5 +232,6 @@ TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   EXPECT_EQ(ReasonOf(coordinator.LeaveJob("two", ClientId{1})), "UNKNOWN_JOB");
   EXPECT_TRUE(coordinator.LeaveJob("one", ClientId{1}).ok());
 }
+
 }  // namespace
 }  // namespace dslide::coordinator
