@@ -165,10 +165,9 @@ absl::Status SendFile(ShardClient& shard, uint64_t epoch, const std::string& dir
                       const std::string& path) {
   std::ifstream file(absl::StrCat(directory, "/", path), std::ios::binary);
   if (!file) return absl::DataLossError(absl::StrCat(directory, "/", path, " cannot be read"));
-  std::string piece;
   int64_t offset = 0;
   do {
-    piece.resize(kPieceBytes);
+    std::string piece(kPieceBytes, '\0');
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     piece.resize(static_cast<size_t>(file.gcount()));
     const auto sent = static_cast<int64_t>(piece.size());
@@ -184,7 +183,7 @@ absl::Status SendFile(ShardClient& shard, uint64_t epoch, const std::string& dir
 absl::Status SendPart(ShardClient& shard, const CheckpointCopy& copy, size_t number,
                       CopySize& size) {
   const uint32_t checksum = copy.files_checksum[number];
-  const absl::Status present = shard.AdoptCheckpoint(copy.epoch, checksum);
+  absl::Status present = shard.AdoptCheckpoint(copy.epoch, checksum);
   if (!absl::IsNotFound(present) && !absl::IsDataLoss(present)) return present;
   const std::string directory = PartPath(copy.path, number);
   ASSIGN_OR_RETURN(const std::string text, ReadText(absl::StrCat(directory, "/", kFileListName)));

@@ -144,7 +144,7 @@ absl::StatusOr<Findings> ExamineCluster(const GlobalOptions& global, const Docto
   }
   const ChannelFactory channels = NetworkChannels(global.Channels());
   ASSIGN_OR_RETURN(auto channel, channels(options.cluster));
-  CoordinatorClient coordinator(std::move(channel), options.cluster, client, nullptr);
+  CoordinatorClient coordinator(channel, options.cluster, client, nullptr);
   const std::string where = absl::StrCat("coordinator at ", options.cluster);
   const absl::StatusOr<ClusterStatus> status = coordinator.GetClusterStatus();
   if (status.ok()) {

@@ -109,7 +109,7 @@ absl::Status CheckpointTransfer::Write(uint64_t epoch, const std::string& path, 
 absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t epoch, uint32_t checksum) {
   const absl::MutexLock lock(&mu_);
   const std::string arrival = images_->ArrivalPathOf(epoch);
-  const absl::StatusOr<FileListSummary> present = VerifyPart(*images_, epoch, checksum);
+  absl::StatusOr<FileListSummary> present = VerifyPart(*images_, epoch, checksum);
   if (present.ok()) {
     RETURN_IF_ERROR(RemoveAll(arrival));
     return present;

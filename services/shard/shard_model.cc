@@ -58,7 +58,7 @@ absl::Status ShardTable::RestoreAfterLoad(Step applied, std::optional<HeadHashes
     ResetAfterLoad(applied, parallelism);
     return absl::OkStatus();
   }
-  const absl::Status restored = head->RestoreAfterLoad(applied, *std::move(hashes), parallelism);
+  absl::Status restored = head->RestoreAfterLoad(applied, *std::move(hashes), parallelism);
   if (restored.ok()) return restored;
   return absl::DataLossError(absl::StrCat("table \"", spec.name, "\": ", restored.message()));
 }

@@ -86,8 +86,8 @@ TEST(StepCodecTest, PackedRequestsSayTheSameInFewerBytes) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(OverTheWire(*got).SerializeAsString(), plain.SerializeAsString());
     const bool has_ids = plain.has_embed_forward() || plain.has_head_forward();
-    if (has_ids) EXPECT_LT(packed.ByteSizeLong(), plain.ByteSizeLong());
-    if (!has_ids) EXPECT_EQ(packed.SerializeAsString(), plain.SerializeAsString());
+    EXPECT_EQ(packed.ByteSizeLong() < plain.ByteSizeLong(), has_ids);
+    EXPECT_EQ(packed.SerializeAsString() == plain.SerializeAsString(), !has_ids);
   }
 }
 
