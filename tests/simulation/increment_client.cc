@@ -75,7 +75,7 @@ void IncrementClient::Greet(Session& session, absl::Duration pause) {
     world_.network.Call<ShardAnswer>(
         node_, process->node(), kTimeout,
         [process, hello](Respond respond) { process->Hello(hello, std::move(respond)); },
-        [this, &session, acked, again](const std::optional<ShardAnswer>& answer) {
+        [this, &session, acked = session.acked, again](const std::optional<ShardAnswer>& answer) {
           if (!answer.has_value() || IsTransient(answer->reply->status)) return again();
           session.greeting = false;
           OnGreeted(session, acked, *answer);
@@ -90,7 +90,7 @@ void IncrementClient::OnGreeted(Session& session, uint64_t acked, const ShardAns
     return Greet(session, kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
-  // Calls that were on their way may have been answered since.
+  // acked: when it was sent; calls that were on their way may have been answered since.
   if (hello.next_sequence <= acked || hello.next_sequence > session.next) {
     return BeginAnew(session, /*retired=*/false);
   }
@@ -106,6 +106,7 @@ void IncrementClient::BeginAnew(Session& session, bool retired) {
   world_.oracle.Told(session.id, session.shard, retired);
   session.id = world_.NewClientId();
   session.next = 1;
+  session.acked = 0;
   session.open.clear();
   session.greeting = false;
   Greet(session, kPause);
@@ -182,6 +183,7 @@ void IncrementClient::OnAnswer(Session& session, uint64_t sequence, const Client
   if (!status.ok()) return OnRefused(session, status);
   Update& update = *open->second.update;
   world_.oracle.Acked(update, answer->life);
+  session.acked = std::max(session.acked, sequence);
   world_.trace.Note("acked", {node_->place(), session.shard, static_cast<int64_t>(sequence)});
   session.open.erase(open);
   if (world_.Chance(0.1)) ReadSome(session);

@@ -39,6 +39,7 @@ class IncrementClient {
     ClientId id = {};
     uint64_t generation = 0;
     uint64_t next = 1;
+    uint64_t acked = 0;                // the highest; earlier ones may be open
     std::map<uint64_t, Pending> open;  // not answered, by sequence
     int64_t greetings = 0;             // number of the last one; 0 before the first
     bool greeted = false;
