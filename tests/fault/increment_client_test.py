@@ -131,7 +131,7 @@ class IncrementClientTest(processes.ProcessTest):
         self.assert_exact(verdict, at_least=50)
 
     def test_a_shard_that_forgets_is_found_out(self):
-        verdict = self.count(self.address, seconds=0.5)
+        verdict = self.count(self.address, seconds=2)
         self.assert_exact(verdict, at_least=10)
         with grpc_client.Connection(self.address) as connection:
             self.assertTrue(shard_client.drop_model(connection, self.model.name).ok)
