@@ -127,7 +127,7 @@ class AdminWatch(threading.Thread):
             live = self._get("/livez")
             # The page closes just before the process ends: no answer at all is looked at once more.
             if live is None:
-                time.sleep(0.2)
+                time.sleep(0.2 * processes.SLOWDOWN)
                 live = self._get("/livez") if self._running() else (200, "")
             self._drain.dead_pages += live is None or live[0] != 200
             time.sleep(_LOOK_SECONDS)

@@ -44,8 +44,8 @@ class RollingRestartTest(shard_crash_test.ShardTrainingTest):
             target = STEPS * (number + 1) / (restarts + 2)
             wait_until(lambda: self.steps(trainer) >= target, lambda: f"steps of {trainer}",
                        shard_crash_test.TRAINING_SECONDS)
+            self.assertTrue(trainer.running(), trainer)
             self.restart(self.shards[number % SHARDS])
-        self.assertTrue(trainer.running(), trainer)
         result = self.finish(trainer)
         for field in ("steps", "epochs", "first_loss", "loss"):
             self.assertEqual(result[field], undisturbed_result[field], field)
