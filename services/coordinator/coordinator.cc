@@ -14,7 +14,7 @@
 
 namespace dslide::coordinator {
 
-Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
+Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
                          std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
                          std::unique_ptr<ManifestStore> manifests, Metrics* metrics)
     : options_(options),
@@ -38,7 +38,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock,
 }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
-    CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
+    const CoordinatorOptions& options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
     std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
     Metrics* metrics) {
   const bool scheduled =

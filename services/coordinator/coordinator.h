@@ -52,7 +52,7 @@ class Coordinator {
   // memory.
   // Errors: those of CatalogStore::Load and Membership::Restore.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
-      CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
+      const CoordinatorOptions& options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
       std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
       Metrics* metrics);
   // Stops first.
@@ -114,9 +114,9 @@ class Coordinator {
   ClusterStatus Status() const;
 
  private:
-  Coordinator(CoordinatorOptions options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
-              std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
-              Metrics* metrics);
+  Coordinator(const CoordinatorOptions& options, const Clock* clock,
+              std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
+              std::unique_ptr<ManifestStore> manifests, Metrics* metrics);
   absl::Status LoadStore();
   void AddMetrics();
   void AddCheckpointMetrics();

@@ -50,7 +50,7 @@ class Network {
 
   // Does `deliver` in the process, unless the message is lost. With a lane: after everything that
   // was sent on it before. `is_reply` is for the fault's name only.
-  void Send(const NodePtr& from, const NodePtr& to, Lane* lane, bool is_reply,
+  void Send(const NodePtr& sender, const NodePtr& to, Lane* lane, bool is_reply,
             std::function<void()> deliver);
 
   // One call. `handle` runs in the process `to` and answers once, later, by its argument; `done`

@@ -55,8 +55,8 @@ class ShardProcess {
 
   // --- Calls of clients, as bytes where the log keeps them.
   void Hello(const HelloCommand& command, Respond respond);
-  void Step(const std::string& request, Respond respond);
-  void Scatter(const std::string& request, Respond respond);
+  void Step(const std::string& bytes, Respond respond);
+  void Scatter(const std::string& bytes, Respond respond);
   void Gather(const GatherCommand& command, Respond respond);
   // --- Calls of the coordinator.
   void CreateModel(const CreateModelCommand& command, Respond respond);
