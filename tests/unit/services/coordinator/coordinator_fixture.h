@@ -21,6 +21,63 @@ namespace dslide::coordinator {
 
 inline constexpr absl::Duration kTimeout = absl::Seconds(5);
 
+// The coordinator owns its ShardAdmin, the test keeps the shards.
+class ForwardingAdmin final : public ShardAdmin {
+ public:
+  explicit ForwardingAdmin(FakeShards* to) : to_(to) {}
+  absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& c,
+                                   absl::Duration t) override {
+    return to_->CreateModel(address, c, t);
+  }
+  absl::Status DropModel(const std::string& address, const std::string& m,
+                         absl::Duration t) override {
+    return to_->DropModel(address, m, t);
+  }
+  absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address, const std::string& m,
+                                                 const std::string& c, absl::Duration t) override {
+    return to_->WriteCheckpoint(address, m, c, t);
+  }
+  absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& m,
+                                         const std::string& c, absl::Duration t) override {
+    return to_->LoadCheckpoint(address, m, c, t);
+  }
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
+                                                      uint64_t generation, absl::Duration limit,
+                                                      absl::Duration t) override {
+    return to_->FreezeSteps(address, epoch, generation, limit, t);
+  }
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& give_up,
+                                                     absl::Duration t) override {
+    return to_->AdmitSteps(address, epoch, up_to, give_up, t);
+  }
+  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+                             absl::Duration t) override {
+    return to_->CutCheckpoint(address, epoch, abandon, t);
+  }
+  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
+                                                  absl::Duration t) override {
+    return to_->CheckpointProgress(address, epoch, t);
+  }
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
+                                absl::Duration t) override {
+    return to_->VerifyCheckpoint(address, epoch, checksum, t);
+  }
+  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+                                 absl::Duration t) override {
+    return to_->RetainCheckpoints(address, epochs, t);
+  }
+  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch, uint32_t checksum,
+                                   absl::Duration t) override {
+    return to_->RollBack(address, epoch, checksum, t);
+  }
+  void Stop() override {}
+
+ private:
+  FakeShards* to_;
+};
+
 class CoordinatorFixture : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,68 +100,10 @@ class CoordinatorFixture : public ::testing::Test {
       ASSERT_TRUE(opened.ok()) << opened.status();
       store = *std::move(opened);
     }
-    // The coordinator owns its ShardAdmin, the test keeps the shards.
-    class Forward final : public ShardAdmin {
-     public:
-      explicit Forward(FakeShards* to) : to_(to) {}
-      absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& c,
-                                       absl::Duration t) override {
-        return to_->CreateModel(address, c, t);
-      }
-      absl::Status DropModel(const std::string& address, const std::string& m,
-                             absl::Duration t) override {
-        return to_->DropModel(address, m, t);
-      }
-      absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address,
-                                                     const std::string& m, const std::string& c,
-                                                     absl::Duration t) override {
-        return to_->WriteCheckpoint(address, m, c, t);
-      }
-      absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& m,
-                                             const std::string& c, absl::Duration t) override {
-        return to_->LoadCheckpoint(address, m, c, t);
-      }
-      absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
-                                                          uint64_t epoch, uint64_t generation,
-                                                          absl::Duration limit,
-                                                          absl::Duration t) override {
-        return to_->FreezeSteps(address, epoch, generation, limit, t);
-      }
-      absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
-                                                         const std::vector<ClientStep>& up_to,
-                                                         const std::vector<ClientId>& give_up,
-                                                         absl::Duration t) override {
-        return to_->AdmitSteps(address, epoch, up_to, give_up, t);
-      }
-      absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
-                                 absl::Duration t) override {
-        return to_->CutCheckpoint(address, epoch, abandon, t);
-      }
-      absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
-                                                      absl::Duration t) override {
-        return to_->CheckpointProgress(address, epoch, t);
-      }
-      absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
-                                    absl::Duration t) override {
-        return to_->VerifyCheckpoint(address, epoch, checksum, t);
-      }
-      absl::Status RetainCheckpoints(const std::string& address,
-                                     const std::vector<uint64_t>& epochs,
-                                     absl::Duration t) override {
-        return to_->RetainCheckpoints(address, epochs, t);
-      }
-      absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
-                                       uint32_t checksum, absl::Duration t) override {
-        return to_->RollBack(address, epoch, checksum, t);
-      }
-      void Stop() override {}
-
-     private:
-      FakeShards* to_;
-    };
     auto created = Coordinator::Create(
         {.membership = {.expected_shards = expected}, .scrub_interval = absl::Hours(24)}, &clock_,
-        std::make_unique<Forward>(&shards_), std::move(store), std::move(manifests), &metrics_);
+        std::make_unique<ForwardingAdmin>(&shards_), std::move(store), std::move(manifests),
+        &metrics_);
     ASSERT_TRUE(created.ok()) << created.status();
     coordinator_ = *std::move(created);
   }
