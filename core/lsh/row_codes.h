@@ -62,12 +62,8 @@ class RowCodes {
 
   // [num_rows, words_per_row].
   const std::vector<uint64_t>& words() const { return words_; }
-  // Takes words of the same shape; false, and nothing changes, when there are more or fewer.
-  bool SetWords(std::vector<uint64_t> words) {
-    if (words.size() != words_.size()) return false;
-    words_ = std::move(words);
-    return true;
-  }
+  // Takes those of codes of the same shape.
+  void SetWords(std::vector<uint64_t> words) { words_ = std::move(words); }
 
   int64_t num_tables() const { return num_tables_; }
   int64_t num_rows() const { return num_rows_; }

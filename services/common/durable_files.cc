@@ -35,6 +35,17 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
+// A file or a directory. `flags`: further ones of open().
+absl::Status SyncEntry(const fs::path& path, int flags) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (fd < 0) return SystemError("open", path, errno);
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  if (result != 0) return SystemError("sync", path, error);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
@@ -51,15 +62,7 @@ absl::Status MakeDirectory(const fs::path& path) {
   return absl::OkStatus();
 }
 
-absl::Status SyncDirectory(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", path, errno);
-  const int result = fsync(fd);
-  const int error = errno;
-  close(fd);
-  if (result != 0) return SystemError("sync", path, error);
-  return absl::OkStatus();
-}
+absl::Status SyncDirectory(const fs::path& path) { return SyncEntry(path, O_DIRECTORY); }
 
 absl::Status SyncTree(const fs::path& path) {
   std::error_code error;
@@ -69,14 +72,7 @@ absl::Status SyncTree(const fs::path& path) {
   }
   if (error) return FileError("list", path, error);
   entries.push_back(path);
-  for (const fs::path& entry : entries) {
-    const int fd = open(entry.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return SystemError("open", entry, errno);
-    const int result = fsync(fd);
-    const int failure = errno;
-    close(fd);
-    if (result != 0) return SystemError("sync", entry, failure);
-  }
+  for (const fs::path& entry : entries) RETURN_IF_ERROR(SyncEntry(entry, 0));
   return absl::OkStatus();
 }
 

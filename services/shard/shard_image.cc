@@ -47,6 +47,15 @@ absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
   return hashes;
 }
 
+// What was sealed in the file.
+absl::StatusOr<std::string> ReadState(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string bytes, ReadPart(path));
+  const auto content = UnsealBytes(bytes);
+  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  bytes.resize(content->size());
+  return bytes;
+}
+
 // What `state` begins with: whether the image has hash tables.
 absl::StatusOr<bool> ReadVersion(const std::string& path, ByteReader& state) {
   const absl::string_view magic = state.Bytes();
@@ -132,10 +141,8 @@ absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardC
 
 absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
   const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
-  const auto content = UnsealBytes(bytes);
-  if (!content.has_value()) return Damaged(path, "does not have its checksum");
-  ByteReader state(*content);
+  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
+  ByteReader state(content);
   ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
   ImageContent image{.lsn = state.Number<uint64_t>()};
   const uint64_t models = state.Count();
@@ -160,10 +167,8 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
 
 absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {
   const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
-  const auto content = UnsealBytes(bytes);
-  if (!content.has_value()) return Damaged(path, "does not have its checksum");
-  ByteReader state(*content);
+  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
+  ByteReader state(content);
   ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
   const auto lsn = state.Number<uint64_t>();
   const uint64_t models = state.Count();

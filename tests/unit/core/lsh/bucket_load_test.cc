@@ -15,13 +15,6 @@ constexpr int64_t kDim = 24;
 
 class BucketLoadTest : public ::testing::TestWithParam<HashFamilyKind> {
  protected:
-  BucketLoadTest() {
-    spec_.family = GetParam();
-    spec_.codes_per_table = GetParam() == HashFamilyKind::kDwta ? 2 : 5;
-    spec_.bin_size = 4;
-    spec_.num_tables = 9;
-  }
-
   std::unique_ptr<HashIndex> Built(const TestRows& rows) const {
     auto index = *HashIndex::Create(spec_, kDim);
     index->Build(rows, {}, Refresh::kNo, Parallelism{1});
@@ -45,7 +38,7 @@ class BucketLoadTest : public ::testing::TestWithParam<HashFamilyKind> {
     return found / static_cast<double>(rows.num_rows() * spec_.num_tables);
   }
 
-  HashSpec spec_;
+  HashSpec spec_ = CoarseSpec(GetParam());
 };
 
 TEST_P(BucketLoadTest, IsWhatCountingGives) {

@@ -27,14 +27,6 @@ constexpr int64_t kNoLimit = int64_t{1} << 40;
 
 class HashIndexTest : public ::testing::TestWithParam<HashFamilyKind> {
  protected:
-  // Coarse buckets, so that a few hundred rows fill them.
-  HashIndexTest() {
-    spec_.family = GetParam();
-    spec_.codes_per_table = GetParam() == HashFamilyKind::kDwta ? 2 : 5;
-    spec_.bin_size = 4;
-    spec_.num_tables = 9;
-  }
-
   std::unique_ptr<HashIndex> MakeIndex() const { return *HashIndex::Create(spec_, kDim); }
 
   std::unique_ptr<HashIndex> Built(const TestRows& rows, int threads = 1) const {
@@ -91,7 +83,7 @@ class HashIndexTest : public ::testing::TestWithParam<HashFamilyKind> {
     return selection;
   }
 
-  HashSpec spec_;
+  HashSpec spec_ = CoarseSpec(GetParam());
   SelectScratch scratch_;
 };
 

@@ -16,12 +16,6 @@ constexpr int64_t kRows = 700;
 
 class IndexStateTest : public ::testing::TestWithParam<HashFamilyKind> {
  protected:
-  IndexStateTest() {
-    spec_.family = GetParam();
-    spec_.codes_per_table = GetParam() == HashFamilyKind::kDwta ? 2 : 5;
-    spec_.bin_size = 4;
-    spec_.num_tables = 9;
-  }
   std::unique_ptr<HashIndex> MakeIndex() const { return *HashIndex::Create(spec_, kDim); }
   std::vector<LocalRow> AllBuckets(const HashIndex& index) const {
     std::vector<LocalRow> rows;
@@ -44,7 +38,7 @@ class IndexStateTest : public ::testing::TestWithParam<HashFamilyKind> {
     return dirty;
   }
 
-  HashSpec spec_;
+  HashSpec spec_ = CoarseSpec(GetParam());
   TestRows rows_ = TestRows::Random(kRows, kDim, 31);
 };
 

@@ -47,6 +47,16 @@ class TestRows final : public HashedRows {
   int64_t dim_;
 };
 
+// Coarse buckets, so that a few hundred rows fill them.
+inline HashSpec CoarseSpec(HashFamilyKind family) {
+  HashSpec spec;
+  spec.family = family;
+  spec.codes_per_table = family == HashFamilyKind::kDwta ? 2 : 5;
+  spec.bin_size = 4;
+  spec.num_tables = 9;
+  return spec;
+}
+
 // [count, dim] outputs of a ReLU: normal numbers, each zero with probability `zeros`, else
 // positive.
 inline std::vector<float> RandomHidden(int64_t count, int64_t dim, double zeros, uint64_t seed) {

@@ -115,6 +115,28 @@ grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
   return v1::CoordinatorService::NewStub(channel)->ListModels(&context, {}, &response);
 }
 
+// A call that HoldingService holds, on a thread of its own.
+class HeldCall {
+ public:
+  explicit HeldCall(const std::shared_ptr<grpc::Channel>& channel)
+      : thread_([this, channel] {
+          grpc::ClientContext context;
+          context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+          v1::GetClusterStatusResponse response;
+          status_ =
+              v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
+        }) {}
+  // Waits for its end.
+  grpc::Status Join() {
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  grpc::Status status_;
+  std::thread thread_;  // last: it uses the rest
+};
+
 class ServerRuntimeTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<ServerRuntime>> Start(ServerOptions options,
@@ -251,20 +273,14 @@ TEST_F(ServerRuntimeTest, OldConnectionsAreRenewedAndTheirCallsFinish) {
   const auto runtime =
       MustStart({.listen = "127.0.0.1:0", .max_connection_age = absl::Milliseconds(200)});
   const auto channel = Connect(runtime->address());
-  grpc::Status held;
-  std::thread caller([&] {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    v1::GetClusterStatusResponse response;
-    held = v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
-  });
+  HeldCall call(channel);
   service_.started.WaitForNotification();
   // The server asks for another connection: the channel is not ready until there is a new call.
   const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(10);
   EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, deadline));
   EXPECT_TRUE(ListModels(channel).ok());
   service_.release = true;
-  caller.join();
+  const grpc::Status held = call.Join();
   EXPECT_TRUE(held.ok()) << held.error_message();
 }
 
@@ -279,20 +295,14 @@ TEST_F(ServerRuntimeTest, DrainingRefusesNewCallsAndFinishesRunningOnes) {
                                                 }});
   runtime->SetReady(true);
   const auto channel = Connect(runtime->address());
-  grpc::Status held;
-  std::thread caller([&] {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    v1::GetClusterStatusResponse response;
-    held = v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
-  });
+  HeldCall call(channel);
   service_.started.WaitForNotification();
   std::thread releaser([&] {
     absl::SleepFor(absl::Milliseconds(50));
     service_.release = true;
   });
   EXPECT_TRUE(runtime->Drain().ok());
-  caller.join();
+  const grpc::Status held = call.Join();
   releaser.join();
   EXPECT_TRUE(held.ok()) << held.error_message();
   EXPECT_THAT(order, ::testing::ElementsAre("before", "after"));
@@ -305,18 +315,12 @@ TEST_F(ServerRuntimeTest, DrainingRefusesNewCallsAndFinishesRunningOnes) {
 TEST_F(ServerRuntimeTest, ACallThatDoesNotEndIsCancelledAfterTheDrainTimeout) {
   auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = absl::Milliseconds(100)});
   const auto channel = Connect(runtime->address());
-  std::thread caller([&] {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    v1::GetClusterStatusResponse response;
-    EXPECT_FALSE(
-        v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response).ok());
-  });
+  HeldCall call(channel);
   service_.started.WaitForNotification();
   const absl::Time start = absl::Now();
   EXPECT_TRUE(runtime->Drain().ok());
   EXPECT_LT(absl::Now() - start, absl::Seconds(5));
-  caller.join();
+  EXPECT_FALSE(call.Join().ok());
 }
 
 // A client that has introduced itself and does not read: it confirms nothing.
@@ -350,19 +354,14 @@ TEST_F(ServerRuntimeTest, AStopWaitsForTheCallsOfOthersBeforeItHangsUpOnClients)
                            {.running_calls = [this] { return service_.running_calls(); }});
   const int silent = ConnectSilently(runtime->address());
   const auto channel = Connect(runtime->address());
-  grpc::Status held;
-  std::thread caller([&] {
-    grpc::ClientContext context;
-    v1::GetClusterStatusResponse response;
-    held = v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
-  });
+  HeldCall call(channel);
   service_.started.WaitForNotification();
   std::thread releaser([&] {
     absl::SleepFor(absl::Seconds(1));  // longer than it has to be quiet
     service_.release = true;
   });
   EXPECT_TRUE(runtime->Drain().ok());
-  caller.join();
+  const grpc::Status held = call.Join();
   releaser.join();
   EXPECT_TRUE(held.ok()) << held.error_message();
   ::close(silent);
