@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "services/common/transport.h"
 
@@ -73,6 +74,17 @@ int PortOf(int fd) {
                                           : reinterpret_cast<const sockaddr_in*>(&name)->sin_port);
 }
 
+// What stands for a peer: its address, of IPv6 the half that names the network, of which a host may
+// have all addresses.
+std::string NetworkOf(const sockaddr_storage& peer) {
+  if (peer.ss_family == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+    return {reinterpret_cast<const char*>(&address), sizeof(address) / 2};
+  }
+  const in_addr& address = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  return {reinterpret_cast<const char*>(&address), sizeof(address)};
+}
+
 bool IsAbsentProtocol(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 void AddToEpoll(int epoll, int fd, uint32_t events) {
@@ -90,20 +102,23 @@ void SetUp(int fd) {
 
 }  // namespace
 
-LimitedListener::LimitedListener(int64_t max_connections, Metrics& metrics)
-    : max_connections_(max_connections),
+LimitedListener::LimitedListener(const ConnectionLimits& limits, Metrics& metrics)
+    : max_connections_(limits.open),
+      rate_(limits.per_second),
       refused_(metrics.AddCounter("dslide_server_refused_connections_total",
                                   "Connections closed at once because --max-connections were "
                                   "open.")),
+      throttled_(metrics.AddCounter("dslide_server_throttled_connections_total",
+                                    "Connections closed at once because their address had opened "
+                                    "more than --max-connection-rate allows.")),
       open_(metrics.AddGauge("dslide_server_connections", "Open connections over TCP.")),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-absl::StatusOr<std::unique_ptr<LimitedListener>> LimitedListener::Bind(const ListenAddress& address,
-                                                                       int64_t max_connections,
-                                                                       Metrics& metrics) {
+absl::StatusOr<std::unique_ptr<LimitedListener>> LimitedListener::Bind(
+    const ListenAddress& address, const ConnectionLimits& limits, Metrics& metrics) {
   RETURN_IF_ERROR(CheckListenable(address));  // it tells best why not
-  std::unique_ptr<LimitedListener> listener(new LimitedListener(max_connections, metrics));
+  std::unique_ptr<LimitedListener> listener(new LimitedListener(limits, metrics));
   if (listener->epoll_ < 0 || listener->wake_ < 0) {
     return absl::UnavailableError("no file descriptors left to listen with");
   }
@@ -185,7 +200,10 @@ void LimitedListener::Run() {
 
 void LimitedListener::Accept(int listener) {
   for (;;) {
-    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    const int fd = ::accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && errno == EINTR) continue;
     if (fd < 0) {
       // Who waits is accepted as soon as there is a descriptor for it.
@@ -195,6 +213,11 @@ void LimitedListener::Accept(int listener) {
     if (static_cast<int64_t>(watched_.size()) >= max_connections_) {
       ::close(fd);
       refused_.Increment();
+      continue;
+    }
+    if (!rate_.Admit(NetworkOf(peer), SteadyClock().Now())) {
+      ::close(fd);
+      throttled_.Increment();
       continue;
     }
     SetUp(fd);

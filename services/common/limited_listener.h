@@ -1,4 +1,4 @@
-// Accepts TCP connections for a server, at most so many at one time.
+// Accepts TCP connections for a server, at most so many at one time and from one address.
 
 #pragma once
 
@@ -11,11 +11,17 @@
 #include "absl/status/statusor.h"
 #include "core/base/listen_address.h"
 #include "core/metrics/metrics.h"
+#include "services/common/connection_rate.h"
 
 namespace dslide {
 
+struct ConnectionLimits {
+  int64_t open = 256;      // at one time
+  int64_t per_second = 0;  // of one address (ConnectionRate); 0: any number
+};
+
 // gRPC itself takes connections without end, and each costs memory before anybody has shown a
-// certificate. So the sockets that listen are ours: a connection beyond the limit is closed at
+// certificate. So the sockets that listen are ours: a connection beyond a limit is closed at
 // once, unread, and the others are handed over.
 //
 // Of a connection that was handed over a second descriptor is kept, which tells when both sides
@@ -30,7 +36,7 @@ class LimitedListener {
   // Binds every address of the host, but accepts nobody before Start(). `metrics` must outlive the
   // listener. Errors: those of CheckListenable; Unavailable when another process was faster.
   static absl::StatusOr<std::unique_ptr<LimitedListener>> Bind(const ListenAddress& address,
-                                                               int64_t max_connections,
+                                                               const ConnectionLimits& limits,
                                                                Metrics& metrics);
   // Stops.
   ~LimitedListener();
@@ -51,14 +57,16 @@ class LimitedListener {
   void HangUp();
 
  private:
-  LimitedListener(int64_t max_connections, Metrics& metrics);
+  LimitedListener(const ConnectionLimits& limits, Metrics& metrics);
   absl::Status BindAll(const ListenAddress& address);
   void Run();
   void Accept(int listener);
   void Watch(int fd);
 
   const int64_t max_connections_;
+  ConnectionRate rate_;  // of the thread
   const Counter refused_;
+  const Counter throttled_;
   const Gauge open_;
   int port_ = 0;             // constant after Bind()
   std::set<int> listeners_;  // constant after Bind()

@@ -144,7 +144,10 @@ absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metric
     RETURN_IF_ERROR(CheckListenable(listen));
     builder.AddListeningPort(listen.ToString(), credentials);
   } else {
-    ASSIGN_OR_RETURN(listener_, LimitedListener::Bind(listen, options_.max_connections, metrics));
+    ASSIGN_OR_RETURN(listener_, LimitedListener::Bind(listen,
+                                                      {.open = options_.max_connections,
+                                                       .per_second = options_.max_connection_rate},
+                                                      metrics));
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
     listen.port = listener_->port();

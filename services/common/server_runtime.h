@@ -40,6 +40,7 @@ struct ServerOptions {
   bool insecure = false;
   // Open at one time over TCP; more are closed as soon as they come. >= 1.
   int64_t max_connections = 256;
+  int64_t max_connection_rate = 20;  // a second, of one address; 0: any number
   // After this long a connection takes no new calls and the client makes another one, so that a
   // certificate that has been withdrawn or replaced does not count for ever.
   absl::Duration max_connection_age = absl::Minutes(20);

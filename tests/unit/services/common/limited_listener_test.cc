@@ -72,7 +72,7 @@ TEST(LimitedListenerTest, TakesConnectionsUpToTheLimitAndAgainWhenSomeEnd) {
   std::vector<int> taken;
   absl::Mutex mu;
   {
-    auto listener = LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), 3, metrics);
+    auto listener = LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.open = 3}, metrics);
     ASSERT_TRUE(listener.ok()) << listener.status();
     (*listener)->Start([&](int, int fd) {
       const absl::MutexLock lock(&mu);
@@ -106,13 +106,36 @@ TEST(LimitedListenerTest, TakesConnectionsUpToTheLimitAndAgainWhenSomeEnd) {
   for (size_t i = 1; i < taken.size(); ++i) ::close(taken[i]);
 }
 
+TEST(LimitedListenerTest, WhoConnectsOverAndOverIsSentAway) {
+  Metrics metrics;
+  std::atomic<int> taken = 0;
+  auto listener =
+      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  (*listener)->Start([&](int, int fd) {
+    ::shutdown(fd, SHUT_RDWR);
+    ::close(fd);
+    ++taken;
+  });
+  constexpr int kAttempts = 200;
+  IdleSockets clients;
+  clients.Connect((*listener)->port(), kAttempts);
+  EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == kAttempts; }));
+  (*listener)->Stop();
+  // A burst, and one more for each second that this has taken.
+  EXPECT_GE(taken, ConnectionRate::kBurstSeconds);
+  EXPECT_LT(taken, kAttempts / 2);
+  EXPECT_THAT(metrics.Expose(), HasSubstr(absl::StrCat("dslide_server_throttled_connections_total ",
+                                                       kAttempts - taken.load(), "\n")));
+}
+
 TEST(LimitedListenerTest, ANameIsBoundAtOnePortOnAllOfItsAddresses) {
   Metrics metrics;
-  auto first = LimitedListener::Bind(*ParseListenAddress("localhost:0"), 1, metrics);
+  auto first = LimitedListener::Bind(*ParseListenAddress("localhost:0"), {.open = 1}, metrics);
   ASSERT_TRUE(first.ok()) << first.status();
   Metrics other;
   EXPECT_EQ(LimitedListener::Bind(*ParseListenAddress(absl::StrCat("127.0.0.1:", (*first)->port())),
-                                  1, other)
+                                  {.open = 1}, other)
                 .status()
                 .code(),
             absl::StatusCode::kAlreadyExists);
@@ -141,7 +164,7 @@ TEST_P(IdleSocketsTest, AnHonestClientKeepsWorkingAndTheIdleOnesAreClosed) {
   const TestAuthority authority;
   Metrics metrics;
   EmptyService service;
-  ServerOptions options{.binary = "test", .listen = "127.0.0.1:0"};
+  ServerOptions options{.binary = "test", .listen = "127.0.0.1:0", .max_connection_rate = 0};
   std::shared_ptr<TlsStore> tls;
   if (GetParam()) {
     options.tls.files = authority.Write(directory, "coordinator");

@@ -1,0 +1,41 @@
+#include "services/common/connection_rate.h"
+
+#include <algorithm>
+
+namespace dslide {
+
+ConnectionRate::ConnectionRate(int64_t per_second)
+    : per_second_(static_cast<double>(per_second)),
+      burst_(per_second_ * kBurstSeconds),
+      shared_{.tokens = burst_, .filled = absl::ZeroDuration()} {}
+
+bool ConnectionRate::Admit(absl::string_view address, absl::Duration now) {
+  if (per_second_ <= 0) return true;
+  return Take(BucketOf(address, now), now);
+}
+
+double ConnectionRate::TokensAt(const Bucket& bucket, absl::Duration now) const {
+  const double seconds = absl::ToDoubleSeconds(now - bucket.filled);
+  return std::min(burst_, bucket.tokens + seconds * per_second_);
+}
+
+bool ConnectionRate::Take(Bucket& bucket, absl::Duration now) const {
+  bucket.tokens = TokensAt(bucket, now);
+  bucket.filled = now;
+  if (bucket.tokens < 1) return false;
+  bucket.tokens -= 1;
+  return true;
+}
+
+ConnectionRate::Bucket& ConnectionRate::BucketOf(absl::string_view address, absl::Duration now) {
+  const auto found = buckets_.find(address);
+  if (found != buckets_.end()) return found->second;
+  if (buckets_.size() >= kMaxAddresses) {
+    absl::erase_if(buckets_,
+                   [&](const auto& entry) { return TokensAt(entry.second, now) >= burst_; });
+  }
+  if (buckets_.size() >= kMaxAddresses) return shared_;
+  return buckets_.try_emplace(address, Bucket{.tokens = burst_, .filled = now}).first->second;
+}
+
+}  // namespace dslide
