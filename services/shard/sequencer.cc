@@ -59,8 +59,9 @@ absl::Status Sequencer::Push(Item item, bool reserved) {
   item.arrival = clock_.Now();
   const absl::MutexLock lock(&mu_);
   if (stopping_) return ShuttingDown();
+  if (!item.task) item.expected = load_.Expect(CommandKind(item.request.command));
   RETURN_IF_ERROR(CheckRoom(item, reserved));
-  queued_bytes_ += item.request.bytes;
+  load_.Enter(item.request.bytes, item.expected);
   queue_.push_back(std::move(item));
   return absl::OkStatus();
 }
@@ -71,15 +72,17 @@ absl::Status Sequencer::CheckRoom(const Item& item, bool reserved) const {
   const bool full =
       waiting >= options_.queue_commands + extra ||
       // A request of any size may enter an empty queue.
-      (!reserved && waiting > 0 && queued_bytes_ + item.request.bytes > options_.queue_bytes);
-  // What came first has waited about as long as what comes now will.
-  const absl::Duration wait =
+      (!reserved && waiting > 0 && load_.bytes() + item.request.bytes > options_.queue_bytes);
+  // Those of a kind that is new are not expected to take any time; what came first tells, then.
+  const absl::Duration waited =
       waiting > 0 ? item.arrival - queue_.front().arrival : absl::ZeroDuration();
+  const absl::Duration wait = std::max(waited, load_.work());
   const bool late = !reserved && wait > item.request.patience / 2;
   if (!full && !late) return absl::OkStatus();
   return OverloadStatus(
       reason::kQueueFull,
-      absl::StrCat(waiting, " commands of ", queued_bytes_, " bytes wait already, the first for ",
+      absl::StrCat(waiting, " commands of ", load_.bytes(), " bytes wait already, the first for ",
+                   absl::FormatDuration(waited), "; the last would wait for about ",
                    absl::FormatDuration(wait), ": send it again later"),
       std::max(kShortestPause, last_wait() / 2));
 }
@@ -127,8 +130,8 @@ bool Sequencer::Pop(Item& item) {
   if (queue_.empty()) return false;
   item = std::move(queue_.front());
   queue_.pop_front();
-  queued_bytes_ -= item.request.bytes;
-  metrics_.SetQueue(static_cast<int64_t>(queue_.size()), queued_bytes_);
+  load_.Leave(item.request.bytes, item.expected);
+  metrics_.SetQueue(static_cast<int64_t>(queue_.size()), load_.bytes());
   return true;
 }
 
@@ -203,7 +206,12 @@ void Sequencer::Apply(Item item) {
   const bool logged = log_.log != nullptr && item.request.logged.kind != wire::LoggedKind::kNone;
   const std::optional<StepMark> mark = MarkOf(item.request.command);
   Answer answer = ApplyAdmitted(item.request);
-  metrics_.RecordApply(kind, clock_.Now() - start);
+  const absl::Duration took = clock_.Now() - start;
+  metrics_.RecordApply(kind, took);
+  if (answer.reply->status.ok()) {
+    const absl::MutexLock lock(&mu_);
+    load_.Learn(kind, took);
+  }
   metrics_.RecordAnswer(answer, mark);
   if (changes_models || core_.commands() % kSizesEveryCommands == 0) {
     PublishSizes();

@@ -21,6 +21,7 @@
 #include "core/model/commands.h"
 #include "core/wire/logged_command.h"
 #include "services/shard/log_appender.h"
+#include "services/shard/queue_load.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
 #include "services/shard/step_gate.h"
@@ -56,8 +57,8 @@ class Sequencer {
     int64_t bytes = 0;
     // Small, and needed when the shard is overloaded: uses reserved places.
     bool control = false;
-    // How long its caller waits for the answer. Where half of it goes by in the queue, the request
-    // is refused at once: served at the last moment, it would cost as much and be of no use.
+    // How long its caller waits for the answer. Where half of it would go by in the queue, it is
+    // refused at once: served at the last moment, it would cost as much and be of no use.
     absl::Duration patience = absl::InfiniteDuration();
     // Asked right before the command is applied; an error is the answer, and nothing is applied.
     // For callers that have given up. May be null.
@@ -133,6 +134,7 @@ class Sequencer {
     Request request;
     std::function<void(ShardCore&)> task;  // instead of a request
     absl::Duration arrival;
+    absl::Duration expected;  // of the command's time
   };
   struct Done {
     std::function<void(Answer)> callback;
@@ -148,11 +150,9 @@ class Sequencer {
   // Takes the next item. False at the end; one with nothing in it when the gate's time is over.
   bool Next(Item& item);
   bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Also ends a freeze whose time is over. An item may have nothing in it.
-  void Handle(Item item);
+  void Handle(Item item);  // also ends a freeze whose time is over; the item may be empty
   void ApplyOrHold(Item item);
-  // Applies what waits, as far as it need not wait any more.
-  void GoOn();
+  void GoOn();  // applies what waits, as far as it need not wait any more
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
   absl::Status CheckAdmission(const Request& request);
@@ -181,7 +181,7 @@ class Sequencer {
 
   absl::Mutex mu_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
-  int64_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);
   absl::Status closed_ ABSL_GUARDED_BY(mu_);

@@ -29,9 +29,10 @@ from open_loop import OpenLoop
 from protocol_abuse import Subject
 from shard_client import INIT_UNIFORM, ROLE_HEAD, Model, Table
 
-TABLE = Table("rows", 60_000, 64, init=INIT_UNIFORM, role=ROLE_HEAD)
+# So large that asking takes the generators little of the processors that they share.
+TABLE = Table("rows", 200_000, 64, init=INIT_UNIFORM, role=ROLE_HEAD)
 MODEL = Model("large", (TABLE,))
-MESSAGE = shard_client.top_k_request(MODEL.name, TABLE, [[0.5] * TABLE.dim] * 4, 10)
+MESSAGE = shard_client.top_k_request(MODEL.name, TABLE, [[0.5] * TABLE.dim] * 8, 10)
 METHOD = "/dslide.v1.ShardService/TopK"
 HEALTH = "/grpc.health.v1.Health/Check"
 TIMEOUT_SECONDS = 2.0

@@ -128,6 +128,32 @@ TEST_F(SequencerTest, WhoseTurnWouldComeTooLateIsRefusedAtOnce) {
   EXPECT_EQ(answered, 4);
 }
 
+TEST_F(SequencerTest, WhatWaitsIsExpectedToTakeWhatItsKindTook) {
+  HandClock clock;
+  sequencer_ = std::make_unique<Sequencer>(*core_, SequencerOptions(), shard_metrics_, clock);
+  absl::BlockingCounter left(2);
+  for (int i = 0; i < 2; ++i) {
+    Sequencer::Request slow = Describe([&](Answer) { left.DecrementCount(); });
+    slow.admit = [&] {
+      clock.now_ms += 100;
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(sequencer_->Submit(std::move(slow)).ok());
+  }
+  left.Wait();
+  Block();
+  const auto submit = [&](absl::Duration patience) {
+    Sequencer::Request request = Describe([](Answer) {});
+    request.patience = patience;
+    return sequencer_->Submit(std::move(request));
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(submit(absl::Seconds(10)).ok());
+  EXPECT_EQ(ReasonOf(submit(absl::Milliseconds(999))), reason::kQueueFull);
+  EXPECT_TRUE(submit(absl::Milliseconds(1000)).ok());
+  Release();
+  sequencer_->Stop();
+}
+
 TEST_F(SequencerTest, ACallerThatGaveUpIsNotServed) {
   Make();
   const uint64_t digest = core_->Digest();
