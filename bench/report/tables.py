@@ -135,6 +135,28 @@ def capacity(result):
                   "loss of the last epoch", "samples/s"], rows)
 
 
+def durability(result):
+    taken, restart = result["checkpoints"], result["restart"]
+    modes = [[f"`{name}`", number(mode["samples_per_second"]), spread(mode),
+              f"{100 * mode['relative']:.1f} %"] for name, mode in result["modes"].items()]
+    costs = [
+        ["changes wait at a cut, s (median)", number(taken["stall_median_seconds"])],
+        ["changes wait at a cut, s (longest)", number(taken["stall_max_seconds"])],
+        ["a checkpoint, GB", number(taken["bytes"] / 1e9)],
+        ["written beside the training in, s", number(taken["seconds"])],
+        ["written on an idle cluster, GB/s", number(taken["idle_gb_per_second"])],
+        ["time that each costs the training, s", number(taken["training_seconds_lost"])],
+        ["default interval for that, s", number(taken["default_interval_seconds"])],
+        ["share of the training at that interval", f"{100 * taken['share_of_training']:.1f} %"],
+        ["restart of a shard from its image, s per GiB", number(restart["image_seconds_per_gib"])],
+        ["records replayed after a kill", number(restart["replayed_records"])],
+        ["their replay, s", number(restart["replay_seconds"])],
+    ]
+    return "\n\n".join([table(["mode", "samples/s", "spread", "of mode checkpoint"], modes),
+                        table([f"{result['shards']} shards, mode checkpoint; restarts in mode log",
+                               "measured"], costs)])
+
+
 _RPC_ROWS = [
     ("gather_1k_p50_ms", "gather of 1,000 rows, median latency, ms"),
     ("gather_10k_gbps", "gather of 10,000 rows, GB/s"),
@@ -152,4 +174,4 @@ def rpc(result):
 
 
 SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth,
-            "capacity": capacity}
+            "capacity": capacity, "durability": durability}

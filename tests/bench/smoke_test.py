@@ -116,6 +116,17 @@ class SmokeTest(processes.ProcessTest):
             self.assert_positive(case, "parameters", "samples_per_second", "shard_bytes",
                                  "planned_shard_bytes", "first_loss", "loss")
 
+    def test_durability(self):
+        result, _ = self.run_script("durability")
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assertEqual(list(result["modes"]), ["checkpoint", "log-periodic", "log"])
+        for mode in result["modes"].values():
+            self.assert_positive(mode, "samples_per_second", "relative")
+        self.assert_positive(result["checkpoints"], "taken", "bytes", "seconds",
+                             "default_interval_seconds", "idle_gb_per_second")
+        self.assert_positive(result["restart"], "image_bytes", "image_seconds_per_gib",
+                             "replayed_records")
+
     def test_micro(self):
         result, _ = self.run_script("micro")
         self.assertLessEqual(ORIGIN, result.keys())

@@ -1,0 +1,235 @@
+"""What durability costs: the command log, checkpoints of the cluster, restarts.
+
+usage: durability_benchmark.py --bin-dir DIR [--quick] [--steps N] [--rounds N] [-o json]
+
+A coordinator, two shards and a trainer on this machine, on the shape of the model. All figures are
+ratios of one run, or come with their own baseline:
+
+  modes        samples/s of the modes log-periodic and log, relative to mode checkpoint; the modes take turns
+  checkpoints  a training with one checkpoint after the other, against one without: what each costs, and
+               how long changes waited at its cut; then one on an idle cluster, for the rate of writing
+  restart      a shard of mode log after a clean stop (its image), and after a kill (image and replay)
+"""
+
+import argparse
+import pathlib
+import re
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
+import measurement  # noqa: E402
+import programs  # noqa: E402
+from measurement import say  # noqa: E402
+from programs import processes  # noqa: E402
+
+SHARDS = 2
+MODES = ("checkpoint", "log-periodic", "log")
+TRAIN_SECONDS = 900
+CALL_TIMEOUT = "300s"
+# The default of the coordinator's --mean-time-between-failures, and its shortest interval.
+FAILURE_SECONDS = 3600
+LEAST_INTERVAL_SECONDS = 10
+GIB = 2**30
+
+
+class Cluster:
+    """A coordinator and its shards, each with a data directory; they end with `started`."""
+
+    def __init__(self, started, mode):
+        self._started = started
+        self._mode = mode
+        coordinator = started.start(
+            "dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--shards", SHARDS,
+            "--data-dir", started.directory / "coordinator", "--checkpoint-interval", "off")
+        self.address = coordinator.wait_for_stderr(r" address=(\S+)").group(1)
+        self._shards = [self._start(shard) for shard in range(SHARDS)]
+        for process in self._shards:
+            process.wait_for_stderr(r" shard ready ")
+
+    def data_dir(self, shard):
+        return self._started.directory / f"shard-{shard}"
+
+    def _start(self, shard):
+        return self._started.start(
+            "dslide-shard", "--coordinator", self.address, "--admin", "", "--shard-id", shard,
+            "--data-dir", self.data_dir(shard), "--durability", self._mode)
+
+    def restart(self, shard, signal_number):
+        """Ends a shard and starts it again; what it logs about its state."""
+        self._shards[shard].stop(signal_number, within=300)
+        self._shards[shard] = self._start(shard)
+        self._shards[shard].wait_for_stderr(r" shard ready ", within=600)
+        found = self._shards[shard].wait_for_stderr(
+            r" state restored .* replayed=(\d+) .* duration=(\S+)")
+        return {"records": int(found.group(1)), "seconds": duration_seconds(found.group(2))}
+
+    def train(self, options, data, job):
+        return self._started.start(
+            "dslide", "train", "-q", "-o", "json", "--cluster", self.address, "--job", job,
+            "--data", data["train"], "--model", options.model, "--steps", options.steps,
+            "--epochs", 1000, "--validation-fraction", 0, "--timeout", CALL_TIMEOUT)
+
+    def checkpoint(self):
+        return self._started.run_json("dslide", "checkpoint", "create", "--cluster", self.address,
+                                      "-o", "json", "--timeout", CALL_TIMEOUT, within=400)
+
+
+def duration_seconds(text):
+    """Seconds of "1m2.5s", as the programs print durations."""
+    units = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+    parts = re.findall(r"([\d.]+)(h|ms|us|ns|m|s)", text)
+    if not parts:
+        raise ValueError(f"no duration: {text!r}")
+    return sum(float(number) * units[unit] for number, unit in parts)
+
+
+def tree_bytes(directory):
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def train_once(options, data, mode):
+    with programs.Programs(options.bin_dir) as started:
+        cluster = Cluster(started, mode)
+        report = programs.finish_json(cluster.train(options, data, "modes"), TRAIN_SECONDS)
+    return report["samples_per_second"]
+
+
+def measure_modes(options, data):
+    speeds = {mode: [] for mode in MODES}
+    for turn in range(options.rounds):
+        for mode in MODES:
+            speeds[mode].append(train_once(options, data, mode))
+            say(f"  round {turn + 1} of {options.rounds}, {mode}: {speeds[mode][-1]:,.0f} samples/s")
+    base = speeds["checkpoint"]
+    return {mode: {
+        "samples_per_second": measurement.median(values),
+        "spread": measurement.spread(values),
+        "repeats": len(values),
+        "relative": measurement.median([one / other for one, other in zip(values, base)]),
+    } for mode, values in speeds.items()}
+
+
+def checkpoints_during(cluster, trainer):
+    """One checkpoint after the other while the trainer runs; those of rows."""
+    taken = []
+    while trainer.running() or not taken:
+        one = cluster.checkpoint()
+        # The first may come before the trainer has made its model.
+        if one["rows"] > 0:
+            taken.append(one)
+            say(f"  changes waited {one['stall_seconds']:.4f} s, written in {one['seconds']:.1f} s")
+    return taken
+
+
+def measure_checkpoints(options, data, plain_speed):
+    with programs.Programs(options.bin_dir) as started:
+        cluster = Cluster(started, "checkpoint")
+        trainer = cluster.train(options, data, "checkpoints")
+        taken = checkpoints_during(cluster, trainer)
+        report = programs.finish_json(trainer, TRAIN_SECONDS)
+    with programs.Programs(options.bin_dir) as started:
+        cluster = Cluster(started, "checkpoint")
+        programs.finish_json(cluster.train(options, data, "idle"), TRAIN_SECONDS)
+        idle = cluster.checkpoint()
+    samples = report["samples_per_second"] * report["seconds"]
+    lost = (report["seconds"] - samples / plain_speed) / len(taken)
+    cost = measurement.median([one["seconds"] for one in taken])
+    interval = max(LEAST_INTERVAL_SECONDS, (2 * cost * FAILURE_SECONDS) ** 0.5)
+    stalls = sorted(one["stall_seconds"] for one in taken)
+    return {
+        "taken": len(taken),
+        "bytes": taken[0]["bytes"],
+        "stall_median_seconds": measurement.median(stalls),
+        "stall_max_seconds": stalls[-1],
+        "seconds": cost,
+        "training_seconds_lost": lost,
+        "default_interval_seconds": interval,
+        "share_of_training": lost / interval,
+        "idle_seconds": idle["seconds"],
+        "idle_bytes": idle["bytes"],
+        "idle_gb_per_second": idle["bytes"] / 1e9 / idle["seconds"],
+    }
+
+
+def measure_restart(options, data):
+    with programs.Programs(options.bin_dir) as started:
+        cluster = Cluster(started, "log")
+        programs.finish_json(cluster.train(options, data, "restart"), TRAIN_SECONDS)
+        image = cluster.restart(0, signal.SIGTERM)
+        images = sorted((cluster.data_dir(0) / "command_log").glob("image-*"))
+        size = tree_bytes(images[-1])
+        programs.finish_json(cluster.train(options, data, "replay"), TRAIN_SECONDS)
+        replay = cluster.restart(0, signal.SIGKILL)
+    say(f"  restart: {image['seconds']:.1f} s for an image of {size / GIB:.2f} GiB; "
+        f"{replay['seconds']:.1f} s with {replay['records']:,} records")
+    return {
+        "image_bytes": size,
+        "image_seconds": image["seconds"],
+        "image_seconds_per_gib": image["seconds"] / (size / GIB),
+        "replayed_records": replay["records"],
+        "replay_seconds": max(0.0, replay["seconds"] - image["seconds"]),
+    }
+
+
+def lines(result):
+    for mode, figures in result["modes"].items():
+        yield (f"{mode:>14} {figures['samples_per_second']:>10,.0f} samples/s, "
+               f"{figures['relative']:.3f} of mode checkpoint")
+    taken = result["checkpoints"]
+    yield (f"{'checkpoints':>14} {taken['taken']} of {taken['bytes'] / 1e9:.2f} GB: changes waited "
+           f"{taken['stall_median_seconds']:.4f} s (at most {taken['stall_max_seconds']:.4f}), "
+           f"{taken['training_seconds_lost']:.2f} s of training each, "
+           f"{100 * taken['share_of_training']:.1f} % at the default interval of "
+           f"{taken['default_interval_seconds']:.0f} s; idle {taken['idle_gb_per_second']:.2f} GB/s")
+    restart = result["restart"]
+    yield (f"{'restart':>14} {restart['image_seconds_per_gib']:.1f} s per GiB of image, then "
+           f"{restart['replay_seconds']:.1f} s for {restart['replayed_records']:,} records")
+    yield measurement.footer(result)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--quick", action="store_true", help="tiny shapes: does it run at all?")
+    parser.add_argument("--steps", type=int, help="steps of each training")
+    parser.add_argument("--rounds", type=int, help="turns of the modes")
+    parser.add_argument("--model", type=pathlib.Path,
+                        default=programs.ROOT / "docs/models/wide-670k.json")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    options.model = options.model.resolve()
+    options.shape = ["--features", 2000, "--labels", 5000, "--points", 2000] if options.quick else []
+    options.steps = options.steps or (20 if options.quick else 600)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    return options
+
+
+def main():
+    options = parse()
+    with programs.Programs(options.bin_dir) as started:
+        data = started.data(options.shape)
+        machine = started.run_json("dslide-bench", "machine", within=20)
+    foreign = measurement.ForeignLoad()
+    say("Modes of durability")
+    modes = measure_modes(options, data)
+    say("Checkpoints")
+    checkpoints = measure_checkpoints(options, data, modes["checkpoint"]["samples_per_second"])
+    say("Restarts")
+    result = {
+        "modes": modes,
+        "checkpoints": checkpoints,
+        "restart": measure_restart(options, data),
+        "shards": SHARDS,
+        "steps": options.steps,
+        "repeats": options.rounds,
+        "spread": max(figures["spread"] for figures in modes.values()),
+        "quick": options.quick,
+    } | machine | {"foreign_load": foreign.processors()}
+    measurement.report(result, options.output == "json", lines(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
