@@ -113,9 +113,10 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
   if (clients_.contains(client)) {
     ASSIGN_OR_RETURN(Client* const known, Find(client, job));
     known->last_command = now;
-    const uint64_t low = acknowledged < UINT64_MAX ? acknowledged + 1 : 0;
-    // Answers that this state never gave do not make it older: what is lost stays lost.
-    Acknowledge(*known, known->lost ? std::min(low, known->next) : low);
+    // It has answers that this state never gave: a loss of power has taken the end of the log with
+    // them. They do not make the state older: what is lost stays lost, as often as it asks.
+    if (acknowledged >= known->next) known->lost = true;
+    Acknowledge(*known, acknowledged < known->next ? acknowledged + 1 : known->next);
     return known->next;
   }
   if (retired_.contains(client)) return Retired(client);

@@ -46,8 +46,8 @@ class ClientTable {
     std::deque<std::shared_ptr<const Reply>> replies;  // of [low, next)
     int64_t reply_bytes = 0;
     int64_t last_command = 0;
-    // It had answers when it was opened, which this state does not know: they are lost, and it is
-    // told so whenever it asks.
+    // It had answers when it was greeted that this state does not know: they are lost, and it was
+    // told so.
     bool lost = false;
   };
 
@@ -57,8 +57,9 @@ class ClientTable {
   void set_limits(const ClientLimits& limits) { limits_ = limits; }
 
   // Opens a client, or finds it open, and returns the sequence expected next. `acknowledged` is the
-  // highest sequence that the client has an answer to; sequences that were refused here without
-  // being used up, and that the client has given up, are skipped.
+  // highest sequence that was confirmed to the client. When it is not below the returned one, this
+  // state has lost updates, and that tells the client so. Sequences that the client has given up are
+  // skipped by its next mutation.
   // Errors: FailedPrecondition RETIRED_CLIENT; ResourceExhausted TOO_MANY_CLIENTS; InvalidArgument
   // BAD_NAME when the client belongs to another job.
   absl::StatusOr<uint64_t> Open(const ClientId& client, const std::string& job,

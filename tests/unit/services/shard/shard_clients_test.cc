@@ -15,7 +15,20 @@
 namespace dslide::shard {
 namespace {
 
-using ShardClientsTest = ShardCoreTest;
+class ShardClientsTest : public ShardCoreTest {
+ protected:
+  // What the client is told that has confirmations up to `acknowledged`.
+  uint64_t NextFor(uint64_t acknowledged) {
+    HelloCommand hello = trainer_.Hello();
+    hello.acknowledged_sequence = acknowledged;
+    const Answer answer = Do(hello);
+    EXPECT_TRUE(answer.reply->status.ok());
+    const HelloReply& reply = std::get<HelloReply>(answer.reply->body);
+    EXPECT_EQ(reply.generation, 7u);
+    EXPECT_EQ(reply.topology_version, 1u);
+    return reply.next_sequence;
+  }
+};
 
 // --- Exactly once
 
@@ -150,22 +163,30 @@ TEST_F(ShardClientsTest, ErrorsThatMayPassLeaveTheSequenceOpen) {
 // --- Clients
 
 TEST_F(ShardClientsTest, HelloTellsTheNextSequence) {
-  const auto next = [&](uint64_t acknowledged) {
-    HelloCommand hello = trainer_.Hello();
-    hello.acknowledged_sequence = acknowledged;
-    const Answer answer = Do(hello);
-    EXPECT_TRUE(answer.reply->status.ok());
-    const HelloReply& reply = std::get<HelloReply>(answer.reply->body);
-    EXPECT_EQ(reply.generation, 7u);
-    EXPECT_EQ(reply.topology_version, 1u);
-    return reply.next_sequence;
-  };
-  EXPECT_EQ(next(0), 1u);
+  EXPECT_EQ(NextFor(0), 1u);
   Do(trainer_.Scatter(ScatterMode::kAdd));
   Do(trainer_.Scatter(ScatterMode::kAdd));
-  EXPECT_EQ(next(1), 3u);
-  // A known client has answers to what it says: the third one was refused and given up.
-  EXPECT_EQ(next(3), 4u);
+  EXPECT_EQ(NextFor(1), 3u);
+  EXPECT_EQ(NextFor(2), 3u);
+}
+
+TEST_F(ShardClientsTest, ANumberThatWasGivenUpIsNoLoss) {
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  ScatterCommand refused = trainer_.Scatter(ScatterMode::kAdd);
+  refused.envelope.topology_version = 9;
+  EXPECT_EQ(Reason(Do(refused)), reason::kStaleTopology);
+  EXPECT_EQ(NextFor(1), 2u) << "the second one was never used";
+  EXPECT_TRUE(Do(trainer_.Scatter(ScatterMode::kAdd)).reply->status.ok());
+  EXPECT_EQ(NextFor(3), 4u);
+}
+
+TEST_F(ShardClientsTest, AKnownClientIsToldOfALossAsOftenAsItAsks) {
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  EXPECT_EQ(NextFor(5), 3u);
+  EXPECT_EQ(NextFor(UINT64_MAX), 3u);
+  EXPECT_EQ(NextFor(2), 3u);
+  EXPECT_TRUE(core_->clients().clients().begin()->second.lost);
 }
 
 TEST_F(ShardClientsTest, AClientThatLostItsUpdatesIsToldSo) {
