@@ -86,6 +86,10 @@ void Oracle::GivesUp(const ClientId& client, int shard) {
 
 void Oracle::Told(const ClientId& client, int shard, bool retired) {
   GivesUp(client, shard);
+  if (!retired && committed_ && shards_[static_cast<size_t>(shard)].empty) {
+    trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
+                                  " of a loss, and had not gone back to the checkpoint yet"));
+  }
   if (went_back_) return;
   if (retired ? given_up_.contains(client) : shards_[static_cast<size_t>(shard)].life > 0) return;
   trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
@@ -148,10 +152,12 @@ void Oracle::Recovered(int shard, uint64_t last, bool power, const shard::ShardC
 void Oracle::CameBackEmpty(int shard) {
   Judge(shard, Loss::kEverything, nullptr);
   ++shards_[static_cast<size_t>(shard)].life;
+  shards_[static_cast<size_t>(shard)].empty = true;
 }
 
 void Oracle::WentBack(int shard, const MemoryImage& part, const shard::ShardCore& core) {
   went_back_ = true;
+  shards_[static_cast<size_t>(shard)].empty = false;
   Judge(shard, Loss::kEverything, &core);
   for (Update& update : updates_) {
     if (update.where.shard != shard || !update.kept) continue;
@@ -263,6 +269,7 @@ void Oracle::Committed(const coordinator::Manifest& manifest,
     }
     CheckPart(static_cast<int>(shard), *parts[shard]);
   }
+  committed_ = true;
   CheckCut(manifest, parts);
 }
 

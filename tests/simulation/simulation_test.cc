@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                                            Bug::kTornRecordAccepted, Bug::kCutWithoutHolding,
                                            Bug::kPartWithoutCopies, Bug::kSyncRetried,
                                            Bug::kCommitBeforeParts, Bug::kCutWithoutRows,
-                                           Bug::kRestoreForgotten),
+                                           Bug::kRestoreForgotten, Bug::kGreetsTooEarly),
                          TestName);
 
 }  // namespace
