@@ -234,7 +234,8 @@ absl::Status CoordinatorProcess::SyncShards() {
     if (entry != to_sync_.end() && entry->second == generation) to_sync_.erase(entry);
   }
   changing_ = false;
-  if (result.ok()) disk_.has_model = true;
+  // As a registration of the model: it counts when every shard has it.
+  if (result.ok() && to_sync_.empty() && unseen_.empty()) disk_.has_model = true;
   return result;
 }
 

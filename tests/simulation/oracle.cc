@@ -145,7 +145,15 @@ void Oracle::Recovered(int shard, uint64_t last, bool power, const shard::ShardC
   }
   const bool may_lose = power && mode_ == shard::Durability::kLogPeriodic;
   Judge(shard, may_lose ? Loss::kUnsynced : Loss::kNothing, &core);
-  if (may_lose) ++own.life;
+  if (may_lose) {
+    ++own.life;
+    for (Update& update : updates_) {
+      if (update.where.shard != shard || Layout::ValueIn(core, update.where) >= update.floor)
+        continue;
+      update.cut_off = true;
+      update.kept = false;
+    }
+  }
   CompareWithTwin(shard, last, core);
 }
 
@@ -213,7 +221,7 @@ void Oracle::Judge(int shard, Loss allowed, const shard::ShardCore* core) {
 void Oracle::CheckPart(int shard, const MemoryImage& part) {
   for (Update& update : updates_) {
     if (update.where.shard == shard && ValueIn(part, update.where) >= update.floor) {
-      update.kept = true;
+      update.kept = !update.cut_off;
     }
   }
   shard::ShardCore core({});

@@ -373,8 +373,7 @@ void ShardProcess::OnOwned(ShardId shard_id, const RegistrationAnswer& answer) {
   Task(
       [this, shard_id, answer](ShardCore& core) -> absl::Status {
         const SetOwnershipCommand own{.shard = shard_id, .generation = answer.generation};
-        RETURN_IF_ERROR(
-            sequencer_->ApplyInTask(core, own, wire::LogOwnership(own)).reply->status);
+        RETURN_IF_ERROR(sequencer_->ApplyInTask(core, own, wire::LogOwnership(own)).reply->status);
         admission_->OnOwned(answer.may_go_back);
         owned_ = true;
         world_.trace.Note("owned", {shard_, static_cast<int64_t>(answer.generation),

@@ -128,9 +128,7 @@ TEST_F(CoordinatorCheckpointTest, WithoutACheckpointNobodyWaitsForOne) {
   shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
   const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
   ASSERT_TRUE(owner.ok()) << owner.status();
-  Await([&] {
-    return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back;
-  });
+  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
@@ -177,9 +175,7 @@ TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
   AwaitRollBack("a:1");
   AwaitRollBack("b:1");
-  Await([&] {
-    return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back;
-  });
+  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 
