@@ -72,8 +72,8 @@ inline constexpr char kTooLarge[] = "TOO_LARGE";  // the answer would not fit in
 
 // --- UNAVAILABLE: the same request again, later.
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
-inline constexpr char kLogFailed[] = "LOG_FAILED";       // the outcome is unknown
-inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";  // restarted, and not registered yet
+inline constexpr char kLogFailed[] = "LOG_FAILED";              // the outcome is unknown
+inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";         // restarted, and not registered yet
 inline constexpr char kAwaitingRestore[] = "AWAITING_RESTORE";  // its rows are to come back
 
 }  // namespace dslide::reason
