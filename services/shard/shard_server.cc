@@ -106,6 +106,8 @@ ShardServer::~ShardServer() {
 absl::Status ShardServer::LoadState() {
   if (options_.data_dir.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.data_dir));
+  reserve_ = DiskReserve::Open(options_.data_dir, {.bytes = options_.disk_reserve_bytes});
+  reserve_->AddMetrics(*metrics_);
   if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
   RETURN_IF_ERROR(LoadCheckpoints());
   RETURN_IF_ERROR(TakeStopState());
@@ -116,6 +118,7 @@ absl::Status ShardServer::LoadState() {
 
 DurableStateOptions ShardServer::DurableOptions() {
   return {.durability = options_.durability,
+          .reserve = reserve_.get(),
           .clock = options_.clock,
           .on_image =
               [metrics = shard_metrics_.get()](absl::Duration took) { metrics->RecordImage(took); },
