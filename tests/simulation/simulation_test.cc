@@ -52,7 +52,7 @@ TEST_F(SimulationTest, EqualSeedsGoEqualWays) {
 class PlantedBugTest : public SimulationTest, public ::testing::WithParamInterface<Bug> {};
 
 TEST_P(PlantedBugTest, IsFound) {
-  constexpr uint64_t kSeeds = 300;
+  constexpr uint64_t kSeeds = 1000;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     if (Run(seed, GetParam()).violations.empty()) continue;
     RecordProperty("first_seed", static_cast<int>(seed));
