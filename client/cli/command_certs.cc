@@ -1,4 +1,4 @@
-// dslide certs dev
+// dslide certs dev, dslide certs revoke
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -47,6 +47,48 @@ absl::StatusOr<int> RunDev(const GlobalOptions& global, const DevelopmentCertifi
   return kExitOk;
 }
 
+absl::StatusOr<int> RunRevoke(const GlobalOptions& global, const std::string& directory,
+                              const std::string& certificate) {
+  ASSIGN_OR_RETURN(const std::string list, RevokeCertificate(directory, certificate, absl::Now()));
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["certificate"] = certificate;
+    json["list"] = list;
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat("Revoked ", certificate, " by ", list,
+                         "\nBring that file to the --tls-crl-dir of every server and client under "
+                         "the same name: new connections are refused from then on. Connections "
+                         "that are open end within --max-connection-age."));
+  return kExitOk;
+}
+
+void AddRevokeCommand(CLI::App& certs, Context& context) {
+  CLI::App& revoke =
+      AddSubcommand(certs, "revoke", "Adds a certificate to the authority's list of revoked ones",
+                    "Examples:\n"
+                    "  dslide certs revoke --from certs certs/trainer.crt");
+  struct Wanted {
+    std::string directory;
+    std::string certificate;
+  };
+  auto wanted = std::make_shared<Wanted>();  // shared with the callback
+  revoke
+      .add_option("--from", wanted->directory,
+                  "Directory with ca.crt and ca.key; the lists are kept in its folder crl")
+      ->required()
+      ->type_name("DIR");
+  revoke.add_option("certificate", wanted->certificate, "PEM file of the certificate")
+      ->required()
+      ->type_name("FILE");
+  revoke.callback([&context, wanted] {
+    context.run = [&context, wanted] {
+      return RunRevoke(context.global, wanted->directory, wanted->certificate);
+    };
+  });
+}
+
 }  // namespace
 
 void AddCertsCommand(CLI::App& app, Context& context) {
@@ -54,7 +96,8 @@ void AddCertsCommand(CLI::App& app, Context& context) {
       AddSubcommand(app, "certs", "Make certificates for a development cluster",
                     "Examples:\n"
                     "  dslide certs dev --output certs\n"
-                    "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7");
+                    "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7\n"
+                    "  dslide certs revoke --from certs certs/trainer.crt");
   certs.require_subcommand(1);
   CLI::App& dev = AddSubcommand(
       certs, "dev", "A certificate authority and one certificate for each role",
@@ -75,6 +118,7 @@ void AddCertsCommand(CLI::App& app, Context& context) {
                  "Name of the cluster, as the servers' --tls-cluster says");
   dev.add_option("--days", wanted->days, "How long they are valid");
   dev.add_flag("--overwrite", wanted->overwrite, "Replace files that are there");
+  AddRevokeCommand(certs, context);
   dev.callback([&context, wanted] {
     context.run = [&context, wanted] { return RunDev(context.global, *wanted); };
   });

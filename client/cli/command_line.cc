@@ -102,6 +102,8 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& global) {
                "Allow plaintext connections to other machines (trusted networks only)");
   AddOption(app, "--tls-ca", global.tls.ca,
             "PEM file of the authorities of the cluster's certificates; encrypts connections");
+  AddOption(app, "--tls-crl-dir", global.tls.crl_dir,
+            "Directory of those authorities' lists of revoked certificates");
   AddOption(app, "--tls-cert", global.tls.cert, "PEM file of this client's certificate");
   AddOption(app, "--tls-key", global.tls.key, "PEM file of the certificate's private key");
 }

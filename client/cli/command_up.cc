@@ -122,7 +122,8 @@ absl::Status LocalCluster::Start(const std::string& name, const std::string& pro
                                  std::vector<std::string> args) {
   // On loopback, and this command's own certificate would be the wrong one for each of them.
   if (!global_.tls.empty()) {
-    args.insert(args.end(), {"--tls-cert", "", "--tls-key", "", "--tls-ca", ""});
+    args.insert(args.end(),
+                {"--tls-cert", "", "--tls-key", "", "--tls-ca", "", "--tls-crl-dir", ""});
   }
   std::string file = name;
   std::replace(file.begin(), file.end(), ' ', '-');

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/tls/certificate_authority.h"
 #include "core/tls/certificate_roles.h"
+#include "core/tls/revocation_lists.h"
 
 namespace dslide::cli {
 namespace {
@@ -88,18 +91,44 @@ absl::Status WriteOwnersFile(const std::string& path, const std::string& text) {
   return result;
 }
 
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (file.good()) return text.str();
+  return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot make the directory ", path, ": ", error.message()));
+}
+
 }  // namespace
+
+absl::StatusOr<std::string> RevokeCertificate(const std::string& directory,
+                                              const std::string& certificate_path, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::string authority, ReadText(absl::StrCat(directory, "/ca.crt")));
+  ASSIGN_OR_RETURN(const std::string key, ReadText(absl::StrCat(directory, "/ca.key")));
+  ASSIGN_OR_RETURN(const std::string certificate, ReadText(certificate_path));
+  const std::string lists = absl::StrCat(directory, "/crl");
+  RETURN_IF_ERROR(MakeDirectory(lists));
+  ASSIGN_OR_RETURN(const RevocationList next,
+                   NextRevocationList(lists, authority, key, certificate, now));
+  std::string path = absl::StrCat(lists, "/", next.name);
+  RETURN_IF_ERROR(WriteOwnersFile(path, next.pem));
+  return path;
+}
 
 absl::StatusOr<std::vector<std::string>> WriteDevelopmentCertificates(
     const DevelopmentCertificates& wanted, absl::Time now) {
   RETURN_IF_ERROR(Check(wanted));
   ASSIGN_OR_RETURN(const std::vector<File> files, MakeFiles(wanted, now));
+  RETURN_IF_ERROR(MakeDirectory(wanted.directory));
   std::error_code error;
-  std::filesystem::create_directories(wanted.directory, error);
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot make the directory ", wanted.directory, ": ", error.message()));
-  }
   std::vector<std::string> names;
   std::vector<std::string> present;
   for (const File& file : files) {

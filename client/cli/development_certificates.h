@@ -32,4 +32,10 @@ struct DevelopmentCertificates {
 absl::StatusOr<std::vector<std::string>> WriteDevelopmentCertificates(
     const DevelopmentCertificates& wanted, absl::Time now);
 
+// Revokes one of them, or whatever else the authority in `directory` (ca.crt, ca.key) has issued:
+// the next list goes to `directory`/crl, which is made when absent. Returns the list's path.
+// Errors: NotFound for a file that is not there; those of NextRevocationList; PermissionDenied.
+absl::StatusOr<std::string> RevokeCertificate(const std::string& directory,
+                                              const std::string& certificate_path, absl::Time now);
+
 }  // namespace dslide::cli

@@ -26,6 +26,7 @@ std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsStore& 
       std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
   if (!store.ca_path().empty()) options.watch_root_certs();
   if (!store.identity_path().empty()) options.watch_identity_key_cert_pairs();
+  if (!store.crl_dir().empty()) options.set_crl_directory(store.crl_dir());
   return grpc::experimental::TlsCredentials(options);
 }
 

@@ -87,6 +87,7 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   absl::Status last_break ABSL_GUARDED_BY(mu);
   uint64_t generation ABSL_GUARDED_BY(mu) = 0;
   uint64_t next_sequence ABSL_GUARDED_BY(mu) = 1;
+  uint64_t confirmed ABSL_GUARDED_BY(mu) = 0;             // the highest that got no error
   std::deque<Unanswered> unanswered ABSL_GUARDED_BY(mu);  // by sequence, without gaps
   size_t written ABSL_GUARDED_BY(mu) = 0;                 // of them, handed to the present stream
   size_t held ABSL_GUARDED_BY(mu) = 0;                    // of those, refused and to be sent again
@@ -165,19 +166,18 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   hello.client = options.client;
   {
     absl::MutexLock lock(&mu);
-    hello.acknowledged_sequence =
-        (unanswered.empty() ? next_sequence : unanswered.front().sequence) - 1;
+    hello.acknowledged_sequence = confirmed;
   }
   ASSIGN_OR_RETURN(const ShardGreeting greeting, shard.Hello(hello, deadline - absl::Now()));
   const HelloReply& reply = greeting.reply;
   packed = greeting.packed_steps;
   absl::MutexLock lock(&mu);
-  const uint64_t first = unanswered.empty() ? next_sequence : unanswered.front().sequence;
-  if (reply.next_sequence < first || reply.next_sequence > next_sequence) {
+  // Numbers between the two were refused without being used, and given up.
+  if (reply.next_sequence <= confirmed || reply.next_sequence > next_sequence) {
     return StatusWithReason(
         absl::StatusCode::kDataLoss, "LOST_UPDATES",
         absl::StrCat(shard.peer(), " expects update ", reply.next_sequence, " of this client, but ",
-                     first - 1, " were confirmed: it was restarted and has lost updates; restore ",
+                     confirmed, " were confirmed: it was restarted and has lost updates; restore ",
                      "a checkpoint and start the training again"));
   }
   if (reply.generation != generation) {
@@ -257,6 +257,7 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
     if (Hold(refusal)) return;
     pending = std::move(unanswered.front().pending);
     sent = unanswered.front().sent;
+    if (answer.ok() && refusal.ok()) confirmed = unanswered.front().sequence;
     unanswered.pop_front();
     if (written > 0) --written;
   }

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "core/tls/openssl_types.h"
+#include "core/tls/revocation_lists.h"
 
 namespace dslide {
 namespace {
@@ -152,6 +153,10 @@ absl::Status LoadAuthorities(const TlsFiles& files, TlsMaterial* material) {
 }  // namespace
 
 absl::Status CheckTlsFileNames(const TlsFiles& files) {
+  if (!files.crl_dir.empty() && files.ca.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-crl-dir without --tls-ca: name the authorities whose lists those are");
+  }
   if (files.cert.empty() == files.key.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       files.cert.empty() ? "--tls-key without --tls-cert: name the certificate of that key too"
@@ -164,6 +169,11 @@ absl::StatusOr<TlsMaterial> LoadTlsMaterial(const TlsFiles& files) {
   TlsMaterial material;
   if (files.has_identity()) RETURN_IF_ERROR(LoadIdentity(files, &material));
   if (!files.ca.empty()) RETURN_IF_ERROR(LoadAuthorities(files, &material));
+  if (!files.crl_dir.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                     CheckRevocationLists(files.crl_dir, material.ca_pem));
+    material.warnings.insert(material.warnings.end(), warnings.begin(), warnings.end());
+  }
   return material;
 }
 

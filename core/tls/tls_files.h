@@ -18,6 +18,8 @@ struct TlsFiles {
   std::string key = {};
   // Certificates of the authorities that peers' certificates are checked against; "" for none.
   std::string ca = {};
+  // Directory of the lists of what they have revoked (revocation_lists.h); "" for none.
+  std::string crl_dir = {};
 
   bool empty() const { return cert.empty() && key.empty() && ca.empty(); }
   bool has_identity() const { return !cert.empty(); }

@@ -38,6 +38,8 @@ class TlsStore {
   // certificate chain are in one file, so that they always belong together; "" without them.
   const std::string& identity_path() const { return identity_.path(); }
   const std::string& ca_path() const { return ca_.path(); }
+  // Where lists of revoked certificates are looked for at each handshake; "" for none.
+  const std::string& crl_dir() const { return files_.crl_dir; }
 
   // When the present certificate ends; InfiniteFuture without one.
   absl::Time expires() const;

@@ -44,12 +44,16 @@ inline constexpr char kStaleTopology[] = "STALE_TOPOLOGY";
 inline constexpr char kFenced[] = "FENCED";                 // a newer process owns the shard
 inline constexpr char kUnknownClient[] = "UNKNOWN_CLIENT";  // say Hello first
 inline constexpr char kRetiredClient[] = "RETIRED_CLIENT";  // said Bye, or was given up
+inline constexpr char kQuarantined[] = "QUARANTINED";       // too many bad requests
 inline constexpr char kSequenceGap[] = "SEQUENCE_GAP";      // an earlier one is missing here
 inline constexpr char kModelDiffers[] = "MODEL_DIFFERS";
 inline constexpr char kNoDataDir[] = "NO_DATA_DIR";
 inline constexpr char kNotFrozen[] = "NOT_FROZEN";  // no cut of that epoch is being made
 inline constexpr char kCheckpointRunning[] = "CHECKPOINT_RUNNING";  // another one is being written
 inline constexpr char kSlotsDiffer[] = "SLOTS_DIFFER";  // a checkpoint of another slot map
+
+// --- PERMISSION_DENIED: somebody else's.
+inline constexpr char kForeignClient[] = "FOREIGN_CLIENT";  // the id of another certificate
 
 // --- NOT_FOUND: create it first.
 inline constexpr char kUnknownModel[] = "UNKNOWN_MODEL";
@@ -68,7 +72,8 @@ inline constexpr char kTooLarge[] = "TOO_LARGE";  // the answer would not fit in
 
 // --- UNAVAILABLE: the same request again, later.
 inline constexpr char kShuttingDown[] = "SHUTTING_DOWN";
-inline constexpr char kLogFailed[] = "LOG_FAILED";       // the outcome is unknown
-inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";  // restarted, and not registered yet
+inline constexpr char kLogFailed[] = "LOG_FAILED";              // the outcome is unknown
+inline constexpr char kNotOwnedYet[] = "NOT_OWNED_YET";         // restarted, and not registered yet
+inline constexpr char kAwaitingRestore[] = "AWAITING_RESTORE";  // its rows are to come back
 
 }  // namespace dslide::reason

@@ -10,6 +10,9 @@ void AddSecuritySettings(ConfigParser& config, ServerOptions& options) {
   config.AddString("tls-ca", &tls.files.ca,
                    "PEM file of the authorities that vouch for others; with it, who connects "
                    "must have a certificate");
+  config.AddString("tls-crl-dir", &tls.files.crl_dir,
+                   "Directory of those authorities' lists of revoked certificates (HASH.rN, as "
+                   "openssl rehash names them); empty: none");
   config.AddDuration("tls-reload-interval", &tls.reload_interval, absl::Milliseconds(100),
                      absl::Hours(24), "How often those files are looked at for renewed ones");
   config.AddString("tls-cluster", &tls.cluster,

@@ -59,6 +59,7 @@ std::shared_ptr<grpc::ServerCredentials> MakeTlsServerCredentials(const TlsStore
     options.watch_root_certs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
+  if (!store.crl_dir().empty()) options.set_crl_directory(store.crl_dir());
   auto credentials = grpc::experimental::TlsServerCredentials(options);
   if (settings.roles_apply()) {
     credentials->SetAuthMetadataProcessor(std::make_shared<Authorizer>(settings.cluster, metrics));
@@ -73,6 +74,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeTlsChannelCredentials(const TlsSto
       std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
   if (!store.ca_path().empty()) options.watch_root_certs();
   if (!store.identity_path().empty()) options.watch_identity_key_cert_pairs();
+  if (!store.crl_dir().empty()) options.set_crl_directory(store.crl_dir());
   return grpc::experimental::TlsCredentials(options);
 }
 

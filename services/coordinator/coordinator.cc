@@ -13,6 +13,12 @@
 #include "services/coordinator/names.h"
 
 namespace dslide::coordinator {
+namespace {
+
+// The mark is there for as long as anybody may have to go back.
+bool MayGoBack(const RestoreMark* mark) { return mark != nullptr && mark->epoch().has_value(); }
+
+}  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
                          std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
@@ -249,7 +255,7 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
         absl::StrCat("the shard at ", EscapeForLog(request.address, 80), " holds model \"",
                      EscapeForLog(spec.name, 80), "\": ", is_new.status().message()));
   }
-  ASSIGN_OR_RETURN(const Ownership owner, membership_.Register(request, !catalog_.empty()));
+  ASSIGN_OR_RETURN(Ownership owner, membership_.Register(request, !catalog_.empty()));
   // One that a crash has taken the rows of has fewer models than the cluster. Before the generation
   // is kept: it is news only once.
   if (owner.is_new && restore_mark_ != nullptr && LacksModels(models)) {
@@ -273,6 +279,7 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
                                  {"topology_version", membership_.topology_version()}});
     to_sync_[owner.shard] = owner.generation;
   }
+  owner.may_go_back = MayGoBack(restore_mark_);
   return owner;
 }
 
@@ -284,13 +291,15 @@ bool Coordinator::LacksModels(const std::vector<ModelSpec>& models) const {
   });
 }
 
-absl::StatusOr<uint64_t> Coordinator::Heartbeat(ShardId shard, uint64_t generation,
-                                                int64_t memory_bytes, int64_t applied_commands) {
+absl::StatusOr<HeartbeatAnswer> Coordinator::Heartbeat(ShardId shard, uint64_t generation,
+                                                       int64_t memory_bytes,
+                                                       int64_t applied_commands) {
   const absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(membership_.Heartbeat(shard, generation, memory_bytes, applied_commands));
   // One that registered right before the last coordinator ended may still lack models.
   if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
-  return membership_.topology_version();
+  return HeartbeatAnswer{.topology_version = membership_.topology_version(),
+                         .may_go_back = MayGoBack(restore_mark_)};
 }
 
 absl::Status Coordinator::DeregisterShard(ShardId shard, uint64_t generation) {

@@ -69,9 +69,8 @@ class Coordinator {
   // background.
   absl::StatusOr<Ownership> RegisterShard(const ShardRegistration& request,
                                           const std::vector<ModelSpec>& models);
-  // Returns the topology version.
-  absl::StatusOr<uint64_t> Heartbeat(ShardId shard, uint64_t generation, int64_t memory_bytes,
-                                     int64_t applied_commands);
+  absl::StatusOr<HeartbeatAnswer> Heartbeat(ShardId shard, uint64_t generation,
+                                            int64_t memory_bytes, int64_t applied_commands);
   absl::Status DeregisterShard(ShardId shard, uint64_t generation);
   absl::StatusOr<ClusterMap> Map() const;
 

@@ -230,8 +230,10 @@ absl::Status Coordinator::RollBackIfWanted() {
   const absl::StatusOr<std::vector<Manifest>> taken = ListClusterCheckpoints();
   if (taken.ok() && taken->empty()) {
     const absl::MutexLock lock(&mu_);
+    // Shards without rows let their clients in when the mark is gone.
+    RETURN_IF_ERROR(restore_mark_->Clear());
     roll_back_wanted_ = false;
-    return restore_mark_->Clear();
+    return absl::OkStatus();
   }
   return RestoreClusterCheckpoint(restore_mark_->epoch().value_or(RestoreMark::kNewest)).status();
 }

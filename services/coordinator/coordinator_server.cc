@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "services/common/durable_files.h"
 #include "services/coordinator/catalog_store.h"
 #include "services/coordinator/manifest_store.h"
 #include "services/coordinator/shard_admin_client.h"
@@ -45,6 +46,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   ASSIGN_OR_RETURN(options.server.tls_store, OpenTls(options.server.tls));
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer);
   server->metrics_ = std::make_unique<Metrics>(options.metric_labels);
+  if (!options.data_dir.empty()) {
+    // First: what a start writes may be just what there is no space for.
+    if (const absl::Status made = MakeDirectory(options.data_dir); !made.ok()) {
+      return DataDirError(options.data_dir, made);
+    }
+    server->reserve_ = DiskReserve::Open(options.data_dir, {.bytes = options.disk_reserve_bytes});
+    server->reserve_->AddMetrics(*server->metrics_);
+  }
   ASSIGN_OR_RETURN(server->coordinator_, MakeCoordinator(options, server->metrics_.get()));
   Coordinator* const coordinator = server->coordinator_.get();
   server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get());

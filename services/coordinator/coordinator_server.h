@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/clock.h"
 #include "core/metrics/metrics.h"
+#include "services/common/disk_reserve.h"
 #include "services/common/server_runtime.h"
 #include "services/common/transport.h"
 #include "services/coordinator/coordinator.h"
@@ -20,6 +21,8 @@ struct CoordinatorServerOptions {
   CoordinatorOptions coordinator = {};
   // Where models, generations and topology are kept; "" for memory only.
   std::string data_dir = {};
+  // Kept on its volume for a full disk (disk_reserve.h); 0: none.
+  int64_t disk_reserve_bytes = 0;
   // How shards are reached; null: over the network, with the certificates of
   // `server.tls` or in plaintext as `server.insecure` allows.
   ServiceChannelFactory channels = nullptr;
@@ -50,6 +53,7 @@ class CoordinatorServer {
 
   // In the order of construction: later ones use earlier ones.
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<DiskReserve> reserve_;  // null without a data directory
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<CoordinatorServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;

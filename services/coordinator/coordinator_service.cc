@@ -128,6 +128,7 @@ absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequ
   ASSIGN_OR_RETURN(const Ownership owner, coordinator_->RegisterShard(registration, models));
   response->set_shard_id(owner.shard.value());
   response->set_generation(owner.generation);
+  response->set_may_go_back(owner.may_go_back);
   response->set_heartbeat_interval_ms(
       static_cast<uint32_t>(absl::ToInt64Milliseconds(heartbeat_interval_)));
   return absl::OkStatus();
@@ -146,10 +147,11 @@ grpc::Status CoordinatorServiceImpl::Heartbeat(grpc::ServerContext* context,
   return RunUnary(
       metrics_.method("Heartbeat"), *context, *request, response, [&]() -> absl::Status {
         ASSIGN_OR_RETURN(
-            const uint64_t version,
+            const HeartbeatAnswer answer,
             coordinator_->Heartbeat(ShardId(request->shard_id()), request->generation(),
                                     request->memory_bytes(), request->applied_commands()));
-        response->set_topology_version(version);
+        response->set_topology_version(answer.topology_version);
+        response->set_may_go_back(answer.may_go_back);
         return absl::OkStatus();
       });
 }

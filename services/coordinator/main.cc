@@ -78,6 +78,9 @@ void AddSettings(ConfigParser& config, Settings& settings) {
       "data-dir", &options.data_dir,
       "Directory for models, generations, topology and the manifests of cluster checkpoints; "
       "empty: memory only");
+  config.AddByteSize("disk-reserve", &options.disk_reserve_bytes, 0, int64_t{1} << 46,
+                     "Space kept in the data directory to end things in good order when its disk "
+                     "is full; 0: none");
   AddSecuritySettings(config, options.server);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
@@ -103,6 +106,7 @@ int Main(int argc, char** argv) {
   // Higher from start to start.
   options.coordinator.first_lease = static_cast<LeaseId>(absl::ToUnixMicros(absl::Now()));
   options.server.binary = "dslide-coordinator";
+  options.disk_reserve_bytes = kDefaultDiskReserveBytes;
   options.server.listen = "127.0.0.1:7000";
   options.server.admin = "127.0.0.1:7001";
   ConfigParser config(

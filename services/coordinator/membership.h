@@ -48,6 +48,15 @@ struct Ownership {
   ShardId shard;
   uint64_t generation = 0;
   bool is_new = false;  // false: this process had it already
+  // Of the whole cluster, and the Coordinator's to say: it is to be taken back to a checkpoint, or
+  // may be.
+  bool may_go_back = false;
+};
+
+// What a shard is told that lives.
+struct HeartbeatAnswer {
+  uint64_t topology_version = 0;
+  bool may_go_back = false;  // as above
 };
 
 // One ordinal, as operators and clients see it.

@@ -139,6 +139,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::RollBack(ShardCore& core, uint64_
     hooks_.on_broken(loaded);
     return loaded;
   }
+  hooks_.on_taken_back();
   LogWarning("the state was taken back to a cluster checkpoint",
              {{"epoch", epoch}, {"rows", CountRows(core)}});
   return CutSize{.rows = CountRows(core)};

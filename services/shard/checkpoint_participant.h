@@ -24,6 +24,8 @@ struct ParticipantHooks {
   std::function<absl::StatusOr<uint64_t>(ShardCore&)> settle;
   // Keeps rows that no command has changed. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced;
+  // The state is now that of a checkpoint.
+  std::function<void()> on_taken_back;
   // The state is half an old one and half nothing: this process must end.
   std::function<void(const absl::Status&)> on_broken;
   // An empty core with this shard's limits.

@@ -57,6 +57,15 @@ absl::Status Retired(const ClientId& client) {
                    " has left or was given up after a long silence; draw a new client id"));
 }
 
+absl::Status Quarantined(const ClientId& client, int64_t most) {
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kQuarantined,
+      absl::StrCat("client ", ShortName(client), " has sent more than ", most,
+                   " bad requests among ", kQuarantineBlock,
+                   ": find out why it does (the reasons were its answers), and "
+                   "start it again with a new client id; --quarantine-limit is the bound"));
+}
+
 }  // namespace
 
 int64_t ReplyBytes(const Reply& reply) {
@@ -112,10 +121,12 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
                                            uint64_t acknowledged, int64_t now) {
   if (clients_.contains(client)) {
     ASSIGN_OR_RETURN(Client* const known, Find(client, job));
+    if (known->quarantined) return Quarantined(client, limits_.bad_requests);
     known->last_command = now;
-    const uint64_t low = acknowledged < UINT64_MAX ? acknowledged + 1 : 0;
-    // Answers that this state never gave do not make it older: what is lost stays lost.
-    Acknowledge(*known, known->lost ? std::min(low, known->next) : low);
+    // It has answers that this state never gave: a loss of power has taken the end of the log with
+    // them. They do not make the state older: what is lost stays lost, as often as it asks.
+    if (acknowledged >= known->next) known->lost = true;
+    Acknowledge(*known, acknowledged < known->next ? acknowledged + 1 : known->next);
     return known->next;
   }
   if (retired_.contains(client)) return Retired(client);
@@ -168,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const Reply>> ClientTable::Admit(const Envelope& 
   }
   Acknowledge(*client, envelope.first_incomplete);
   if (envelope.sequence < client->next) return client->replies[envelope.sequence - client->low];
+  if (client->quarantined) return Quarantined(envelope.client, limits_.bad_requests);
   if (envelope.sequence > client->next) {
     return StatusWithReason(
         absl::StatusCode::kFailedPrecondition, reason::kSequenceGap,
@@ -201,6 +213,21 @@ void ClientTable::Complete(const Envelope& envelope, std::shared_ptr<const Reply
   reply_bytes_ += bytes;
   client.replies.push_back(std::move(reply));
   ++client.next;
+}
+
+bool ClientTable::Count(const ClientId& client, bool bad) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return false;
+  Client& known = found->second;
+  if (known.requests == kQuarantineBlock) known.requests = known.bad = 0;
+  ++known.requests;
+  if (!bad) return false;
+  ++known.bad;
+  if (limits_.bad_requests == 0 || known.bad <= limits_.bad_requests) return false;
+  known.quarantined = true;
+  // Its open steps will not be finished.
+  given_up_.push_back(client);
+  return true;
 }
 
 void ClientTable::Restore(const ClientId& client, Client state) {

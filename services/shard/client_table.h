@@ -34,7 +34,13 @@ struct ClientLimits {
   int64_t total_reply_bytes = int64_t{256} << 20;
   // Ids of clients that left; the oldest are forgotten beyond it.
   int64_t max_retired = 65536;
+  // Bad requests that a client may send among kQuarantineBlock; one more, and it is quarantined.
+  // 0: none ever is.
+  int64_t bad_requests = 100;
 };
+
+// Requests of one client that are counted together.
+inline constexpr int64_t kQuarantineBlock = 1000;
 
 // Not thread-safe.
 class ClientTable {
@@ -46,9 +52,13 @@ class ClientTable {
     std::deque<std::shared_ptr<const Reply>> replies;  // of [low, next)
     int64_t reply_bytes = 0;
     int64_t last_command = 0;
-    // It had answers when it was opened, which this state does not know: they are lost, and it is
-    // told so whenever it asks.
+    // It had answers when it was greeted that this state does not know: they are lost, and it was
+    // told so.
     bool lost = false;
+    // Of the present block: new mutations, and those whose content was refused.
+    int64_t requests = 0;
+    int64_t bad = 0;
+    bool quarantined = false;  // for good: its repetitions are answered, nothing else
   };
 
   explicit ClientTable(ClientLimits limits) : limits_(limits) {}
@@ -57,10 +67,11 @@ class ClientTable {
   void set_limits(const ClientLimits& limits) { limits_ = limits; }
 
   // Opens a client, or finds it open, and returns the sequence expected next. `acknowledged` is the
-  // highest sequence that the client has an answer to; sequences that were refused here without
-  // being used up, and that the client has given up, are skipped.
-  // Errors: FailedPrecondition RETIRED_CLIENT; ResourceExhausted TOO_MANY_CLIENTS; InvalidArgument
-  // BAD_NAME when the client belongs to another job.
+  // highest sequence that was confirmed to the client. When it is not below the returned one, this
+  // state has lost updates, and that tells the client so. Sequences that the client has given up
+  // are skipped by its next mutation. Errors: FailedPrecondition RETIRED_CLIENT, QUARANTINED;
+  // ResourceExhausted TOO_MANY_CLIENTS; InvalidArgument BAD_NAME when the client belongs to another
+  // job.
   absl::StatusOr<uint64_t> Open(const ClientId& client, const std::string& job,
                                 uint64_t acknowledged, int64_t now);
 
@@ -69,13 +80,17 @@ class ClientTable {
 
   // Classifies a mutation. Returns the first answer of a repeated one, null for a new one, which is
   // then the next in sequence.
-  // Errors: FailedPrecondition UNKNOWN_CLIENT, RETIRED_CLIENT, SEQUENCE_GAP; InvalidArgument
-  // STALE_SEQUENCE, BAD_SEQUENCE, BAD_NAME; ResourceExhausted WINDOW_FULL, REPLIES_FULL. None uses
-  // the sequence.
+  // Errors: FailedPrecondition UNKNOWN_CLIENT, RETIRED_CLIENT, QUARANTINED, SEQUENCE_GAP;
+  // InvalidArgument STALE_SEQUENCE, BAD_SEQUENCE, BAD_NAME; ResourceExhausted WINDOW_FULL,
+  // REPLIES_FULL. None uses the sequence.
   absl::StatusOr<std::shared_ptr<const Reply>> Admit(const Envelope& envelope, int64_t now);
 
   // Uses up the sequence that Admit() just called new, and keeps its answer.
   void Complete(const Envelope& envelope, std::shared_ptr<const Reply> reply);
+
+  // Counts a new mutation that was looked at. bad: its content was refused, whatever the state.
+  // True when the client is quarantined for it, here and now.
+  bool Count(const ClientId& client, bool bad);
 
   // Retires the client that was silent for longest, when memory is short. False when nobody but
   // `except` was silent for `idle_commands`.

@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
+#include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "services/shard/log_record.h"
 
@@ -19,6 +20,13 @@ namespace {
 constexpr absl::Duration kDiskFullRetry = absl::Seconds(1);
 
 absl::Status Ignore(const LogRecord&) { return absl::OkStatus(); }
+
+// What nobody is told of: it may use what the disk's reserve has left behind.
+bool IsOfTheShardItself(uint8_t kind) {
+  return kind == static_cast<uint8_t>(wire::LoggedKind::kSettle) ||
+         kind == static_cast<uint8_t>(wire::LoggedKind::kLimits) ||
+         kind == static_cast<uint8_t>(wire::LoggedKind::kOwnership);
+}
 
 absl::Status Failed(const absl::Status& why) {
   return StatusWithReason(
@@ -110,10 +118,13 @@ absl::StatusOr<uint64_t> CommandLog::Append(uint8_t kind,
   }
   uint32_t checksum = 0;
   const std::string frame = EncodeLogFrame(lsn, last_checksum_, kind, payload, &checksum);
-  absl::Status put = disk_full_ ? ReopenAfterFullDisk() : absl::OkStatus();
+  absl::Status put = CheckReserve(kind);
+  const bool may_put = put.ok();
+  if (may_put && disk_full_) put = ReopenAfterFullDisk();
   if (put.ok()) put = storage_->Put(lsn, frame, payload);
   if (absl::IsResourceExhausted(put)) {
-    disk_full_ = true;
+    disk_full_ = disk_full_ || may_put;
+    if (may_put && options_.reserve != nullptr) options_.reserve->Release();
     return OverloadStatus(
         reason::kDiskFull,
         absl::StrCat("the disk of the command log is full, nothing was applied: free space on it (",
@@ -130,6 +141,13 @@ absl::StatusOr<uint64_t> CommandLog::Append(uint8_t kind,
   appended_ = lsn;
   appended_bytes_ += bytes;
   return lsn;
+}
+
+absl::Status CommandLog::CheckReserve(uint8_t kind) const {
+  if (options_.reserve == nullptr || options_.reserve->held() || IsOfTheShardItself(kind)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError("what is left of it is for ending in good order");
 }
 
 // Opens the log again if there is space, and checks that it ends where it was confirmed to end.

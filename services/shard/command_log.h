@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "services/common/disk_reserve.h"
 #include "services/shard/high_water.h"
 #include "services/shard/log_appender.h"
 #include "services/shard/log_scan.h"
@@ -36,6 +37,9 @@ struct CommandLogOptions {
   // lost unnoticed when the disk is damaged after a loss of power.
   absl::Duration mark_interval = absl::Seconds(1);
   LogStorageOptions storage = {};
+  // Of the log's volume; null: none. Released when a write finds no space; until it is held again,
+  // nothing is appended that somebody waits for. Outlives the log.
+  DiskReserve* reserve = nullptr;
   // For intervals and metrics; outlives the log.
   const Clock* clock = &SteadyClock();
 };
@@ -104,6 +108,8 @@ class CommandLog final : public LogAppender {
   const LogScan found_;
   CommandLogHooks hooks_;  // constant once started
   absl::Status ReopenAfterFullDisk();
+  // Errors: ResourceExhausted while only what the reserve has left behind could be used.
+  absl::Status CheckReserve(uint8_t kind) const;
 
   // Of the appending thread.
   bool disk_full_ = false;

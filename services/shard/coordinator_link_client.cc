@@ -24,6 +24,8 @@ constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(1);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr absl::Duration kShortestInterval = absl::Milliseconds(10);
+// While clients may wait to hear that the cluster is not taken back.
+constexpr absl::Duration kIntervalOfWaiting = absl::Milliseconds(100);
 
 std::string NewInstanceId() {
   const auto id = RandomId();
@@ -102,7 +104,8 @@ bool CoordinatorLink::Register() {
       shard_ = ShardId(response.shard_id());
       generation_ = response.generation();
       interval_ = std::max(kShortestInterval, absl::Milliseconds(response.heartbeat_interval_ms()));
-      hooks_.on_owned(shard_, generation_);
+      may_go_back_ = response.may_go_back();
+      hooks_.on_owned(shard_, generation_, may_go_back_);
       return true;
     }
     if (status != last) {
@@ -122,7 +125,7 @@ bool CoordinatorLink::Register() {
 
 bool CoordinatorLink::KeepAlive() {
   bool away = false;
-  while (!Sleep(interval_)) {
+  while (!Sleep(may_go_back_ ? std::min(interval_, kIntervalOfWaiting) : interval_)) {
     v1::HeartbeatRequest request;
     request.set_shard_id(shard_.value());
     request.set_generation(generation_);
@@ -134,7 +137,11 @@ bool CoordinatorLink::KeepAlive() {
         connection_->Call(kCallTimeout, [&](auto& stub, grpc::ClientContext* context) {
           return stub.Heartbeat(context, request, &response);
         });
-    if (status.ok() && hooks_.on_heartbeat) hooks_.on_heartbeat(SteadyClock().Now() - start);
+    if (status.ok()) {
+      may_go_back_ = response.may_go_back();
+      hooks_.on_may_go_back(may_go_back_);
+      if (hooks_.on_heartbeat) hooks_.on_heartbeat(SteadyClock().Now() - start);
+    }
     if (IsAbsence(status) != away) {
       away = !away;
       LogInfo(away ? "the coordinator does not answer; serving goes on" : "coordinator is back",

@@ -12,9 +12,9 @@
 namespace dslide::shard {
 namespace {
 
-// Format 1 did not know which steps have changed rows, nor which clients were told of a loss; it is
-// still read.
-constexpr uint32_t kStateFormat = 2;
+// Format 1 did not know which steps have changed rows, nor which clients were told of a loss;
+// format 2 did not count bad requests. Both are still read.
+constexpr uint32_t kStateFormat = 3;
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
@@ -79,6 +79,9 @@ void WriteClients(ByteWriter& out, const ClientTable& table) {
     out.Number(client.next);
     out.Number(client.last_command);
     out.Number<uint8_t>(client.lost ? 1 : 0);
+    out.Number(client.requests);
+    out.Number(client.bad);
+    out.Number<uint8_t>(client.quarantined ? 1 : 0);
     out.Number<uint64_t>(client.replies.size());
     for (const auto& reply : client.replies) out.Bytes(wire::EncodeReply(*reply));
   }
@@ -95,6 +98,11 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
     client.next = in.Number<uint64_t>();
     client.last_command = in.Number<int64_t>();
     client.lost = format >= 2 && in.Number<uint8_t>() != 0;
+    if (format >= 3) {
+      client.requests = in.Number<int64_t>();
+      client.bad = in.Number<int64_t>();
+      client.quarantined = in.Number<uint8_t>() != 0;
+    }
     for (uint64_t replies = in.Count(); replies > 0 && in.ok(); --replies) {
       ASSIGN_OR_RETURN(Reply reply, wire::DecodeReply(in.Bytes()));
       // Shared with the answers to repetitions.
@@ -167,6 +175,7 @@ std::string EncodeLimits(const CoreLimits& limits) {
   out.Number(limits.context_bytes);
   out.Number(limits.memory_bytes);
   out.Number(limits.max_models);
+  out.Number(limits.clients.bad_requests);
   return std::move(out).Take();
 }
 
@@ -182,6 +191,8 @@ absl::StatusOr<CoreLimits> DecodeLimits(absl::string_view bytes) {
   limits.context_bytes = in.Number<int64_t>();
   limits.memory_bytes = in.Number<int64_t>();
   limits.max_models = in.Number<int64_t>();
+  // A record of before there was a quarantine.
+  limits.clients.bad_requests = in.AtEnd() ? 0 : in.Number<int64_t>();
   if (in.AtEnd()) return limits;
   return absl::DataLossError("a record of limits has another size");
 }

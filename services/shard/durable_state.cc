@@ -96,6 +96,7 @@ std::string DigestText(const ShardCore& core) { return absl::StrFormat("%016x", 
 CommandLogOptions LogOptions(const DurableStateOptions& options) {
   CommandLogOptions log;
   log.storage = options.storage;
+  log.reserve = options.reserve;
   log.clock = options.clock;
   if (options.durability.mode == Durability::kLogPeriodic) {
     log.sync_interval = options.durability.sync_interval;

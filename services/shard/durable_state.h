@@ -32,6 +32,7 @@ namespace dslide::shard {
 struct DurableStateOptions {
   DurabilityOptions durability = {};
   LogStorageOptions storage = {};
+  DiskReserve* reserve = nullptr;       // as CommandLogOptions has it
   const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
   // An image was written, which took so long. May be null.
   std::function<void(absl::Duration)> on_image = nullptr;

@@ -61,6 +61,9 @@ void AddLimits(ConfigParser& config, ShardServerOptions& options) {
                      "Memory for gathers and scatters under way");
   config.AddInt("max-clients", &options.core.clients.max_clients, 1, 1'000'000,
                 "Clients at one time; silent ones are given up beyond it");
+  config.AddInt("quarantine-limit", &options.core.clients.bad_requests, 0, kQuarantineBlock,
+                "Bad requests among 1000 of one client beyond which it is refused until it comes "
+                "with a new id; 0: never");
 }
 
 void AddDurability(ConfigParser& config, Settings& settings) {
@@ -96,6 +99,9 @@ void AddSettings(ConfigParser& config, Settings& settings) {
   config.AddString(
       "data-dir", &options.data_dir,
       "Directory for checkpoints and the command log; empty: rows live in memory only");
+  config.AddByteSize("disk-reserve", &options.disk_reserve_bytes, 0, kMaxBytes,
+                     "Space kept in the data directory to end things in good order when its disk "
+                     "is full; 0: none");
   config.AddInt("threads", &settings.threads, 0, 1024,
                 "Threads that compute; 0: all CPUs. The results do not depend on it");
   AddDurability(config, settings);
@@ -122,6 +128,7 @@ int Main(int argc, char** argv) {
   options.server.admin = "127.0.0.1:0";
   options.coordinator = "127.0.0.1:7000";
   options.core.memory_bytes = 0;
+  options.disk_reserve_bytes = kDefaultDiskReserveBytes;
   ConfigParser config({.binary = "dslide-shard",
                        .description = "Holds a slice of a model's rows and computes on them.",
                        .footer = kFooter});

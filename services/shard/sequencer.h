@@ -90,8 +90,8 @@ class Sequencer {
   // is answered with `why`. For good.
   void Fence(const absl::Status& why);
 
-  // Until OpenToClients(), mutations of clients and their greetings are answered with `why`. For a
-  // state that was restored: its generation is not the one that clients are to learn.
+  // Until OpenToClients(), mutations of clients and their greetings are answered with `why`
+  // (client_admission.h).
   void CloseToClients(const absl::Status& why);
   void OpenToClients();
 

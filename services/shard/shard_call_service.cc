@@ -1,7 +1,15 @@
 #include "services/shard/shard_call_service.h"
 
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/retry_after.h"
+#include "core/base/status_macros.h"
 #include "core/wire/reason_words.h"
 #include "services/common/status_mapping.h"
 
@@ -77,6 +85,41 @@ absl::Status CallRecord::TakeBulk(int64_t bytes) {
 void CallRecord::ForceBulk(int64_t bytes) {
   shared_.bulk_bytes.fetch_add(bytes);
   bulk_bytes_ += bytes;
+}
+
+PeerIdentity IdentityOf(const grpc::CallbackServerContext& context) {
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer == nullptr || !peer->IsPeerAuthenticated()) return nullptr;
+  // What a renewed certificate has in common with the one before.
+  std::vector<std::string> names;
+  for (const char* property : {GRPC_X509_SUBJECT_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME}) {
+    const size_t first = names.size();
+    for (const grpc::string_ref& name : peer->FindPropertyValues(property)) {
+      names.emplace_back(name.data(), name.size());
+    }
+    std::sort(names.begin() + static_cast<std::ptrdiff_t>(first), names.end());
+  }
+  return std::make_shared<const std::string>(absl::StrJoin(names, "\n"));
+}
+
+std::function<absl::Status()> AdmitCommand(ServiceContext& shared,
+                                           const grpc::CallbackServerContext* context,
+                                           const PeerIdentity& peer, const Command& command) {
+  const ClientId* const client = ClientOf(command);
+  std::function<absl::Status()> present = RefuseCancelled(context);
+  // Without certificates nobody is told apart.
+  if (client == nullptr || peer == nullptr) return present;
+  return [&shared, peer, client = *client, present = std::move(present)]() -> absl::Status {
+    RETURN_IF_ERROR(present());
+    RETURN_IF_ERROR(shared.owners.Check(client, peer));
+    if (shared.owners.crowded()) {
+      // Refused only while the shard stops.
+      shared.sequencer
+          ->SubmitTask([&shared](ShardCore& core) { shared.owners.KeepOpen(core.clients()); })
+          .IgnoreError();
+    }
+    return absl::OkStatus();
+  };
 }
 
 std::function<absl::Status()> RefuseCancelled(const grpc::CallbackServerContext* context) {

@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/wire/row_codec.h"
 #include "services/common/rpc_metrics.h"
+#include "services/shard/client_owners.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_metrics.h"
 #include "services/shard/storage_checkpoint.h"
@@ -81,6 +82,7 @@ struct ServiceContext {
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
   const ServiceLimits limits;
   BufferPool bulk_buffers;
+  ClientOwners owners;  // sequencer's thread only
   StreamRegistry streams = {};
   std::atomic<int64_t> bulk_bytes = 0;
   // Who this shard is, for calls that do not go through the sequencer.
@@ -120,8 +122,16 @@ class CallRecord {
   mutable std::atomic<int64_t> sent_messages_ = 0, sent_bytes_ = 0;
 };
 
+// Who the caller is, by the certificate that it has shown; null without one.
+PeerIdentity IdentityOf(const grpc::CallbackServerContext& context);
+
 // An Admit function for the sequencer: refuses when the caller has given up. `context` outlives the
 // call.
 std::function<absl::Status()> RefuseCancelled(const grpc::CallbackServerContext* context);
+
+// As RefuseCancelled(), and refuses also what comes in the name of somebody else's client.
+std::function<absl::Status()> AdmitCommand(ServiceContext& shared,
+                                           const grpc::CallbackServerContext* context,
+                                           const PeerIdentity& peer, const Command& command);
 
 }  // namespace dslide::shard

@@ -23,6 +23,13 @@ bool UsesUpSequence(const absl::Status& status) {
   return status.ok() || status.code() == absl::StatusCode::kInvalidArgument;
 }
 
+// What is wrong with what the request says, and not with when it comes.
+bool IsBadContent(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return false;
+  const std::string word = ReasonOf(status);
+  return word != reason::kNoContext && word != reason::kStepClosed;
+}
+
 absl::Status NoContext(const StepCommand& command, absl::string_view forward,
                        const std::string& table) {
   return Refuse(reason::kNoContext,
@@ -169,6 +176,7 @@ Answer ShardCore::Mutate(const Envelope& envelope, Work work) {
     reply->status = std::move(body).status();
   }
   if (UsesUpSequence(reply->status)) clients_.Complete(envelope, reply);
+  if (clients_.Count(envelope.client, IsBadContent(reply->status))) ++quarantined_;
   return {.reply = std::move(reply), .generation = generation_, .activations = activations};
 }
 

@@ -117,6 +117,7 @@ class ShardCore {
   int64_t memory_bytes() const;
   int64_t commands() const { return commands_; }
   int64_t mutations() const { return mutations_; }
+  int64_t quarantined() const { return quarantined_; }  // clients, in this life
   const ClientTable& clients() const { return clients_; }
   const StepContexts& contexts() const { return contexts_; }
 
@@ -161,6 +162,7 @@ class ShardCore {
   int64_t commands_ = 0;   // all, refused ones too
   int64_t changes_ = 0;    // without those that only read: the clock of the state machine
   int64_t mutations_ = 0;  // applied
+  int64_t quarantined_ = 0;
   ModelCounters dropped_;  // counters of models that are gone
 };
 

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
 
@@ -75,6 +76,9 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
   acked_loss_ = metrics.AddCounter(
       "dslide_shard_acked_loss_total",
       "Updates that clients had answers to and that this shard does not remember.");
+  quarantined_ =
+      metrics.AddCounter("dslide_shard_quarantined_clients_total",
+                         "Clients that are refused because too many of their requests were bad.");
   // At 0 from the start, so that an alert sees the first one.
   for (const char* word : {reason::kQueueFull, reason::kBulkFull, reason::kContextsFull,
                            reason::kOutOfMemory, reason::kDiskFull, reason::kLogFailed}) {
@@ -239,6 +243,14 @@ void ShardMetrics::Publish(const ShardCore& core) {
       mirror.seconds.Observe(absl::ToDoubleSeconds(total - mirror.published));
     }
     mirror.published = total;
+  }
+  if (core.quarantined() > quarantined_published_) {
+    quarantined_.Increment(static_cast<double>(core.quarantined() - quarantined_published_));
+    LogWarning("clients were quarantined: too many of their requests were bad",
+               {{"clients", core.quarantined() - quarantined_published_},
+                {"limit", core.limits().clients.bad_requests},
+                {"among", kQuarantineBlock}});
+    quarantined_published_ = core.quarantined();
   }
   clients_.Set(static_cast<double>(core.clients().open_clients()));
   reply_bytes_.Set(static_cast<double>(core.clients().reply_bytes()));

@@ -80,7 +80,8 @@ class ShardMetrics {
   std::vector<Histogram> apply_;  // by CommandKind
   Gauge queue_commands_, queue_bytes_;
   Histogram active_rows_, distinct_rows_;
-  Counter repeated_, acked_loss_;
+  Counter repeated_, acked_loss_, quarantined_;
+  int64_t quarantined_published_ = 0;  // of the applying thread
   // The core's counters, and how much of them was published.
   struct Mirror {
     int64_t ModelCounters::*field;

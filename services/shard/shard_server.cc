@@ -106,6 +106,8 @@ ShardServer::~ShardServer() {
 absl::Status ShardServer::LoadState() {
   if (options_.data_dir.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.data_dir));
+  reserve_ = DiskReserve::Open(options_.data_dir, {.bytes = options_.disk_reserve_bytes});
+  reserve_->AddMetrics(*metrics_);
   if (DurableState::Exists(options_.data_dir)) return RestoreLogged();
   RETURN_IF_ERROR(LoadCheckpoints());
   RETURN_IF_ERROR(TakeStopState());
@@ -116,6 +118,7 @@ absl::Status ShardServer::LoadState() {
 
 DurableStateOptions ShardServer::DurableOptions() {
   return {.durability = options_.durability,
+          .reserve = reserve_.get(),
           .clock = options_.clock,
           .on_image =
               [metrics = shard_metrics_.get()](absl::Duration took) { metrics->RecordImage(took); },
@@ -193,7 +196,9 @@ absl::Status ShardServer::RestoreLogged() {
   RETURN_IF_ERROR(restored.status());
   durable_ = *std::move(restored);
   for (const auto& [name, model] : core_->models()) RETURN_IF_ERROR(Remember(*model));
-  return logs() ? absl::OkStatus() : TakeOverLogged();
+  if (!logs()) return TakeOverLogged();
+  resumed_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status ShardServer::TakeOverLogged() {
@@ -248,6 +253,7 @@ absl::Status ShardServer::OpenCheckpoints() {
     hooks.rows_replaced = [this](ShardCore& core) { return KeepReplacedRows(core); };
   }
   hooks.on_broken = [this](const absl::Status& why) { OnLogFailed(why); };
+  hooks.on_taken_back = [this] { admission_->OnTakenBack(); };
   hooks.make_core = [this] { return ShardCore(Resolved(options_.core, stages_.get())); };
   participant_ =
       std::make_unique<CheckpointParticipant>(sequencer_.get(), images_.get(), std::move(hooks));
@@ -268,11 +274,7 @@ absl::Status ShardServer::StartServing() {
   }
   sequencer_ = std::make_unique<Sequencer>(*core_, options_.queue, *shard_metrics_, *options_.clock,
                                            std::move(log));
-  if (durable_ != nullptr || resumed_) {
-    sequencer_->CloseToClients(
-        StatusWithReason(absl::StatusCode::kUnavailable, reason::kNotOwnedYet,
-                         "the shard was restarted and waits for the coordinator: send it again"));
-  }
+  admission_ = std::make_unique<ClientAdmission>(sequencer_.get(), resumed_);
   RETURN_IF_ERROR(BeginLog());
   if (durable_ != nullptr) {
     durable_gauges_ =
@@ -305,12 +307,16 @@ void ShardServer::StartLink() {
   const int32_t wanted = options_.shard_id >= 0 ? options_.shard_id : loaded_shard_;
   if (options_.coordinator.empty()) {
     // Nobody mints generations here: the time of the start grows from process to process.
-    OnOwned(ShardId(wanted), static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())));
+    OnOwned(ShardId(wanted), static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())),
+            /*may_go_back=*/false);
     return;
   }
   runtime_->SetReady(false, kWaiting);
   CoordinatorLinkHooks hooks;
-  hooks.on_owned = [this](ShardId shard, uint64_t generation) { OnOwned(shard, generation); };
+  hooks.on_owned = [this](ShardId shard, uint64_t generation, bool may_go_back) {
+    OnOwned(shard, generation, may_go_back);
+  };
+  hooks.on_may_go_back = [this](bool may_go_back) { admission_->OnHeartbeat(may_go_back); };
   hooks.on_fenced = [this](const absl::Status& why) { OnFenced(why); };
   hooks.on_refused = [this](const absl::Status& why) {
     const absl::MutexLock lock(&mu_);
@@ -337,7 +343,7 @@ void ShardServer::StartLink() {
       std::move(hooks));
 }
 
-void ShardServer::OnOwned(ShardId shard, uint64_t generation) {
+void ShardServer::OnOwned(ShardId shard, uint64_t generation, bool may_go_back) {
   const absl::Status owned = sequencer_->RunTask([&](ShardCore& core) -> absl::Status {
     if (loaded_shard_ >= 0 && shard.value() >= 0 && shard.value() != loaded_shard_) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -348,7 +354,7 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation) {
     const Answer answer = sequencer_->ApplyInTask(core, own, wire::LogOwnership(own));
     RETURN_IF_ERROR(answer.reply->status);
     DSLIDE_FAILPOINT("shard.owned");
-    sequencer_->OpenToClients();
+    admission_->OnOwned(may_go_back);
     service_->SetIdentity(shard, generation, core.topology_version());
     return absl::OkStatus();
   });
@@ -462,6 +468,7 @@ StatusPage ShardServer::Status() const {
                   {"Generation", absl::StrCat(generation_)},
                   {"Address", address_.empty() ? "none" : address_},
                   {"Coordinator", options_.coordinator.empty() ? "none" : options_.coordinator},
+                  {"Clients", admission_->waiting() ? "wait for a restore" : "served"},
                   {"Durability", DurabilityName(options_.durability.mode)},
                   {"Data directory", options_.data_dir.empty() ? "none" : options_.data_dir}};
   }

@@ -14,8 +14,10 @@
 #include "core/base/clock.h"
 #include "core/base/stage_times.h"
 #include "core/metrics/metrics.h"
+#include "services/common/disk_reserve.h"
 #include "services/common/server_runtime.h"
 #include "services/common/transport.h"
+#include "services/shard/client_admission.h"
 #include "services/shard/coordinator_link_client.h"
 #include "services/shard/durability.h"
 #include "services/shard/durable_gauges.h"
@@ -41,6 +43,8 @@ struct ShardServerOptions {
   std::string data_dir = {};
   // False for a directory that is thrown away afterwards: no checkpoint is written at the stop.
   bool write_latest = true;
+  // Kept on the volume of the data directory for a full disk (disk_reserve.h); 0: none.
+  int64_t disk_reserve_bytes = 0;
   // The log modes need a data directory. Their state lies in it beside the checkpoints, which a
   // start in a log mode loads only when there is no such state yet. A start in mode checkpoint
   // takes the state over into checkpoints "latest" and removes it.
@@ -114,7 +118,7 @@ class ShardServer {
   absl::Status OpenCheckpoints();
   absl::Status StartServing();
   void StartLink();
-  void OnOwned(ShardId shard, uint64_t generation);
+  void OnOwned(ShardId shard, uint64_t generation, bool may_go_back);
   void OnFenced(const absl::Status& why);
   absl::Status WriteAtStop();
   absl::Status WriteLatest();
@@ -126,8 +130,10 @@ class ShardServer {
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ShardMetrics> shard_metrics_;
   std::unique_ptr<CheckpointStore> store_;
-  std::unique_ptr<ShardCore> core_;  // the sequencer's thread's, while there is one
+  std::unique_ptr<DiskReserve> reserve_;  // null without a data directory
+  std::unique_ptr<ShardCore> core_;       // the sequencer's thread's, while there is one
   std::unique_ptr<Sequencer> sequencer_;
+  std::unique_ptr<ClientAdmission> admission_;  // uses sequencer_
   std::unique_ptr<DurableState> durable_;  // null in mode checkpoint; its thread uses sequencer_
   // Null without a data directory; its thread uses sequencer_, and participant_ both.
   std::unique_ptr<DiskImages> images_;
@@ -140,7 +146,7 @@ class ShardServer {
   int32_t loaded_shard_ = -1;      // constant once serving
   // The rows may be older than what was confirmed: the last process crashed in mode checkpoint.
   bool stale_ = false;  // constant once serving
-  // There are clients of before, who are not to learn an old generation.
+  // The clients of before are known, with the rows that they changed.
   bool resumed_ = false;  // constant once serving
 
   mutable absl::Mutex mu_;

@@ -76,7 +76,8 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
   queued.logged = std::move(logged);
   queued.bytes = bytes;
   queued.control = control;
-  queued.admit = RefuseCancelled(call->context());
+  queued.admit =
+      AdmitCommand(shared_, call->context(), IdentityOf(*call->context()), queued.command);
   queued.patience = RemainingTime(*call->context(), absl::InfiniteDuration());
   queued.done = [call, encode = std::move(encode)](const Answer& answer) {
     if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));
@@ -157,7 +158,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DescribeModel(grpc::CallbackServerCo
                                                           const v1::DescribeModelRequest* request,
                                                           v1::DescribeModelResponse* response) {
   Unary* const call = Start("DescribeModel", context, *request);
-  Submit(call, wire::DecodeDescribeModel(*request), 0, /*control=*/true,
+  // A digest is a pass over all rows: that waits its turn, and no longer than its caller.
+  Submit(call, wire::DecodeDescribeModel(*request), 0, /*control=*/!request->with_digests(),
          [response](const ReplyBody& body) {
            wire::EncodeDescribeModel(std::get<DescribeModelReply>(body), response);
            return response->ByteSizeLong();

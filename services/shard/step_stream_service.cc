@@ -32,7 +32,7 @@ wire::LoggedCommand LogOf(const Command& command,
 }  // namespace
 
 StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* context)
-    : shared_(shared), context_(context), record_(shared, "Step") {
+    : shared_(shared), context_(context), peer_(IdentityOf(*context)), record_(shared, "Step") {
   const bool open = shared_.streams.Add(this);
   Next next;
   {
@@ -164,7 +164,7 @@ void StepStream::Handle(const std::shared_ptr<const MessageSlices>& message, uin
   if (shared_.log_commands) queued.logged = LogOf(queued.command, message);
   // In memory, 16-bit numbers take 32 bits.
   queued.bytes = kCommandBytes + (shared_.log_commands ? 3 : 2) * bytes;
-  queued.admit = RefuseCancelled(context_);
+  queued.admit = AdmitCommand(shared_, context_, peer_, queued.command);
   queued.done = [this, id](Answer answer) { Complete(id, std::move(answer)); };
   shared_.metrics->RecordDecode(shared_.clock->Now() - start);
   if (absl::Status submitted = shared_.sequencer->Submit(std::move(queued)); !submitted.ok()) {

@@ -51,8 +51,12 @@ def file_kind(path):
 
 
 def files_of(directory):
-    """The regular files below a directory, as sorted paths relative to it."""
-    return sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
+    """The regular files below a directory, as sorted paths relative to it.
+
+    But for the reserve for a full disk: nobody reads it, and it is large.
+    """
+    return sorted(path.relative_to(directory) for path in directory.rglob("*")
+                  if path.is_file() and path.name != "RESERVE")
 
 
 class Corrupter:

@@ -12,6 +12,9 @@ byte, for some seconds.
 - `checkpoint`: a shard without a log goes on applying updates, cluster checkpoints fail, and the
   newest committed one stays whole. Within 10 s after there is space one is committed again.
 
+The shard keeps a reserve on the volume. While that is released, a shard with a command log must go
+on refusing, although there is what the reserve has left behind; with space, the reserve is back.
+
 Nothing that was acknowledged may be lost, and nothing that was refused may be there. The last line
 of stdout is one JSON object. Exit code 0: all of it held; 77: tmpfs cannot be mounted.
 """
@@ -35,6 +38,7 @@ from fault_cluster import READY_SECONDS
 from small_disk import CannotMount, SmallDisk
 
 MEGABYTES = 400
+RESERVE_MEGABYTES = 16
 RESUME_SECONDS = 10
 # How long the disk stays full after it was noticed.
 FULL_SECONDS = 2.0
@@ -59,6 +63,7 @@ class DiskFullLoop(kill_loop.KillLoop):
         self.resumed = []
         self.applied_while_full = 0
         self.refused = 0
+        self.reserve_left = RESERVE_MEGABYTES << 20
 
     @property
     def logged(self):
@@ -67,7 +72,8 @@ class DiskFullLoop(kill_loop.KillLoop):
     def cluster_options(self):
         return {"coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"],
                 # Records of an image are thrown away: the log alone never fills the disk.
-                "shard_flags": ["--log-image-interval", "16MiB"] if self.logged else []}
+                "shard_flags": ["--disk-reserve", f"{RESERVE_MEGABYTES}MiB",
+                                *(["--log-image-interval", "16MiB"] if self.logged else [])]}
 
     def _read_on(self):
         """Takes in what the clients have recorded of shard 0 since the last time."""
@@ -123,6 +129,9 @@ class DiskFullLoop(kill_loop.KillLoop):
         committed, freed_at = len(self._committed()), time.monotonic_ns()
         self.applied_while_full += len(self._since("applied", full_at))
         self.refused += len(self._since("refused", full_at, reason="DISK_FULL"))
+        if self.logged:
+            self._check_released(freed_at)
+            freed_at = time.monotonic_ns()
         self.disk.free()
 
         resumed_at = []
@@ -139,6 +148,28 @@ class DiskFullLoop(kill_loop.KillLoop):
             self.resumed.append(seconds)
             if seconds > RESUME_SECONDS * processes.SLOWDOWN:
                 self.problems.append(f"it took {seconds:.1f} s to work again")
+        self._await(self._reserve.exists, "the reserve is back", RESUME_SECONDS)
+
+    @property
+    def _reserve(self):
+        return self.disk.path / "RESERVE"
+
+    def _check_released(self, since):
+        """Half of the reserve is left to the shard: nobody is told that an update is safe there."""
+        if self._reserve.exists():
+            self.problems.append("the disk is full, and its reserve is there")
+            return
+        self.disk.fill()
+        self.disk.shrink(RESERVE_MEGABYTES << 19)
+        self._supervise(FULL_SECONDS)
+        free = self.disk.free_bytes()
+        confirmed = len(self._since("applied", since + 1_000_000_000))
+        if free < 1 << 20:
+            self.problems.append(f"only {free} bytes of the reserve were left")
+        if confirmed:
+            self.problems.append(f"{confirmed} updates were confirmed with {free} bytes left, which "
+                                 "the reserve has left behind")
+        self.reserve_left = min(self.reserve_left, free)
 
     def _press(self):
         """One update of a MiB: what the log has reserved on the disk is used up soon."""
@@ -187,6 +218,7 @@ class DiskFullLoop(kill_loop.KillLoop):
         return result | {
             "rounds": len(self.resumed), "resume_seconds": [round(one, 2) for one in self.resumed],
             "resume_max_seconds": round(max(self.resumed, default=0.0), 2),
+            "reserve_left_bytes": self.reserve_left if self.logged else None,
             "refused_while_full": self.refused, "applied_while_full": self.applied_while_full}
 
 

@@ -121,10 +121,8 @@ class FailpointLoop(kill_loop.KillLoop):
         self._check_checkpoints()
         violations = result["violations"]
         if self.settings.mode not in LOSSLESS_MODES:
-            # Going back gives numbers a second time, and brings back what an empty shard has called
-            # lost before (docs/reliability-testing.md, known failures).
+            # Going back gives numbers a second time.
             violations.pop("steps_shared", None)
-            violations.pop("false_reports", None)
         violations.pop("problems", None)  # each is told
         return result | {"problems": self.problems}
 

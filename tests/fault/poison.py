@@ -90,6 +90,8 @@ def running_shard(directory, mode):
     directory.mkdir()
     process = processes.Process("dslide-shard", [
         "--listen", "127.0.0.1:0", "--admin", "", "--coordinator", "", "--threads", 1,
+        # Ten bad ones for each good one: no client would last.
+        "--quarantine-limit", 0,
         "--data-dir", directory / "data", *DURABILITY_FLAGS[mode]], directory)
     try:
         address = process.wait_for_stderr(r" serving address=(\S+)").group(1)

@@ -28,6 +28,7 @@
 #include "services/common/transport.h"
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/shard_server.h"
+#include "tests/integration/raw_trainer.h"
 #include "tests/unit/core/tls/test_certificates.h"
 
 namespace dslide {
@@ -264,6 +265,33 @@ TEST_F(SecuredClusterTest, ADeniedCallIsNotRepeatedAndIsCounted) {
   EXPECT_EQ((*reader)->DropModel("small").code(), absl::StatusCode::kPermissionDenied);
   EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   EXPECT_THAT(coordinator_->metrics().Expose(), HasSubstr("dslide_server_denied_calls_total 1\n"));
+}
+
+TEST_F(SecuredClusterTest, AClientIdBelongsToTheCertificateThatFirstUsedIt) {
+  const auto files = [&](const std::string& name) {
+    CertificateSpec spec = SpecOf("trainer");
+    spec.common_name = name;
+    return certificates_.authority().Write(certificates_.directory(), name, spec);
+  };
+  const std::string shard = shards_[0]->runtime().address();
+  const std::string client(16, 'a');
+  const RawTrainer ann(shard, files("ann"));
+  const RawTrainer bob(shard, files("bob"));
+  ASSERT_TRUE(ann.Hello(client).ok());
+  const grpc::Status refused = bob.Hello(client);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("holder of another certificate"));
+  EXPECT_EQ(bob.Scatter(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(bob.Step(client), static_cast<int>(grpc::StatusCode::PERMISSION_DENIED));
+  EXPECT_EQ(bob.Bye(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_TRUE(bob.Hello(std::string(16, 'b')).ok());
+  // A renewed certificate has the same names.
+  const RawTrainer renewed(shard, files("ann"));
+  EXPECT_TRUE(renewed.Hello(client).ok());
+  EXPECT_EQ(renewed.Step(client), static_cast<int>(grpc::StatusCode::NOT_FOUND)) << "no model";
+  EXPECT_TRUE(ann.Bye(client).ok());
+  EXPECT_THAT(shards_[0]->metrics().Expose(),
+              HasSubstr("dslide_shard_refused_requests_total{reason=\"FOREIGN_CLIENT\"} 4\n"));
 }
 
 // Works on the cluster until told to stop; counts what it did and what failed.

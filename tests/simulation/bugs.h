@@ -20,6 +20,7 @@ enum class Bug {
   kCommitBeforeParts,   // the manifest does not wait for the parts
   kCutWithoutRows,      // a checkpoint is taken while a shard has not got its rows back
   kRestoreForgotten,    // the coordinator starts without the mark of a restore
+  kGreetsTooEarly,      // a shard without its rows talks to clients before the cluster goes back
 };
 
 // As --bug has it; kNone has no name.

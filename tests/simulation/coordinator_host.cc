@@ -56,23 +56,19 @@ void CoordinatorHost::Ask(World& world, const NodePtr& from,
 
 void CoordinatorHost::Register(World& world, const NodePtr& from, int shard,
                                const std::string& instance_id, bool has_model,
-                               std::function<void(absl::StatusOr<uint64_t>)> done) {
-  Ask<uint64_t>(
+                               std::function<void(absl::StatusOr<RegistrationAnswer>)> done) {
+  Ask<RegistrationAnswer>(
       world, from,
       [=](CoordinatorProcess& process) { return process.Register(shard, instance_id, has_model); },
       std::move(done));
 }
 
 void CoordinatorHost::Heartbeat(World& world, const NodePtr& from, int shard, uint64_t generation,
-                                std::function<void(absl::Status)> done) {
+                                std::function<void(absl::StatusOr<bool>)> done) {
   Ask<bool>(
       world, from,
-      [=](CoordinatorProcess& process) -> absl::StatusOr<bool> {
-        const absl::Status beat = process.Heartbeat(shard, generation);
-        if (!beat.ok()) return beat;
-        return true;
-      },
-      [done = std::move(done)](const absl::StatusOr<bool>& beat) { done(beat.status()); });
+      [=](CoordinatorProcess& process) { return process.Heartbeat(shard, generation); },
+      std::move(done));
 }
 
 void CoordinatorHost::Map(World& world, const NodePtr& from,

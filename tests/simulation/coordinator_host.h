@@ -17,6 +17,12 @@ namespace dslide::simulation {
 
 class CoordinatorProcess;
 
+// What a shard is told that registers.
+struct RegistrationAnswer {
+  uint64_t generation = 0;
+  bool may_go_back = false;  // the cluster, to a checkpoint
+};
+
 struct CoordinatorDisk {
   std::optional<coordinator::MembershipRecord> membership;
   bool has_model = false;
@@ -41,9 +47,11 @@ class CoordinatorHost {
   // --- Calls to whatever process runs there, from the process `from`. Errors: Unavailable when
   // there was no answer.
   static void Register(World& world, const NodePtr& from, int shard, const std::string& instance_id,
-                       bool has_model, std::function<void(absl::StatusOr<uint64_t>)> done);
+                       bool has_model,
+                       std::function<void(absl::StatusOr<RegistrationAnswer>)> done);
+  // Whether the cluster may go back.
   static void Heartbeat(World& world, const NodePtr& from, int shard, uint64_t generation,
-                        std::function<void(absl::Status)> done);
+                        std::function<void(absl::StatusOr<bool>)> done);
   // Whether clients may begin.
   static void Map(World& world, const NodePtr& from, std::function<void(absl::Status)> done);
   static void Acquire(World& world, const NodePtr& from, const coordinator::WorkRequest& request,

@@ -73,8 +73,9 @@ void CoordinatorProcess::Start() {
 
 // --- Calls
 
-absl::StatusOr<uint64_t> CoordinatorProcess::Register(int shard, const std::string& instance_id,
-                                                      bool has_model) {
+absl::StatusOr<RegistrationAnswer> CoordinatorProcess::Register(int shard,
+                                                                const std::string& instance_id,
+                                                                bool has_model) {
   const coordinator::ShardRegistration request{.wanted = ShardId(shard),
                                                .address = ShardCalls::AddressOf(shard),
                                                .instance_id = instance_id,
@@ -87,13 +88,15 @@ absl::StatusOr<uint64_t> CoordinatorProcess::Register(int shard, const std::stri
   }
   disk_.membership = membership_.Record();
   if (owner.is_new) to_sync_[shard] = owner.generation;
-  return owner.generation;
+  if (!mark_->epoch().has_value()) world_.oracle.BeginsAfresh(shard);
+  return RegistrationAnswer{.generation = owner.generation,
+                            .may_go_back = mark_->epoch().has_value()};
 }
 
-absl::Status CoordinatorProcess::Heartbeat(int shard, uint64_t generation) {
+absl::StatusOr<bool> CoordinatorProcess::Heartbeat(int shard, uint64_t generation) {
   RETURN_IF_ERROR(membership_.Heartbeat(ShardId(shard), generation, 0, 0));
   if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
-  return absl::OkStatus();
+  return mark_->epoch().has_value();
 }
 
 absl::Status CoordinatorProcess::Map() const {
@@ -209,8 +212,10 @@ absl::Status CoordinatorProcess::RollBackIfWanted() {
   if (!disk_.manifests.files.empty()) {
     return RestoreCheckpoint(mark_->epoch().value_or(coordinator::RestoreMark::kNewest));
   }
+  RETURN_IF_ERROR(mark_->Clear());
   roll_back_wanted_ = false;
-  return mark_->Clear();
+  for (int shard = 0; shard < world_.settings.shards; ++shard) world_.oracle.BeginsAfresh(shard);
+  return absl::OkStatus();
 }
 
 absl::Status CoordinatorProcess::SyncShards() {
@@ -229,7 +234,8 @@ absl::Status CoordinatorProcess::SyncShards() {
     if (entry != to_sync_.end() && entry->second == generation) to_sync_.erase(entry);
   }
   changing_ = false;
-  if (result.ok()) disk_.has_model = true;
+  // As a registration of the model: it counts when every shard has it.
+  if (result.ok() && to_sync_.empty() && unseen_.empty()) disk_.has_model = true;
   return result;
 }
 

@@ -30,8 +30,10 @@ class CoordinatorProcess {
   const NodePtr& node() const { return node_; }
   void Start();
 
-  absl::StatusOr<uint64_t> Register(int shard, const std::string& instance_id, bool has_model);
-  absl::Status Heartbeat(int shard, uint64_t generation);
+  absl::StatusOr<RegistrationAnswer> Register(int shard, const std::string& instance_id,
+                                              bool has_model);
+  // Whether the cluster may go back.
+  absl::StatusOr<bool> Heartbeat(int shard, uint64_t generation);
   absl::Status Map() const;
   absl::StatusOr<coordinator::Work> Acquire(const coordinator::WorkRequest& request);
 

@@ -17,13 +17,11 @@ namespace dslide::simulation {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: dslide_simulate [--seeds N] [--first-seed S] [--trace] [--bug NAME] [--with-known]\n"
-    "                       [-o json]\n"
+    "usage: dslide_simulate [--seeds N] [--first-seed S] [--trace] [--bug NAME] [-o json]\n"
     "\n"
     "Simulates a cluster with faults, once for each seed from S on, and every tenth seed twice.\n"
     "  --trace   prints everything that happens\n"
     "  --bug     plants a mistake, which must be found\n"
-    "  --with-known  does also what is known to fail (docs/reliability-testing.md)\n"
     "Exit code 0: no promise was broken, and equal seeds went equal ways.\n";
 // Runs that are repeated to compare their hashes: one in so many.
 constexpr uint64_t kRepeatEvery = 10;
@@ -34,15 +32,14 @@ struct Options {
   uint64_t first_seed = 1;
   bool trace = false;
   bool json = false;
-  bool with_known = false;
   Bug bug = Bug::kNone;
 };
 
 bool Parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--trace" || flag == "--with-known") {
-      (flag == "--trace" ? options.trace : options.with_known) = true;
+    if (flag == "--trace") {
+      options.trace = true;
       continue;
     }
     if (++i == argc) return false;
@@ -74,15 +71,13 @@ struct Sums {
 std::string Repetition(const Options& options, uint64_t seed) {
   const std::string bug =
       options.bug == Bug::kNone ? "" : absl::StrFormat(" --bug %s", BugName(options.bug));
-  return absl::StrFormat("dslide_simulate --seeds 1 --first-seed %d --trace%s%s", seed, bug,
-                         options.with_known ? " --with-known" : "");
+  return absl::StrFormat("dslide_simulate --seeds 1 --first-seed %d --trace%s", seed, bug);
 }
 
 void RunSeed(const Options& options, uint64_t seed, Sums& sums) {
   Settings settings = SettingsOf(seed);
   settings.bug = options.bug;
   settings.print_trace = options.trace;
-  settings.with_known = options.with_known;
   const Outcome outcome = Simulate(settings);
   ++sums.seeds;
   ++sums.modes[std::string(shard::DurabilityName(settings.mode))];

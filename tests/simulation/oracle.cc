@@ -86,6 +86,10 @@ void Oracle::GivesUp(const ClientId& client, int shard) {
 
 void Oracle::Told(const ClientId& client, int shard, bool retired) {
   GivesUp(client, shard);
+  if (!retired && committed_ && shards_[static_cast<size_t>(shard)].empty) {
+    trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
+                                  " of a loss, and had not gone back to the checkpoint yet"));
+  }
   if (went_back_) return;
   if (retired ? given_up_.contains(client) : shards_[static_cast<size_t>(shard)].life > 0) return;
   trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
@@ -141,17 +145,27 @@ void Oracle::Recovered(int shard, uint64_t last, bool power, const shard::ShardC
   }
   const bool may_lose = power && mode_ == shard::Durability::kLogPeriodic;
   Judge(shard, may_lose ? Loss::kUnsynced : Loss::kNothing, &core);
-  if (may_lose) ++own.life;
+  if (may_lose) {
+    ++own.life;
+    for (Update& update : updates_) {
+      if (update.where.shard != shard || Layout::ValueIn(core, update.where) >= update.floor)
+        continue;
+      update.cut_off = true;
+      update.kept = false;
+    }
+  }
   CompareWithTwin(shard, last, core);
 }
 
 void Oracle::CameBackEmpty(int shard) {
   Judge(shard, Loss::kEverything, nullptr);
   ++shards_[static_cast<size_t>(shard)].life;
+  shards_[static_cast<size_t>(shard)].empty = true;
 }
 
 void Oracle::WentBack(int shard, const MemoryImage& part, const shard::ShardCore& core) {
   went_back_ = true;
+  shards_[static_cast<size_t>(shard)].empty = false;
   Judge(shard, Loss::kEverything, &core);
   for (Update& update : updates_) {
     if (update.where.shard != shard || !update.kept) continue;
@@ -207,7 +221,7 @@ void Oracle::Judge(int shard, Loss allowed, const shard::ShardCore* core) {
 void Oracle::CheckPart(int shard, const MemoryImage& part) {
   for (Update& update : updates_) {
     if (update.where.shard == shard && ValueIn(part, update.where) >= update.floor) {
-      update.kept = true;
+      update.kept = !update.cut_off;
     }
   }
   shard::ShardCore core({});
@@ -263,6 +277,7 @@ void Oracle::Committed(const coordinator::Manifest& manifest,
     }
     CheckPart(static_cast<int>(shard), *parts[shard]);
   }
+  committed_ = true;
   CheckCut(manifest, parts);
 }
 

@@ -30,12 +30,13 @@ struct Update {
   uint64_t sequence = 0;
   float floor = 1;
   bool acked = false;
-  bool seen = false;    // by a read
-  bool lost = false;    // acknowledged, and gone as the mode allows
-  bool unsure = false;  // its acknowledgement came from a life of the shard that was over
-  bool told = false;    // the client was told of a loss
-  bool kept = false;    // a committed checkpoint has it
-  int64_t life = 0;     // of the shard's state, when it was acknowledged
+  bool seen = false;     // by a read
+  bool lost = false;     // acknowledged, and gone as the mode allows
+  bool unsure = false;   // its acknowledgement came from a life of the shard that was over
+  bool told = false;     // the client was told of a loss
+  bool kept = false;     // a committed checkpoint has it, and the shard must
+  bool cut_off = false;  // a loss of power has taken it from the log, whatever a checkpoint has
+  int64_t life = 0;      // of the shard's state, when it was acknowledged
 };
 
 // What a shard may have lost when it comes back.
@@ -72,6 +73,8 @@ class Oracle {
   void Recovered(int shard, uint64_t last, bool power, const shard::ShardCore& core);
   // It has come back without rows.
   void CameBackEmpty(int shard);
+  // The cluster does not go back for it: what it came back with are its rows from now on.
+  void BeginsAfresh(int shard) { shards_[static_cast<size_t>(shard)].empty = false; }
   // It went back to that part of a checkpoint.
   void WentBack(int shard, const MemoryImage& part, const shard::ShardCore& core);
   // Its state is now this image, and records up to the image's do not count any more.
@@ -96,6 +99,7 @@ class Oracle {
  private:
   struct Shard {
     int64_t life = 0;
+    bool empty = false;               // it came back without rows, and has not got any others yet
     std::deque<std::string> records;  // of the log, after what the twin has
     uint64_t first = 1;               // lsn of the first of them
     std::unique_ptr<shard::ShardCore> twin;
@@ -117,6 +121,7 @@ class Oracle {
   std::map<ClientId, std::vector<Cell>> tracers_;
   std::vector<Shard> shards_;
   bool went_back_ = false;
+  bool committed_ = false;                         // there is a checkpoint
   std::set<std::pair<int64_t, int64_t>> trained_;  // (epoch, chunk)
   std::set<std::pair<int64_t, int64_t>> counted_;
   int64_t counted_at_start_ = 0;  // of the present job

@@ -13,8 +13,6 @@ struct Settings {
   uint64_t seed = 1;
   Bug bug = Bug::kNone;
   bool print_trace = false;
-  // Also what is known to fail (docs/reliability-testing.md).
-  bool with_known = false;
 
   // Chosen by SettingsOf().
   shard::Durability mode = shard::Durability::kCheckpoint;

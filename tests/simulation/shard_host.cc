@@ -36,10 +36,6 @@ void ShardHost::Crash(const NodePtr& node, bool power, absl::Duration pause) {
   node->Kill();
   // One that was replaced has taken nothing with it.
   if (node != process_->node()) return;
-  // What log-periodic then loses, it does not tell clients that it still knows.
-  if (world_.settings.mode == shard::Durability::kLogPeriodic && !world_.settings.with_known) {
-    power = false;
-  }
   power_ = power;
   if (world_.settings.mode == shard::Durability::kCheckpoint) {
     world_.oracle.CameBackEmpty(shard_);

@@ -21,6 +21,7 @@ using shard::ShardCore;
 
 constexpr absl::Duration kTurnTime = absl::Microseconds(20);
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(400);
+constexpr absl::Duration kHeartbeatOfWaiting = absl::Milliseconds(40);
 constexpr absl::Duration kImagePause = absl::Milliseconds(3);
 constexpr int64_t kImageRows = 16;
 constexpr uint64_t kImageEvery = 60;  // records
@@ -113,13 +114,12 @@ absl::Status ShardProcess::Start() {
   }
   sequencer_ = std::make_unique<shard::Sequencer>(*core_, shard::SequencerOptions{.threads = false},
                                                   shard_metrics_, world_.loop, std::move(log));
+  admission_ = std::make_unique<shard::ClientAdmission>(
+      sequencer_.get(), /*knows_clients=*/logs_ || world_.settings.bug == Bug::kGreetsTooEarly);
   shard::ParticipantHooks hooks;
   hooks.settle = [this](ShardCore& core) { return SettleTables(core); };
   if (logs_) {
     hooks.rows_replaced = [this](ShardCore& core) { return ForceImage(core); };
-    sequencer_->CloseToClients(
-        StatusWithReason(absl::StatusCode::kUnavailable, reason::kNotOwnedYet,
-                         "the shard was restarted and waits for the coordinator"));
     Task(
         [this](ShardCore& core) -> absl::Status {
           const std::string bytes = shard::EncodeLimits(core.limits());
@@ -130,6 +130,7 @@ absl::Status ShardProcess::Start() {
           if (!begun.ok()) Fail(begun);
         });
   }
+  hooks.on_taken_back = [this] { admission_->OnTakenBack(); };
   hooks.on_broken = [this](const absl::Status& why) { Fail(why); };
   hooks.make_core = [] { return ShardCore(CoreOptions()); };
   parts_ = std::make_unique<PartStore>(node_, world_.settings.bug, world_.trace, disk_.parts);
@@ -357,10 +358,10 @@ void ShardProcess::Publish(MemoryImage image) {
 
 void ShardProcess::Register() {
   CoordinatorHost::Register(world_, node_, shard_, instance_id_, logs_ && !core_->models().empty(),
-                            [this](const absl::StatusOr<uint64_t>& generation) {
-                              if (generation.ok()) {
-                                OnOwned(ShardId(shard_), *generation);
-                              } else if (absl::IsFailedPrecondition(generation.status())) {
+                            [this](const absl::StatusOr<RegistrationAnswer>& answer) {
+                              if (answer.ok()) {
+                                OnOwned(ShardId(shard_), *answer);
+                              } else if (absl::IsFailedPrecondition(answer.status())) {
                                 OnFenced();
                               } else {
                                 Node::After(node_, absl::Milliseconds(50), [this] { Register(); });
@@ -368,32 +369,41 @@ void ShardProcess::Register() {
                             });
 }
 
-void ShardProcess::OnOwned(ShardId shard_id, uint64_t generation) {
+void ShardProcess::OnOwned(ShardId shard_id, const RegistrationAnswer& answer) {
   Task(
-      [this, shard_id, generation](ShardCore& core) -> absl::Status {
-        const SetOwnershipCommand own{.shard = shard_id, .generation = generation};
-        const shard::Answer answer = sequencer_->ApplyInTask(core, own, wire::LogOwnership(own));
-        RETURN_IF_ERROR(answer.reply->status);
-        sequencer_->OpenToClients();
+      [this, shard_id, answer](ShardCore& core) -> absl::Status {
+        const SetOwnershipCommand own{.shard = shard_id, .generation = answer.generation};
+        RETURN_IF_ERROR(sequencer_->ApplyInTask(core, own, wire::LogOwnership(own)).reply->status);
+        admission_->OnOwned(answer.may_go_back);
         owned_ = true;
-        world_.trace.Note("owned", {shard_, static_cast<int64_t>(generation)});
+        world_.trace.Note("owned", {shard_, static_cast<int64_t>(answer.generation),
+                                    admission_->waiting() ? 1 : 0});
         return absl::OkStatus();
       },
       [this](const absl::Status& owned) {
         if (!owned.ok()) {
           Node::After(node_, absl::Milliseconds(50), [this] { Register(); });
         } else {
-          Node::After(node_, kHeartbeat, [this] { Heartbeat(); });
+          HeartbeatLater();
         }
       });
 }
 
+void ShardProcess::HeartbeatLater() {
+  Node::After(node_, admission_->waiting() ? kHeartbeatOfWaiting : kHeartbeat,
+              [this] { Heartbeat(); });
+}
+
 void ShardProcess::Heartbeat() {
-  CoordinatorHost::Heartbeat(world_, node_, shard_, generation(), [this](const absl::Status& beat) {
-    if (absl::IsFailedPrecondition(beat)) return OnFenced();
-    if (absl::IsNotFound(beat)) return Register();
-    Node::After(node_, kHeartbeat, [this] { Heartbeat(); });
-  });
+  CoordinatorHost::Heartbeat(world_, node_, shard_, generation(),
+                             [this](const absl::StatusOr<bool>& may_go_back) {
+                               if (absl::IsFailedPrecondition(may_go_back.status())) {
+                                 return OnFenced();
+                               }
+                               if (absl::IsNotFound(may_go_back.status())) return Register();
+                               if (may_go_back.ok()) admission_->OnHeartbeat(*may_go_back);
+                               HeartbeatLater();
+                             });
 }
 
 void ShardProcess::OnFenced() {

@@ -14,8 +14,10 @@
 #include "core/base/stage_times.h"
 #include "core/metrics/metrics.h"
 #include "services/shard/checkpoint_participant.h"
+#include "services/shard/client_admission.h"
 #include "services/shard/sequencer.h"
 #include "services/shard/shard_core.h"
+#include "tests/simulation/coordinator_host.h"
 #include "tests/simulation/log_device.h"
 #include "tests/simulation/memory_image.h"
 #include "tests/simulation/part_store.h"
@@ -78,7 +80,7 @@ class ShardProcess {
   void Compare();
 
  private:
-  void OnOwned(ShardId shard_id, uint64_t generation);
+  void OnOwned(ShardId shard_id, const RegistrationAnswer& answer);
   void OnFenced();
   absl::Status Restore();
   void StartLog(const LogRead& found);
@@ -93,6 +95,7 @@ class ShardProcess {
                   const std::shared_ptr<ImageWriter>& writer);
   void Publish(MemoryImage image);
   void Register();
+  void HeartbeatLater();
   void Heartbeat();
 
   World& world_;
@@ -110,6 +113,7 @@ class ShardProcess {
   shard::ShardMetrics shard_metrics_;
   std::unique_ptr<PartStore> parts_;
   std::unique_ptr<shard::Sequencer> sequencer_;
+  std::unique_ptr<shard::ClientAdmission> admission_;
   std::unique_ptr<shard::CheckpointParticipant> participant_;
   int64_t life_ = 0;       // of the state, by the oracle's count
   uint64_t image_at_ = 0;  // lsn of the last image that was tried

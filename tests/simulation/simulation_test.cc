@@ -52,7 +52,7 @@ TEST_F(SimulationTest, EqualSeedsGoEqualWays) {
 class PlantedBugTest : public SimulationTest, public ::testing::WithParamInterface<Bug> {};
 
 TEST_P(PlantedBugTest, IsFound) {
-  constexpr uint64_t kSeeds = 300;
+  constexpr uint64_t kSeeds = 1000;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     if (Run(seed, GetParam()).violations.empty()) continue;
     RecordProperty("first_seed", static_cast<int>(seed));
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                                            Bug::kTornRecordAccepted, Bug::kCutWithoutHolding,
                                            Bug::kPartWithoutCopies, Bug::kSyncRetried,
                                            Bug::kCommitBeforeParts, Bug::kCutWithoutRows,
-                                           Bug::kRestoreForgotten),
+                                           Bug::kRestoreForgotten, Bug::kGreetsTooEarly),
                          TestName);
 
 }  // namespace

@@ -98,5 +98,23 @@ TEST_F(DevelopmentCertificatesTest, TheCommandSaysWhatToDoNext) {
                          HasSubstr("dslide-shard --coordinator"), HasSubstr("not use it in")));
 }
 
+TEST_F(DevelopmentCertificatesTest, ACertificateIsRevokedOnce) {
+  ASSERT_TRUE(Write().ok());
+  const std::string trainer = wanted_.directory + "/trainer.crt";
+  const auto list = RevokeCertificate(wanted_.directory, trainer, absl::Now());
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(*list, AllOf(HasSubstr(wanted_.directory + "/crl/"), HasSubstr(".r0")));
+  EXPECT_TRUE(std::filesystem::exists(*list));
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(RevokeCertificate(wanted_.directory, trainer, absl::Now()).status()));
+  const auto next =
+      RevokeCertificate(wanted_.directory, wanted_.directory + "/reader.crt", absl::Now());
+  EXPECT_THAT(*next, HasSubstr(".r1"));
+  const absl::Status missing =
+      RevokeCertificate(wanted_.directory, parent_ + "/nothing.crt", absl::Now()).status();
+  EXPECT_TRUE(absl::IsNotFound(missing));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("nothing.crt"));
+}
+
 }  // namespace
 }  // namespace dslide::cli

@@ -81,13 +81,19 @@ class FakeShard final : public v1::ShardService::Service {
     return arrivals_;
   }
   int streams() const { return streams_; }
+  // What the last Hello said.
+  uint64_t acknowledged() {
+    absl::MutexLock lock(&mu_);
+    return acknowledged_;
+  }
   // Requests with packed ids.
   int packed() const { return packed_; }
 
-  grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest*,
+  grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest* request,
                      v1::HelloResponse* response) override {
     if (refuse_hello_.fetch_sub(1) > 0) return {grpc::StatusCode::UNAVAILABLE, "not yet"};
     absl::MutexLock lock(&mu_);
+    acknowledged_ = request->acknowledged_sequence();
     response->set_generation(generation_);
     response->set_next_sequence(applied_ + 1);
     response->mutable_capabilities()->Add(capabilities_.begin(), capabilities_.end());
@@ -176,6 +182,7 @@ class FakeShard final : public v1::ShardService::Service {
   absl::Mutex mu_;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 7;
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::string> capabilities_ ABSL_GUARDED_BY(mu_);
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;

@@ -185,6 +185,16 @@ TEST_F(ShardStreamTest, AShardThatLostConfirmedUpdatesIsDataLoss) {
   EXPECT_EQ(stream->Send(3, 3, Op())->Take().status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(ShardStreamTest, ANumberThatWasGivenUpIsNoLostUpdate) {
+  const auto stream = Open();
+  fake_.Refuse(2, 1000000, absl::StatusCode::kNotFound);
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  EXPECT_EQ(stream->Send(1, 1, Op())->Take().status().code(), absl::StatusCode::kNotFound);
+  fake_.BreakAt(3, false);
+  EXPECT_EQ(Answer(stream->Send(2, 2, Op())), 3);
+  EXPECT_EQ(fake_.acknowledged(), 1u);
+}
+
 TEST_F(ShardStreamTest, ANewGenerationThatKeptItsStateGoesOn) {
   const auto stream = Open();
   EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);

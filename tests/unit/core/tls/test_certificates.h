@@ -64,6 +64,7 @@ class TestAuthority {
     return authority_->Issue(spec).value();
   }
   const std::string& ca() const { return authority_->own().certificate; }
+  const std::string& key() const { return authority_->own().key; }
 
   // NAME.crt, NAME.key and the authority's NAME.ca in the directory.
   TlsFiles Write(const TestDirectory& directory, const std::string& name,

@@ -8,10 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "core/tls/revocation_lists.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "services/common/exit_codes.h"
 #include "services/common/server_runtime.h"
@@ -120,6 +123,52 @@ TEST_F(ServerSecurityTest, AnExpiredCertificateIsRefusedByTheServer) {
   options.pem_cert_chain = valid.certificate;
   EXPECT_TRUE(
       ListModels(grpc::CreateChannel(runtime_->address(), grpc::SslCredentials(options))).ok());
+}
+
+TEST_F(ServerSecurityTest, ARevokedCertificateIsRefusedOnNewConnections) {
+  const TestDirectory lists;
+  const auto revoke = [&](const std::string& certificate) {
+    const auto list = NextRevocationList(lists.path(), authority_.ca(), authority_.key(),
+                                         certificate, absl::Now());
+    ASSERT_TRUE(list.ok()) << list.status();
+    lists.Write(list->name, list->pem);
+  };
+  const auto trainer = [&](const std::string& name) {
+    return authority_.Write(directory_, name, SpecOf("trainer"));
+  };
+  const TlsFiles stolen = trainer("stolen");
+  const TlsFiles other = trainer("other");
+  const TlsFiles third = trainer("third");
+  const auto text = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  revoke(text(stolen.cert));
+  server_.crl_dir = lists.path();
+  MustStart();
+  EXPECT_EQ(CallWith(stolen).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(CallWith(other).ok());
+  EXPECT_TRUE(CallWith(third).ok());
+  // One more, while the server runs.
+  revoke(text(other.cert));
+  EXPECT_EQ(CallWith(other).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(CallWith(stolen).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(CallWith(third).ok());
+}
+
+TEST_F(ServerSecurityTest, AClientTurnsAwayFromARevokedServer) {
+  const TestDirectory lists;
+  MustStart();
+  TlsFiles trainer = authority_.Write(directory_, "trainer");
+  trainer.crl_dir = lists.path();
+  EXPECT_TRUE(CallWith(trainer).ok()) << "nothing is revoked yet";
+  std::ifstream file(server_.cert);
+  const std::string certificate(std::istreambuf_iterator<char>(file), {});
+  const auto list =
+      NextRevocationList(lists.path(), authority_.ca(), authority_.key(), certificate, absl::Now());
+  ASSERT_TRUE(list.ok()) << list.status();
+  lists.Write(list->name, list->pem);
+  EXPECT_EQ(CallWith(trainer).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(ServerSecurityTest, AServerOfAnotherNameIsRefusedByTheClient) {

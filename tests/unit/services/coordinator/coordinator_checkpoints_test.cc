@@ -123,6 +123,15 @@ TEST_F(CoordinatorCheckpointTest, AShardThatComesBackWithoutItsRowsTakesTheClust
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 
+TEST_F(CoordinatorCheckpointTest, WithoutACheckpointNobodyWaitsForOne) {
+  StartWithModel();
+  shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
+  const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
+  EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
+}
+
 // Who asks for a map sees no cluster of which one half has gone back.
 TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
   StartWithModel();
@@ -153,7 +162,10 @@ TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   FailWith("a:1", absl::UnavailableError("not now"));
   FailWith("b:1", absl::UnavailableError("not now"));
   const ShardRegistration anew = Registration(3, "b:1", 1, 3.0);
-  ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
+  const auto owner = coordinator_->RegisterShard(anew, {});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  EXPECT_TRUE(owner->may_go_back);
+  EXPECT_TRUE(coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back);
   coordinator_.reset();
   FailWith("a:1", absl::OkStatus());
   FailWith("b:1", absl::OkStatus());
@@ -163,6 +175,7 @@ TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
   AwaitRollBack("a:1");
   AwaitRollBack("b:1");
+  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "core/base/reason.h"
+#include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "tests/unit/services/shard/log_samples.h"
 
@@ -306,6 +307,43 @@ TEST_F(CommandLogTest, AFullDiskRefusesRecordsUntilThereIsSpaceAgain) {
   ASSERT_TRUE(log->Sync().ok());
   log = nullptr;
   EXPECT_EQ(*Payloads("log"), (std::vector<std::string>{"good", "again"}));
+}
+
+TEST_F(CommandLogTest, WhatTheReserveLeavesBehindIsForNobodyWhoWaits) {
+  std::atomic<int64_t> available = int64_t{1} << 30;
+  const std::string volume = Path("volume");
+  std::filesystem::create_directories(volume);
+  const auto reserve =
+      DiskReserve::Open(volume, {.bytes = 1 << 20,
+                                 .available = [&](const std::string&) { return available.load(); },
+                                 .interval = absl::Milliseconds(5)});
+  CommandLogOptions options = Failing();
+  options.reserve = reserve.get();
+  auto log = Open(options);
+  log->Start({});
+  ASSERT_TRUE(Append(*log, "good").ok());
+  disk_->full = true;
+  EXPECT_EQ(ReasonOf(Append(*log, "refused").status()), reason::kDiskFull);
+  EXPECT_FALSE(reserve->held()) << "a write has found no space";
+  // There is space now, the reserve's: it would do for a record, and is not for one.
+  disk_->full = false;
+  available = 2 << 20;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ReasonOf(Append(*log, "refused").status()), reason::kDiskFull);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  // What the shard notes for itself may have it.
+  const auto settle = static_cast<uint8_t>(wire::LoggedKind::kSettle);
+  EXPECT_EQ(*log->Append(settle, {}), 2u);
+  available = int64_t{1} << 30;
+  absl::StatusOr<uint64_t> again = absl::UnknownError("not tried");
+  for (int i = 0; i < 200 && !again.ok(); ++i) {
+    absl::SleepFor(absl::Milliseconds(50));
+    again = Append(*log, "again");
+  }
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, 3u);
+  EXPECT_TRUE(reserve->held());
 }
 
 }  // namespace

@@ -30,11 +30,13 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
     response->set_shard_id(std::max(0, request->shard_id()));
     response->set_generation(10 + registrations_);
     response->set_heartbeat_interval_ms(10);
+    response->set_may_go_back(may_go_back_);
     return grpc::Status::OK;
   }
   grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
-                         v1::HeartbeatResponse*) override {
+                         v1::HeartbeatResponse* response) override {
     const absl::MutexLock lock(&mu_);
+    response->set_may_go_back(may_go_back_);
     EXPECT_EQ(request->generation(), 10u + registrations_);
     ++heartbeats_;
     memory_ = request->memory_bytes();
@@ -51,6 +53,10 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
   void Forget() {
     const absl::MutexLock lock(&mu_);
     known_ = false;
+  }
+  void SetMayGoBack(bool may_go_back) {
+    const absl::MutexLock lock(&mu_);
+    may_go_back_ = may_go_back;
   }
   void FailHeartbeats(absl::Status status) {
     const absl::MutexLock lock(&mu_);
@@ -88,6 +94,7 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
   absl::Mutex mu_;
   bool known_ = false;
   bool left_ = false;
+  bool may_go_back_ = false;
   int registrations_ = 0;
   int heartbeats_ = 0;
   int64_t memory_ = -1;
@@ -189,6 +196,22 @@ TEST_F(CoordinatorLinkTest, RegistersAgainWithACoordinatorThatForgot) {
   EXPECT_EQ(coordinator_.last().instance_id(), instance) << "it is the same process";
   EXPECT_EQ(coordinator_.last().shard_id(), 1);
   EXPECT_EQ(Generation(), 12u);
+}
+
+TEST_F(CoordinatorLinkTest, WithoutItsRowsItGreetsNobodyWhileTheClusterMayGoBack) {
+  coordinator_.SetMayGoBack(true);
+  StartReady();
+  coordinator_.AwaitHeartbeats(2);
+  const absl::Status refused = Hello(trainer_.Hello()).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_EQ(ReasonOf(refused), reason::kAwaitingRestore);
+  coordinator_.SetMayGoBack(false);
+  coordinator_.AwaitHeartbeats(2);
+  EXPECT_TRUE(Hello(trainer_.Hello()).ok());
+  // From then on it has rows that count, whatever others have lost.
+  coordinator_.SetMayGoBack(true);
+  coordinator_.AwaitHeartbeats(2);
+  EXPECT_TRUE(Hello(trainer_.Hello()).ok());
 }
 
 TEST_F(CoordinatorLinkTest, KeepsServingWhileTheCoordinatorIsAway) {

@@ -6,16 +6,33 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 
 #include "core/base/retry_after.h"
 #include "core/wire/array_codec.h"
 #include "core/wire/reason_words.h"
+#include "services/shard/core_state.h"
 #include "tests/unit/services/shard/shard_core_fixture.h"
 
 namespace dslide::shard {
 namespace {
 
-using ShardClientsTest = ShardCoreTest;
+using ::testing::HasSubstr;
+
+class ShardClientsTest : public ShardCoreTest {
+ protected:
+  // What the client is told that has confirmations up to `acknowledged`.
+  uint64_t NextFor(uint64_t acknowledged) {
+    HelloCommand hello = trainer_.Hello();
+    hello.acknowledged_sequence = acknowledged;
+    const Answer answer = Do(hello);
+    EXPECT_TRUE(answer.reply->status.ok());
+    const HelloReply& reply = std::get<HelloReply>(answer.reply->body);
+    EXPECT_EQ(reply.generation, 7u);
+    EXPECT_EQ(reply.topology_version, 1u);
+    return reply.next_sequence;
+  }
+};
 
 // --- Exactly once
 
@@ -150,22 +167,30 @@ TEST_F(ShardClientsTest, ErrorsThatMayPassLeaveTheSequenceOpen) {
 // --- Clients
 
 TEST_F(ShardClientsTest, HelloTellsTheNextSequence) {
-  const auto next = [&](uint64_t acknowledged) {
-    HelloCommand hello = trainer_.Hello();
-    hello.acknowledged_sequence = acknowledged;
-    const Answer answer = Do(hello);
-    EXPECT_TRUE(answer.reply->status.ok());
-    const HelloReply& reply = std::get<HelloReply>(answer.reply->body);
-    EXPECT_EQ(reply.generation, 7u);
-    EXPECT_EQ(reply.topology_version, 1u);
-    return reply.next_sequence;
-  };
-  EXPECT_EQ(next(0), 1u);
+  EXPECT_EQ(NextFor(0), 1u);
   Do(trainer_.Scatter(ScatterMode::kAdd));
   Do(trainer_.Scatter(ScatterMode::kAdd));
-  EXPECT_EQ(next(1), 3u);
-  // A known client has answers to what it says: the third one was refused and given up.
-  EXPECT_EQ(next(3), 4u);
+  EXPECT_EQ(NextFor(1), 3u);
+  EXPECT_EQ(NextFor(2), 3u);
+}
+
+TEST_F(ShardClientsTest, ANumberThatWasGivenUpIsNoLoss) {
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  ScatterCommand refused = trainer_.Scatter(ScatterMode::kAdd);
+  refused.envelope.topology_version = 9;
+  EXPECT_EQ(Reason(Do(refused)), reason::kStaleTopology);
+  EXPECT_EQ(NextFor(1), 2u) << "the second one was never used";
+  EXPECT_TRUE(Do(trainer_.Scatter(ScatterMode::kAdd)).reply->status.ok());
+  EXPECT_EQ(NextFor(3), 4u);
+}
+
+TEST_F(ShardClientsTest, AKnownClientIsToldOfALossAsOftenAsItAsks) {
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  Do(trainer_.Scatter(ScatterMode::kAdd));
+  EXPECT_EQ(NextFor(5), 3u);
+  EXPECT_EQ(NextFor(UINT64_MAX), 3u);
+  EXPECT_EQ(NextFor(2), 3u);
+  EXPECT_TRUE(core_->clients().clients().begin()->second.lost);
 }
 
 TEST_F(ShardClientsTest, AClientThatLostItsUpdatesIsToldSo) {
@@ -239,6 +264,105 @@ TEST_F(ShardClientsTest, SilentClientsMakeRoomForContexts) {
   } while (Reason(answer) == reason::kContextsFull && tries < 100);
   EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
   EXPECT_GT(tries, 1);
+}
+
+// --- Quarantine
+
+class QuarantineTest : public ShardClientsTest {
+ protected:
+  void Make(int64_t most) {
+    ShardCoreOptions options = SampleOptions();
+    options.clients.bad_requests = most;
+    core_ = SampleCore(trainer_, options);
+  }
+  Answer Good() { return Do(trainer_.Scatter(ScatterMode::kAdd)); }
+  Answer Bad() {
+    ScatterCommand bad = trainer_.Scatter(ScatterMode::kAdd);
+    bad.rows.values[0] = std::numeric_limits<float>::quiet_NaN();
+    return Do(bad);
+  }
+};
+
+TEST_F(QuarantineTest, TooManyBadRequestsEndAClient) {
+  Make(3);
+  Must(trainer_.EmbedForward(), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Reason(Bad()), reason::kOverMagnitude);
+  EXPECT_TRUE(Good().reply->status.ok()) << "three are allowed";
+  EXPECT_EQ(core_->contexts().count(), 1);
+  EXPECT_EQ(Reason(Bad()), reason::kOverMagnitude) << "it is told what was wrong";
+  EXPECT_EQ(core_->contexts().count(), 0) << "nobody will finish its step";
+  const Answer refused = Good();
+  EXPECT_EQ(Reason(refused), reason::kQuarantined);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.reply->status));
+  EXPECT_THAT(std::string(refused.reply->status.message()), HasSubstr("new client id"));
+  EXPECT_EQ(Reason(Do(trainer_.Hello())), reason::kQuarantined);
+  EXPECT_EQ(core_->quarantined(), 1);
+  SampleTrainer successor(2);
+  EXPECT_TRUE(Do(successor.Hello()).reply->status.ok());
+  EXPECT_TRUE(Do(successor.Scatter(ScatterMode::kAdd)).reply->status.ok());
+}
+
+TEST_F(QuarantineTest, RepetitionsAreAnsweredAllTheSame) {
+  Make(1);
+  trainer_.set_keep(9);
+  const ScatterCommand good = trainer_.Scatter(ScatterMode::kAdd);
+  const Answer first = Do(good);
+  Bad();
+  Bad();
+  EXPECT_EQ(Do(good).reply, first.reply) << "what became of it must stay known";
+  EXPECT_EQ(Reason(Good()), reason::kQuarantined);
+}
+
+TEST_F(QuarantineTest, BadRequestsAreCountedByTheThousand) {
+  Make(2);
+  for (int block = 0; block < 3; ++block) {
+    for (int i = 0; i < kQuarantineBlock; ++i) {
+      EXPECT_EQ((i < 2 ? Bad() : Good()).reply->status.ok(), i >= 2) << block << " " << i;
+    }
+  }
+  EXPECT_EQ(core_->quarantined(), 0);
+}
+
+TEST_F(QuarantineTest, WhatIsWrongWithTheTimeDoesNotCount) {
+  Make(1);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Reason(Do(trainer_.Step(trainer_.EmbedBackward(), 1))), reason::kNoContext);
+    ScatterCommand stale = trainer_.Scatter(ScatterMode::kAdd);
+    trainer_.TakeBack();
+    stale.envelope.topology_version = 9;
+    EXPECT_EQ(Reason(Do(stale)), reason::kStaleTopology);
+  }
+  EXPECT_TRUE(Good().reply->status.ok());
+}
+
+TEST_F(QuarantineTest, ZeroIsNever) {
+  Make(0);
+  for (int i = 0; i < kQuarantineBlock; ++i) Bad();
+  EXPECT_TRUE(Good().reply->status.ok());
+}
+
+// Refusals are commands like any other: a replay counts them, and an image has the counts.
+TEST_F(QuarantineTest, ItIsPartOfTheState) {
+  Make(3);
+  for (int i = 0; i < 3; ++i) Bad();
+  const std::string before = EncodeCoreState(*core_);
+  ShardCore restored(SampleOptions());
+  ASSERT_TRUE(RestoreCoreState(before, restored).ok());
+  EXPECT_EQ(EncodeCoreState(restored), before);
+  EXPECT_EQ(restored.limits().clients.bad_requests, 3);
+  ASSERT_TRUE(restored.Apply(SampleCreate()).reply->status.ok());
+  ScatterCommand last = trainer_.Scatter(ScatterMode::kAdd);
+  last.rows.values[0] = std::numeric_limits<float>::quiet_NaN();
+  restored.Apply(last);
+  EXPECT_EQ(restored.quarantined(), 1);
+  ShardCore again(SampleOptions());
+  ASSERT_TRUE(RestoreCoreState(EncodeCoreState(restored), again).ok());
+  EXPECT_TRUE(again.clients().clients().begin()->second.quarantined);
+  // Limits of before there was a quarantine.
+  const std::string limits = EncodeLimits(restored.limits());
+  const auto old = DecodeLimits(absl::string_view(limits).substr(0, limits.size() - 8));
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ(old->clients.bad_requests, 0);
 }
 
 // --- Fencing
