@@ -85,13 +85,15 @@ class Tally:
 
 
 @contextlib.contextmanager
-def running_shard(directory, mode):
-    """A connection to a shard of its own that has the model; and its process."""
+def running_shard(directory, mode, quarantine_limit=0):
+    """A connection to a shard of its own that has the model; and its process.
+
+    Ten bad requests for each good one: with a quarantine no client would last.
+    """
     directory.mkdir()
     process = processes.Process("dslide-shard", [
         "--listen", "127.0.0.1:0", "--admin", "", "--coordinator", "", "--threads", 1,
-        # Ten bad ones for each good one: no client would last.
-        "--quarantine-limit", 0,
+        "--quarantine-limit", quarantine_limit,
         "--data-dir", directory / "data", *DURABILITY_FLAGS[mode]], directory)
     try:
         address = process.wait_for_stderr(r" serving address=(\S+)").group(1)

@@ -3,6 +3,7 @@
 usage: poison_test.py --bin-dir DIR [unittest arguments]
 """
 
+import random
 import unittest
 from unittest import mock
 
@@ -10,6 +11,7 @@ import fault_paths  # noqa: F401
 import poison
 import poison_updates
 import processes
+import shard_client
 from poison_updates import EXPECTED, HARMLESS, KINDS
 
 SEED = 5
@@ -44,6 +46,25 @@ class PoisonTest(unittest.TestCase):
         # Three that were taken, the digest of their table, and the count of updates.
         self.assertEqual(result["poison_mismatches"], 5, result)
         self.assertIn("table learnt", " ".join(result["mismatches"]))
+
+
+class QuarantineTest(processes.ProcessTest):
+    def test_who_sends_too_much_of_it_is_refused_and_others_are_not(self):
+        source = random.Random(SEED)
+        with poison.running_shard(self.directory / "shard", "checkpoint",
+                                  quarantine_limit=20) as (connection, _):
+            bad = poison.Sender(connection, b"b" * 16)
+            answers = []
+            with self.assertRaises(shard_client.CallFailed) as refused:
+                for _ in range(100):
+                    answers.append(bad.send(
+                        lambda envelope: poison_updates.nan(source, envelope)))
+            # One more had its answer, and then a greeting that had none.
+            self.assertEqual(answers, ["NOT_FINITE"] * 20)
+            self.assertIn("QUARANTINED", str(refused.exception))
+            good = poison.Sender(connection, b"g" * 16)
+            self.assertEqual(good.send(
+                lambda envelope: poison_updates.good_add(source, envelope)), "")
 
 
 if __name__ == "__main__":

@@ -193,6 +193,13 @@ absl::Status CoordinatorProcess::RestoreCheckpoint(uint64_t epoch) {
   return restored;
 }
 
+void CoordinatorProcess::RestoreForPerson() {
+  person_waits_ = true;
+  person_waits_ = !RestoreCheckpoint(0).ok();
+  if (!person_waits_) return;
+  Node::After(node_, absl::Milliseconds(100), [this] { RestoreForPerson(); });
+}
+
 void CoordinatorProcess::EndRestore(bool done) {
   if (done && roll_back_wanted_) {
     mark_->Begin(coordinator::RestoreMark::kNewest).IgnoreError();

@@ -37,12 +37,16 @@ class CoordinatorProcess {
   absl::Status Map() const;
   absl::StatusOr<coordinator::Work> Acquire(const coordinator::WorkRequest& request);
 
-  // Nothing is left to be done for any shard.
-  bool quiet() const { return to_sync_.empty() && unseen_.empty() && !mark_->epoch().has_value(); }
+  // Nothing is left to be done for any shard, nor for a person.
+  bool quiet() const {
+    return to_sync_.empty() && unseen_.empty() && !mark_->epoch().has_value() && !person_waits_;
+  }
 
   // Both block: events go on meanwhile.
   absl::Status TakeCheckpoint();
   absl::Status RestoreCheckpoint(uint64_t epoch);
+  // A person repeats it until it has worked, as docs/checkpoint.md says. Blocks, too.
+  void RestoreForPerson();
 
  private:
   std::unique_ptr<Manifests> OpenManifests();
@@ -68,6 +72,7 @@ class CoordinatorProcess {
   bool cutting_ = false;   // a checkpoint is being taken or restored
   bool changing_ = false;  // models are
   bool restoring_ = false;
+  bool person_waits_ = false;  // for a restore
 };
 
 }  // namespace dslide::simulation

@@ -12,12 +12,6 @@ namespace {
 
 constexpr int kUpdatesOfSuccessor = 6;
 
-// A person repeats it until it has worked, as docs/checkpoint.md says.
-void AskToRestore(CoordinatorProcess* process) {
-  if (process->RestoreCheckpoint(0).ok()) return;
-  Node::After(process->node(), absl::Milliseconds(100), [process] { AskToRestore(process); });
-}
-
 }  // namespace
 
 bool Clients::AllDone() const {
@@ -142,7 +136,8 @@ void FaultSchedule::StrikeCoordinator() {
       CoordinatorProcess* const process = &host.process();
       if (host.disk().manifests.files.empty()) return;
       world_.trace.Note(Fault::kOperatorRestore);
-      Node::After(process->node(), absl::ZeroDuration(), [process] { AskToRestore(process); });
+      Node::After(process->node(), absl::ZeroDuration(),
+                  [process] { process->RestoreForPerson(); });
     }
   }
 }
