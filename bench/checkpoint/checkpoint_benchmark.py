@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/common"))
 sys.path.insert(0, str(ROOT / "tests/fault"))
 
-import programs  # noqa: E402
 from programs import processes  # noqa: E402
 import fault_cluster  # noqa: E402
 import grpc_client  # noqa: E402
 import shard_client  # noqa: E402
+from protobuf import decode, last  # noqa: E402
 
 DIM = 128
 RECORD_BYTES = 1600  # of f32 with Adam
@@ -33,12 +33,18 @@ CALL_SECONDS = 120
 INCREMENTS = 3
 
 
-def dslide(cluster, *arguments):
-    """The JSON of one command on that cluster."""
-    directory = pathlib.Path(tempfile.mkdtemp(dir=cluster.directory))
-    return programs.finish_json(processes.Process(
-        "dslide", [*arguments, "--cluster", cluster.coordinator_address, "--timeout",
-                   f"{CALL_SECONDS}s", "-o", "json"], directory), CALL_SECONDS)
+def take_checkpoint(connection):
+    """Takes one; its kind, seconds, stall_seconds and written_bytes."""
+    reply = connection.unary("/dslide.v1.CoordinatorService/CreateClusterCheckpoint", b"",
+                             CALL_SECONDS)
+    if not reply.ok:
+        raise RuntimeError(f"no checkpoint was taken: {reply}")
+    checkpoint = decode(last(decode(reply.messages[0]), 1))
+    parts = [decode(part) for part in checkpoint[4]]
+    return {"kind": "incremental" if any(last(part, 7, 0) for part in parts) else "full",
+            "stall_seconds": last(checkpoint, 9, 0) / 1e6,
+            "seconds": last(checkpoint, 10, 0) / 1e6,
+            "written_bytes": sum(last(part, 8, 0) for part in parts)}
 
 
 class Changes:
@@ -79,9 +85,9 @@ def measure(options, directory):
         chance = random.Random(1)
         for _ in range(options.rounds * (INCREMENTS + 1)):
             changes.change(chance.sample(range(rows), int(options.changed * rows)))
-            taken = dslide(cluster, "checkpoint", "create")
+            with grpc_client.Connection(cluster.coordinator_address) as connection:
+                taken = take_checkpoint(connection)
             found[taken["kind"]].append(taken)
-        dslide(cluster, "checkpoint", "verify")
     gib = rows * RECORD_BYTES / GIB
     result = {"rows": rows, "gib": gib, "changed": options.changed}
     for kind, taken in found.items():
