@@ -28,7 +28,7 @@ from protobuf import decode, last  # noqa: E402
 DIM = 128
 RECORD_BYTES = 1600  # of f32 with Adam
 GIB = 1 << 30
-ROWS_OF_A_SCATTER = 5000
+ROWS_OF_A_SCATTER = 1500
 CALL_SECONDS = 120
 INCREMENTS = 3
 
@@ -51,24 +51,26 @@ class Changes:
     """A client that adds to rows."""
 
     def __init__(self, cluster, model):
-        self._connection = cluster.enter_context(
-            grpc_client.Connection(cluster.direct_address(0)))
+        self._address = cluster.direct_address(0)
         self._model = model
         self._client = b"checkpoint-bench"
         self._sequence = 0
-        self._welcome = shard_client.hello(self._connection, "bench", self._client, 0)
+        with grpc_client.Connection(self._address) as connection:
+            self._welcome = shard_client.hello(connection, "bench", self._client, 0)
 
     def change(self, rows):
-        table = self._model.tables[0]
-        ones = [1e-3] * DIM
-        for begin in range(0, len(rows), ROWS_OF_A_SCATTER):
-            self._sequence += 1
-            envelope = shard_client.Envelope("bench", self._client, self._sequence,
-                                             self._sequence, self._welcome.generation,
-                                             self._model.name)
-            chunk = {row: ones for row in rows[begin:begin + ROWS_OF_A_SCATTER]}
-            shard_client.scatter_answer(shard_client.scatter_add(
-                self._connection, envelope, table, chunk, CALL_SECONDS))
+        # A connection of its own each time: one that rests during a checkpoint may be closed.
+        with grpc_client.Connection(self._address) as connection:
+            for begin in range(0, len(rows), ROWS_OF_A_SCATTER):
+                self._scatter(connection, rows[begin:begin + ROWS_OF_A_SCATTER])
+
+    def _scatter(self, connection, rows):
+        self._sequence += 1
+        envelope = shard_client.Envelope("bench", self._client, self._sequence, self._sequence,
+                                         self._welcome.generation, self._model.name)
+        shard_client.scatter_answer(shard_client.scatter_add(
+            connection, envelope, self._model.tables[0], {row: [1e-3] * DIM for row in rows},
+            CALL_SECONDS))
 
 
 def measure(options, directory):
