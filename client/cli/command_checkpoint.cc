@@ -58,6 +58,8 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   json["created"] = absl::FormatTime(checkpoint.created, absl::UTCTimeZone());
   json["rows"] = checkpoint.rows();
   json["bytes"] = checkpoint.bytes();
+  json["kind"] = checkpoint.kind();
+  json["written_bytes"] = checkpoint.written_bytes();
   json["models"] = checkpoint.models;
   json["jobs"] = checkpoint.jobs;
   json["clients"] = checkpoint.clients;
@@ -72,7 +74,9 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
                               {"generation", part.generation},
                               {"rows", part.rows},
                               {"files", part.files},
-                              {"bytes", part.bytes}});
+                              {"bytes", part.bytes},
+                              {"written_bytes", part.written_bytes},
+                              {"base_epoch", part.base_epoch}});
   }
   return json;
 }
@@ -81,12 +85,13 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
   std::string text = absl::StrFormat(
       "Cluster checkpoint %d of %s\n"
       "  models: %s; jobs: %s\n"
-      "  %s rows, %s; written in %s, trainers stood still for %s\n"
+      "  %s rows, %s; %s: %s written in %s, trainers stood still for %s\n"
       "  %d clients at one step on all shards",
       checkpoint.epoch, absl::FormatTime(checkpoint.created),
       checkpoint.models.empty() ? "none" : absl::StrJoin(checkpoint.models, ", "),
       checkpoint.jobs.empty() ? "none" : absl::StrJoin(checkpoint.jobs, ", "),
       WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
+      checkpoint.kind(), ReadableBytes(static_cast<double>(checkpoint.written_bytes())),
       absl::FormatDuration(checkpoint.duration), absl::FormatDuration(checkpoint.stall),
       checkpoint.clients);
   if (checkpoint.given_up > 0) {
@@ -100,10 +105,13 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
   for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
     rows.push_back({absl::StrCat(part.shard.value()), absl::StrCat(part.generation),
                     WithThousands(part.rows), absl::StrCat(part.files),
-                    ReadableBytes(static_cast<double>(part.bytes))});
+                    ReadableBytes(static_cast<double>(part.bytes)),
+                    ReadableBytes(static_cast<double>(part.written_bytes)),
+                    part.base_epoch == 0 ? "" : absl::StrCat(part.base_epoch)});
   }
-  return absl::StrCat(text, "\n\n",
-                      FormatTable({"shard", "generation", "rows", "files", "size"}, rows));
+  return absl::StrCat(
+      text, "\n\n",
+      FormatTable({"shard", "generation", "rows", "files", "size", "written", "on"}, rows));
 }
 
 absl::StatusOr<int> Create(const GlobalOptions& global, const CheckpointOptions& options) {
@@ -135,9 +143,11 @@ absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& o
         {absl::StrCat(checkpoint.epoch),
          absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
          WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
+         checkpoint.kind(), ReadableBytes(static_cast<double>(checkpoint.written_bytes())),
          absl::StrJoin(checkpoint.models, " "), checkpoint.damage.empty() ? "" : "damaged"});
   }
-  PrintLine(FormatTable({"epoch", "created", "rows", "size", "models", ""}, rows));
+  PrintLine(
+      FormatTable({"epoch", "created", "rows", "size", "kind", "written", "models", ""}, rows));
   return kExitOk;
 }
 

@@ -59,7 +59,9 @@ ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
                                 .rows = part.rows(),
                                 .files = part.files(),
                                 .bytes = part.bytes(),
-                                .files_checksum = part.files_checksum()});
+                                .files_checksum = part.files_checksum(),
+                                .base_epoch = part.base_epoch(),
+                                .written_bytes = part.written_bytes()});
   }
   checkpoint.models.assign(in.models().begin(), in.models().end());
   checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
@@ -102,6 +104,19 @@ int64_t ClusterCheckpoint::bytes() const {
   int64_t sum = 0;
   for (const Part& part : parts) sum += part.bytes;
   return sum;
+}
+
+int64_t ClusterCheckpoint::written_bytes() const {
+  int64_t sum = 0;
+  for (const Part& part : parts) sum += part.written_bytes;
+  return sum;
+}
+
+const char* ClusterCheckpoint::kind() const {
+  const auto full = std::count_if(parts.begin(), parts.end(),
+                                  [](const Part& part) { return part.base_epoch == 0; });
+  if (full == static_cast<int64_t>(parts.size())) return "full";
+  return full == 0 ? "incremental" : "mixed";
 }
 
 const char* ShardLifeName(ShardLife life) {

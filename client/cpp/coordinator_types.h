@@ -44,6 +44,8 @@ struct ClusterCheckpoint {
     int64_t files = 0;
     int64_t bytes = 0;
     uint32_t files_checksum = 0;  // of the list of its files
+    uint64_t base_epoch = 0;      // that it was built on by links; 0: all rows were written
+    int64_t written_bytes = 0;    // of `bytes`, for this one
   };
   uint64_t epoch = 0;
   absl::Time created;
@@ -59,6 +61,9 @@ struct ClusterCheckpoint {
 
   int64_t rows() const;
   int64_t bytes() const;
+  int64_t written_bytes() const;
+  // "full" when every shard wrote all rows, "incremental" when none did, "mixed" otherwise.
+  const char* kind() const;
 };
 
 struct JobProgress {

@@ -47,8 +47,13 @@ void RowSnapshot::Preserve(LocalRow row, const char* record) {
 }
 
 void RowSnapshot::Take(LocalRow row, const char* present, char* out) {
+  Read(row, present, [&](const char* record) { std::memcpy(out, record, record_bytes_); });
+}
+
+void RowSnapshot::Read(LocalRow row, const char* present,
+                       absl::FunctionRef<void(const char*)> read) {
   if (Claim(row)) {
-    std::memcpy(out, present, record_bytes_);
+    read(present);
     states_[row.value()].store(kTaken, std::memory_order_release);
     return;
   }
@@ -57,10 +62,13 @@ void RowSnapshot::Take(LocalRow row, const char* present, char* out) {
   {
     const absl::MutexLock lock(&stripe.mu);
     const auto found = stripe.copies.find(row.value());
-    copy = std::move(found->second);
-    stripe.copies.erase(found);
+    if (found != stripe.copies.end()) {
+      copy = std::move(found->second);
+      stripe.copies.erase(found);
+    }
   }
-  std::memcpy(out, copy.get(), record_bytes_);
+  if (copy == nullptr) return read(present);  // abandoned meanwhile
+  read(copy.get());
   states_[row.value()].store(kTaken, std::memory_order_release);
   copied_bytes_.fetch_sub(record_bytes_, std::memory_order_relaxed);
 }

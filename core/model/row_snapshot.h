@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/ids.h"
 
@@ -32,9 +33,13 @@ class RowSnapshot {
   // Puts the record as it was into `out`, [record_bytes]. present: where the store has it. Once for
   // each row.
   void Take(LocalRow row, const char* present, char* out);
+  // The same without a copy: `read` gets the record as it was, [record_bytes], and is to be quick,
+  // because who wants to change the row spins meanwhile.
+  void Read(LocalRow row, const char* present, absl::FunctionRef<void(const char*)> read);
 
-  // Nothing will be taken any more: copies are dropped, and Preserve() does nothing from now on.
+  // What is taken from now on counts for nothing: copies are dropped, and Preserve() keeps none.
   void Abandon();
+  bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
   // Memory of the copies now.
   int64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }

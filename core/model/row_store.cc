@@ -80,7 +80,8 @@ RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
       optimizer_(std::move(optimizer)),
       layout_(RowLayout::Of(spec)),
       stride_(RoundUpToLine(spec.dim)),
-      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))) {}
+      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))),
+      changes_(rows_.num_rows()) {}
 
 absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec,
                                                            uint64_t model_seed, ShardRows rows,

@@ -16,6 +16,7 @@
 #include "core/base/parallel.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/model_spec.h"
+#include "core/model/row_changes.h"
 #include "core/model/row_layout.h"
 #include "core/model/row_snapshot.h"
 #include "core/optim/optimizer.h"
@@ -99,6 +100,9 @@ class RowStore final : public HashedRows {
   void EndSnapshot() { snapshot_ = nullptr; }
   bool has_snapshot() const { return snapshot_ != nullptr; }
 
+  // Which records have changed since which cut. Neither while rows change.
+  RowChanges& changes() { return changes_; }
+
   // Brings the weights and the bias of a row towards the cache; a hint.
   void Prefetch(LocalRow row) const override;
   // Brings the whole record, for an update.
@@ -138,6 +142,7 @@ class RowStore final : public HashedRows {
   void StoreLastStep(LocalRow row, Step step);
   // Before the record changes.
   void Preserve(LocalRow row) {
+    changes_.Mark(row);
     if (snapshot_ != nullptr) snapshot_->Preserve(row, Record(row));
   }
 
@@ -147,6 +152,7 @@ class RowStore final : public HashedRows {
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table
   AlignedBuffer buffer_;
+  RowChanges changes_;
   std::shared_ptr<RowSnapshot> snapshot_;  // null most of the time
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/units.h"
@@ -13,6 +14,16 @@ absl::Duration CheckpointSchedule::PauseAfter(absl::Duration cost) const {
   const double product =
       absl::ToDoubleSeconds(cost) * absl::ToDoubleSeconds(mean_time_between_failures);
   return std::clamp(absl::Seconds(std::sqrt(2.0 * product)), kShortest, kLongest);
+}
+
+void CheckpointCosts::Add(absl::Duration cost) {
+  last_.push_back(cost);
+  if (last_.size() > round_) last_.pop_front();
+}
+
+absl::Duration CheckpointCosts::Mean() const {
+  if (last_.empty()) return absl::ZeroDuration();
+  return std::accumulate(last_.begin(), last_.end(), absl::ZeroDuration()) / last_.size();
 }
 
 absl::StatusOr<CheckpointSchedule> ParseCheckpointSchedule(absl::string_view text) {

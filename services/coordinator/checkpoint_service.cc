@@ -22,6 +22,8 @@ void Encode(const Manifest& manifest, v1::ClusterCheckpoint* out) {
     added->set_files(part.files);
     added->set_bytes(part.bytes);
     added->set_files_checksum(part.files_checksum);
+    added->set_base_epoch(part.base_epoch);
+    added->set_written_bytes(part.written_bytes);
   }
   for (const ModelSpec& spec : manifest.models) out->add_models(spec.name);
   for (const JobRecord& job : manifest.jobs) out->add_jobs(job.spec.job);

@@ -33,6 +33,17 @@ absl::Status CheckShards(const ClusterMap& map, const Manifest& manifest) {
                    " shards, the cluster has ", map.shards.size()));
 }
 
+// What each shard may build its part on: nothing where another process serves now.
+std::vector<PartBase> BasesFor(const ClusterMap& map, const std::optional<Manifest>& base) {
+  std::vector<PartBase> bases(map.shards.size());
+  for (size_t i = 0; base.has_value() && i < bases.size(); ++i) {
+    const ManifestPart& part = base->parts[i];
+    if (part.shard != map.shards[i].shard || part.generation != map.shards[i].generation) continue;
+    bases[i] = {.epoch = base->epoch, .files_checksum = part.files_checksum};
+  }
+  return bases;
+}
+
 absl::Status NoneTaken() {
   return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
                           "no cluster checkpoint was taken yet: dslide checkpoint create");
@@ -130,10 +141,41 @@ absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t epo
   return Admit(map, epoch, steps, manifest.given_up).status();
 }
 
-absl::Status ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch, bool abandon) const {
-  return OnAll(map, What(abandon ? "abandoning" : "cutting", epoch), [&](size_t i) {
-    return shards_->CutCheckpoint(map.shards[i].address, epoch, abandon, options_.call_timeout);
+std::optional<Manifest> ClusterCheckpoints::FindBase(const ClusterMap& map) const {
+  const std::vector<uint64_t> committed = store_->List();
+  if (options_.full_every <= 1 || committed.empty()) return std::nullopt;
+  absl::StatusOr<Manifest> newest = store_->Read(committed.front());
+  if (!newest.ok() || newest->lineage != lineage_ ||
+      newest->topology_version != map.topology_version ||
+      newest->parts.size() != map.shards.size()) {
+    return std::nullopt;
+  }
+  uint64_t oldest = newest->epoch;
+  for (const ManifestPart& part : newest->parts) {
+    if (part.increments + 1 >= options_.full_every) return std::nullopt;
+    oldest = std::min(oldest, part.full_epoch);
+  }
+  // What is damaged may be in a file that later ones share.
+  for (const uint64_t epoch : committed) {
+    if (epoch >= oldest && !store_->Damage(epoch).empty()) return std::nullopt;
+  }
+  return *std::move(newest);
+}
+
+absl::Status ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch,
+                                     const std::vector<PartBase>& bases) const {
+  return OnAll(map, What("cutting", epoch), [&](size_t i) {
+    return shards_->CutCheckpoint(map.shards[i].address, epoch, bases[i], /*abandon=*/false,
+                                  options_.call_timeout);
   });
+}
+
+void ClusterCheckpoints::Abandon(const ClusterMap& map, uint64_t epoch) const {
+  // A freeze ends by itself too.
+  OnAll(map, What("abandoning", epoch), [&](size_t i) {
+    return shards_->CutCheckpoint(map.shards[i].address, epoch, {}, /*abandon=*/true,
+                                  options_.call_timeout);
+  }).IgnoreError();
 }
 
 absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shard,
@@ -149,7 +191,10 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shar
                             .rows = part.rows,
                             .files = part.files,
                             .bytes = part.bytes,
-                            .files_checksum = part.files_checksum};
+                            .files_checksum = part.files_checksum,
+                            .base_epoch = part.base_epoch,
+                            .full_epoch = epoch,
+                            .written_bytes = part.written_bytes};
       case PartProgress::State::kFailed:
         return absl::UnavailableError(absl::StrCat("it could not write its part: ", part.error));
       case PartProgress::State::kUnknown:
@@ -162,11 +207,19 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shar
   }
 }
 
-absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, uint64_t epoch,
+absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, const Manifest* base,
                                             Manifest& manifest) const {
   manifest.parts.resize(map.shards.size());
-  return OnAll(map, What("writing", epoch), [&](size_t i) -> absl::Status {
-    ASSIGN_OR_RETURN(manifest.parts[i], AwaitPart(map.shards[i], epoch));
+  return OnAll(map, What("writing", manifest.epoch), [&](size_t i) -> absl::Status {
+    ManifestPart& part = manifest.parts[i];
+    ASSIGN_OR_RETURN(part, AwaitPart(map.shards[i], manifest.epoch));
+    if (part.base_epoch == 0) return absl::OkStatus();
+    if (base == nullptr || part.base_epoch != base->epoch) {
+      return absl::InternalError(absl::StrCat("it has built its part on checkpoint ",
+                                              part.base_epoch, ", which nobody asked for"));
+    }
+    part.full_epoch = base->parts[i].full_epoch;
+    part.increments = base->parts[i].increments + 1;
     return absl::OkStatus();
   });
 }
@@ -179,6 +232,8 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   manifest.epoch = epoch;
   manifest.created_unix_ms = absl::ToUnixMillis(absl::Now());
   manifest.topology_version = map.topology_version;
+  manifest.lineage = lineage_;
+  std::optional<Manifest> base = FindBase(map);
   std::map<ClientId, int64_t> steps;
   const absl::Duration start = clock_->Now();
   absl::Status status = Freeze(map, epoch, steps);
@@ -187,17 +242,18 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   DSLIDE_FAILPOINT("coordinator.cut.finished");
   if (status.ok()) {
     capture(manifest);
-    status = Cut(map, epoch, /*abandon=*/false);
+    if (base.has_value() && base->models != manifest.models) base.reset();
+    status = Cut(map, epoch, BasesFor(map, base));
   }
   DSLIDE_FAILPOINT("coordinator.cut.made");
   after_cut();
   manifest.stall_us = absl::ToInt64Microseconds(clock_->Now() - start);
   if (!status.ok()) {
-    Cut(map, epoch, /*abandon=*/true).IgnoreError();  // a freeze ends by itself too
+    Abandon(map, epoch);
     return status;
   }
   for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
-  RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));
+  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));
   DSLIDE_FAILPOINT("coordinator.manifest.prepared");
   manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);
   RETURN_IF_ERROR(store_->Commit(manifest));
@@ -205,6 +261,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   LogInfo("cluster checkpoint committed",
           {{"epoch", epoch},
            {"clients", manifest.steps.size()},
+           {"written", WrittenBytes(manifest)},
            {"stall", absl::FormatDuration(absl::Microseconds(manifest.stall_us))},
            {"duration", absl::FormatDuration(absl::Microseconds(manifest.duration_us))}});
   // What is left over takes room, and harms nobody.

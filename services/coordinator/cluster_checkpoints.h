@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,11 +33,16 @@ struct ClusterCheckpointOptions {
   absl::Duration call_timeout = absl::Seconds(30);
   // Committed checkpoints that stay, >= 1.
   int64_t keep = 3;
+  // Every so many-th one has all rows written anew; those between may be built on the one before
+  // by hard links. 1: each. [1, kMaxFullEvery]
+  int64_t full_every = 8;
   // Shards that are asked at once, >= 1.
   size_t calls_at_once = kFanOutThreads;
   // Waits between questions, by the time of the clock; null: as the system does.
   std::function<void(absl::Duration)> sleep = nullptr;
 };
+
+inline constexpr int64_t kMaxFullEvery = 100;
 
 // Thread safety: one caller at a time. Calls block.
 class ClusterCheckpoints {
@@ -109,8 +115,13 @@ class ClusterCheckpoints {
   absl::StatusOr<std::map<ClientId, int64_t>> Admit(const ClusterMap& map, uint64_t epoch,
                                                     const std::map<ClientId, int64_t>& steps,
                                                     const std::vector<ClientId>& give_up) const;
-  absl::Status Cut(const ClusterMap& map, uint64_t epoch, bool abandon) const;
-  absl::Status AwaitParts(const ClusterMap& map, uint64_t epoch, Manifest& manifest) const;
+  // The newest one, if the next may be built on it as far as the coordinator knows.
+  std::optional<Manifest> FindBase(const ClusterMap& map) const;
+  // bases: by shard.
+  absl::Status Cut(const ClusterMap& map, uint64_t epoch, const std::vector<PartBase>& bases) const;
+  void Abandon(const ClusterMap& map, uint64_t epoch) const;
+  // base: of the cut, or null.
+  absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest) const;
   absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t epoch) const;
 
   const ClusterCheckpointOptions options_;

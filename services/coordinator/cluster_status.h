@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "services/coordinator/checkpoint_schedule.h"
 #include "services/coordinator/job.h"
 #include "services/coordinator/membership.h"
 
@@ -27,6 +28,14 @@ struct CheckpointFigures {
   int64_t failures = 0;          // begun and not committed
   absl::Duration scrubbed = {};  // when all were last verified, or the start
   int64_t damaged = 0;           // committed ones that are marked
+  // Committed by this process, and the bytes that shards wrote for them.
+  struct Sum {
+    int64_t checkpoints = 0;
+    int64_t bytes = 0;
+  };
+  Sum full = {};         // where every shard wrote all rows
+  Sum incremental = {};  // where some shard built on the one before
+  CheckpointCosts costs;
 };
 
 struct CheckpointStatus {

@@ -34,7 +34,9 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
                                                        std::move(manifests))),
       store_(std::move(store)),
       membership_(options.membership, clock),
-      figures_{.last = clock->Now(), .scrubbed = clock->Now()},
+      figures_{.last = clock->Now(),
+               .scrubbed = clock->Now(),
+               .costs = CheckpointCosts(static_cast<size_t>(options.checkpoints.full_every))},
       lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {
   if (restore_mark_ == nullptr || !restore_mark_->epoch().has_value()) return;
   LogWarning("the cluster was to be taken back to a checkpoint when the coordinator ended",
@@ -157,6 +159,24 @@ void Coordinator::AddCheckpointMetrics() {
           const absl::MutexLock lock(&mu_);
           return absl::ToDoubleSeconds(clock_->Now() - figures_.scrubbed);
         });
+  const auto sum = [this](const char* name, const char* help, const char* kind,
+                          CheckpointFigures::Sum CheckpointFigures::*of,
+                          int64_t CheckpointFigures::Sum::*what) {
+    metrics_->AddCounterCallback(this, name, help, {{"kind", kind}}, [this, of, what] {
+      const absl::MutexLock lock(&mu_);
+      return static_cast<double>(figures_.*of.*what);
+    });
+  };
+  using Figures = CheckpointFigures;
+  for (const auto& [kind, of] :
+       {std::pair("full", &Figures::full), std::pair("incremental", &Figures::incremental)}) {
+    sum("dslide_coordinator_checkpoints_committed_total",
+        "Cluster checkpoints committed: with all rows, or built on the one before by some shard.",
+        kind, of, &Figures::Sum::checkpoints);
+    sum("dslide_coordinator_checkpoint_written_bytes_total",
+        "Bytes that shards wrote for them, without those shared with an earlier one.", kind, of,
+        &Figures::Sum::bytes);
+  }
 }
 
 void Coordinator::AddMetrics() {
@@ -450,7 +470,7 @@ ClusterStatus Coordinator::Status() const {
                          .age = clock_->Now() - figures_.last,
                          .interval = schedule.mode == CheckpointSchedule::Mode::kOff
                                          ? absl::ZeroDuration()
-                                         : schedule.PauseAfter(figures_.cost),
+                                         : schedule.PauseAfter(figures_.costs.Mean()),
                          .failures = figures_.failures,
                          .scrub_age = clock_->Now() - figures_.scrubbed,
                          .scrub_interval = options_.scrub_interval};

@@ -95,6 +95,10 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
   figures_.cost = absl::Microseconds(taken->duration_us);
   figures_.stall = absl::Microseconds(taken->stall_us);
   figures_.last_epoch = taken->epoch;
+  figures_.costs.Add(figures_.cost);
+  CheckpointFigures::Sum& sum = IsIncrement(*taken) ? figures_.incremental : figures_.full;
+  ++sum.checkpoints;
+  sum.bytes += WrittenBytes(*taken);
   return taken;
 }
 
@@ -233,7 +237,7 @@ void Coordinator::ScheduleLoop() {
       const absl::MutexLock lock(&mu_);
       mu_.AwaitWithTimeout(absl::Condition(&stopped_), kSchedulePause);
       if (stopped_) return;
-      cost = figures_.cost;
+      cost = figures_.costs.Mean();
     }
     // Without new work there is nothing new to keep.
     if (clock_->Now() < due || AppliedCommands() == applied || !Map().ok()) continue;
@@ -241,7 +245,8 @@ void Coordinator::ScheduleLoop() {
     const absl::StatusOr<Manifest> taken = TakeClusterCheckpoint();
     if (taken.ok()) {
       applied = before;
-      cost = absl::Microseconds(taken->duration_us);
+      const absl::MutexLock lock(&mu_);
+      cost = figures_.costs.Mean();
     } else {
       LogWarning("no cluster checkpoint was taken; trying again later",
                  {{"error", taken.status().message()}});

@@ -47,6 +47,9 @@ void AddCheckpoints(ConfigParser& config, Settings& settings) {
                      "What checkpoint-interval auto reckons with");
   config.AddInt("checkpoint-keep", &coordinator.checkpoints.keep, 1, 1000,
                 "Cluster checkpoints kept");
+  config.AddInt("checkpoint-full-every", &coordinator.checkpoints.full_every, 1, kMaxFullEvery,
+                "Every so many-th cluster checkpoint has all rows; those between have what has "
+                "changed and links to the one before; 1: each has all rows");
   config.AddString("checkpoint-scrub-interval", &settings.scrub_interval,
                    "How often every committed cluster checkpoint is read and compared: a duration, "
                    "or off");

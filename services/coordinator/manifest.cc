@@ -32,12 +32,19 @@ ClientId ClientFromHex(const std::string& hex) {
 }
 
 Json ToJson(const ManifestPart& part) {
-  return {{"shard", part.shard.value()}, {"generation", part.generation},
-          {"rows", part.rows},           {"files", part.files},
-          {"bytes", part.bytes},         {"files_checksum", part.files_checksum}};
+  return {{"shard", part.shard.value()},
+          {"generation", part.generation},
+          {"rows", part.rows},
+          {"files", part.files},
+          {"bytes", part.bytes},
+          {"files_checksum", part.files_checksum},
+          {"base_epoch", part.base_epoch},
+          {"full_epoch", part.full_epoch},
+          {"increments", part.increments},
+          {"written_bytes", part.written_bytes}};
 }
 
-ManifestPart PartFromJson(const Json& json) {
+ManifestPart PartFromJson(const Json& json, uint64_t epoch) {
   ManifestPart part;
   part.shard = ShardId(json.at("shard").get<int32_t>());
   json.at("generation").get_to(part.generation);
@@ -45,6 +52,11 @@ ManifestPart PartFromJson(const Json& json) {
   json.at("files").get_to(part.files);
   json.at("bytes").get_to(part.bytes);
   json.at("files_checksum").get_to(part.files_checksum);
+  // Before there were increments, all rows were written for each.
+  part.base_epoch = json.value("base_epoch", uint64_t{0});
+  part.full_epoch = json.value("full_epoch", epoch);
+  part.increments = json.value("increments", int64_t{0});
+  part.written_bytes = json.value("written_bytes", part.bytes);
   return part;
 }
 
@@ -100,7 +112,10 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   json.at("epoch").get_to(manifest.epoch);
   json.at("created_unix_ms").get_to(manifest.created_unix_ms);
   json.at("topology_version").get_to(manifest.topology_version);
-  for (const Json& part : json.at("parts")) manifest.parts.push_back(PartFromJson(part));
+  manifest.lineage = json.value("lineage", uint64_t{0});
+  for (const Json& part : json.at("parts")) {
+    manifest.parts.push_back(PartFromJson(part, manifest.epoch));
+  }
   for (const Json& text : json.at("models")) {
     absl::StatusOr<ModelSpec> spec = ModelSpecFromJson(text.dump(), "manifest");
     if (!spec.ok()) return absl::DataLossError(spec.status().message());
@@ -121,12 +136,24 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 
 }  // namespace
 
+int64_t WrittenBytes(const Manifest& manifest) {
+  int64_t sum = 0;
+  for (const ManifestPart& part : manifest.parts) sum += part.written_bytes;
+  return sum;
+}
+
+bool IsIncrement(const Manifest& manifest) {
+  return std::any_of(manifest.parts.begin(), manifest.parts.end(),
+                     [](const ManifestPart& part) { return part.base_epoch != 0; });
+}
+
 std::string EncodeManifest(const Manifest& manifest) {
   Json json;
   json["format"] = kFormat;
   json["epoch"] = manifest.epoch;
   json["created_unix_ms"] = manifest.created_unix_ms;
   json["topology_version"] = manifest.topology_version;
+  json["lineage"] = manifest.lineage;
   json["parts"] = Json::array();
   for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ToJson(part));
   json["models"] = Json::array();

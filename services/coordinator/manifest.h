@@ -23,12 +23,19 @@ struct ManifestPart {
   int64_t files = 0;
   int64_t bytes = 0;
   uint32_t files_checksum = 0;  // of the list of the part's files
+  // The checkpoint that the part was built on by links; 0: none, all rows were written.
+  uint64_t base_epoch = 0;
+  // The one at the end of that chain, and how many were built on it, one on the other, with this.
+  uint64_t full_epoch = 0;
+  int64_t increments = 0;
+  int64_t written_bytes = 0;  // for this one
 };
 
 struct Manifest {
   uint64_t epoch = 0;
   int64_t created_unix_ms = 0;  // for people
   uint64_t topology_version = 0;
+  uint64_t lineage = 0;             // how often the cluster had been taken back before
   std::vector<ManifestPart> parts;  // by shard, all of them
   std::vector<ModelSpec> models;
   std::vector<JobRecord> jobs;
@@ -41,6 +48,11 @@ struct Manifest {
   int64_t stall_us = 0;     // from the first freeze to the last cut
   int64_t duration_us = 0;  // until all parts were prepared
 };
+
+// Of all shards.
+int64_t WrittenBytes(const Manifest& manifest);
+// Whether some part of it was built on an earlier one.
+bool IsIncrement(const Manifest& manifest);
 
 // JSON text and a line with its CRC-32C.
 std::string EncodeManifest(const Manifest& manifest);

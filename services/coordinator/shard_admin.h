@@ -19,6 +19,12 @@ struct CheckpointSize {
   int64_t bytes = 0;
 };
 
+// A committed checkpoint whose part on a shard the next one's may be built on.
+struct PartBase {
+  uint64_t epoch = 0;           // 0: none, all rows are to be written
+  uint32_t files_checksum = 0;  // of the list of that part's files
+};
+
 // A shard's part of a cluster checkpoint, as far as it is written.
 struct PartProgress {
   enum class State { kUnknown, kWriting, kPrepared, kFailed };
@@ -27,6 +33,8 @@ struct PartProgress {
   int64_t files = 0;
   int64_t bytes = 0;
   uint32_t files_checksum = 0;
+  uint64_t base_epoch = 0;    // that it was built on; 0: none
+  int64_t written_bytes = 0;  // without those that it shares with that one
   std::string error;
 };
 
@@ -65,7 +73,9 @@ class ShardAdmin {
                                                              const std::vector<ClientStep>& up_to,
                                                              const std::vector<ClientId>& give_up,
                                                              absl::Duration timeout) = 0;
-  virtual absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+  // abandon: makes no cut.
+  virtual absl::Status CutCheckpoint(const std::string& address, uint64_t epoch,
+                                     const PartBase& base, bool abandon,
                                      absl::Duration timeout) = 0;
   virtual absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
                                                           uint64_t epoch,

@@ -62,8 +62,8 @@ class ShardAdminClient final : public ShardAdmin {
                                                      const std::vector<ClientStep>& up_to,
                                                      const std::vector<ClientId>& give_up,
                                                      absl::Duration timeout) override;
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
-                             absl::Duration timeout) override;
+  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, const PartBase& base,
+                             bool abandon, absl::Duration timeout) override;
   absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
                                                   absl::Duration timeout) override;
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t files_checksum,
@@ -199,10 +199,13 @@ absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
 }
 
 absl::Status ShardAdminClient::CutCheckpoint(const std::string& address, uint64_t epoch,
-                                             bool abandon, absl::Duration timeout) {
+                                             const PartBase& base, bool abandon,
+                                             absl::Duration timeout) {
   v1::CutCheckpointRequest request;
   request.set_epoch(epoch);
   request.set_abandon(abandon);
+  request.set_base_epoch(base.epoch);
+  request.set_base_files_checksum(base.files_checksum);
   v1::CutCheckpointResponse response;
   return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.CutCheckpoint(context, request, &response);
@@ -223,6 +226,8 @@ absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::str
                       .files = response.files(),
                       .bytes = response.bytes(),
                       .files_checksum = response.files_checksum(),
+                      .base_epoch = response.base_epoch(),
+                      .written_bytes = response.written_bytes(),
                       .error = response.error()};
 }
 

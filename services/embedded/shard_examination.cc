@@ -114,7 +114,7 @@ class ShardExamination {
 
   void Model(const fs::path& checkpoint, const std::string& name) {
     largest_ = std::max(largest_, TreeBytes(checkpoint.string()));
-    const auto content = shard::InspectRows(checkpoint.string());
+    const auto content = shard::InspectRows({checkpoint.string()});
     constexpr char kRemedy[] =
         "put this directory back from a copy, or remove it to give its rows up";
     if (!content.ok()) {

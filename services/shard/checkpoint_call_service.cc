@@ -95,7 +95,9 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerCo
       participant_->Abandon(core, request->epoch());
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->epoch()));
+    const PartBase base{.epoch = request->base_epoch(),
+                        .files_checksum = request->base_files_checksum()};
+    ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->epoch(), base));
     response->set_rows(cut.rows);
     return absl::OkStatus();
   });
@@ -116,6 +118,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetCheckpointProgress(
   response->set_files(progress.files.files);
   response->set_bytes(progress.files.bytes);
   response->set_files_checksum(progress.files.checksum);
+  response->set_base_epoch(progress.base_epoch);
+  response->set_written_bytes(progress.written_bytes);
   response->set_error(std::string(progress.error.message()));
   call->End(absl::OkStatus());
   return call;

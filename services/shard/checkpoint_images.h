@@ -19,8 +19,12 @@ namespace dslide::shard {
 struct CheckpointProgress {
   enum class State { kUnknown, kWriting, kPrepared, kFailed };
   State state = State::kUnknown;
-  int64_t rows = 0;             // once prepared by this process
-  FileListSummary files = {};   // once prepared
+  int64_t rows = 0;            // once prepared by this process
+  FileListSummary files = {};  // once prepared
+  // Once prepared: the checkpoint on whose part it was built by links, 0: none; and the bytes that
+  // were written, without what was linked.
+  uint64_t base_epoch = 0;
+  int64_t written_bytes = 0;
   absl::Duration elapsed = {};  // of writing, by this process
   absl::Status error = {};      // once failed
 };
@@ -31,7 +35,8 @@ class CheckpointImages {
   // Gives up what is being written.
   virtual ~CheckpointImages() = default;
 
-  // Writes the snapshot in the background; an older image of that epoch is removed first. `over` is
+  // Writes the snapshot in the background, on the image of its base if it has one that is fit for
+  // it; an older image of that epoch is removed first. `over` is
   // called there at the end, whatever came of it, with the snapshot.
   // Errors: FailedPrecondition CHECKPOINT_RUNNING while another one is being written; Unavailable.
   virtual absl::Status Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,

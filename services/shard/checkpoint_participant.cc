@@ -92,7 +92,8 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
   return gate.Incomplete(core.contexts());
 }
 
-absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epoch) {
+absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epoch,
+                                                   const PartBase& base) {
   RETURN_IF_ERROR(CheckFrozen(epoch));
   StepGate& gate = sequencer_->gate();
   if (!gate.Incomplete(core.contexts()).empty()) {
@@ -102,7 +103,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
   RETURN_IF_ERROR(CheckIdle(core));
   ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.settle(core));
   DSLIDE_FAILPOINT("shard.cut.settled");
-  std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::Take(lsn, core);
+  std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(lsn, core, epoch, base);
   RETURN_IF_ERROR(images_->Begin(
       epoch, std::move(snapshot),
       [sequencer = sequencer_](const std::shared_ptr<ShardSnapshot>& written) {

@@ -55,7 +55,8 @@ class CheckpointParticipant {
                                                 const std::vector<ClientId>& give_up);
   // Errors: FailedPrecondition NOT_FROZEN, also when an admitted step is not complete; those of the
   // log. The gate stays frozen then.
-  absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t epoch);
+  // base: the checkpoint whose part here may be built on, and what its list of files is.
+  absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t epoch, const PartBase& base = {});
   // Lets steps go on without a cut. Fine when the epoch is not frozen.
   void Abandon(ShardCore& core, uint64_t epoch);
   // Errors: NotFound, DataLoss: nothing has changed; later ones go to on_broken too.

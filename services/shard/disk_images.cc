@@ -139,10 +139,59 @@ void DiskImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
             {{"epoch", epoch},
              {"rows", progress.rows},
              {"bytes", progress.files.bytes},
+             {"written", progress.written_bytes},
+             {"base", progress.base_epoch},
              {"duration", absl::FormatDuration(progress.elapsed)}});
   }
   progress_[epoch] = std::move(progress);
   snapshot_ = nullptr;
+}
+
+absl::StatusOr<LinkedBase> DiskImages::LinkBaseOf(const ShardSnapshot& snapshot,
+                                                  const std::string& directory) const {
+  const PartBase& base = snapshot.base();
+  if (base.epoch == 0) return absl::FailedPreconditionError(snapshot.why_no_base());
+  if (snapshot.parts().models.empty()) return absl::FailedPreconditionError("there are no rows");
+  {
+    // What has changed is known since the cut of this process that had that number, so the part
+    // must be the one that was written of it.
+    const absl::MutexLock lock(&mu_);
+    const auto written = progress_.find(base.epoch);
+    if (written == progress_.end() ||
+        written->second.state != CheckpointProgress::State::kPrepared ||
+        written->second.files.checksum != base.files_checksum) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the part of checkpoint ", base.epoch, " here is not the one that this process wrote"));
+    }
+  }
+  const ShardSnapshot::Share share = snapshot.ChangedShare();
+  if (share.changed_bytes > share.bytes / 2) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        share.changed_bytes, " of ", share.bytes, " bytes of rows have changed, more than half"));
+  }
+  return LinkBase(PathOf(base.epoch), base.files_checksum, snapshot.parts(), directory);
+}
+
+absl::Status DiskImages::WriteImage(ShardSnapshot& snapshot, const std::string& directory,
+                                    CheckpointProgress& progress) {
+  absl::StatusOr<LinkedBase> linked = LinkBaseOf(snapshot, directory);
+  if (!linked.ok()) {
+    if (!linked.status().message().empty()) {
+      LogInfo("all rows are written for a cluster checkpoint",
+              {{"because", linked.status().message()}});
+    }
+    RETURN_IF_ERROR(RemoveAll(directory));
+  }
+  ASSIGN_OR_RETURN(const ImageSize size, linked.ok() ? snapshot.WriteIncrement(directory, *linked)
+                                                     : snapshot.Write(directory));
+  DSLIDE_FAILPOINT("shard.part.written");
+  if (!linked.ok()) linked = LinkedBase();
+  ASSIGN_OR_RETURN(progress.files, WriteFileList(directory, linked->files));
+  DSLIDE_FAILPOINT("shard.part.listed");
+  progress.rows = size.rows;
+  progress.written_bytes = progress.files.bytes - linked->bytes();
+  if (!linked->files.empty()) progress.base_epoch = snapshot.base().epoch;
+  return absl::OkStatus();
 }
 
 absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
@@ -151,11 +200,7 @@ absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot
   const fs::path target = PathOf(epoch);
   RETURN_IF_ERROR(RemoveAll(temporary));
   const auto write = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const ImageSize size, snapshot.Write(temporary.string()));
-    DSLIDE_FAILPOINT("shard.part.written");
-    ASSIGN_OR_RETURN(progress.files, WriteFileList(temporary.string()));
-    DSLIDE_FAILPOINT("shard.part.listed");
-    progress.rows = size.rows;
+    RETURN_IF_ERROR(WriteImage(snapshot, temporary.string(), progress));
     RETURN_IF_ERROR(Rename(temporary, target));
     DSLIDE_FAILPOINT("shard.part.renamed");
     RETURN_IF_ERROR(SyncDirectory(directory_));
@@ -184,6 +229,8 @@ CheckpointProgress DiskImages::Progress(uint64_t epoch) const {
   if (files.ok()) {
     progress.state = CheckpointProgress::State::kPrepared;
     progress.files = *files;
+    const absl::StatusOr<ImageHead> head = ReadImageHead(PathOf(epoch));
+    if (head.ok()) progress.base_epoch = head->base_epoch;
   }
   return progress;
 }

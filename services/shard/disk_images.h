@@ -63,6 +63,12 @@ class DiskImages final : public CheckpointImages {
   void Write(uint64_t epoch, ShardSnapshot& snapshot);
   absl::Status WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
                                CheckpointProgress& progress);
+  // Writes and lists the image: an increment if the snapshot has a base that is fit for it.
+  absl::Status WriteImage(ShardSnapshot& snapshot, const std::string& directory,
+                          CheckpointProgress& progress);
+  // Errors: why all rows have to be written.
+  absl::StatusOr<LinkedBase> LinkBaseOf(const ShardSnapshot& snapshot,
+                                        const std::string& directory) const;
 
   const std::string directory_;
   const Clock* const clock_;

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file_list.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
 
@@ -46,7 +45,19 @@ FileListSummary Summarise(const FileList& list) {
           .checksum = list.checksum};
 }
 
-absl::StatusOr<FileList> Read(const std::string& directory) {
+// A file whose bytes are known, once it has the size that it must have.
+absl::StatusOr<ListedFile> Known(const std::string& directory, const ListedFile& file) {
+  const fs::path path = fs::path(directory) / file.path;
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
+  if (error) return SystemError("look at", path, error.value());
+  if (bytes == file.bytes) return file;
+  return Damaged(path, absl::StrCat("has ", bytes, " bytes, was written with ", file.bytes));
+}
+
+}  // namespace
+
+absl::StatusOr<FileList> ReadListedFiles(const std::string& directory) {
   const fs::path path = ListPath(directory);
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return Damaged(path, "is missing");
@@ -54,13 +65,15 @@ absl::StatusOr<FileList> Read(const std::string& directory) {
   return DecodeFileList(path.string(), *text);
 }
 
-}  // namespace
-
-absl::StatusOr<FileListSummary> WriteFileList(const std::string& directory) {
+absl::StatusOr<FileListSummary> WriteFileList(const std::string& directory,
+                                              absl::Span<const ListedFile> known) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesBelow(directory));
   std::vector<ListedFile> files;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(ListedFile file, SumFile(directory, path));
+    const auto* const listed = std::find_if(
+        known.begin(), known.end(), [&](const ListedFile& file) { return file.path == path; });
+    ASSIGN_OR_RETURN(ListedFile file,
+                     listed == known.end() ? SumFile(directory, path) : Known(directory, *listed));
     files.push_back(std::move(file));
   }
   const std::string text = EncodeFileList(files);
@@ -72,12 +85,12 @@ absl::StatusOr<FileListSummary> WriteFileList(const std::string& directory) {
 }
 
 absl::StatusOr<FileListSummary> ReadFileList(const std::string& directory) {
-  ASSIGN_OR_RETURN(const FileList listed, Read(directory));
+  ASSIGN_OR_RETURN(const FileList listed, ReadListedFiles(directory));
   return Summarise(listed);
 }
 
 absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory) {
-  ASSIGN_OR_RETURN(const FileList listed, Read(directory));
+  ASSIGN_OR_RETURN(const FileList listed, ReadListedFiles(directory));
   for (const ListedFile& file : listed.files) RETURN_IF_ERROR(CheckListedFile(directory, file));
   ASSIGN_OR_RETURN(const std::vector<std::string> present, FilesBelow(directory));
   for (const std::string& path : present) {

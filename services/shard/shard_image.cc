@@ -19,11 +19,16 @@ namespace {
 
 constexpr char kMagic[] = "DSLIMAG2";
 constexpr char kMagicWithoutHashes[] = "DSLIMAG1";
+constexpr char kMagicOfIncrements[] = "DSLIMAG3";
 
 std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
 
 std::string ModelPath(const std::string& directory, size_t number) {
   return absl::StrFormat("%s/model-%03d", directory, number);
+}
+
+std::string DeltaPath(const std::string& directory, size_t number, int64_t increment) {
+  return absl::StrFormat("%s/delta-%03d-%03d", directory, number, increment);
 }
 
 std::string HashesPath(const std::string& directory, size_t number) {
@@ -56,17 +61,36 @@ absl::StatusOr<std::string> ReadState(const std::string& path) {
   return bytes;
 }
 
-// What `state` begins with: whether the image has hash tables.
-absl::StatusOr<bool> ReadVersion(const std::string& path, ByteReader& state) {
+// What `state` begins with; the models follow.
+absl::StatusOr<ImageHead> ReadHead(const std::string& path, ByteReader& state) {
   const absl::string_view magic = state.Bytes();
-  if (magic == kMagic) return true;
-  if (magic == kMagicWithoutHashes) return false;
-  return Damaged(path, "is no state of this version");
+  ImageHead head;
+  head.has_hashes = magic != kMagicWithoutHashes;
+  if (magic == kMagicOfIncrements) {
+    const auto increments = state.Number<uint64_t>();
+    if (increments == 0 || increments > uint64_t{kMaxIncrements}) {
+      return Damaged(path, absl::StrCat("has ", increments, " increments"));
+    }
+    head.increments = static_cast<int64_t>(increments);
+    head.base_epoch = state.Number<uint64_t>();
+  } else if (magic != kMagic && magic != kMagicWithoutHashes) {
+    return Damaged(path, "is no state of this version");
+  }
+  head.lsn = state.Number<uint64_t>();
+  return head;
+}
+
+// Where the rows of a model are, the oldest first.
+std::vector<std::string> RowPaths(const std::string& directory, size_t number, int64_t increments) {
+  std::vector<std::string> paths = {ModelPath(directory, number)};
+  for (int64_t i = 1; i <= increments; ++i) paths.push_back(DeltaPath(directory, number, i));
+  return paths;
 }
 
 // `hashes`: null in an image without them.
-absl::Status LoadModel(const std::string& path, ModelHashes* hashes, absl::string_view name,
-                       uint64_t topology_version, ShardCore& core) {
+absl::Status LoadModel(const std::vector<std::string>& paths, ModelHashes* hashes,
+                       absl::string_view name, uint64_t topology_version, ShardCore& core) {
+  const std::string& path = paths.back();
   ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(path));
   if (metadata.spec.name != name) {
     return Damaged(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"", name,
@@ -77,10 +101,34 @@ absl::Status LoadModel(const std::string& path, ModelHashes* hashes, absl::strin
                                   .shard = metadata.shard,
                                   .slot_maps = metadata.slot_maps,
                                   .topology_version = topology_version}));
-  RETURN_IF_ERROR(ReadRows(path, metadata, *model, hashes));
+  RETURN_IF_ERROR(ReadRows(paths, metadata, *model, hashes));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
   return absl::OkStatus();
+}
+
+// Writes the rows of one model and reads them back.
+absl::StatusOr<ImageSize> WriteModel(const std::string& directory, size_t number,
+                                     const ImageParts::Model& part, RecordSource& records,
+                                     const ImageIncrement* increment) {
+  CheckpointMetadata metadata = part.metadata;
+  std::string path = ModelPath(directory, number);
+  if (increment == nullptr) {
+    ASSIGN_OR_RETURN(metadata, WriteRows(path, std::move(metadata), *part.model, records));
+  } else {
+    path = DeltaPath(directory, number, increment->number);
+    metadata.increment = increment->number;
+    ASSIGN_OR_RETURN(metadata, WriteChangedRows(path, std::move(metadata), *part.model, records,
+                                                increment->changed[number]));
+  }
+  DSLIDE_FAILPOINT("shard.image.rows_written");
+  RETURN_IF_ERROR(increment == nullptr ? VerifyRows(path, metadata, *part.model)
+                                       : VerifyChangedRows(path, metadata));
+  RETURN_IF_ERROR(SyncDirectory(path));
+  DSLIDE_FAILPOINT("shard.image.rows_synced");
+  ImageSize size{.bytes = DirectoryBytes(path)};
+  for (const CheckpointTable& table : metadata.tables) size.rows += table.rows;
+  return size;
 }
 
 }  // namespace
@@ -98,29 +146,29 @@ ImageParts PartsOf(uint64_t lsn, const ShardCore& core) {
 
 absl::StatusOr<ImageSize> WriteImageOf(
     const std::string& directory, const ImageParts& parts,
-    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of) {
+    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of,
+    const ImageIncrement* increment) {
   RETURN_IF_ERROR(MakeDirectory(directory));
   ImageSize size;
   ByteWriter state;
-  state.Bytes(kMagic);
+  state.Bytes(increment == nullptr ? kMagic : kMagicOfIncrements);
+  if (increment != nullptr) {
+    state.Number(static_cast<uint64_t>(increment->number));
+    state.Number(increment->base_epoch);
+  }
   state.Number(parts.lsn);
   state.Number<uint64_t>(parts.models.size());
   for (size_t number = 0; number < parts.models.size(); ++number) {
     const ImageParts::Model& part = parts.models[number];
     state.Bytes(part.metadata.spec.name);
     state.Number(part.topology_version);
-    const std::string path = ModelPath(directory, number);
-    const std::unique_ptr<RecordSource> records = records_of(number);
-    ASSIGN_OR_RETURN(const CheckpointMetadata written,
-                     WriteRows(path, part.metadata, *part.model, *records));
-    DSLIDE_FAILPOINT("shard.image.rows_written");
-    RETURN_IF_ERROR(VerifyRows(path, written, *part.model));
-    RETURN_IF_ERROR(SyncDirectory(path));
-    DSLIDE_FAILPOINT("shard.image.rows_synced");
-    for (const CheckpointTable& table : written.tables) size.rows += table.rows;
+    ASSIGN_OR_RETURN(const ImageSize rows,
+                     WriteModel(directory, number, part, *records_of(number), increment));
+    size.rows += rows.rows;
+    size.bytes += rows.bytes;
     const std::string hashes = EncodeHashes(part.hashes);
     RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), hashes));
-    size.bytes += DirectoryBytes(path) + static_cast<int64_t>(hashes.size());
+    size.bytes += static_cast<int64_t>(hashes.size());
   }
   state.Bytes(parts.core_state);
   const std::string sealed = SealBytes(std::move(state).Take());
@@ -139,24 +187,39 @@ absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardC
       .status();
 }
 
+absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory) {
+  const std::string path = StatePath(directory);
+  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
+  ByteReader state(content);
+  ASSIGN_OR_RETURN(ImageHead head, ReadHead(path, state));
+  const uint64_t models = state.Count();
+  for (uint64_t number = 0; number < models && state.ok(); ++number) {
+    head.models.emplace_back(state.Bytes());
+    state.Number<uint64_t>();
+  }
+  if (!state.ok()) return Damaged(path, "is cut");
+  return head;
+}
+
 absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
   const std::string path = StatePath(directory);
   ASSIGN_OR_RETURN(const std::string content, ReadState(path));
   ByteReader state(content);
-  ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
-  ImageContent image{.lsn = state.Number<uint64_t>()};
+  ASSIGN_OR_RETURN(const ImageHead head, ReadHead(path, state));
+  ImageContent image{.lsn = head.lsn};
   const uint64_t models = state.Count();
   for (uint64_t number = 0; number < models && state.ok(); ++number) {
     const absl::string_view name = state.Bytes();
     state.Number<uint64_t>();
     const std::string model_path = ModelPath(directory, number);
-    const absl::StatusOr<CheckpointMetadata> model = InspectRows(model_path);
+    const absl::StatusOr<CheckpointMetadata> model =
+        InspectRows(RowPaths(directory, number, head.increments));
     if (!model.ok()) {
       return absl::Status(model.status().code(),
                           absl::StrCat(model_path, ": ", model.status().message()));
     }
     if (model->spec.name != name) return Damaged(model_path, "is of another model");
-    if (has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
+    if (head.has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
     for (const CheckpointTable& table : model->tables) image.rows += table.rows;
     image.models.push_back(model->spec.name);
   }
@@ -169,23 +232,22 @@ absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core
   const std::string path = StatePath(directory);
   ASSIGN_OR_RETURN(const std::string content, ReadState(path));
   ByteReader state(content);
-  ASSIGN_OR_RETURN(const bool has_hashes, ReadVersion(path, state));
-  const auto lsn = state.Number<uint64_t>();
+  ASSIGN_OR_RETURN(const ImageHead head, ReadHead(path, state));
   const uint64_t models = state.Count();
   for (uint64_t number = 0; number < models && state.ok(); ++number) {
     const absl::string_view name = state.Bytes();
     const auto topology_version = state.Number<uint64_t>();
     ModelHashes hashes;
-    if (has_hashes) {
+    if (head.has_hashes) {
       ASSIGN_OR_RETURN(hashes, ReadHashes(HashesPath(directory, number)));
     }
-    RETURN_IF_ERROR(LoadModel(ModelPath(directory, number), has_hashes ? &hashes : nullptr, name,
-                              topology_version, core));
+    RETURN_IF_ERROR(LoadModel(RowPaths(directory, number, head.increments),
+                              head.has_hashes ? &hashes : nullptr, name, topology_version, core));
   }
   const absl::string_view core_state = state.Bytes();
   if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
   RETURN_IF_ERROR(RestoreCoreState(core_state, core));
-  return lsn;
+  return head.lsn;
 }
 
 }  // namespace dslide::shard

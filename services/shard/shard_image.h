@@ -1,11 +1,13 @@
 // The whole state of a shard after one record of its log, in a directory:
 //
-//   state        what is not rows (core_state.h), and which models there are; ends with a CRC-32C
-//   model-000/   rows of the first model, as a checkpoint has them (storage_rows.h)
-//   hashes-000   what its hash tables are made of (hash_image.h)
+//   state           what is not rows (core_state.h), and which models there are; ends with a
+//   CRC-32C model-000/      rows of the first model, as a checkpoint has them (storage_rows.h)
+//   delta-000-001/  those that have changed since then, and so on: its increments, if any
+//   hashes-000      what its hash tables are made of (hash_image.h)
 //   ...
 //
 // Images of version 1 have no hashes: their tables were made from the rows as they were written.
+// Those of version 3 have increments, the same number for each model.
 
 #pragma once
 
@@ -17,6 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/model/row_changes.h"
 #include "services/shard/hash_image.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/storage_metadata.h"
@@ -40,21 +44,42 @@ struct ImageParts {
 // Those of a core as it is now; its hash tables are settled.
 ImageParts PartsOf(uint64_t lsn, const ShardCore& core);
 
+// What makes an image an increment of one whose rows are in its directory already (part_base.h).
+struct ImageIncrement {
+  uint64_t base_epoch = 0;  // of the checkpoint that it was built on
+  int64_t number = 0;       // of increments, with this one
+  absl::Span<const std::vector<ChangedRows>> changed = {};  // [models][tables]
+};
+inline constexpr int64_t kMaxIncrements = 1000;
+
 struct ImageSize {
-  int64_t rows = 0;
-  int64_t bytes = 0;
+  int64_t rows = 0;   // of the whole image
+  int64_t bytes = 0;  // written
 };
 
 // Writes an image of the parts; `records_of` gives where the rows of model i of them come from.
-// Otherwise as WriteImage.
+// increment: null for all rows. Otherwise as WriteImage.
 absl::StatusOr<ImageSize> WriteImageOf(
     const std::string& directory, const ImageParts& parts,
-    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of);
+    const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of,
+    const ImageIncrement* increment = nullptr);
 
 // Writes the state after record `lsn`, reads it back, and makes everything durable but the
 // directory's own name. The directory must not exist.
 // Errors: Unavailable with the disk's reason; DataLoss when what is read back differs.
 absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core);
+
+// What an image begins with.
+struct ImageHead {
+  bool has_hashes = true;
+  int64_t increments = 0;
+  uint64_t base_epoch = 0;  // 0: all rows were written for it
+  uint64_t lsn = 0;
+  std::vector<std::string> models = {};
+};
+
+// Reads that, and no rows. Errors: DataLoss naming what is damaged.
+absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory);
 
 struct ImageContent {
   uint64_t lsn = 0;

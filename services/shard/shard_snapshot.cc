@@ -1,7 +1,10 @@
 #include "services/shard/shard_snapshot.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace dslide::shard {
 namespace {
@@ -18,6 +21,17 @@ class SnapshotRecords final : public RecordSource {
     record_.resize(present.size());
     snapshots_[table]->Take(row, present.data(), record_.data());
     return record_;
+  }
+  uint64_t Digest(size_t table, LocalRow row) override {
+    const RowStore& store = model_.tables()[table].store();
+    uint64_t digest = 0;
+    snapshots_[table]->Read(row, store.RecordSpan(row).data(),
+                            [&](const char* record) { digest = store.DigestOf(row, record); });
+    return digest;
+  }
+  bool lost() const override {
+    return std::any_of(snapshots_.begin(), snapshots_.end(),
+                       [](const auto& snapshot) { return snapshot->abandoned(); });
   }
 
  private:
@@ -49,6 +63,54 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core
     }
   }
   return snapshot;
+}
+
+std::unique_ptr<ShardSnapshot> ShardSnapshot::TakeCut(uint64_t lsn, ShardCore& core, uint64_t epoch,
+                                                      const PartBase& base) {
+  std::unique_ptr<ShardSnapshot> snapshot = Take(lsn, core);
+  if (base.epoch != 0) snapshot->FindChanges(base);
+  for (const auto& model : snapshot->models_) {
+    for (ShardTable& table : model->tables()) table.store().changes().Cut(epoch);
+  }
+  return snapshot;
+}
+
+void ShardSnapshot::FindChanges(const PartBase& base) {
+  for (const auto& model : models_) {
+    std::vector<ChangedRows>& tables = changed_.emplace_back();
+    for (ShardTable& table : model->tables()) {
+      std::optional<ChangedRows> changed = table.store().changes().Since(base.epoch);
+      if (!changed.has_value()) {
+        changed_.clear();
+        why_no_base_ =
+            absl::StrCat("model \"", model->spec().name,
+                         "\" does not know what has changed since checkpoint ", base.epoch);
+        return;
+      }
+      tables.push_back(*std::move(changed));
+    }
+  }
+  base_ = base;
+}
+
+ShardSnapshot::Share ShardSnapshot::ChangedShare() const {
+  Share share;
+  for (size_t m = 0; m < changed_.size(); ++m) {
+    for (size_t t = 0; t < changed_[m].size(); ++t) {
+      const RowStore& store = std::as_const(*models_[m]).tables()[t].store();
+      share.changed_bytes += changed_[m][t].Count() * store.record_bytes();
+      share.bytes += store.num_rows() * store.record_bytes();
+    }
+  }
+  return share;
+}
+
+absl::StatusOr<ImageSize> ShardSnapshot::WriteIncrement(const std::string& directory,
+                                                        const LinkedBase& linked) {
+  const ImageIncrement increment{
+      .base_epoch = base_.epoch, .number = linked.increments + 1, .changed = changed_};
+  return WriteImageOf(
+      directory, parts_, [this](size_t number) { return Records(number); }, &increment);
 }
 
 absl::StatusOr<ImageSize> ShardSnapshot::Write(const std::string& directory) {

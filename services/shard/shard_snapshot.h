@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/model/row_changes.h"
 #include "core/model/row_snapshot.h"
+#include "services/shard/part_base.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_image.h"
 
@@ -24,10 +26,30 @@ class ShardSnapshot {
   // at most a quarter of the tables' memory and kLeastCopiedBytes; then changes wait.
   static std::unique_ptr<ShardSnapshot> Take(uint64_t lsn, ShardCore& core);
   static constexpr int64_t kLeastCopiedBytes = int64_t{256} << 20;
+  // The same for cluster checkpoint `epoch`: what changes from here on is told from what was
+  // before, so that later ones may be built on this one. If the rows know what has changed since
+  // the cut of `base`, this one may be built on that.
+  static std::unique_ptr<ShardSnapshot> TakeCut(uint64_t lsn, ShardCore& core, uint64_t epoch,
+                                                const PartBase& base);
 
   // Writes the image (shard_image.h) into `directory`, which must not exist. Once; on any thread,
   // while the core goes on. Errors: those of WriteImage().
   absl::StatusOr<ImageSize> Write(const std::string& directory);
+
+  // Which part it may be built on; epoch 0: none.
+  const PartBase& base() const { return base_; }
+  // Why there is none though one was asked for; "" otherwise.
+  const std::string& why_no_base() const { return why_no_base_; }
+  // With a base, the rows that have changed since then: [models][tables].
+  const std::vector<std::vector<ChangedRows>>& changed() const { return changed_; }
+  // A pass over the marks of all rows: the bytes of those, and of all.
+  struct Share {
+    int64_t changed_bytes = 0;
+    int64_t bytes = 0;
+  };
+  Share ChangedShare() const;
+  // As Write(), of what has changed, into a directory that LinkBase() has filled.
+  absl::StatusOr<ImageSize> WriteIncrement(const std::string& directory, const LinkedBase& linked);
 
   // For whoever writes it elsewhere, once and on any thread: what is not rows, and the rows of
   // model `number` of the parts.
@@ -46,7 +68,13 @@ class ShardSnapshot {
  private:
   ShardSnapshot() = default;
 
+  // Fills changed_ while all tables know that cut.
+  void FindChanges(const PartBase& base);
+
   ImageParts parts_;
+  PartBase base_;
+  std::string why_no_base_;
+  std::vector<std::vector<ChangedRows>> changed_;
   std::vector<std::shared_ptr<ShardModel>> models_;
   // [models][tables]
   std::vector<std::vector<std::shared_ptr<RowSnapshot>>> rows_;

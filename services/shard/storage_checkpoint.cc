@@ -211,7 +211,7 @@ absl::StatusOr<std::unique_ptr<ShardModel>> CheckpointStore::Load(ShardCore& cor
       create.topology_version = present->topology_version();
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model, core.NewModel(create));
-    RETURN_IF_ERROR(ReadRows(path.string(), metadata, *model));
+    RETURN_IF_ERROR(ReadRows({path.string()}, metadata, *model));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
     return model;
   };

@@ -60,6 +60,13 @@ absl::StatusOr<SlotMap> ReadSlotMap(const Json& json) {
   return map;
 }
 
+// A digest in hexadecimal.
+uint64_t Digest(const Json& json, const char* name, std::string& missing) {
+  uint64_t digest = 0;
+  if (!absl::SimpleHexAtoi(Text(json, name, missing), &digest)) missing = name;
+  return digest;
+}
+
 absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
   std::string missing;
   CheckpointTable table;
@@ -80,7 +87,11 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
     }
   }
   table.applied_steps = Integer(json, "applied_steps", missing);
-  if (!absl::SimpleHexAtoi(Text(json, "digest", missing), &table.digest)) missing = "digest";
+  table.digest = Digest(json, "digest", missing);
+  if (format == kIncrementFormat) {
+    table.changed_rows = Integer(json, "changed_rows", missing);
+    table.changed_digest = Digest(json, "changed_digest", missing);
+  }
   if (!missing.empty()) return Damaged(absl::StrCat("lacks the table field \"", missing, "\""));
   return table;
 }
@@ -88,13 +99,17 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   std::string missing;
   const int64_t format = Integer(json, "format", missing);
-  if (missing.empty() && (format < kOldestCheckpointFormat || format > kCheckpointFormat)) {
+  if (missing.empty() && (format < kOldestCheckpointFormat || format > kIncrementFormat)) {
     return absl::DataLossError(absl::StrCat(
         "the checkpoint has format ", format, ", this version reads formats ",
-        kOldestCheckpointFormat, " to ", kCheckpointFormat, ": use the version that wrote it"));
+        kOldestCheckpointFormat, " to ", kIncrementFormat, ": use the version that wrote it"));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
+  if (format == kIncrementFormat) {
+    metadata.increment = Integer(json, "increment", missing);
+    if (missing.empty() && metadata.increment < 1) return Damaged("is of no increment");
+  }
   const auto spec = json.find("model");
   const auto maps = json.find("slot_maps");
   const auto tables = json.find("tables");
@@ -147,7 +162,9 @@ absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& met
 
 std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   Json json;
-  json["format"] = kCheckpointFormat;
+  const bool is_increment = metadata.increment > 0;
+  json["format"] = is_increment ? kIncrementFormat : kCheckpointFormat;
+  if (is_increment) json["increment"] = metadata.increment;
   json["shard"] = metadata.shard.value();
   json["model"] = Json::parse(ModelSpecToJson(metadata.spec));
   json["slot_maps"] = Json::array();
@@ -164,6 +181,9 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
                               {"precision", std::string(PrecisionName(table.precision))},
                               {"applied_steps", table.applied_steps},
                               {"digest", absl::StrFormat("%016x", table.digest)}});
+    if (!is_increment) continue;
+    json["tables"].back()["changed_rows"] = table.changed_rows;
+    json["tables"].back()["changed_digest"] = absl::StrFormat("%016x", table.changed_digest);
   }
   return SealBytes(json.dump());
 }

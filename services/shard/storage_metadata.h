@@ -16,8 +16,10 @@
 
 namespace dslide::shard {
 
-// Format 1 had records in f32 only and counted their floats; it is still read.
+// Format 1 had records in f32 only and counted their floats; it is still read. Format 3 is that of
+// increments; what has all rows is still written in format 2.
 inline constexpr int64_t kCheckpointFormat = 2;
+inline constexpr int64_t kIncrementFormat = 3;
 inline constexpr int64_t kOldestCheckpointFormat = 1;
 
 struct CheckpointTable {
@@ -27,6 +29,9 @@ struct CheckpointTable {
   RowPrecision precision = RowPrecision::kF32;
   int64_t applied_steps = 0;
   uint64_t digest = 0;  // RowStore::Digest
+  // Of an increment: what its own database has of all that.
+  int64_t changed_rows = 0;
+  uint64_t changed_digest = 0;
 };
 
 struct CheckpointMetadata {
@@ -34,6 +39,8 @@ struct CheckpointMetadata {
   ShardId shard = ShardId(0);
   std::vector<SlotMap> slot_maps;
   std::vector<CheckpointTable> tables;  // as in spec
+  // 0: the database has all rows; else those that have changed since the increment before it.
+  int64_t increment = 0;
 };
 
 // The metadata of a model as it is now, without digests: those come from what is written.

@@ -82,9 +82,9 @@ PLANTS = (
               "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
               "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
          Edit("services/coordinator/cluster_checkpoints.cc",
-              "RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));",
+              "RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
-              "  RETURN_IF_ERROR(AwaitParts(map, epoch, manifest));")),
+              "  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));")),
         "coordinator_tests", "ClusterCheckpointsTest.NothingIsCommittedWhileAShardWrites"),
     Plant(
         "per-tensor-snapshots",
@@ -98,6 +98,14 @@ PLANTS = (
               "      record_.assign(present.begin(), present.end());\n"
               "    }"),),
         "shard_tests", "ShardSnapshotTest.AllTablesAreOfTheInstantAtWhichItWasTaken"),
+    Plant(
+        "increment-since-last-cut",
+        "An incremental checkpoint has what has changed since the last cut, also when that cut's "
+        "checkpoint was never committed.",
+        (Edit("core/model/row_changes.cc",
+              "return ChangedRows(marks_, end->interval);",
+              "return ChangedRows(marks_, static_cast<uint8_t>(interval_ - 1));"),),
+        "shard_tests", "PartIncrementTest.ACutThatWasNotCommittedLosesNothing"),
     Plant(
         "clip-instead-of-reject",
         "Numbers beyond the model's bound, and those that are none, are made to fit and applied.",

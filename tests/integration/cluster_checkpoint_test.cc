@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -57,6 +58,19 @@ ModelSpec TracerModel(const std::string& name) {
   table.init.kind = InitKind::kZero;
   table.optimizer.kind = OptimizerKind::kSgd;
   table.optimizer.learning_rate = 1.0;
+  spec.tables = {table};
+  return spec;
+}
+
+// One whose rows nobody changes.
+ModelSpec IdleModel(int64_t rows) {
+  ModelSpec spec;
+  spec.name = "idle";
+  TableSpec table;
+  table.name = "rows";
+  table.role = TableRole::kEmbedding;
+  table.rows = rows;
+  table.dim = 24;
   spec.tables = {table};
   return spec;
 }
@@ -214,6 +228,27 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   EXPECT_EQ(kept->front().epoch, static_cast<uint64_t>(kCuts));
 }
 
+// The same where most rows rest, so that parts are built on earlier ones.
+TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
+  ASSERT_TRUE(client_->CreateModel(IdleModel(2000)).ok());
+  Tracer tracer(*servers_, "tracer", 3);
+  constexpr int kCuts = 20;
+  int increments = 0;
+  for (int cut = 1; cut <= kCuts; ++cut) {
+    const auto taken = coordinator().CreateClusterCheckpoint();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_STREQ(taken->kind(), cut % 8 == 1 ? "full" : "incremental") << cut;
+    if (taken->written_bytes() < taken->bytes()) ++increments;
+    const float count = CountIn(taken->epoch, 0, "tracer");
+    for (int64_t shard = 1; shard < kShards; ++shard) {
+      EXPECT_EQ(CountIn(taken->epoch, shard, "tracer"), count) << "cut " << cut;
+    }
+  }
+  EXPECT_EQ(increments, kCuts - 3);
+  tracer.Stop();
+  EXPECT_TRUE(tracer.end().ok()) << tracer.end();
+}
+
 TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
   auto tracer = std::make_unique<Tracer>(*servers_, "tracer", 2);
   tracer->Await(20);
@@ -356,6 +391,35 @@ TEST_F(TrainingCheckpointTest, WhatIsRestoredGoesOnLikeWhatNeverStopped) {
   EXPECT_EQ(Digest(), at_cut);
   ASSERT_TRUE(Train(40).ok());
   EXPECT_EQ(Digest(), never_stopped);
+}
+
+// Retention takes the checkpoint away that all others were built on, and both ends of what is left
+// are as they were.
+TEST_F(TrainingCheckpointTest, IncrementsAreRestoredWhenTheirBaseIsGone) {
+  ASSERT_TRUE(client_->CreateModel(IdleModel(6000)).ok());
+  ASSERT_TRUE(Train(35).ok());
+  std::map<uint64_t, uint64_t> digests;
+  for (uint64_t epoch = 1; epoch <= 5; ++epoch) {
+    const auto taken = coordinator().CreateClusterCheckpoint();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    ASSERT_EQ(taken->epoch, epoch);
+    EXPECT_STREQ(taken->kind(), epoch == 1 ? "full" : "incremental");
+    digests[epoch] = Digest();
+    ASSERT_TRUE(Train(7).ok());
+  }
+  const auto kept = coordinator().ListClusterCheckpoints();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_EQ(kept->size(), 3u);
+  for (const ClusterCheckpoint& checkpoint : *kept) {
+    EXPECT_TRUE(coordinator().VerifyClusterCheckpoint(checkpoint.epoch).ok());
+  }
+  for (const uint64_t epoch : {3, 5}) {
+    ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(epoch).ok());
+    EXPECT_EQ(Digest(), digests[epoch]) << "epoch " << epoch;
+  }
+  const auto next = coordinator().CreateClusterCheckpoint();
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_STREQ(next->kind(), "full") << "after a restore";
 }
 
 // Checkpoints while steps are in flight neither end training nor cost a step.

@@ -4,6 +4,7 @@ usage: cluster_checkpoint_test.py --bin-dir DIR [unittest arguments]
 """
 
 import pathlib
+import shutil
 import signal
 import time
 
@@ -98,6 +99,27 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         self.assertEqual(self.checkpoint("restore", str(newest), "--yes"),
                          {"epoch": newest, "restored": True, "skipped": []})
         self.assertEqual(len(self.checkpoint("prune", "--keep", 1)["removed"]), 1)
+
+    def test_an_increment_is_shown_copied_and_restored(self):
+        self.start_parts_with("--checkpoint-interval", "off")
+        self.finish(self.train())
+        full, increment = self.checkpoint("create"), self.checkpoint("create")
+        self.assertEqual((full["kind"], full["written_bytes"]), ("full", full["bytes"]))
+        self.assertEqual(increment["kind"], "incremental")
+        self.assertLess(increment["written_bytes"], full["bytes"] / 2)
+        self.assertEqual([shard["base_epoch"] for shard in increment["shards"]], [1] * SHARDS)
+        listed = self.checkpoint("list")["checkpoints"]
+        self.assertEqual([entry["kind"] for entry in listed], ["incremental", "full"])
+        before = self.precision("--cluster", self.coordinator.address)
+        copies = self.directory / "copies"
+        self.checkpoint("copy", "--to", copies)
+        for path in copies.rglob("*"):
+            self.assertTrue(path.is_dir() or path.stat().st_nlink == 1, path)
+        self.assertEqual(self.checkpoint("prune", "--keep", 1)["removed"], [1])
+        self.assertEqual(self.checkpoint("verify"), {"epoch": 2, "verified": True})
+        shutil.rmtree(self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}")
+        self.assertEqual(self.checkpoint("restore", "--from", copies, "--yes")["epoch"], 2)
+        self.assertEqual(self.precision("--cluster", self.coordinator.address), before)
 
     def test_a_damaged_part_is_named_and_nothing_is_restored(self):
         self.start_parts_with("--checkpoint-interval", "off")

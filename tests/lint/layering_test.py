@@ -62,7 +62,7 @@ RULES = [
         "RocksDB",
         r"\brocksdb::|#include .rocksdb/",
         # A log's header names the database that it holds, and the environment that tests replace.
-        r"services/shard/storage_[a-z0-9_]*\.cc$|services/shard/storage_(log|options)\.h$|services/coordinator/[a-z0-9_]*store[a-z0-9_]*\.cc$",
+        r"services/shard/storage_[a-z0-9_]*\.cc$|services/shard/storage_(log|options|database)\.h$|services/coordinator/[a-z0-9_]*store[a-z0-9_]*\.cc$",
     ),
     ("OpenMP", r"#pragma omp|#include <omp\.h>|\bomp_[a-z_]+\(", r"core/base/parallel\.h$"),
     (

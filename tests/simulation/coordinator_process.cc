@@ -141,7 +141,7 @@ bool CoordinatorProcess::CommitManifest(const coordinator::Manifest& manifest,
   std::vector<const MemoryImage*> parts;
   for (const auto& host : world_.shards) {
     const auto part = host->disk().parts.parts.find(manifest.epoch);
-    parts.push_back(part == host->disk().parts.parts.end() ? nullptr : &part->second);
+    parts.push_back(part == host->disk().parts.parts.end() ? nullptr : part->second.get());
   }
   world_.oracle.Committed(manifest, parts);
   if (kill) {

@@ -19,8 +19,12 @@ uint32_t MemoryImage::Checksum() const {
   return crc;
 }
 
-ImageWriter::ImageWriter(const shard::ShardSnapshot& snapshot, bool without_copies)
-    : parts_(snapshot.parts()), without_copies_(without_copies) {
+ImageWriter::ImageWriter(const shard::ShardSnapshot& snapshot, bool without_copies,
+                         std::shared_ptr<const MemoryImage> base)
+    : parts_(snapshot.parts()),
+      without_copies_(without_copies),
+      base_(std::move(base)),
+      changed_(snapshot.changed()) {
   Begin();
   for (size_t number = 0; number < parts_.models.size(); ++number) {
     sources_.push_back(snapshot.Records(number));
@@ -65,7 +69,12 @@ bool ImageWriter::WriteSome(int64_t rows) {
         const LocalRow row(static_cast<uint32_t>(row_));
         absl::Span<const char> record = sources_[model_]->Record(table_, row);
         if (without_copies_) record = store.RecordSpan(row);
+        // Of what is in memory, as the product does it: a row that changed unnoticed is found.
         table.digest += store.DigestOf(row, record.data());
+        if (base_ != nullptr && !changed_[model_][table_].Has(row)) {
+          const std::string& before = base_->models[model_].tables[table_].records;
+          record = absl::MakeConstSpan(before).subspan(row_ * record.size(), record.size());
+        }
         table.records.append(record.data(), record.size());
       }
     }

@@ -38,20 +38,24 @@ struct MemoryImage {
 class ImageWriter {
  public:
   // Of a snapshot, which outlives it. without_copies: reads rows as they are when their turn comes
-  // (a planted bug).
-  ImageWriter(const shard::ShardSnapshot& snapshot, bool without_copies);
+  // (a planted bug). base: where rows come from that have not changed since, or null.
+  ImageWriter(const shard::ShardSnapshot& snapshot, bool without_copies,
+              std::shared_ptr<const MemoryImage> base = nullptr);
   // Of a core that nobody changes meanwhile.
   ImageWriter(uint64_t lsn, const shard::ShardCore& core);
 
   // True when all is written.
   bool WriteSome(int64_t rows);
   MemoryImage Take() { return std::move(image_); }
+  bool has_base() const { return base_ != nullptr; }
 
  private:
   void Begin();
 
   const shard::ImageParts parts_;
   const bool without_copies_;
+  const std::shared_ptr<const MemoryImage> base_;  // shared with the disk, which may forget it
+  std::vector<std::vector<ChangedRows>> changed_;  // [models][tables], with a base
   MemoryImage image_;
   std::vector<std::unique_ptr<shard::RecordSource>> sources_;
   size_t model_ = 0, table_ = 0;

@@ -31,10 +31,22 @@ absl::Status PartStore::Begin(uint64_t epoch, std::shared_ptr<shard::ShardSnapsh
   disk_.parts.erase(epoch);
   writing_ = true;
   progress_[epoch] = {.state = shard::CheckpointProgress::State::kWriting};
-  auto writer = std::make_unique<ImageWriter>(*snapshot, bug_ == Bug::kPartWithoutCopies);
+  auto writer =
+      std::make_unique<ImageWriter>(*snapshot, bug_ == Bug::kPartWithoutCopies, BaseOf(*snapshot));
   Write(std::make_shared<Writing>(
       Writing{epoch, std::move(snapshot), std::move(writer), std::move(over)}));
   return absl::OkStatus();
+}
+
+std::shared_ptr<const MemoryImage> PartStore::BaseOf(const shard::ShardSnapshot& snapshot) const {
+  const auto written = progress_.find(snapshot.base().epoch);
+  const auto part = disk_.parts.find(snapshot.base().epoch);
+  const bool fit = part != disk_.parts.end() && written != progress_.end() &&
+                   written->second.state == shard::CheckpointProgress::State::kPrepared &&
+                   written->second.files.checksum == snapshot.base().files_checksum &&
+                   part->second->models.size() == snapshot.parts().models.size();
+  if (snapshot.base().epoch == 0 || !fit) return nullptr;
+  return part->second;
 }
 
 void PartStore::Write(const std::shared_ptr<Writing>& writing) {
@@ -47,8 +59,12 @@ void PartStore::Write(const std::shared_ptr<Writing>& writing) {
       progress.state = shard::CheckpointProgress::State::kFailed;
       progress.error = absl::ResourceExhaustedError("the simulated disk is full");
     } else {
-      const MemoryImage& image = disk_.parts[writing->epoch] = writing->writer->Take();
-      progress = Prepared(image);
+      const uint64_t base = writing->writer->has_base() ? writing->snapshot->base().epoch : 0;
+      const auto image = std::make_shared<const MemoryImage>(writing->writer->Take());
+      disk_.parts[writing->epoch] = image;
+      progress = Prepared(*image);
+      progress.base_epoch = base;
+      if (base != 0) trace_.Note("part built on", {node_->place(), static_cast<int64_t>(base)});
       trace_.Note("part written",
                   {node_->place(), static_cast<int64_t>(writing->epoch), progress.files.checksum});
     }
@@ -60,18 +76,18 @@ void PartStore::Write(const std::shared_ptr<Writing>& writing) {
 shard::CheckpointProgress PartStore::Progress(uint64_t epoch) const {
   if (const auto found = progress_.find(epoch); found != progress_.end()) return found->second;
   const auto part = disk_.parts.find(epoch);
-  return part == disk_.parts.end() ? shard::CheckpointProgress() : Prepared(part->second);
+  return part == disk_.parts.end() ? shard::CheckpointProgress() : Prepared(*part->second);
 }
 
 absl::StatusOr<shard::FileListSummary> PartStore::Verify(uint64_t epoch) const {
   const auto part = disk_.parts.find(epoch);
-  if (part != disk_.parts.end()) return Prepared(part->second).files;
+  if (part != disk_.parts.end()) return Prepared(*part->second).files;
   return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
                           absl::StrCat("this shard has no part of cluster checkpoint ", epoch));
 }
 
 absl::Status PartStore::Load(uint64_t epoch, shard::ShardCore& core) const {
-  return RestoreImage(disk_.parts.at(epoch), core);
+  return RestoreImage(*disk_.parts.at(epoch), core);
 }
 
 absl::StatusOr<int64_t> PartStore::Retain(const std::vector<uint64_t>& epochs) {

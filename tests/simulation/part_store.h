@@ -18,7 +18,7 @@ namespace dslide::simulation {
 
 // What outlives the process: the parts that are prepared.
 struct PartDisk {
-  std::map<uint64_t, MemoryImage> parts;  // by epoch
+  std::map<uint64_t, std::shared_ptr<const MemoryImage>> parts;  // by epoch; shared with writers
   bool full = false;
 };
 
@@ -46,6 +46,8 @@ class PartStore final : public shard::CheckpointImages {
     std::function<void(std::shared_ptr<shard::ShardSnapshot>)> over;
   };
   void Write(const std::shared_ptr<Writing>& writing);
+  // The image that this process wrote of the snapshot's base, or null.
+  std::shared_ptr<const MemoryImage> BaseOf(const shard::ShardSnapshot& snapshot) const;
 
   const NodePtr node_;
   const Bug bug_;

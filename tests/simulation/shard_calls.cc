@@ -29,6 +29,8 @@ PartProgress FromShard(const shard::CheckpointProgress& part) {
   progress.files = part.files.files;
   progress.bytes = part.files.bytes;
   progress.files_checksum = part.files.checksum;
+  progress.base_epoch = part.base_epoch;
+  progress.written_bytes = part.written_bytes;
   progress.error = std::string(part.error.message());
   progress.state = part.state == State::kWriting    ? PartProgress::State::kWriting
                    : part.state == State::kPrepared ? PartProgress::State::kPrepared
@@ -122,15 +124,17 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string
   });
 }
 
-absl::Status ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
+absl::Status ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoch,
+                                       const coordinator::PartBase& base, bool abandon,
                                        absl::Duration timeout) {
   MaybeKill(Fault::kKillAtCut, address);
   return Ask<bool>(
              address, timeout,
              [=](ShardProcess& shard, Done<bool> done) {
                shard.Task(
-                   [&shard, epoch, abandon](shard::ShardCore& core) {
-                     return shard.Cut(core, epoch, abandon);
+                   [&shard, epoch, base, abandon](shard::ShardCore& core) {
+                     if (abandon) return shard.Abandon(core, epoch);
+                     return shard.Cut(core, epoch, {base.epoch, base.files_checksum});
                    },
                    [done](const absl::Status& status) { status.ok() ? done(true) : done(status); });
              })

@@ -242,22 +242,23 @@ absl::StatusOr<std::vector<ClientStep>> ShardProcess::Admit(ShardCore& core, uin
   return participant_->Admit(core, epoch, up_to, give_up);
 }
 
-absl::Status ShardProcess::Cut(ShardCore& core, uint64_t epoch, bool abandon) {
-  if (abandon) {
-    participant_->Abandon(core, epoch);
-    return absl::OkStatus();
-  }
+absl::Status ShardProcess::Abandon(ShardCore& core, uint64_t epoch) {
+  participant_->Abandon(core, epoch);
+  return absl::OkStatus();
+}
+
+absl::Status ShardProcess::Cut(ShardCore& core, uint64_t epoch, const shard::PartBase& base) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) {
     RETURN_IF_ERROR(
         participant_->Freeze(core, epoch, core.generation(), absl::Seconds(1)).status());
   }
-  return participant_->Cut(core, epoch).status();
+  return participant_->Cut(core, epoch, base).status();
 }
 
 absl::Status ShardProcess::RollBack(ShardCore& core, uint64_t epoch, uint32_t checksum) {
   RETURN_IF_ERROR(participant_->RollBack(core, epoch, checksum).status());
   world_.trace.Note("went back", {shard_, static_cast<int64_t>(epoch)});
-  world_.oracle.WentBack(shard_, disk_.parts.parts.at(epoch), core);
+  world_.oracle.WentBack(shard_, *disk_.parts.parts.at(epoch), core);
   life_ = world_.oracle.life(shard_);
   return absl::OkStatus();
 }

@@ -70,7 +70,8 @@ class ShardProcess {
   absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t epoch,
                                                 const std::vector<ClientStep>& up_to,
                                                 const std::vector<ClientId>& give_up);
-  absl::Status Cut(shard::ShardCore& core, uint64_t epoch, bool abandon);
+  absl::Status Cut(shard::ShardCore& core, uint64_t epoch, const shard::PartBase& base);
+  absl::Status Abandon(shard::ShardCore& core, uint64_t epoch);
   absl::Status RollBack(shard::ShardCore& core, uint64_t epoch, uint32_t checksum);
   PartStore& parts() { return *parts_; }
 

@@ -48,7 +48,7 @@ cluster job data eval model timeout
 config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}
 coordinator advertise shard-id durability threads memory-budget
 {{- else -}}
-shards lease-timeout checkpoint-interval checkpoint-keep
+shards lease-timeout checkpoint-interval checkpoint-keep checkpoint-full-every
 {{- end -}}
 {{- end -}}
 {{- end -}}

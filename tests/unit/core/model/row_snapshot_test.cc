@@ -106,5 +106,32 @@ TEST(RowSnapshotTest, ShowsTheRowsAsTheyWereBesideThreadsThatChangeThem) {
   }
 }
 
+TEST(RowSnapshotTest, ReadsWithoutACopyWhatTakeWouldGive) {
+  const auto store = MakeStore();
+  const uint64_t before = store->Digest({.threads = 1});
+  const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
+  for (int64_t row = 0; row < kRows; row += 3) Change(*store, row, 0.5f, 1);
+  uint64_t digest = 0;
+  for (int64_t i = 0; i < kRows; ++i) {
+    const LocalRow row(static_cast<uint32_t>(i));
+    snapshot->Read(row, store->RecordSpan(row).data(),
+                   [&](const char* record) { digest += store->DigestOf(row, record); });
+  }
+  EXPECT_EQ(digest, before);
+  EXPECT_EQ(snapshot->copied_bytes(), 0);
+}
+
+// Its writer may still be at work when a process stops.
+TEST(RowSnapshotTest, ToTakeFromAnAbandonedOneGivesRecordsThatCountForNothing) {
+  const auto store = MakeStore();
+  const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
+  for (int64_t row = 0; row < kRows; row += 3) Change(*store, row, 0.5f, 1);
+  EXPECT_FALSE(snapshot->abandoned());
+  snapshot->Abandon();
+  EXPECT_TRUE(snapshot->abandoned());
+  TakeAll(*store, *snapshot);
+  EXPECT_EQ(snapshot->copied_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace dslide

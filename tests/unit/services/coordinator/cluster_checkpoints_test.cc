@@ -38,12 +38,13 @@ class ClusterCheckpointsTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  void Open() {
+  void Open(int64_t full_every = 8) {
     auto store = ManifestStore::Open(directory_);
     ASSERT_TRUE(store.ok()) << store.status();
     checkpoints_ = std::make_unique<ClusterCheckpoints>(
-        ClusterCheckpointOptions{.barrier_timeout = absl::Seconds(10), .keep = 2}, &shards_,
-        &clock_, *std::move(store));
+        ClusterCheckpointOptions{
+            .barrier_timeout = absl::Seconds(10), .keep = 2, .full_every = full_every},
+        &shards_, &clock_, *std::move(store));
   }
   absl::StatusOr<Manifest> Take() {
     return checkpoints_->Take(
@@ -51,6 +52,11 @@ class ClusterCheckpointsTest : public ::testing::Test {
   }
   auto Shard(int i) {
     return [this, i](const auto& use) { return shards_.With(absl::StrCat("s", i), use); };
+  }
+  // The checkpoint that this one of shard i was built on.
+  uint64_t BaseOf(const absl::StatusOr<Manifest>& taken, size_t i = 0) {
+    EXPECT_TRUE(taken.ok()) << taken.status();
+    return taken.ok() ? taken->parts[i].base_epoch : UINT64_MAX;
   }
   std::vector<uint64_t> Committed() const {
     std::vector<uint64_t> epochs;
@@ -203,6 +209,104 @@ TEST_F(ClusterCheckpointsTest, KeepsTheNewestAndGoesOnCountingAfterARestart) {
   EXPECT_THAT(Committed(), ElementsAre(5));
 }
 
+TEST_F(ClusterCheckpointsTest, EverySoManyThOneHasAllRows) {
+  Open(/*full_every=*/3);
+  std::vector<uint64_t> bases;
+  for (int i = 0; i < 7; ++i) bases.push_back(BaseOf(Take()));
+  EXPECT_THAT(bases, ElementsAre(0, 1, 2, 0, 4, 5, 0));
+  const auto last = checkpoints_->Read(6);
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(last->parts[2].full_epoch, 4u);
+  EXPECT_EQ(last->parts[2].increments, 2);
+  EXPECT_EQ(last->parts[2].written_bytes, 50);
+  Shard(1)([](auto& shard) {
+    EXPECT_EQ(shard.bases[3].files_checksum, 2u) << "as the manifest of its base says";
+    EXPECT_EQ(shard.bases[4].epoch, 0u);
+  });
+  // A coordinator that was restarted counts on.
+  Open(/*full_every=*/3);
+  EXPECT_EQ(BaseOf(Take()), 7u);
+  EXPECT_EQ(BaseOf(Take()), 8u);
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  Open(/*full_every=*/1);
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  EXPECT_EQ(BaseOf(Take()), 0u);
+}
+
+TEST_F(ClusterCheckpointsTest, AnIncrementIsBuiltOnTheNewestCommittedOne) {
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  Shard(1)([](auto& shard) { shard.cut_failure = absl::UnavailableError("disk full"); });
+  EXPECT_FALSE(Take().ok());
+  Shard(1)([](auto& shard) { shard.cut_failure = absl::OkStatus(); });
+  const auto third = Take();
+  EXPECT_EQ(third->epoch, 3u);
+  EXPECT_EQ(BaseOf(third), 1u);
+}
+
+TEST_F(ClusterCheckpointsTest, AShardMayWriteAllRowsAllTheSame) {
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  Shard(1)([](auto& shard) { shard.writes_all_rows = true; });
+  auto taken = Take();
+  EXPECT_EQ(BaseOf(taken, 0), 1u);
+  EXPECT_EQ(BaseOf(taken, 1), 0u);
+  EXPECT_EQ(taken->parts[1].full_epoch, 2u);
+  EXPECT_EQ(taken->parts[1].increments, 0);
+  EXPECT_TRUE(IsIncrement(*taken));
+  Shard(1)([](auto& shard) { shard.writes_all_rows = false; });
+  taken = Take();
+  EXPECT_EQ(taken->parts[0].full_epoch, 1u);
+  EXPECT_EQ(taken->parts[1].full_epoch, 2u);
+  // What nobody asked for is not believed.
+  Shard(2)([](auto& shard) {
+    shard.on_progress = [](PartProgress& progress) { progress.base_epoch = 1; };
+  });
+  EXPECT_TRUE(absl::IsInternal(Take().status()));
+}
+
+TEST_F(ClusterCheckpointsTest, AnotherProcessOfAShardWritesAllRows) {
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  map_.shards[1].generation = 8;
+  auto taken = Take();
+  EXPECT_EQ(BaseOf(taken, 0), 1u);
+  EXPECT_EQ(BaseOf(taken, 1), 0u);
+  taken = Take();
+  EXPECT_EQ(BaseOf(taken, 0), 2u);
+  EXPECT_EQ(BaseOf(taken, 1), 2u);
+  map_.topology_version = 2;
+  EXPECT_EQ(BaseOf(Take()), 0u);
+}
+
+TEST_F(ClusterCheckpointsTest, AfterARestoreAllRowsAreWritten) {
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  EXPECT_EQ(BaseOf(Take()), 1u);
+  ASSERT_TRUE(checkpoints_->RollBack(map_, 2).ok());
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  EXPECT_EQ(BaseOf(Take()), 3u);
+}
+
+TEST_F(ClusterCheckpointsTest, OtherModelsAreNotBuiltOnTheOldOnes) {
+  std::vector<ModelSpec> models = {TestModel("m")};
+  const auto take = [&] {
+    return checkpoints_->Take(
+        map_, [&](Manifest& manifest) { manifest.models = models; }, [] {});
+  };
+  EXPECT_EQ(BaseOf(take()), 0u);
+  EXPECT_EQ(BaseOf(take()), 1u);
+  models.push_back(TestModel("other"));
+  EXPECT_EQ(BaseOf(take()), 0u);
+}
+
+// A rotten file may be one that all later ones share.
+TEST_F(ClusterCheckpointsTest, NothingIsBuiltOnWhatIsDamagedOrSharesWithIt) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take().ok());
+  ASSERT_TRUE(checkpoints_->MarkDamage(2, "shard 1: a file is gone").ok());
+  EXPECT_EQ(BaseOf(Take()), 0u);
+  ASSERT_TRUE(checkpoints_->MarkDamage(3, "shard 1: a file is gone").ok());
+  EXPECT_EQ(BaseOf(Take()), 4u) << "4 shares nothing with what is damaged";
+  ASSERT_TRUE(checkpoints_->MarkDamage(5, "shard 1: a file is gone").ok());
+  EXPECT_EQ(BaseOf(Take()), 0u);
+}
+
 TEST_F(ClusterCheckpointsTest, GoesBackOnlyToWhatIsWholeOnAllShards) {
   ASSERT_TRUE(Take().ok());
   ASSERT_TRUE(Take().ok());
@@ -317,6 +421,20 @@ TEST(CheckpointScheduleTest, ReadsTheIntervalOfScrubbing) {
   EXPECT_EQ(*ParseScrubInterval("24h"), absl::Hours(24));
   for (const char* bad : {"", "auto", "10ms", "-1s"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseScrubInterval(bad).status())) << bad;
+  }
+}
+
+// One of 8 s with all rows and three increments of 1 s: 11 s / 4.
+TEST(CheckpointScheduleTest, ReckonsWithTheMeanOfOneRound) {
+  CheckpointCosts costs(4);
+  EXPECT_EQ(costs.Mean(), absl::ZeroDuration());
+  costs.Add(absl::Seconds(8));
+  EXPECT_EQ(costs.Mean(), absl::Seconds(8));
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 3; ++i) costs.Add(absl::Seconds(1));
+    EXPECT_EQ(costs.Mean(), absl::Milliseconds(2750));
+    costs.Add(absl::Seconds(8));
+    EXPECT_EQ(costs.Mean(), absl::Milliseconds(2750));
   }
 }
 

@@ -58,6 +58,19 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
 }
 
+TEST_F(CoordinatorCheckpointTest, CountsWhatWasWrittenByKind) {
+  StartWithModel();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  const std::string page = metrics_.Expose();
+  for (const char* line :
+       {"dslide_coordinator_checkpoints_committed_total{kind=\"full\"} 1\n",
+        "dslide_coordinator_checkpoints_committed_total{kind=\"incremental\"} 2\n",
+        "dslide_coordinator_checkpoint_written_bytes_total{kind=\"full\"} 2000\n",
+        "dslide_coordinator_checkpoint_written_bytes_total{kind=\"incremental\"} 200\n"}) {
+    EXPECT_THAT(page, HasSubstr(line));
+  }
+}
+
 // Once a day every committed checkpoint is read, whoever needs it.
 TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint) {
   Restart(/*with_store=*/true);

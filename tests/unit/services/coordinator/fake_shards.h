@@ -35,6 +35,8 @@ class FakeShards final : public ShardAdmin {
     int admissions = 0;
     std::vector<ClientId> retired;
     std::map<uint64_t, PartProgress> cuts;
+    std::map<uint64_t, PartBase> bases;  // that were named, by epoch
+    bool writes_all_rows = false;
     std::function<void(PartProgress&)> on_progress;  // spoils or watches an answer; null: neither
     std::vector<uint64_t> rolled_back;
     int64_t largest_head = 0;  // rows, over all models it was ever asked to create
@@ -100,8 +102,8 @@ class FakeShards final : public ShardAdmin {
     ++shard.admissions;
     return shard.incomplete ? shard.incomplete(up_to, give_up) : std::vector<ClientStep>();
   }
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, bool abandon,
-                             absl::Duration) override {
+  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, const PartBase& base,
+                             bool abandon, absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     shard.frozen = 0;
@@ -109,11 +111,18 @@ class FakeShards final : public ShardAdmin {
     if (!shard.failure.ok() || !shard.cut_failure.ok()) {
       return shard.failure.ok() ? shard.cut_failure : shard.failure;
     }
+    // What is named and here is built on, unless the shard has a reason not to.
+    shard.bases[epoch] = base;
+    const auto known = shard.cuts.find(base.epoch);
+    const bool builds = base.epoch != 0 && !shard.writes_all_rows && known != shard.cuts.end() &&
+                        known->second.files_checksum == base.files_checksum;
     shard.cuts[epoch] = {.state = PartProgress::State::kPrepared,
                          .rows = 10,
                          .files = 2,
                          .bytes = 1000,
                          .files_checksum = static_cast<uint32_t>(epoch),
+                         .base_epoch = builds ? base.epoch : 0,
+                         .written_bytes = builds ? 50 : 1000,
                          .error = ""};
     return absl::OkStatus();
   }

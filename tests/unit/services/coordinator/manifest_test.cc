@@ -6,10 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
+#include "core/base/sealed_text.h"
 #include "services/coordinator/manifest_store.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
@@ -25,12 +27,17 @@ Manifest Sample(uint64_t epoch) {
   manifest.epoch = epoch;
   manifest.created_unix_ms = 1'700'000'000'123;
   manifest.topology_version = 4;
+  manifest.lineage = 2;
   manifest.parts = {{.shard = ShardId(0),
                      .generation = 3,
                      .rows = 10,
                      .files = 2,
                      .bytes = 500,
-                     .files_checksum = 0xfedcba98},
+                     .files_checksum = 0xfedcba98,
+                     .base_epoch = epoch - 1,
+                     .full_epoch = 1,
+                     .increments = 3,
+                     .written_bytes = 40},
                     {.shard = ShardId(1), .generation = 5}};
   manifest.models = {TestModel("m"), TestModel("other", 7)};
   JobRecord job;
@@ -67,6 +74,13 @@ TEST(ManifestTest, ComesBackWhole) {
   EXPECT_EQ(out->parts[0].files, 2);
   EXPECT_EQ(out->parts[0].bytes, 500);
   EXPECT_EQ(out->parts[0].files_checksum, 0xfedcba98);
+  EXPECT_EQ(out->parts[0].base_epoch, 6u);
+  EXPECT_EQ(out->parts[0].full_epoch, 1u);
+  EXPECT_EQ(out->parts[0].increments, 3);
+  EXPECT_EQ(out->parts[0].written_bytes, 40);
+  EXPECT_EQ(out->lineage, 2u);
+  EXPECT_EQ(WrittenBytes(*out), 40);
+  EXPECT_TRUE(IsIncrement(*out));
   EXPECT_EQ(out->parts[1].shard, ShardId(1));
   EXPECT_EQ(out->models, in.models);
   EXPECT_EQ(out->jobs, in.jobs);
@@ -76,6 +90,24 @@ TEST(ManifestTest, ComesBackWhole) {
   EXPECT_EQ(out->given_up, in.given_up);
   EXPECT_EQ(out->stall_us, 1234);
   EXPECT_EQ(out->duration_us, 5678);
+}
+
+// Of a program from before there were increments.
+TEST(ManifestTest, WithoutAWordAboutIncrementsAllRowsWereWritten) {
+  auto json = nlohmann::ordered_json::parse(*UnsealOpenText(EncodeManifest(Sample(7))));
+  json.erase("lineage");
+  for (auto& part : json["parts"]) {
+    for (const char* name : {"base_epoch", "full_epoch", "increments", "written_bytes"}) {
+      part.erase(name);
+    }
+  }
+  const auto out = DecodeManifest(SealOpenText(json.dump(1)));
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->parts[0].base_epoch, 0u);
+  EXPECT_EQ(out->parts[0].full_epoch, 7u);
+  EXPECT_EQ(out->parts[0].increments, 0);
+  EXPECT_EQ(out->parts[0].written_bytes, 500);
+  EXPECT_FALSE(IsIncrement(*out));
 }
 
 TEST(ManifestTest, NoticesEveryFlippedByteAndEveryLength) {

@@ -47,6 +47,23 @@ class FileListTest : public ::testing::Test {
   std::string directory_;
 };
 
+// Their bytes were read when they were written, and whoever verifies reads them again.
+TEST_F(FileListTest, KnownFilesAreListedAsTheyWereAndNotRead) {
+  const auto whole = WriteFileList(directory_);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto listed = ReadListedFiles(directory_);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->files[1].path, "below/b");
+  Write("below/b", "SECOND");
+  const auto known = absl::MakeConstSpan(listed->files).subspan(1, 1);
+  const auto again = WriteFileList(directory_, known);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->checksum, whole->checksum);
+  EXPECT_THAT(Damage(), HasSubstr("below/b does not have its checksum"));
+  Write("below/b", "longer than it was");
+  EXPECT_TRUE(absl::IsDataLoss(WriteFileList(directory_, known).status()));
+}
+
 TEST_F(FileListTest, FindsEverythingAsItWas) {
   const auto written = WriteFileList(directory_);
   ASSERT_TRUE(written.ok()) << written.status();

@@ -311,9 +311,26 @@ TEST(CheckpointMetadataTest, FormatOneIsReadAsF32) {
     EXPECT_EQ(decoded->tables[i].record_bytes, metadata.tables[i].record_bytes);
     EXPECT_EQ(decoded->tables[i].precision, RowPrecision::kF32);
   }
-  json["format"] = 3;
+  json["format"] = 4;
   EXPECT_THAT(std::string(DecodeMetadata(encoded()).status().message()),
-              HasSubstr("format 3, this version reads formats 1 to 2"));
+              HasSubstr("format 4, this version reads formats 1 to 3"));
+}
+
+TEST(CheckpointMetadataTest, AnIncrementIsOfAFormatOfItsOwn) {
+  const SampleTrainer trainer;
+  const auto core = SampleCore(trainer);
+  CheckpointMetadata metadata = DescribeForCheckpoint(*core->FindModel("m"));
+  metadata.increment = 2;
+  metadata.tables[1].changed_rows = 3;
+  metadata.tables[1].changed_digest = 0xfedcba9876543210;
+  const std::string bytes = EncodeMetadata(metadata);
+  const auto decoded = DecodeMetadata(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->increment, 2);
+  EXPECT_EQ(decoded->tables[1].changed_rows, 3);
+  EXPECT_EQ(decoded->tables[1].changed_digest, 0xfedcba9876543210);
+  EXPECT_EQ(EncodeMetadata(*decoded), bytes);
+  EXPECT_EQ(nlohmann::ordered_json::parse(bytes.substr(0, bytes.size() - 4))["format"], 3);
 }
 
 // A core whose sample model stores its rows in `precision`.
