@@ -10,6 +10,7 @@ with it. Needs root, debootstrap and unshare: require() says which is missing.
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -76,6 +77,14 @@ class DebianRoot:
         run(["git", "-C", sources, "checkout", "-q", "--force", "--detach", "FETCH_HEAD"],
             within=300)
         return run(["git", "-C", sources, "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+
+    def take_apt_settings(self):
+        """Hands on how this machine reaches its mirrors, and whether it takes old indexes."""
+        if not shutil.which("apt-config"):
+            return
+        shown = run(["apt-config", "dump", "Acquire"]).stdout
+        kept = re.findall(r"^Acquire::(?:https?::Proxy|Check-)\S* .*;$", shown, re.MULTILINE)
+        (self.folder / "etc/apt/apt.conf.d/90outside").write_text("\n".join([*kept, ""]))
 
     def command(self, words):
         """The command line that runs `words` inside."""

@@ -75,6 +75,7 @@ def versions(root):
 def prepare(root, options):
     """Makes the root and puts the last commit into it; the commit."""
     root.make()
+    root.take_apt_settings()
     if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():
         note("the tree has changes that are not committed: they are not tested")
     revision = root.take_sources(ROOT)

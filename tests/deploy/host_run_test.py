@@ -91,6 +91,17 @@ class RootTest(unittest.TestCase):
             debian_root.DebianRoot("trixie", self.folder).make()
         self.assertEqual((self.folder / "mine").read_text(), "precious")
 
+    def test_apt_inside_reaches_its_mirrors_as_apt_outside_does(self):
+        settings = self.folder / "etc/apt/apt.conf.d"
+        settings.mkdir(parents=True)
+        shown = mock.Mock(stdout='Acquire::http::Proxy "http://p:1";\nAcquire::Retries "3";\n'
+                                 'Acquire::Check-Date "false";\n')
+        with mock.patch("debian_root.run", return_value=shown), \
+                mock.patch("shutil.which", return_value="/usr/bin/apt-config"):
+            debian_root.DebianRoot("trixie", self.folder).take_apt_settings()
+        self.assertEqual((settings / "90outside").read_text(),
+                         'Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\n')
+
     def commit(self, tree, text):
         (tree / "file").write_text(text)
         run(["git", "-C", tree, "add", "file"])
