@@ -77,7 +77,8 @@ RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
     }
     const char* const directions[] = {"received", "sent"};
     for (int direction = 0; direction < 2; ++direction) {
-      const MetricLabels series = {{"method", rpc.name()}, {"direction", directions[direction]}};
+      const MetricLabels series = {{"method", std::string(rpc.name())},
+                                   {"direction", directions[direction]}};
       method.messages_[direction] =
           metrics.AddCounter(messages, "Messages moved, seen from this server.", series);
       method.bytes_[direction] = metrics.AddCounter(
