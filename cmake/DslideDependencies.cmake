@@ -1,12 +1,20 @@
 # Every library comes from a package; nothing is downloaded by the build.
 #
-# FindProtobuf (module mode) must run before gRPC's config file: the distribution ships no
-# protobuf config, and gRPC's file expects the imported targets to exist.
+# Protobuf must be found before gRPC, whose config file expects its imported targets to exist. From
+# release 22 on only its own config file knows that it needs abseil; Debian's 3.21 has none, and
+# CMake's module finds it.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(Protobuf REQUIRED)
+find_package(Protobuf CONFIG QUIET)
+if(NOT Protobuf_FOUND)
+  find_package(Protobuf MODULE REQUIRED)
+endif()
 find_package(absl CONFIG REQUIRED)
+if(absl_VERSION VERSION_GREATER_EQUAL 20260107)
+  # It warns of locks of pointers; that of Debian 12 and 13 knows no others.
+  add_compile_options(-Wno-deprecated-declarations)
+endif()
 find_package(gRPC CONFIG REQUIRED)
 find_package(RocksDB CONFIG REQUIRED)
 find_package(OpenSSL 3 REQUIRED)

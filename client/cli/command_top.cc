@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"

@@ -144,7 +144,7 @@ absl::Status Split(absl::Span<const absl::string_view> message, const char* name
     StringOutputStream matrix_stream(&matrix_bytes);
     CodedOutputStream rest_out(&rest_stream);
     CodedOutputStream matrix_out(&matrix_stream);
-    in.PushLimit(static_cast<int>(size));
+    (void)in.PushLimit(static_cast<int>(size));  // the outermost: there is none to go back to
     good = ForFields(in, [&](uint32_t tag) {
       return tag == BytesTag(Message::kRowsFieldNumber)
                  ? TakeRows(in, matrix_out, *rows)

@@ -65,13 +65,13 @@ std::string EncodeStatusDetails(const absl::Status& status) {
     google::rpc::ErrorInfo info;
     info.set_reason(reason);
     info.set_domain(kDomain);
-    details.add_details()->PackFrom(info);
+    (void)details.add_details()->PackFrom(info);  // fails above 2 GiB alone
   }
   if (retry_after_ms > 0) {
     google::rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_seconds(retry_after_ms / 1000);
     retry.mutable_retry_delay()->set_nanos(static_cast<int>(retry_after_ms % 1000) * 1'000'000);
-    details.add_details()->PackFrom(retry);
+    (void)details.add_details()->PackFrom(retry);
   }
   return details.SerializeAsString();
 }

@@ -76,6 +76,7 @@ constexpr MethodRoles kTable[] = {
     {"/grpc.health.v1.Health/Watch", kEverybody},
     // What the services are made of is for those who run them.
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kOperators},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", kOperators},  // of newer gRPC
 };
 
 }  // namespace

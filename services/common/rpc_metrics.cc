@@ -61,8 +61,9 @@ RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
   const std::string bytes = absl::StrCat("dslide_", service, "_bytes_total");
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const auto& rpc = *descriptor->method(i);
-    const MetricLabels labels = {
-        {"grpc_type", TypeOf(rpc)}, {"grpc_service", proto_service}, {"grpc_method", rpc.name()}};
+    const MetricLabels labels = {{"grpc_type", TypeOf(rpc)},
+                                 {"grpc_service", proto_service},
+                                 {"grpc_method", std::string(rpc.name())}};
     Method method;
     method.running_ = running_;
     method.started_ = metrics.AddCounter("grpc_server_started_total", "RPCs started.", labels);
@@ -76,7 +77,8 @@ RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
     }
     const char* const directions[] = {"received", "sent"};
     for (int direction = 0; direction < 2; ++direction) {
-      const MetricLabels series = {{"method", rpc.name()}, {"direction", directions[direction]}};
+      const MetricLabels series = {{"method", std::string(rpc.name())},
+                                   {"direction", directions[direction]}};
       method.messages_[direction] =
           metrics.AddCounter(messages, "Messages moved, seen from this server.", series);
       method.bytes_[direction] = metrics.AddCounter(

@@ -82,7 +82,7 @@ void StepStream::Do(const Next& next) {
     wire::EncodeStepResponse(next.slot.sequence, next.slot.answer.generation,
                              *next.slot.answer.reply, next.slot.answer.activations, &response_);
     grpc::Slice bytes(response_.ByteSizeLong());
-    response_.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes.begin()));
+    (void)response_.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes.begin()));
     record_.Sent(bytes.size());
     if (next.slot.answer.reply->status.ok()) {
       shared_.metrics->RecordTraffic(next.slot.what,

@@ -66,6 +66,13 @@ class DockerfileTest(unittest.TestCase):
         missing = set(wanted) - set(listed.replace("\\", " ").split())
         self.assertEqual(missing, {"git", "libgtest-dev", "libgmock-dev"})
 
+    def test_what_the_programs_load_is_of_the_gRPC_that_was_chosen(self):
+        stages = self.stages()
+        for programs in ("programs-compiled", "programs-prebuilt"):
+            self.assertTrue(stages[programs].startswith("FROM grpc-${GRPC} "), programs)
+        for grpc in ("debian", "experimental", "source"):
+            self.assertIn(f"grpc-{grpc}", stages)
+
     def test_the_context_holds_what_is_copied(self):
         allowed = {line[1:] for line in cases.read(".dockerignore").splitlines()
                    if line.startswith("!")}

@@ -15,9 +15,9 @@ SUBNET = "10.77.0"
 BRIDGE = "switch"
 
 
-def _inside(namespace, *command):
+def _inside(namespace, *command, accept=(0,)):
     """Runs a command in a namespace."""
-    return run(["nsenter", f"--net=/run/netns/{namespace}", *command])
+    return run(["nsenter", f"--net=/run/netns/{namespace}", *command], accept=accept)
 
 
 class Machine:
@@ -52,7 +52,11 @@ class Machine:
         """The text of a page of plain HTTP that this machine reaches."""
         program = ("import sys, urllib.request as u; sys.stdout.write(u.build_opener("
                    f"u.ProxyHandler({{}})).open('http://{address}', timeout=10).read().decode())")
-        return _inside(self.namespace, "/usr/bin/python3", "-c", program).stdout
+        return self.python("-c", program).stdout
+
+    def python(self, *arguments, accept=(0,)):
+        """Runs Python on this machine to its end."""
+        return _inside(self.namespace, "/usr/bin/python3", *arguments, accept=accept)
 
     def remove(self):
         if self.engine:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 
+import strangers
 from compose_check import CUT_SECONDS, EXAMPLE, Project, Running
 from engine import ROOT, note, run, say
 from image_check import check
@@ -42,12 +43,13 @@ def has_certificates(engine, image):
 
 
 def make_certificates(engine, image, parts, directory):
-    """Development certificates for the addresses of all machines."""
+    """Development certificates for the addresses of all machines, in dev; in foreign, strangers'."""
     directory.mkdir()
     directory.chmod(0o777)
     hosts = [word for machine in parts.values() for word in ("--host", machine.address)]
-    engine.docker("run", "--rm", "-v", f"{directory}:/certs", image, "certs", "dev", "--output",
-                  "/certs/dev", *hosts)
+    for name in ("dev", "foreign"):
+        engine.docker("run", "--rm", "-v", f"{directory}:/certs", image, "certs", "dev", "--output",
+                      f"/certs/{name}", *hosts)
     return directory / "dev"
 
 
@@ -98,8 +100,23 @@ def train(projects, parts):
         trainer.kill()
 
 
+def turn_away(parts, certificates):
+    """Strangers knock at all servers from the trainer's machine: how many were refused."""
+    doors = [f"{parts['vm-a'].address}:7000", *(f"{parts[name].address}:7010" for name in SERVERS)]
+    done = parts[TRAINER].python(strangers.__file__, "--certificates", certificates, "--foreign",
+                                 certificates.with_name("foreign"), "--work",
+                                 certificates.with_name("strangers"), *doors,
+                                 accept=(0, strangers.FOUND))
+    found = json.loads(done.stdout)
+    note(f"{found['refused']} of {found['tried']} strangers were refused")
+    check(not found["served"], f"served without a certificate of the cluster: {found['served']}")
+    check(not found["unknown"], f"not served, although known: {found['unknown']}")
+    return {"vms_strangers": found["tried"], "vms_strangers_refused": found["refused"]}
+
+
 def check_machines(engine, image, example, directory):
     """Figures of a training over four machines."""
+    strangers.require()
     directory = pathlib.Path(directory) / "vms"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -120,6 +137,7 @@ def check_machines(engine, image, example, directory):
                 projects[name] = Project(machine.engine, "dslide",
                                          [directory / "rendered" / name / "compose.yaml"], {})
             up_seconds = start(projects)
+            refused = turn_away(parts, certificates) if tls else {}
             trained = train(projects, parts)
             lost = lost_updates(parts)
         finally:
@@ -130,4 +148,4 @@ def check_machines(engine, image, example, directory):
     check(trained["p_at_1"] >= LEARNT, f"P@1 over machines is {trained['p_at_1']}")
     note(f"P@1 {trained['p_at_1']:.4f} after {EPOCHS} epochs, lost {lost:g}")
     return {"vms": len(LAYOUT), "vms_tls": tls, "vms_p_at_1": trained["p_at_1"],
-            "vms_lost": int(lost), "vms_up_seconds": up_seconds}
+            "vms_lost": int(lost), "vms_up_seconds": up_seconds, **refused}

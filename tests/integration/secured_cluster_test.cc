@@ -214,7 +214,7 @@ TEST_F(SecuredClusterTest, EveryCellOfTheTableOfRolesIsEnforced) {
                 grpc::StatusCode::PERMISSION_DENIED);
     }
   }
-  EXPECT_EQ(cells, 5 * (20 + 22 + 2 * 2));
+  EXPECT_EQ(cells, 5 * (20 + 22 + 2 * 3));
 }
 
 TEST_F(SecuredClusterTest, WithoutAGoodCertificateNoMethodIsReached) {

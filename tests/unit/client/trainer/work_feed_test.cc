@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/trainer/trainer.h"
 #include "core/data/sparse_dataset.h"
 

@@ -69,6 +69,7 @@ const std::map<std::string, std::string>& Expected() {
       {"/grpc.health.v1.Health/Check", "SCTOR"},
       {"/grpc.health.v1.Health/Watch", "SCTOR"},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "...O."},
+      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "...O."},
   };
   return *expected;
 }
@@ -83,9 +84,9 @@ std::string Letters(const std::string& method) {
 
 // The methods of the protos, and of what gRPC itself serves.
 std::set<std::string> AllMethods() {
-  std::set<std::string> methods = {
-      "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
-      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+  std::set<std::string> methods = {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+                                   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                   "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"};
   for (const google::protobuf::FileDescriptor* file :
        {v1::RegisterShardRequest::descriptor()->file(), v1::StepRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {

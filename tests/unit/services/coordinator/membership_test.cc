@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/base/reason.h"
 #include "tests/unit/services/coordinator/fakes.h"

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "tests/unit/services/shard/log_samples.h"
 #include "tests/unit/services/shard/shard_trainer.h"
 

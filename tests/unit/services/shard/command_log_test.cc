@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"

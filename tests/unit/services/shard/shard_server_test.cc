@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "core/wire/bulk_codec.h"
 #include "core/wire/reason_words.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"

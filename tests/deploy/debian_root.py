@@ -1,0 +1,110 @@
+"""Another Debian release on this machine: a root file system, and commands run in it.
+
+    root = DebianRoot("trixie", pathlib.Path("/var/cache/roots/trixie"))
+    root.make()
+    status = root.run(["apt-get", "update"], {"LANG": "C.UTF-8"}, within=600)
+
+The root shares this machine's kernel, network, /dev and /sys; mounts and processes of a command end
+with it. Needs root, debootstrap and unshare: require() says which is missing.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+from engine import CommandFailed, Unavailable, note, run
+
+MIRROR = "http://deb.debian.org/debian"
+SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
+BOOTSTRAP_SECONDS = 1200
+# Mounts in a namespace of their own, then the command: $1 is the root, the rest the command.
+ENTER = ('mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && '
+         'mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/run" && exec chroot "$@"')
+
+
+def require():
+    """Unavailable unless a root can be made and entered here."""
+    missing = [name for name in ("debootstrap", "unshare", "chroot") if not shutil.which(name)]
+    if missing:
+        raise Unavailable(f"{', '.join(missing)} not installed; apt-get install debootstrap "
+                          "util-linux coreutils")
+    if os.geteuid() != 0:
+        raise Unavailable("making and entering another root needs root")
+    tried = subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True,
+                           text=True)
+    if tried.returncode != 0:
+        raise Unavailable(f"no mount namespaces here: {tried.stderr.strip()}")
+
+
+def bootstrap_command(suite, root, mirror=MIRROR, scripts=SCRIPTS):
+    """debootstrap's command line; an older debootstrap makes a newer suite like unstable."""
+    command = ["debootstrap", "--variant=minbase", suite, str(root), mirror]
+    return command if (scripts / suite).exists() else [*command, str(scripts / "sid")]
+
+
+class DebianRoot:
+    """The root file system of a suite in a folder; made by make() when it is not there."""
+
+    def __init__(self, suite, folder, mirror=MIRROR):
+        self.suite = suite
+        self.folder = pathlib.Path(folder)
+        self.mirror = mirror
+
+    def make(self):
+        if (self.folder / "etc/debian_version").exists():
+            return
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise CommandFailed(f"{self.folder} is neither empty nor a Debian; remove it or give "
+                                "another --root")
+        note(f"making a {self.suite} with debootstrap in {self.folder}")
+        part = self.folder.with_name(self.folder.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        run(bootstrap_command(self.suite, part, self.mirror), within=BOOTSTRAP_SECONDS)
+        if self.folder.exists():
+            self.folder.rmdir()
+        part.rename(self.folder)
+
+    def take_sources(self, tree):
+        """Puts the tree's last commit into /src; objects of an earlier build there stay."""
+        sources = self.folder / "src"
+        if not (sources / ".git").exists():
+            run(["git", "clone", "-q", "--no-checkout", tree, sources], within=300)
+        run(["git", "-C", sources, "fetch", "-q", tree, "HEAD"], within=300)
+        run(["git", "-C", sources, "checkout", "-q", "--force", "--detach", "FETCH_HEAD"],
+            within=300)
+        return run(["git", "-C", sources, "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+
+    def take_apt_settings(self):
+        """Hands on how this machine reaches its mirrors, and whether it takes old indexes."""
+        if not shutil.which("apt-config"):
+            return
+        shown = run(["apt-config", "dump", "Acquire"]).stdout
+        kept = re.findall(r"^Acquire::(?:https?::Proxy|Check-)\S* .*;$", shown, re.MULTILINE)
+        (self.folder / "etc/apt/apt.conf.d/90outside").write_text("\n".join([*kept, ""]))
+
+    def command(self, words):
+        """The command line that runs `words` inside."""
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", ENTER,
+                "enter", str(self.folder), *map(str, words)]
+
+    def run(self, words, environment, within, output=None):
+        """Runs a command inside with nothing but this environment; its status.
+
+        `output` takes its stdout (None: this process's); stderr is this process's. CommandFailed
+        when it has not ended after `within` seconds; then it is killed.
+        """
+        shutil.copyfile("/etc/resolv.conf", self.folder / "etc/resolv.conf")
+        process = subprocess.Popen(self.command(words), env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=output, start_new_session=True)
+        try:
+            return process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(f"{' '.join(map(str, words))}: no end within {within:g} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

@@ -1,0 +1,155 @@
+"""Builds and tests the last commit in a root of another Debian release: what ./run host calls.
+
+usage: host_run.py [--suite SUITE] [--root DIR] [--grpc debian|experimental] [--mirror URL]
+                   [-o json] [-- CTEST ARGUMENTS...]
+
+stderr tells what happens; stdout ends with the figures, with -o json as one JSON object. Status 0:
+all held; 1: something did not; 77: this machine cannot do it.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+
+import debian_root
+from engine import ROOT, CommandFailed, Unavailable, note, run, say
+
+SKIPPED = 77
+SETUP_SECONDS = 1800
+TEST_SECONDS = 6 * 3600
+# Of every release so far.
+DEBIAN_GRPC = "1.51.1"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Handed on: how to reach the network, and how much to do at once.
+KEPT = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+        "DSLIDE_JOBS", "CCACHE_MAXSIZE")
+# What differs between releases, by its Debian package.
+LIBRARIES = {"compiler": "g++", "grpc": "libgrpc++-dev", "protobuf": "libprotobuf-dev",
+             "abseil": "libabsl-dev", "rocksdb": "librocksdb-dev", "civetweb": "libcivetweb-dev",
+             "highway": "libhwy-dev"}
+
+
+def environment():
+    """What commands inside see; their home, and so their compiler cache, is the root's own."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
+            **kept}
+
+
+def default_root(suite, grpc):
+    """A root for each kind of host, beside the project's other caches."""
+    cache = os.environ.get("DSLIDE_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "dslide")
+    name = suite if grpc == "debian" else f"{suite}-grpc-{grpc}"
+    return pathlib.Path(cache) / "hosts" / name
+
+
+def read_counts(text):
+    """{passed, failed, skipped} of the last JSON line of `./run test -o json`."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            return {name: int(value) for name, value in json.loads(line).items()}
+    raise CommandFailed(f"./run test ended without its counts; its output ends with {text[-300:]!r}")
+
+
+def upstream(version):
+    """The version without Debian's own parts: 9.10.0 of 9.10.0-1+b1, 14.2.0 of 4:14.2.0-1."""
+    return re.sub(r"^\d+:|\+dfsg.*|-[^-]*$", "", version)
+
+
+def versions(root):
+    """{name: version} of LIBRARIES in the root, and of the release."""
+    found = {"debian": (root.folder / "etc/debian_version").read_text().strip()}
+    for name, package in LIBRARIES.items():
+        asked = run(["dpkg-query", "--root", root.folder, "-W", "-f", "${Version}", package],
+                    accept=(0, 1))
+        found[name] = upstream(asked.stdout) or None
+    return found
+
+
+def prepare(root, options):
+    """Makes the root and puts the last commit into it; the commit."""
+    root.make()
+    root.take_apt_settings()
+    if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():
+        note("the tree has changes that are not committed: they are not tested")
+    revision = root.take_sources(ROOT)
+    if options.grpc == "experimental" and (versions(root)["grpc"] or DEBIAN_GRPC) == DEBIAN_GRPC:
+        say("Installing the gRPC of Debian's experimental suite")
+        command = ["/src/deploy/image/newer-grpc.sh", options.mirror]
+        status = root.run(command, environment(), SETUP_SECONDS, sys.stderr)
+        if status != 0:
+            raise CommandFailed(f"{command[0]} ended with {status} in {root.folder}")
+    return revision
+
+
+def check_host(options, figures):
+    """Fills in the figures; CommandFailed when something did not hold."""
+    root = debian_root.DebianRoot(options.suite, options.root, options.mirror)
+    say(f"Preparing {options.suite} in {options.root}")
+    figures["revision"] = prepare(root, options)
+    say(f"Building and testing {figures['revision']} in it")
+    with tempfile.TemporaryFile("w+") as output:
+        status = root.run(["/src/run", "test", "-o", "json", *options.arguments], environment(),
+                          TEST_SECONDS, output)
+        output.seek(0)
+        text = output.read()
+    figures.update(versions(root))
+    figures.update(read_counts(text))
+    if status != 0:
+        raise CommandFailed(f"./run test ended with {status}: {figures['failed']} failed")
+
+
+def parse(arguments):
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--suite", default="trixie")
+    parser.add_argument("--root", type=pathlib.Path)
+    parser.add_argument("--grpc", choices=("debian", "experimental"), default="debian")
+    parser.add_argument("--mirror", default=debian_root.MIRROR)
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    options = parser.parse_args(arguments[:place])
+    if not re.fullmatch(r"[a-z]+", options.suite):
+        parser.error(f"--suite is {options.suite!r}: give a name such as trixie")
+    options.root = (options.root or default_root(options.suite, options.grpc)).absolute()
+    # With its `--`, after which ./run test hands everything to ctest.
+    options.arguments = arguments[place:]
+    return options
+
+
+def show(figures, form):
+    if form == "json":
+        print(json.dumps(figures))
+        return
+    for name, value in figures.items():
+        print(f"{name:12} {value}")
+
+
+def main():
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options = parse(sys.argv[1:])
+    figures = {"held": False, "suite": options.suite, "grpc_from": options.grpc}
+    status = 1
+    try:
+        debian_root.require()
+        check_host(options, figures)
+        figures["held"] = True
+        status = 0
+    except Unavailable as reason:
+        note(f"SKIPPED: {reason}")
+        figures["unavailable"] = str(reason)
+        status = SKIPPED
+    except CommandFailed as failure:
+        note(f"FAILED: {failure}")
+    show(figures, options.output)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Who must not get in, at the doors of a cluster with certificates: is any of them served?
+
+usage: strangers.py --certificates DIR --foreign DIR --work DIR ADDRESS...
+
+DIRs are as `dslide certs dev` makes them: the cluster's, and those of another authority. The
+strangers speak plaintext, show no certificate, one of the foreign authority, or one that has
+expired. Beside them somebody known must be served at every door, or nothing would be shown. The last
+line of stdout is one JSON object: refused (of `tried`), served (strangers that were, as NAME at
+ADDRESS), unknown (the known who were not). Status 0 when all strangers were refused and all the known
+served, else 3.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import ssl
+import sys
+import time
+
+from engine import ROOT, Unavailable, run
+
+sys.path.append(str(ROOT / "tests/fault"))
+from grpc_client import Connection, ConnectionLost  # noqa: E402
+
+HEALTH = "/grpc.health.v1.Health/Check"
+PLAIN = "plaintext"
+STRANGERS = (PLAIN, "no certificate", "foreign authority", "expired")
+# The twin of the expired certificate differs from it in its days alone.
+KNOWN = ("trainer", "twin of the expired")
+SECONDS = 5
+FOUND = 3
+
+
+def require():
+    if not shutil.which("openssl"):
+        raise Unavailable("openssl, which makes an expired certificate, is not installed")
+
+
+def sign(certificates, directory, name, days):
+    """A trainer's certificate and key by the authority in `certificates`, from now for `days`."""
+    key, request, made = (directory / f"{name}.{end}" for end in ("key", "csr", "crt"))
+    run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", key, "-out", request, "-subj", "/CN=stranger",
+         "-addext", "subjectAltName=URI:dslide://dslide/trainer"])
+    run(["openssl", "x509", "-req", "-in", request, "-CA", certificates / "ca.crt",
+         "-CAkey", certificates / "ca.key", "-days", days, "-copy_extensions", "copy",
+         "-out", made])
+    return made, key
+
+
+def context(certificates, pair=None):
+    """A client's side of TLS that trusts the cluster and shows `pair`, (certificate, key), or none."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.load_verify_locations(certificates / "ca.crt")
+    made.set_alpn_protocols(["h2"])
+    if pair:
+        made.load_cert_chain(*pair)
+    return made
+
+
+def make_visitors(certificates, foreign, directory):
+    """{name: SSLContext, or None for plaintext} of STRANGERS and of KNOWN."""
+    expired = sign(certificates, directory, "expired", 0)
+    twin = sign(certificates, directory, "twin", 1)
+    time.sleep(1.5)  # its end is this second
+    return {
+        PLAIN: None,
+        "no certificate": context(certificates),
+        "foreign authority": context(certificates,
+                                     (foreign / "trainer.crt", foreign / "trainer.key")),
+        "expired": context(certificates, expired),
+        "trainer": context(certificates,
+                           (certificates / "trainer.crt", certificates / "trainer.key")),
+        "twin of the expired": context(certificates, twin),
+    }
+
+
+def served(address, tls):
+    """Whether a call of the health service has an answer there."""
+    try:
+        with Connection(address, SECONDS, tls) as connection:
+            return connection.unary(HEALTH, b"", SECONDS).ok
+    except ConnectionLost:
+        return False
+
+
+def knock(addresses, visitors):
+    """What became of all visitors at all addresses, as the JSON object above."""
+    let_in = {(name, address) for name, tls in visitors.items() for address in addresses
+              if served(address, tls)}
+    tried = [(name, address) for name in STRANGERS for address in addresses]
+    return {
+        "tried": len(tried),
+        "refused": sum(visit not in let_in for visit in tried),
+        "served": [f"{name} at {address}" for name, address in tried if (name, address) in let_in],
+        "unknown": [f"{name} at {address}" for name in KNOWN for address in addresses
+                    if (name, address) not in let_in],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for flag in ("--certificates", "--foreign", "--work"):
+        parser.add_argument(flag, type=pathlib.Path, required=True)
+    parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    found = knock(options.addresses,
+                  make_visitors(options.certificates, options.foreign, options.work))
+    print(json.dumps(found))
+    return FOUND if found["served"] or found["unknown"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
