@@ -6,8 +6,9 @@ A coordinator, two shards and a trainer on this machine, on the shape of the mod
 ratios of one run, or come with their own baseline:
 
   modes        samples/s of the modes log-periodic and log, relative to mode checkpoint; the modes take turns
-  checkpoints  a training with one checkpoint after the other, against one without: what each costs, and
-               how long changes waited at its cut; then one on an idle cluster, for the rate of writing
+  checkpoints  a training with one checkpoint after the other (a full one, then increments), against
+               one without: what each costs, and how long changes waited at its cut
+  increments   full checkpoints and increments of one table, 5 % of whose rows change between them
   restart      a shard of mode log after a clean stop (its image), and after a kill (image and replay)
 """
 
@@ -19,6 +20,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
+import increments  # noqa: E402
 import measurement  # noqa: E402
 import programs  # noqa: E402
 from measurement import say  # noqa: E402
@@ -31,6 +33,7 @@ CALL_TIMEOUT = "300s"
 # The default of the coordinator's --mean-time-between-failures, and its shortest interval.
 FAILURE_SECONDS = 3600
 LEAST_INTERVAL_SECONDS = 10
+CHANGED = 0.05
 GIB = 2**30
 
 
@@ -119,7 +122,8 @@ def checkpoints_during(cluster, trainer):
         # The first may come before the trainer has made its model.
         if one["rows"] > 0:
             taken.append(one)
-            say(f"  changes waited {one['stall_seconds']:.4f} s, written in {one['seconds']:.1f} s")
+            say(f"  {one['kind']}: changes waited {one['stall_seconds']:.4f} s, "
+                f"{one['written_bytes'] / 1e9:.2f} GB in {one['seconds']:.1f} s")
     return taken
 
 
@@ -129,10 +133,6 @@ def measure_checkpoints(options, data, plain_speed):
         trainer = cluster.train(options, data, "checkpoints")
         taken = checkpoints_during(cluster, trainer)
         report = programs.finish_json(trainer, TRAIN_SECONDS)
-    with programs.Programs(options.bin_dir) as started:
-        cluster = Cluster(started, "checkpoint")
-        programs.finish_json(cluster.train(options, data, "idle"), TRAIN_SECONDS)
-        idle = cluster.checkpoint()
     samples = report["samples_per_second"] * report["seconds"]
     lost = (report["seconds"] - samples / plain_speed) / len(taken)
     cost = measurement.median([one["seconds"] for one in taken])
@@ -141,16 +141,23 @@ def measure_checkpoints(options, data, plain_speed):
     return {
         "taken": len(taken),
         "bytes": taken[0]["bytes"],
+        "written_bytes": measurement.median([one["written_bytes"] for one in taken]),
         "stall_median_seconds": measurement.median(stalls),
         "stall_max_seconds": stalls[-1],
         "seconds": cost,
         "training_seconds_lost": lost,
         "default_interval_seconds": interval,
         "share_of_training": lost / interval,
-        "idle_seconds": idle["seconds"],
-        "idle_bytes": idle["bytes"],
-        "idle_gb_per_second": idle["bytes"] / 1e9 / idle["seconds"],
     }
+
+
+def measure_increments(options):
+    with programs.Programs(options.bin_dir) as started:
+        figures = increments.measure(started.directory, options.gib, CHANGED, options.rounds)
+    for kind in ("full", "incremental"):
+        say(f"  {kind}: {figures[kind]['seconds_per_gib']:.2f} s per GiB of table, "
+            f"{figures[kind]['gb_per_second']:.2f} GB/s")
+    return figures
 
 
 def measure_restart(options, data):
@@ -182,7 +189,11 @@ def lines(result):
            f"{taken['stall_median_seconds']:.4f} s (at most {taken['stall_max_seconds']:.4f}), "
            f"{taken['training_seconds_lost']:.2f} s of training each, "
            f"{100 * taken['share_of_training']:.1f} % at the default interval of "
-           f"{taken['default_interval_seconds']:.0f} s; idle {taken['idle_gb_per_second']:.2f} GB/s")
+           f"{taken['default_interval_seconds']:.0f} s")
+    for kind in ("full", "incremental"):
+        figures = result["increments"][kind]
+        yield (f"{kind:>14} {figures['seconds_per_gib']:.2f} s per GiB of table, "
+               f"{figures['gb_per_second']:.2f} GB/s")
     restart = result["restart"]
     yield (f"{'restart':>14} {restart['image_seconds_per_gib']:.1f} s per GiB of image, then "
            f"{restart['replay_seconds']:.1f} s for {restart['replayed_records']:,} records")
@@ -194,7 +205,7 @@ def parse():
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true", help="tiny shapes: does it run at all?")
     parser.add_argument("--steps", type=int, help="steps of each training")
-    parser.add_argument("--rounds", type=int, help="turns of the modes")
+    parser.add_argument("--rounds", type=int, help="turns of the modes, and full checkpoints")
     parser.add_argument("--model", type=pathlib.Path,
                         default=programs.ROOT / "docs/models/wide-670k.json")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
@@ -203,6 +214,7 @@ def parse():
     options.shape = ["--features", 2000, "--labels", 5000, "--points", 2000] if options.quick else []
     options.steps = options.steps or (20 if options.quick else 600)
     options.rounds = options.rounds or (1 if options.quick else 3)
+    options.gib = 0.01 if options.quick else 1.0
     return options
 
 
@@ -216,10 +228,13 @@ def main():
     modes = measure_modes(options, data)
     say("Checkpoints")
     checkpoints = measure_checkpoints(options, data, modes["checkpoint"]["samples_per_second"])
+    say("Increments")
+    grown = measure_increments(options)
     say("Restarts")
     result = {
         "modes": modes,
         "checkpoints": checkpoints,
+        "increments": grown,
         "restart": measure_restart(options, data),
         "shards": SHARDS,
         "steps": options.steps,

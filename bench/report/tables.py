@@ -136,18 +136,21 @@ def capacity(result):
 
 
 def durability(result):
-    taken, restart = result["checkpoints"], result["restart"]
+    taken, grown, restart = result["checkpoints"], result["increments"], result["restart"]
     modes = [[f"`{name}`", number(mode["samples_per_second"]), spread(mode),
               f"{100 * mode['relative']:.1f} %"] for name, mode in result["modes"].items()]
     costs = [
         ["changes wait at a cut, s (median)", number(taken["stall_median_seconds"])],
         ["changes wait at a cut, s (longest)", number(taken["stall_max_seconds"])],
         ["a checkpoint, GB", number(taken["bytes"] / 1e9)],
-        ["written beside the training in, s", number(taken["seconds"])],
-        ["written on an idle cluster, GB/s", number(taken["idle_gb_per_second"])],
+        ["of which are written, GB", number(taken["written_bytes"] / 1e9)],
+        ["beside the training, in s", number(taken["seconds"])],
         ["time that each costs the training, s", number(taken["training_seconds_lost"])],
         ["default interval for that, s", number(taken["default_interval_seconds"])],
         ["share of the training at that interval", f"{100 * taken['share_of_training']:.1f} %"],
+        ["a full checkpoint of an idle shard, GB/s", number(grown["full"]["gb_per_second"])],
+        [f"an increment after {100 * grown['changed']:.0f} % of the rows have changed, s per GiB of "
+         "table", number(grown["incremental"]["seconds_per_gib"])],
         ["restart of a shard from its image, s per GiB", number(restart["image_seconds_per_gib"])],
         ["records replayed after a kill", number(restart["replayed_records"])],
         ["their replay, s", number(restart["replay_seconds"])],

@@ -122,8 +122,10 @@ class SmokeTest(processes.ProcessTest):
         self.assertEqual(list(result["modes"]), ["checkpoint", "log-periodic", "log"])
         for mode in result["modes"].values():
             self.assert_positive(mode, "samples_per_second", "relative")
-        self.assert_positive(result["checkpoints"], "taken", "bytes", "seconds",
-                             "default_interval_seconds", "idle_gb_per_second")
+        self.assert_positive(result["checkpoints"], "taken", "bytes", "written_bytes", "seconds",
+                             "default_interval_seconds")
+        for kind in ("full", "incremental"):
+            self.assert_positive(result["increments"][kind], "seconds_per_gib", "gb_per_second")
         self.assert_positive(result["restart"], "image_bytes", "image_seconds_per_gib",
                              "replayed_records")
 

@@ -1,25 +1,13 @@
-"""Seconds of a full cluster checkpoint and of an increment, of one shard with one large table.
+"""Full cluster checkpoints and increments of one shard with one large table, while nobody trains."""
 
-usage: checkpoint_benchmark.py --bin-dir DIR [--gib 1.0] [--changed 0.05] [--rounds 5]
-           [--directory DIR] [-o json]
-
-A round takes a full checkpoint and then increments, each after --changed of the rows, chosen at
-random, were changed by a scatter. Nothing trains meanwhile. The disk is that of --directory.
-"""
-
-import argparse
-import json
-import pathlib
 import random
 import statistics
 import sys
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench/common"))
+from programs import ROOT
+
 sys.path.insert(0, str(ROOT / "tests/fault"))
 
-from programs import processes  # noqa: E402
 import fault_cluster  # noqa: E402
 import grpc_client  # noqa: E402
 import shard_client  # noqa: E402
@@ -73,8 +61,10 @@ class Changes:
             CALL_SECONDS))
 
 
-def measure(options, directory):
-    rows = int(options.gib * GIB / RECORD_BYTES)
+def measure(directory, gib, changed, rounds):
+    """Each round: a full checkpoint and increments, after the share `changed` of the rows of a table
+    of `gib` GiB, chosen at random, was changed by a scatter. Medians, for both kinds."""
+    rows = int(gib * GIB / RECORD_BYTES)
     table = shard_client.Table("rows", rows, DIM, optimizer=shard_client.OPTIMIZER_ADAM)
     model = shard_client.Model("bench", (table,))
     flags = ["--checkpoint-interval", "off", "--checkpoint-full-every", INCREMENTS + 1]
@@ -85,47 +75,18 @@ def measure(options, directory):
             shard_client.register_model(connection, model, CALL_SECONDS)
         changes = Changes(cluster, model)
         chance = random.Random(1)
-        for _ in range(options.rounds * (INCREMENTS + 1)):
-            changes.change(chance.sample(range(rows), int(options.changed * rows)))
+        for _ in range(rounds * (INCREMENTS + 1)):
+            changes.change(chance.sample(range(rows), int(changed * rows)))
             with grpc_client.Connection(cluster.coordinator_address) as connection:
                 taken = take_checkpoint(connection)
             found[taken["kind"]].append(taken)
-    gib = rows * RECORD_BYTES / GIB
-    result = {"rows": rows, "gib": gib, "changed": options.changed}
-    for kind, taken in found.items():
-        seconds = [checkpoint["seconds"] for checkpoint in taken]
-        result[kind] = {
-            "seconds": statistics.median(seconds),
-            "seconds_of_each": seconds,
-            "seconds_per_gib": statistics.median(seconds) / gib,
-            "stall_seconds": statistics.median(c["stall_seconds"] for c in taken),
+    return {"gib": gib, "changed": changed} | {
+        kind: figures_of(taken, gib) for kind, taken in found.items()}
+
+
+def figures_of(taken, gib):
+    seconds = statistics.median(one["seconds"] for one in taken)
+    return {"seconds": seconds, "seconds_per_gib": seconds / gib,
+            "stall_seconds": statistics.median(one["stall_seconds"] for one in taken),
             "written_bytes": taken[-1]["written_bytes"],
-            "gigabytes_per_second": taken[-1]["written_bytes"] / statistics.median(seconds) / 1e9}
-    return result
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin-dir", required=True)
-    parser.add_argument("--gib", type=float, default=1.0)
-    parser.add_argument("--changed", type=float, default=0.05)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--directory", help="where the data lies; default: the temporary one")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    options = parser.parse_args()
-    processes.use_bin_dir(options.bin_dir)
-    with tempfile.TemporaryDirectory(prefix="dslide-bench-", dir=options.directory) as directory:
-        result = measure(options, pathlib.Path(directory))
-    if options.output == "json":
-        print(json.dumps(result))
-        return
-    for kind in ("full", "incremental"):
-        figures = result[kind]
-        print(f"{kind}: {figures['seconds']:.2f} s, {figures['seconds_per_gib']:.2f} s per GiB of "
-              f"table, {figures['written_bytes'] / 1e6:.0f} MB written "
-              f"({figures['gigabytes_per_second']:.2f} GB/s), changes waited "
-              f"{1e3 * figures['stall_seconds']:.0f} ms")
-
-
-if __name__ == "__main__":
-    main()
+            "gb_per_second": taken[-1]["written_bytes"] / seconds / 1e9}
