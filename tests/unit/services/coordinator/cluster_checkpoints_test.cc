@@ -32,8 +32,10 @@ class ClusterCheckpointsTest : public ::testing::Test {
     Open();
     map_.topology_version = 1;
     for (int i = 0; i < 3; ++i) {
-      map_.shards.push_back(
-          {.shard = ShardId(i), .address = absl::StrCat("s", i), .generation = 7});
+      map_.shards.push_back({.shard = ShardId(i),
+                             .address = absl::StrCat("s", i),
+                             .generation = 7,
+                             .admin_address = ""});
     }
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }

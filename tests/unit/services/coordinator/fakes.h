@@ -62,7 +62,8 @@ inline ShardRegistration Registration(char instance, const std::string& address,
   ShardRegistration registration{.wanted = std::nullopt,
                                  .address = address,
                                  .capacity_weight = weight,
-                                 .instance_id = Instance(instance)};
+                                 .instance_id = Instance(instance),
+                                 .admin_address = ""};
   if (wanted.has_value()) registration.wanted = ShardId(*wanted);
   return registration;
 }

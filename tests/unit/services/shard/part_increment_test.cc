@@ -332,7 +332,9 @@ TEST_F(PartIncrementTest, OnlyIncrementsAreOfTheNewFormat) {
 // A process that stops while it writes must leave nothing that looks whole.
 TEST_F(PartIncrementTest, ASnapshotThatWasGivenUpIsNotWritten) {
   for (const uint64_t base : {0, 1}) {
-    if (base == 1) ASSERT_EQ(WritePart(1, 0).state, CheckpointProgress::State::kPrepared);
+    if (base == 1) {
+      ASSERT_EQ(WritePart(1, 0).state, CheckpointProgress::State::kPrepared);
+    }
     const auto snapshot = ShardSnapshot::TakeCut(0, *core_, 2, {.epoch = base});
     Scatter();
     snapshot->Abandon();
