@@ -38,7 +38,8 @@ inline absl::Duration PauseBefore(const absl::Status& status, const RetryOptions
 }
 
 // `invoke(context, response)` makes one attempt. Repeats after UNAVAILABLE while the deadline
-// allows. What is returned at the deadline is the last error that says why, not DEADLINE_EXCEEDED.
+// allows; a call that the server cancelled is UNAVAILABLE, too. What is returned at the deadline is
+// the last error that says why, not DEADLINE_EXCEEDED.
 template <typename Request, typename Response, typename Invoke>
 absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& request,
                                       Invoke&& invoke) {
@@ -61,6 +62,8 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
       return response;
     }
     absl::Status error = FromGrpc(status, call.peer, call.name);
+    // This side takes no call back, so the server did: it stops, and its successor may be asked.
+    if (absl::IsCancelled(error)) error = absl::UnavailableError(error.message());
     if (NobodyAnswered(status)) {
       error = absl::Status(error.code(), absl::StrCat(error.message(), "; ", call.remedy));
     }

@@ -141,6 +141,7 @@ class SecuredClusterTest : public ::testing::Test {
   ServerOptions Server(const std::string& role) const {
     ServerOptions options{.binary = role, .listen = "127.0.0.1:0"};
     options.drain_timeout = absl::Seconds(2);
+    options.max_connection_rate = 0;  // all come from one address, and over and over
     options.tls.files = certificates_.Of(role);
     options.tls.reload_interval = kReloadInterval;
     return options;
