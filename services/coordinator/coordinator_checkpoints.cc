@@ -204,9 +204,9 @@ absl::Status Coordinator::AdoptManifest(const Manifest& manifest) {
     RETURN_IF_ERROR(catalog_.Add(spec).status());
   }
   for (const std::string& name : std::deque<std::string>(job_order_)) {
-    const bool stays =
-        std::any_of(manifest.jobs.begin(), manifest.jobs.end(),
-                    [&](const JobRecord& job) { return job.spec == jobs_.at(name)->spec(); });
+    const JobSpec& spec = jobs_.at(name)->spec();
+    const bool stays = std::any_of(manifest.jobs.begin(), manifest.jobs.end(),
+                                   [&](const JobRecord& job) { return job.spec == spec; });
     if (!stays) ForgetJob(name);
   }
   for (const JobRecord& record : manifest.jobs) {
