@@ -86,13 +86,13 @@ void IncrementClient::Greet(Session& session, absl::Duration pause) {
 void IncrementClient::OnGreeted(Session& session, uint64_t acked, const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
-    if (ReasonOf(status) == reason::kRetiredClient) return BeginAnew(session, /*retired=*/true);
+    if (ReasonOf(status) == reason::kRetiredClient) return BeginAnew(session, std::nullopt);
     return Greet(session, kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
   // acked: when it was sent; calls that were on their way may have been answered since.
   if (hello.next_sequence <= acked || hello.next_sequence > session.next) {
-    return BeginAnew(session, /*retired=*/false);
+    return BeginAnew(session, answer.life);
   }
   session.generation = hello.generation;
   session.greeted = true;
@@ -101,9 +101,9 @@ void IncrementClient::OnGreeted(Session& session, uint64_t acked, const ShardAns
   Go(session);
 }
 
-void IncrementClient::BeginAnew(Session& session, bool retired) {
-  world_.trace.Note("begins anew", {node_->place(), session.shard, retired ? 1 : 0});
-  world_.oracle.Told(session.id, session.shard, retired);
+void IncrementClient::BeginAnew(Session& session, Telling what) {
+  world_.trace.Note("begins anew", {node_->place(), session.shard, what.has_value() ? 0 : 1});
+  world_.oracle.Told(session.id, session.shard, what);
   session.id = world_.NewClientId();
   session.next = 1;
   session.acked = 0;
@@ -193,7 +193,7 @@ void IncrementClient::OnAnswer(Session& session, uint64_t sequence, const Client
 
 void IncrementClient::OnRefused(Session& session, const absl::Status& refusal) {
   const std::string word = ReasonOf(refusal);
-  if (word == reason::kRetiredClient) return BeginAnew(session, /*retired=*/true);
+  if (word == reason::kRetiredClient) return BeginAnew(session, std::nullopt);
   // What is wrong in itself this client never sends.
   if (absl::IsInvalidArgument(refusal)) {
     world_.trace.Violation(absl::StrCat("a good update was refused: ", refusal.ToString()));

@@ -52,7 +52,7 @@ class IncrementClient {
   void Greet(Session& session, absl::Duration pause);
   // acked: what the greeting has said.
   void OnGreeted(Session& session, uint64_t acked, const ShardAnswer& answer);
-  void BeginAnew(Session& session, bool retired);
+  void BeginAnew(Session& session, Telling what);
   void Go(Session& session);
   void SendAll(Session& session);
   void Send(Session& session, uint64_t sequence);

@@ -84,14 +84,17 @@ void Oracle::GivesUp(const ClientId& client, int shard) {
   }
 }
 
-void Oracle::Told(const ClientId& client, int shard, bool retired) {
+void Oracle::Told(const ClientId& client, int shard, Telling what) {
   GivesUp(client, shard);
-  if (!retired && committed_ && shards_[static_cast<size_t>(shard)].empty) {
+  const bool retired = !what.has_value();
+  const auto& now = shards_[static_cast<size_t>(shard)];
+  // Who told it may have been replaced while the answer was on its way.
+  if (what == now.life && committed_ && now.empty) {
     trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
                                   " of a loss, and had not gone back to the checkpoint yet"));
   }
   if (went_back_) return;
-  if (retired ? given_up_.contains(client) : shards_[static_cast<size_t>(shard)].life > 0) return;
+  if (retired ? given_up_.contains(client) : now.life > 0) return;
   trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
                                 retired ? " that it was retired" : " of a loss",
                                 ", and there was no reason"));

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -42,6 +43,10 @@ struct Update {
 // What a shard may have lost when it comes back.
 enum class Loss { kNothing, kUnsynced, kEverything };
 
+// What a shard has told a client that must begin anew: of a loss, in which life of its state;
+// nothing: that the client was retired.
+using Telling = std::optional<int64_t>;
+
 // Not thread-safe.
 class Oracle {
  public:
@@ -56,7 +61,7 @@ class Oracle {
   void Answered(const ClientId& client, uint64_t sequence, int shard, int64_t life,
                 const Reply& reply);
   // The shard has told the client that its updates are lost, or has retired it.
-  void Told(const ClientId& client, int shard, bool retired);
+  void Told(const ClientId& client, int shard, Telling what);
   // The client begins anew, and does not ask any more what became of its updates there.
   void GivesUp(const ClientId& client, int shard);
   // A read has shown the cell.

@@ -69,12 +69,12 @@ void StepSession::Greet(absl::Duration pause) {
 void StepSession::OnGreeted(const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
-    if (ReasonOf(status) == reason::kRetiredClient) return gone_(/*retired=*/true);
+    if (ReasonOf(status) == reason::kRetiredClient) return gone_(std::nullopt);
     return Greet(kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
   const uint64_t first = next_ - unanswered_.size();
-  if (hello.next_sequence < first || hello.next_sequence > next_) return gone_(/*retired=*/false);
+  if (hello.next_sequence < first || hello.next_sequence > next_) return gone_(answer.life);
   generation_ = hello.generation;
   must_settle_ = false;
   StartStream();
@@ -161,7 +161,7 @@ void StepSession::OnAnswer(int64_t stream, uint64_t sequence, const ShardAnswer&
   const std::string word = ReasonOf(status);
   if (word == reason::kRetiredClient) {
     connected_ = false;
-    return gone_(/*retired=*/true);
+    return gone_(std::nullopt);
   }
   if (absl::IsFailedPrecondition(status) || absl::IsNotFound(status)) return Break();
   Unanswered entry = std::move(unanswered_.front());

@@ -21,7 +21,7 @@ class StepSession {
   // What an operation came to.
   using Done = std::function<void(const Reply&)>;
   // The client cannot go on under its id.
-  using Gone = std::function<void(bool retired)>;
+  using Gone = std::function<void(Telling what)>;
 
   // `world` outlives it.
   StepSession(World& world, NodePtr node, int shard, const ClientId& id, Gone gone);

@@ -61,9 +61,9 @@ void TrainerClient::Begin() {
     world_.oracle.Counts(id_, rows_);
     for (int shard = 0; shard < world_.settings.shards; ++shard) {
       sessions_.push_back(std::make_unique<StepSession>(world_, node_, shard, id_,
-                                                        [this, shard, life](bool retired) {
+                                                        [this, shard, life](Telling what) {
                                                           if (life == lives_)
-                                                            BeginAnew(retired, shard);
+                                                            BeginAnew(what, shard);
                                                         }));
       sessions_.back()->Open();
     }
@@ -71,9 +71,9 @@ void TrainerClient::Begin() {
   });
 }
 
-void TrainerClient::BeginAnew(bool retired, int shard) {
-  world_.trace.Note("trainer begins anew", {node_->place(), shard, retired ? 1 : 0});
-  world_.oracle.Told(id_, shard, retired);
+void TrainerClient::BeginAnew(Telling what, int shard) {
+  world_.trace.Note("trainer begins anew", {node_->place(), shard, what.has_value() ? 0 : 1});
+  world_.oracle.Told(id_, shard, what);
   for (int other = 0; other < world_.settings.shards; ++other) {
     if (other != shard) world_.oracle.GivesUp(id_, other);
   }

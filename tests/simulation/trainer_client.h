@@ -35,7 +35,7 @@ class TrainerClient {
   };
 
   void Begin();
-  void BeginAnew(bool retired, int shard);
+  void BeginAnew(Telling what, int shard);
   void AskForWork(bool wants_work);
   void OnWork(const coordinator::Work& work);
   void Go();
