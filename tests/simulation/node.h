@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -31,16 +32,32 @@ class Node {
                     std::function<void()> work) {
     node->loop_.After(pause, [node, work = std::move(work)]() mutable {
       if (!node->alive_) return;
-      if (!node->paused()) return work();
-      After(node, node->paused_until_ - node->loop_.Now(), std::move(work));
+      if (!node->paused() && node->late_.empty()) return work();
+      node->late_.push_back(std::move(work));
+      if (node->late_.size() == 1) WakeUp(node);
     });
   }
 
  private:
+  // What came during a pause is done in the order in which it came, also when pauses overlap.
+  static void WakeUp(const std::shared_ptr<Node>& node) {
+    node->loop_.After(std::max(absl::ZeroDuration(), node->paused_until_ - node->loop_.Now()),
+                      [node] {
+                        if (!node->alive_) return;
+                        if (node->paused()) return WakeUp(node);
+                        std::deque<std::function<void()>> late;
+                        late.swap(node->late_);
+                        for (const auto& work : late) {
+                          if (node->alive_) work();
+                        }
+                      });
+  }
+
   EventLoop& loop_;
   const Place place_;
   bool alive_ = true;
   absl::Duration paused_until_ = -absl::InfiniteDuration();
+  std::deque<std::function<void()>> late_;
 };
 
 }  // namespace dslide::simulation

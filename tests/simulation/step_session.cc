@@ -151,7 +151,11 @@ void StepSession::OnAnswer(int64_t stream, uint64_t sequence, const ShardAnswer&
   if (stream != stream_ || !connected_) return;
   ++answers_;
   if (held_ >= unanswered_.size() || sequence != unanswered_[held_].command.envelope.sequence) {
-    return world_.trace.Violation(absl::StrCat("shard ", shard_, " answers out of order"));
+    return world_.trace.Violation(
+        absl::StrCat("shard ", shard_, " answers out of order: sequence ", sequence, " of client ",
+                     shard::ShortName(id_), " with ", answer.reply->status.ToString(), ", ", held_,
+                     " of ", unanswered_.size(), " are held, the first is ",
+                     unanswered_.empty() ? 0 : unanswered_.front().command.envelope.sequence));
   }
   const absl::Status& status = answer.reply->status;
   if (Hold(status)) {
