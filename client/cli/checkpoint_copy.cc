@@ -5,7 +5,6 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/text_file.h"
 #include "core/base/crc32c.h"
 #include "core/base/file_list.h"
 #include "core/base/sealed_text.h"
@@ -32,15 +32,6 @@ constexpr size_t kPieceBytes = 1 << 20;
 std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kEpochPrefix, epoch); }
 std::string PartPath(const std::string& copy, size_t shard) {
   return absl::StrCat(copy, "/shard-", shard);
-}
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat(path, " cannot be read"));
-  }
-  return text.str();
 }
 
 absl::Status MakeDirectories(const std::string& path) {
@@ -186,7 +177,8 @@ absl::Status SendPart(ShardClient& shard, const CheckpointCopy& copy, size_t num
   absl::Status present = shard.AdoptCheckpoint(copy.epoch, checksum);
   if (!absl::IsNotFound(present) && !absl::IsDataLoss(present)) return present;
   const std::string directory = PartPath(copy.path, number);
-  ASSIGN_OR_RETURN(const std::string text, ReadText(absl::StrCat(directory, "/", kFileListName)));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadTextFile(absl::StrCat(directory, "/", kFileListName)));
   ASSIGN_OR_RETURN(const FileList list, DecodePartList(copy, number, text));
   for (const ListedFile& file : list.files) {
     RETURN_IF_ERROR(SendFile(shard, copy.epoch, directory, file.path));
@@ -259,7 +251,7 @@ absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t e
     const uint64_t wanted = epoch == 0 ? NewestIn(directory) : epoch;
     path = absl::StrCat(directory, "/", NameOf(wanted));
   }
-  const absl::StatusOr<std::string> text = ReadText(absl::StrCat(path, "/", kManifest));
+  const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(path, "/", kManifest));
   if (!text.ok()) {
     return absl::NotFoundError(absl::StrCat(directory, " holds no copy of ",
                                             epoch == 0 ? std::string("a cluster checkpoint")
@@ -276,7 +268,8 @@ absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy) {
   CopySize size{.epoch = copy.epoch, .path = copy.path};
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     const std::string directory = PartPath(copy.path, i);
-    const absl::StatusOr<std::string> text = ReadText(absl::StrCat(directory, "/", kFileListName));
+    const absl::StatusOr<std::string> text =
+        ReadTextFile(absl::StrCat(directory, "/", kFileListName));
     if (!text.ok()) return absl::DataLossError(text.status().message());
     ASSIGN_OR_RETURN(const FileList list, DecodePartList(copy, i, *text));
     for (const ListedFile& file : list.files) {

@@ -8,14 +8,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/text_file.h"
 #include "core/base/status_macros.h"
 #include "core/tls/certificate_authority.h"
 #include "core/tls/certificate_roles.h"
@@ -91,14 +90,6 @@ absl::Status WriteOwnersFile(const std::string& path, const std::string& text) {
   return result;
 }
 
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (file.good()) return text.str();
-  return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
-}
-
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -111,9 +102,9 @@ absl::Status MakeDirectory(const std::string& path) {
 
 absl::StatusOr<std::string> RevokeCertificate(const std::string& directory,
                                               const std::string& certificate_path, absl::Time now) {
-  ASSIGN_OR_RETURN(const std::string authority, ReadText(absl::StrCat(directory, "/ca.crt")));
-  ASSIGN_OR_RETURN(const std::string key, ReadText(absl::StrCat(directory, "/ca.key")));
-  ASSIGN_OR_RETURN(const std::string certificate, ReadText(certificate_path));
+  ASSIGN_OR_RETURN(const std::string authority, ReadTextFile(absl::StrCat(directory, "/ca.crt")));
+  ASSIGN_OR_RETURN(const std::string key, ReadTextFile(absl::StrCat(directory, "/ca.key")));
+  ASSIGN_OR_RETURN(const std::string certificate, ReadTextFile(certificate_path));
   const std::string lists = absl::StrCat(directory, "/crl");
   RETURN_IF_ERROR(MakeDirectory(lists));
   ASSIGN_OR_RETURN(const RevocationList next,

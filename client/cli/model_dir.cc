@@ -1,9 +1,7 @@
 #include "client/cli/model_dir.h"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/model_files.h"
 #include "client/cli/terminal.h"
+#include "client/cli/text_file.h"
 #include "core/base/status_macros.h"
 #include "core/data/file_output.h"
 #include "core/data/name_list.h"
@@ -35,15 +34,6 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
   ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
   RETURN_IF_ERROR(file.Append(content));
   return file.Commit();
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (!file || !(content << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  }
-  return content.str();
 }
 
 std::string OriginToJson(const ModelOrigin& origin) {
@@ -166,9 +156,9 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
                            "damage to its texts would not be noticed"));
   }
   StoredModel model;
-  ASSIGN_OR_RETURN(const std::string origin, ReadFile(In(path, "dslide.json")));
+  ASSIGN_OR_RETURN(const std::string origin, ReadTextFile(In(path, "dslide.json")));
   ASSIGN_OR_RETURN(model.origin, OriginFromJson(origin, In(path, "dslide.json")));
-  ASSIGN_OR_RETURN(const std::string spec, ReadFile(In(path, "model.json")));
+  ASSIGN_OR_RETURN(const std::string spec, ReadTextFile(In(path, "model.json")));
   ASSIGN_OR_RETURN(model.spec, ModelSpecFromJson(spec, In(path, "model.json")));
   RETURN_IF_ERROR(model.spec.Validate(/*sizes_known=*/true));
   ASSIGN_OR_RETURN(model.features, FeatureStats::Load(In(path, "features.tsv")));

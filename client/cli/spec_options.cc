@@ -1,10 +1,8 @@
 #include "client/cli/spec_options.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
 #include "client/cli/command_line.h"
+#include "client/cli/text_file.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
 
@@ -19,12 +17,9 @@ void Override(const std::optional<T>& flag, T& field) {
 }
 
 absl::StatusOr<ModelSpec> ReadSpec(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat("--model ", path, ": cannot be read"));
-  }
-  return ModelSpecFromJson(text.str(), path);
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return absl::NotFoundError(absl::StrCat("--model ", text.status().message()));
+  return ModelSpecFromJson(*text, path);
 }
 
 void SetOptimizer(const SpecOptions& options, OptimizerSpec& optimizer) {

@@ -8,7 +8,6 @@ one JSON object. Status 0: all held; 1: something did not; 77: this machine cann
 """
 
 import argparse
-import json
 import pathlib
 import signal
 import sys
@@ -17,7 +16,7 @@ import tempfile
 import compose_check
 import image_check
 import vms_check
-from engine import CommandFailed, Engines, Unavailable, note, require_compose
+from engine import CommandFailed, Engines, Unavailable, note, require_compose, show
 
 SKIPPED = 77
 PARTS = ("image", "compose", "vms")
@@ -64,14 +63,6 @@ def parse():
     return options
 
 
-def show(figures, form):
-    if form == "json":
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:28} {value}")
-
-
 def main():
     # Ended from outside, it still takes away what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -86,11 +77,11 @@ def main():
         except Unavailable as reason:
             note(f"SKIPPED: {reason}")
             figures["skipped"] = list(options.only)
-            show(figures, options.output)
+            show(figures, options.output, width=28)
             return SKIPPED
         except CommandFailed as failure:
             note(f"FAILED: {failure}")
-    show(figures, options.output)
+    show(figures, options.output, width=28)
     return 0 if figures["passed"] else 1
 
 

@@ -39,6 +39,15 @@ def note(text):
     print(f"   {text}", file=sys.stderr, flush=True)
 
 
+def show(figures, form, width):
+    """Prints what was found: as one JSON object, or a line each for people."""
+    if form == "json":
+        print(json.dumps(figures))
+        return
+    for name, value in figures.items():
+        print(f"{name:{width}} {value}")
+
+
 def wait_until(condition, describe, within):
     """The first true value of `condition()`; CommandFailed with describe() after so many seconds."""
     deadline = time.monotonic() + within

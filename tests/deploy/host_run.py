@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import debian_root
-from engine import ROOT, CommandFailed, Unavailable, note, run, say
+from engine import ROOT, CommandFailed, Unavailable, note, run, say, show
 
 SKIPPED = 77
 SETUP_SECONDS = 1800
@@ -122,14 +122,6 @@ def parse(arguments):
     return options
 
 
-def show(figures, form):
-    if form == "json":
-        print(json.dumps(figures))
-        return
-    for name, value in figures.items():
-        print(f"{name:12} {value}")
-
-
 def main():
     # Ended from outside, it still ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -147,7 +139,7 @@ def main():
         status = SKIPPED
     except CommandFailed as failure:
         note(f"FAILED: {failure}")
-    show(figures, options.output)
+    show(figures, options.output, width=12)
     return status
 
 

@@ -1,0 +1,14 @@
+// Whole files that a person has named.
+
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace dslide::cli {
+
+// Errors: NotFound, with the path and why it cannot be read; an empty file counts as unreadable.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+
+}  // namespace dslide::cli
