@@ -1,10 +1,11 @@
 """Samples per second as a model or a cluster grows: rows, hidden width, shards, trainers.
 
-usage: growth_benchmark.py --bin-dir DIR [--curves rows,hidden,shards,trainers] [--steps N] [--quick]
-           [-o json]
+usage: growth_benchmark.py --bin-dir DIR [--curves rows,compact,hidden,shards,trainers] [--steps N]
+           [--quick] [-o json]
 
 Everything but the curve's own axis stays as it is: 700 active rows, a tail of 128, 12 tables,
-batch 256. Every point is a fresh training on generated data and comes with its resident memory. A
+batch 256. The rows of `compact` have weights in bf16 and one number of optimizer state (row-wise
+Adagrad), all others are of f32 with Adam. Every point is a fresh training on generated data and comes with its resident memory. A
 point that fails, or needs more memory than the machine has free, is left out and named.
 """
 
@@ -23,11 +24,14 @@ from programs import processes  # noqa: E402
 
 CURVES = {
     "rows": [10_000, 41_000, 160_000, 670_000, 2_000_000, 5_000_000],
+    "compact": [160_000, 670_000, 2_000_000, 5_000_000],
     "hidden": [64, 128, 256, 512],
     "shards": [1, 2, 4, 8],
     "trainers": [1, 2, 4],
 }
-QUICK_CURVES = {"rows": [1000, 3000], "hidden": [16, 32], "shards": [1, 2], "trainers": [1, 2]}
+QUICK_CURVES = {"rows": [1000, 3000], "compact": [1000, 3000], "hidden": [16, 32], "shards": [1, 2], "trainers": [1, 2]}
+# What a curve varies, where that is not its name.
+AXES = {"compact": "rows"}
 # Where the other curves stand.
 BASE = {"rows": 160_000, "hidden": 128, "shards": 1, "trainers": 1}
 QUICK_BASE = BASE | {"rows": 2000, "hidden": 32}
@@ -57,39 +61,43 @@ def peak_bytes(pid):
     return 1024 * int(re.search(r"^VmHWM:\s*(\d+)", text, re.MULTILINE).group(1))
 
 
-def write_spec(options, directory, hidden):
+def write_spec(options, directory, curve, hidden):
     """The model of the cluster benchmark with another width; rows and K come from the data."""
     spec = json.loads(options.model.read_text(encoding="utf-8"))
     for table in spec["tables"]:
         table["dim"] = hidden
         if table["role"] == "head":
             table["head"]["hash"]["codes_per_table"] = 0
+            if curve == "compact":
+                table["precision"] = "bf16_weights"
+                table["optimizer"]["kind"] = "row_wise_adagrad"
     spec["name"] = "growth"
     path = directory / "model.json"
     path.write_text(json.dumps(spec), encoding="utf-8")
     return path
 
 
-def training_flags(options, started, data, point):
+def training_flags(options, started, data, curve, point):
     return ["-q", "-o", "json", "--data", data["train"], "--validation-fraction", 0, "--timeout",
-            CALL_TIMEOUT, "--epochs", 1000, "--model", write_spec(options, started.directory, point["hidden"])]
+            CALL_TIMEOUT, "--epochs", 1000, "--model",
+            write_spec(options, started.directory, curve, point["hidden"])]
 
 
-def train_embedded(options, started, data, point):
-    report = started.run_json("dslide", "train", *training_flags(options, started, data, point),
+def train_embedded(options, started, data, curve, point):
+    report = started.run_json("dslide", "train", *training_flags(options, started, data, curve, point),
                               "--steps", options.steps, "--shards", point["shards"],
                               within=RUN_SECONDS)
     return report, report["peak_rss_bytes"]
 
 
-def train_on_processes(options, started, data, point):
+def train_on_processes(options, started, data, curve, point):
     """Several trainers share one job on a cluster of processes; the sum of what they did."""
     cluster = processes.Cluster(started.start(
         "dslide", "up", "-o", "json", "--listen", f"127.0.0.1:{processes.free_port()}",
         "--shards", point["shards"], "--log-dir", started.directory / "logs"))
     steps = max(1, options.steps // point["trainers"])
     trainers = [
-        started.start("dslide", "train", *training_flags(options, started, data, point),
+        started.start("dslide", "train", *training_flags(options, started, data, curve, point),
                       "--cluster", cluster.address, "--job", "growth", "--steps", steps)
         for _ in range(point["trainers"])
     ]
@@ -114,13 +122,13 @@ def measure_point(options, curve, point):
         with programs.Programs(options.bin_dir) as started:
             data = started.data(shape)
             begin = measurement.time.monotonic()
-            report, resident = run(options, started, data, point)
+            report, resident = run(options, started, data, curve, point)
         speeds.append(report["samples_per_second"])
         reports.append(report)
         memory.append(resident)
         if measurement.time.monotonic() - begin > LONG_SECONDS:
             break
-    figures = {"x": point[curve], "samples_per_second": measurement.median(speeds),
+    figures = {"x": point[AXES.get(curve, curve)], "samples_per_second": measurement.median(speeds),
                "rss_bytes": max(memory), "repeats": len(speeds),
                "spread": measurement.spread(speeds)}
     for field in ("steps", "distinct_rows_per_batch", "active_rows_per_sample"):
@@ -128,16 +136,16 @@ def measure_point(options, curve, point):
     figures["bytes_per_sample"] = ((reports[-1]["bytes_sent"] + reports[-1]["bytes_received"])
                                    / (reports[-1]["samples_per_second"] * reports[-1]["seconds"])
                                    if curve != "trainers" else None)
-    say(f"  {curve} {point[curve]:,}: {figures['samples_per_second']:,.0f} samples/s, "
+    say(f"  {curve} {figures['x']:,}: {figures['samples_per_second']:,.0f} samples/s, "
         f"{figures['rss_bytes'] / 1e9:.2f} GB")
     return figures
 
 
 def measure_curve(options, curve, xs):
-    say(f"Growth by {curve}")
+    say(f"Growth: {curve}")
     points, left_out = [], []
     for x in xs:
-        point = options.base | {curve: x}
+        point = options.base | {AXES.get(curve, curve): x}
         needed, available = needed_bytes(point), available_bytes()
         if needed > available:
             why = f"needs {needed / 1e9:.1f} GB, {available / 1e9:.1f} GB are available"

@@ -4,6 +4,8 @@ Each function takes the results and returns True or False, and None when its fig
 measured.
 """
 
+import math
+
 from page import lookup
 from tables import SECTIONS
 
@@ -66,6 +68,20 @@ def distinct_rows_grow(results):
     return points[-1]["distinct_rows_per_batch"] > 1.25 * points[0]["distinct_rows_per_batch"]
 
 
+def compact_tenfold_is_cheap(results):
+    """Rows of few bytes: what a tenfold of them costs, from the ends of the curve."""
+    points = _points(results, "compact")
+    if len(points) < 2:
+        return None
+    tenfolds = math.log10(points[-1]["x"] / points[0]["x"])
+    slower = points[0]["samples_per_second"] / points[-1]["samples_per_second"]
+    return slower ** (1 / tenfolds) < 1.6
+
+
+def measured_compact(results):
+    return True if _points(results, "compact") else None
+
+
 def hidden_costs_speed(results):
     return _compare(_relative_change(results, "hidden"), lambda change: change < 0.8)
 
@@ -91,11 +107,12 @@ def faster_than_dense(results):
 
 
 FACTS = [slow_link_binds, dense_communicates_more, load_was_high, page_has_several_commits,
-         rows_cost_speed, distinct_rows_grow, hidden_costs_speed, shards_cost_speed,
+         rows_cost_speed, distinct_rows_grow, compact_tenfold_is_cheap, hidden_costs_speed, shards_cost_speed,
          trainers_gain_speed, memory_as_planned, faster_than_dense]
 
 
 def of(results):
     """{name: True, False or None}, with "measured_NAME" for each benchmark that has a result."""
     measured = {f"measured_{name}": True if name in results else None for name in SECTIONS}
+    measured["measured_compact"] = measured_compact(results)
     return measured | {fact.__name__: fact(results) for fact in FACTS}

@@ -19,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).
 CURVES = {
     "rows": ("Growth by rows of the output layer", "rows", True),
+    "compact": ("Growth by rows of two bytes a weight", "rows", True),
     "hidden": ("Growth by hidden width", "hidden units", False),
     "shards": ("Growth by shards in one process", "shards", False),
     "trainers": ("Growth by trainers on one machine", "trainers", False),
