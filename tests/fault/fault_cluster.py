@@ -161,8 +161,20 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(ready, lambda: "the cluster is ready", READY_SECONDS)
 
     def register_model(self, model):
-        with grpc_client.Connection(self.coordinator_address) as connection:
-            shard_client.register_model(connection, model)
+        """Creates it on every shard; a proxy may cut the coordinator off meanwhile, which says then
+        that the call may be repeated."""
+
+        def registered():
+            try:
+                with grpc_client.Connection(self.coordinator_address) as connection:
+                    shard_client.register_model(connection, model)
+            except shard_client.CallFailed as error:
+                if error.reply.code == grpc_client.UNAVAILABLE:
+                    return False
+                raise
+            return True
+
+        processes.wait_until(registered, lambda: f"model {model.name} is created", READY_SECONDS)
 
     def wait_for_model(self, model):
         """Until every shard has the model: one that came back empty gets it by and by."""

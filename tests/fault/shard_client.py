@@ -22,7 +22,7 @@ SCATTER_ADD = 2
 MAGNITUDE_BOUND = 1e30
 
 
-class CallFailed(Exception):
+class CallFailed(RuntimeError):
     """An answer that is an error where the caller needs a result."""
 
     def __init__(self, what, reply):
