@@ -1,9 +1,10 @@
 """What `./run fault` does: runs the fault tests that exist, and says which do not.
 
-    python3 fault_run.py quick|full --bin-dir DIR [--seed N] [-o json]
+    python3 fault_run.py quick|full --bin-dir DIR [--only PART[,PART]] [--seed N] [-o json]
 
 Text goes to stderr, and without -o json a table to stdout; with it the last line of stdout is one
-JSON object. Its keys for what does not exist are null. Exit code 0: every promise that was tested
+JSON object. Its keys for what does not exist, and for what was not asked for, are null. Parts may
+run beside each other, each in a process of its own. Exit code 0: every promise that was tested
 held.
 """
 
@@ -60,20 +61,20 @@ class Plan:
 PLANS = {
     "quick": Plan(
         3,
-        {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
+        {(TRAINER, KILL): 12, (CLIENT, KILL): 15, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
          (SHARD, PARTITION): 2},
         {},
-        {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
+        {(SHARD, KILL): 30, (TRAINER, KILL): 14, (CLIENT, KILL): 10, (SHARD, PAUSE): 1},
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
          protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000),
     "full": Plan(
         50,
-        {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
+        {(TRAINER, KILL): 350, (CLIENT, KILL): 250, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
          (SHARD, PARTITION): 100},
-        {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
-        {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
+        {(TRAINER, KILL): 100, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
+        {(SHARD, KILL): 1000, (TRAINER, KILL): 150, (CLIENT, KILL): 150, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
@@ -85,9 +86,24 @@ PLANS = {
 MISSING = {
     ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
 }
-WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
-WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
-                      "-DDSLIDE_FAILPOINTS=ON")
+# What a tier is made of, in its order, and the keys of the result that each part fills.
+PARTS = {
+    "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
+              "shard_partitions", "acked", "acked_lost", "applied_twice", "recovery_p99_seconds",
+              "self_test"),
+    "failpoints": ("failpoints", "failpoints_hit", "failpoint_violations"),
+    "damage": ("corruptions", "silent", "corruption_ways"),
+    "drains": ("drains", "drain_p99_seconds", "drain_acked_lost"),
+    "poison": ("poison", "poison_mismatches"),
+    "disks": ("disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost"),
+    "overload": ("overload",),
+    "abuse": ("abuse_attacks", "abuse_survived", "abuse_exceeded"),
+    "simulation": ("sim_seeds", "sim_violations", "sim_faults"),
+    "planted": ("planted", "planted_caught"),
+}
+NOT_ASKED_FOR = "--only did not ask for it"
+WITHOUT_PLANTS = "./run fault planted compiles each bug"
+WITHOUT_FAILPOINTS = "these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON"
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
 OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
@@ -114,8 +130,9 @@ def batches(strikes):
 class FaultRun:
     """Runs the parts of a plan and collects what they found."""
 
-    def __init__(self, plan, seed, bin_dir):
+    def __init__(self, plan, seed, bin_dir, parts=tuple(PARTS)):
         self._plan, self._seed = plan, seed
+        self._parts = parts
         self._points = failpoints.points(bin_dir)
         self.logged = supports(bin_dir, "log")
         self.failures = []
@@ -133,23 +150,26 @@ class FaultRun:
         print(f"   {text}", file=sys.stderr, flush=True)
 
     def run(self):
+        deeds = {"kills": self._kill, "failpoints": self._strike_failpoints,
+                 "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
+                 "disks": self._fill_disks, "overload": self._overload, "abuse": self._abuse,
+                 "simulation": self._simulate, "planted": self._plant_bugs}
+        for part, deed in deeds.items():
+            if part not in self._parts:
+                self.skipped[PARTS[part]] = NOT_ASKED_FOR
+                continue
+            try:
+                deed()
+            except (AssertionError, RuntimeError, OSError) as error:
+                self.failures.append(f"{part}, seed {self._seed}: {str(error)[:500]}")
+
+    def _kill(self):
         self._find_planned_loss()
         self._strike("nothing may be lost", "checkpoint", self._plan.strikes)
         if self._plan.clean_strikes:
             self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
             self._strike("shards with a log", "log", self._plan.logged_strikes)
-        if self._points:
-            self._strike_failpoints()
-        self._corrupt()
-        for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse,
-                     self._simulate):
-            try:
-                part()
-            except (AssertionError, RuntimeError, OSError) as error:
-                self.failures.append(f"{part.__name__[1:]}, seed {self._seed}: {str(error)[:500]}")
-        if self._plan.planted:
-            self._plant_bugs()
 
     def _drain(self):
         """Servers that are told to stop, under load."""
@@ -174,7 +194,7 @@ class FaultRun:
             self.failures.append(f"poison, seed {self._seed}: {result['mismatches']}")
 
     def _fill_disks(self):
-        keys = ("disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost")
+        keys = PARTS["disks"]
         if not self._plan.disk_rounds:
             self.skipped[keys] = "only the full tier fills disks"
             return
@@ -248,6 +268,9 @@ class FaultRun:
 
     def _strike_failpoints(self):
         points = self._points
+        if not points:
+            self.skipped[PARTS["failpoints"]] = WITHOUT_FAILPOINTS
+            return
         if self._plan.failpoint_sample is not None:
             points = failpoint_loop.sample(points, self._plan.failpoint_sample, self._seed)
         self.say(f"failpoints: seed {self._seed}, {self._plan.failpoint_runs} strikes at each of "
@@ -259,6 +282,9 @@ class FaultRun:
             self.failures.append(f"failpoints, seed {self._seed}: never hit: {point}")
 
     def _plant_bugs(self):
+        if not self._plan.planted:
+            self.skipped[PARTS["planted"]] = WITHOUT_PLANTS
+            return
         self.say("planted bugs")
         try:
             outcomes = planted_bugs.run(planted_bugs.ROOT / "build-planted", say=self.say)
@@ -287,6 +313,7 @@ class FaultRun:
     def _simulate(self):
         """Seeds of the simulator that follow from the run's: other runs see other ones."""
         if not simulation.exists(self._bin_dir):
+            self.skipped[PARTS["simulation"]] = WITHOUT_SIMULATOR
             return
         first = self._seed * 1_000_000 + 1
         self.say(f"simulated clusters: seeds {first} to {first + self._plan.simulated - 1}")
@@ -309,6 +336,7 @@ class FaultRun:
             "seed": self._seed, "tier": tier, "durability": "log" if self.logged else "checkpoint",
             "shard_kills": self._sum("shard_kills") if self.logged else None,
             "trainer_kills": self._sum("trainer_kills"),
+            "client_kills": self._sum("client_kills"),
             "coordinator_kills": self._sum("coordinator_kills"),
             "shard_pauses": self._sum("shard_pauses"),
             "shard_partitions": self._sum("shard_partitions"),
@@ -331,11 +359,9 @@ class FaultRun:
 
     def untested(self):
         """Lines that say what this run says nothing about."""
-        lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
-        lines += [] if self._points else [WITHOUT_FAILPOINTS]
-        lines += [] if self._plan.planted else [WITHOUT_PLANTS]
-        if self.simulated is None:
-            lines.append(f"sim_seeds, sim_violations, sim_faults: not tested: {WITHOUT_SIMULATOR}")
+        lines = []
+        if "kills" in self._parts and not self.logged:
+            lines.append(f"shard_kills: not tested: {WITHOUT_LOG}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
                         for keys, why in (MISSING | self.skipped).items()]
 
@@ -347,17 +373,30 @@ def _words(counts):
     return ", ".join(f"{count} x {name}" for name, count in named.items()) or "no strikes"
 
 
+def _parts(text):
+    """The parts that --only names."""
+    parts = tuple(part.strip() for part in text.split(","))
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"unknown part '{part}'; there are: "
+                                             f"{', '.join(PARTS)}")
+    return parts
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./run fault", description=__doc__.splitlines()[0])
     parser.add_argument("tier", choices=list(PLANS))
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--only", type=_parts, metavar="PART[,PART]", default=tuple(PARTS),
+                        help=f"only these: {', '.join(PARTS)}")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     print(f"fault tests ({options.tier}): seed {seed}", file=sys.stderr, flush=True)
     processes.use_bin_dir(options.bin_dir)
-    run, started = FaultRun(PLANS[options.tier], seed, options.bin_dir), time.monotonic()
+    run = FaultRun(PLANS[options.tier], seed, options.bin_dir, options.only)
+    started = time.monotonic()
     run.run()
     result = run.result(options.tier, time.monotonic() - started)
     for line in run.untested():

@@ -15,11 +15,11 @@ from unittest import mock
 import fault_run
 from corruption_loop import Tally
 from failpoints import Point
-from fault_run import PLANS, FaultRun, batches
-from kill_schedule import CLIENT, KILL, SHARD
+from fault_run import PARTS, PLANS, FaultRun, batches
+from kill_schedule import CLIENT, KILL, SHARD, TRAINER
 
 # Keys that readers of the JSON rely on.
-KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "restores",
+KEYS = {"seed", "shard_kills", "trainer_kills", "client_kills", "acked_lost", "applied_twice", "restores",
         "cut_mismatches", "corruptions", "silent", "sim_seeds", "sim_violations", "planted",
         "planted_caught", "failpoints", "failpoints_hit", "failpoint_violations"}
 
@@ -27,7 +27,7 @@ KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "
 def loop_result(settings, **changes):
     """A result of a kill loop in which all went well."""
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
-              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
+              "client_kills": 3, "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
               "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
               "drains": 4, "shard_drain_p99_seconds": 0.8, "violations": {}}
     return result | changes
@@ -35,7 +35,7 @@ def loop_result(settings, **changes):
 
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
-                  mismatches=0, simulated=None):
+                  mismatches=0, simulated=None, only=tuple(PARTS)):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -74,7 +74,7 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("simulation.exists", lambda _: simulated is not None), \
                 mock.patch("simulation.run", lambda *_: simulated), \
                 contextlib.redirect_stderr(io.StringIO()):
-            run = FaultRun(PLANS["quick"], 7, directory)
+            run = FaultRun(PLANS["quick"], 7, directory, only)
             run.run()
         result = run.result("quick", 1.0)
         self.assertEqual(json.loads(json.dumps(result)), result)
@@ -85,8 +85,8 @@ class FaultRunTest(unittest.TestCase):
         run, result = self.run_quick(logged=False)
         self.assertIsNone(result["shard_kills"])
         self.assertEqual(result["self_test"]["shard_kills"], PLANS["quick"].self_test_kills)
-        counts = [result[key] for key in ("trainer_kills", "acked_lost", "silent")]
-        self.assertEqual(counts, [5, 0, 0])
+        counts = [result[key] for key in ("trainer_kills", "client_kills", "acked_lost", "silent")]
+        self.assertEqual(counts, [5, 3, 0, 0])
         self.assertIn("no command log", run.untested()[0])
         self.assertTrue(all(settings.mode == "checkpoint" for settings in self.seen))
 
@@ -151,6 +151,32 @@ class FaultRunTest(unittest.TestCase):
                          (PLANS["quick"].poison, 2))
         self.assertIn("poison, seed 7", run.failures[0])
 
+    def test_what_was_not_asked_for_is_null_and_said(self):
+        run, result = self.run_quick(logged=True, only=("poison", "overload"))
+        self.assertEqual(self.seen, [])
+        self.assertEqual((result["poison"], result["overload"]["alive"]),
+                         (PLANS["quick"].poison, True))
+        said = " ".join(run.untested())
+        for part in set(PARTS) - {"poison", "overload"}:
+            for key in PARTS[part]:
+                self.assertIsNone(result[key], key)
+                self.assertIn(key, said)
+        self.assertNotIn("poison_mismatches", said)
+
+    def test_every_part_fills_keys_that_the_result_has(self):
+        _, result = self.run_quick(logged=True)
+        self.assertLessEqual({key for keys in PARTS.values() for key in keys}, result.keys())
+
+    def test_parts_are_named(self):
+        self.assertEqual(fault_run._parts("kills, planted"), ("kills", "planted"))
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), self.assertRaises(SystemExit) as ended, \
+                mock.patch("sys.argv", ["fault_run.py", "quick", "--bin-dir", ".", "--only",
+                                        "kills,luck"]):
+            fault_run.main()
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("unknown part 'luck'; there are: kills, failpoints,", shown.getvalue())
+
     def test_what_a_tier_leaves_out_is_null_and_said(self):
         run, result = self.run_quick(logged=True)
         self.assertIsNone(result["disk_full_rounds"])
@@ -178,7 +204,10 @@ class FaultRunTest(unittest.TestCase):
         for plan in PLANS.values():
             self.assertGreater(plan.self_test_kills, 0)
             self.assertGreater(min(plan.strikes.values()), 0)
-            self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
+            self.assertGreaterEqual(plan.logged_strikes[SHARD, KILL], 30)
+            trainers = sum(strikes.get((kind, KILL), 0) for kind in (TRAINER, CLIENT) for strikes in
+                           (plan.strikes, plan.clean_strikes, plan.logged_strikes))
+            self.assertGreaterEqual(trainers, 50)
             self.assertGreater(min(plan.corruptions.values()), 0)
             self.assertGreater(plan.simulated, 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})

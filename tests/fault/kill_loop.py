@@ -329,7 +329,8 @@ class KillLoop(contextlib.ExitStack):
         return {
             "seed": self.settings.seed, "durability": self.settings.mode,
             "shard_kills": self.counts[SHARD, KILL],
-            "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
+            "trainer_kills": self.counts[TRAINER, KILL],
+            "client_kills": self.counts[CLIENT, KILL],
             "coordinator_kills": self.counts[COORDINATOR, KILL],
             "shard_stops": self.counts[SHARD, STOP],
             "coordinator_stops": self.counts[COORDINATOR, STOP],

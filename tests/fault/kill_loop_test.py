@@ -67,8 +67,9 @@ class KillLoopTest(processes.ProcessTest):
                                rules=kill_loop.FAULTY_NETWORK)
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
-        self.assertEqual((result["trainer_kills"], result["coordinator_kills"],
-                          result["shard_pauses"], result["shard_partitions"]), (3, 1, 1, 1))
+        self.assertEqual((result["trainer_kills"], result["client_kills"],
+                          result["coordinator_kills"], result["shard_pauses"],
+                          result["shard_partitions"]), (1, 2, 1, 1, 1))
         self.assertGreater(result["acked"], 200)
         self.assertGreater(result["network_faults"]["lose_reply"], 0)
         self.assertGreater(result["network_faults"]["cut"], 0)
