@@ -114,7 +114,7 @@ class FaultCluster(contextlib.ExitStack):
             self.shards.append(self._member(f"shard-{shard}", "dslide-shard", [
                 "--listen", f"127.0.0.1:{port}", "--shard-id", shard, *advertise,
                 "--coordinator", self.coordinator_address, "--threads", _THREADS,
-                "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode],
+                "--data-dir", self.data_dir(shard), *DURABILITY_FLAGS[mode],
                 *shard_flags]))
 
     def _member(self, name, program, arguments):
@@ -137,6 +137,9 @@ class FaultCluster(contextlib.ExitStack):
 
     def direct_address(self, shard):
         return f"127.0.0.1:{self._ports[shard]}"
+
+    def data_dir(self, shard):
+        return self.directory / f"shard-{shard}-data"
 
     def client_address(self, shard):
         """Where clients reach a shard: through its proxy, when there is one."""

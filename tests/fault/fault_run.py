@@ -89,8 +89,8 @@ MISSING = {
 # What a tier is made of, in its order, and the keys of the result that each part fills.
 PARTS = {
     "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
-              "shard_partitions", "acked", "acked_lost", "applied_twice", "recovery_p99_seconds",
-              "self_test"),
+              "shard_partitions", "acked", "acked_lost", "applied_twice", "bit_equal_shards",
+              "digests_differ", "recovery_p99_seconds", "self_test"),
     "failpoints": ("failpoints", "failpoints_hit", "failpoint_violations"),
     "damage": ("corruptions", "silent", "corruption_ways"),
     "drains": ("drains", "drain_p99_seconds", "drain_acked_lost"),
@@ -326,7 +326,8 @@ class FaultRun:
     # --- the result ------------------------------------------------------------------------------
 
     def _sum(self, key):
-        return sum(loop[key] for loop in self.loops) if self.loops else None
+        found = [loop[key] for loop in self.loops if loop[key] is not None]
+        return sum(found) if found else None
 
     def result(self, tier, seconds):
         corruption, simulated = self.corruption or {}, self.simulated or {}
@@ -342,6 +343,8 @@ class FaultRun:
             "shard_partitions": self._sum("shard_partitions"),
             "acked": self._sum("acked"), "acked_lost": self._sum("acked_lost"),
             "applied_twice": self._sum("applied_twice"),
+            "bit_equal_shards": self._sum("bit_equal_shards"),
+            "digests_differ": self._sum("digests_differ"),
             "recovery_p99_seconds": max(recoveries, default=None),
             "self_test": self.self_test,
             "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
@@ -361,7 +364,8 @@ class FaultRun:
         """Lines that say what this run says nothing about."""
         lines = []
         if "kills" in self._parts and not self.logged:
-            lines.append(f"shard_kills: not tested: {WITHOUT_LOG}")
+            lines.append("shard_kills, bit_equal_shards, digests_differ: not tested: "
+                         f"{WITHOUT_LOG}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
                         for keys, why in (MISSING | self.skipped).items()]
 

@@ -29,6 +29,8 @@ def loop_result(settings, **changes):
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
               "client_kills": 3, "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
               "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
+              "bit_equal_shards": settings.shards if settings.mode == "log" else None,
+              "digests_differ": 0 if settings.mode == "log" else None,
               "drains": 4, "shard_drain_p99_seconds": 0.8, "violations": {}}
     return result | changes
 
@@ -84,6 +86,7 @@ class FaultRunTest(unittest.TestCase):
     def test_without_a_log_killed_shards_are_a_self_test_and_no_claim(self):
         run, result = self.run_quick(logged=False)
         self.assertIsNone(result["shard_kills"])
+        self.assertIsNone(result["bit_equal_shards"])
         self.assertEqual(result["self_test"]["shard_kills"], PLANS["quick"].self_test_kills)
         counts = [result[key] for key in ("trainer_kills", "client_kills", "acked_lost", "silent")]
         self.assertEqual(counts, [5, 3, 0, 0])
@@ -94,6 +97,8 @@ class FaultRunTest(unittest.TestCase):
         run, result = self.run_quick(logged=True)
         self.assertEqual(result["shard_kills"], PLANS["quick"].logged_strikes[SHARD, KILL])
         self.assertEqual(result["durability"], "log")
+        # Two portions of the strikes, of two and three shards.
+        self.assertEqual((result["bit_equal_shards"], result["digests_differ"]), (5, 0))
         self.assertEqual(self.seen[-1].mode, "log")
         self.assertEqual((result["drains"], result["drain_acked_lost"]), (8, 0))
         self.assertFalse(any("shard_kills" in line for line in run.untested()))

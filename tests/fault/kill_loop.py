@@ -10,7 +10,8 @@ gives a schedule of SIGKILLs; every victim is started again on its address and d
 Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches
 the shards through proxies that delay, cut and lose replies; they also make partitions.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
-have recorded. The last line of stdout is one JSON object.
+have recorded. Shards with a log are also compared with twins that were never interrupted (twin.py).
+The last line of stdout is one JSON object.
 
 Exit code 0: no promise was broken. In the mode `checkpoint` a killed shard loses what it has
 acknowledged since its last checkpoint, which is no violation there; --expect-loss makes it one
@@ -36,6 +37,7 @@ import increment_cells
 import increment_client
 import processes
 import shard_client
+import twin
 from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
 from fault_plan import DOWN, UP, Rule
 from increment_cells import lane_of, model_for
@@ -137,6 +139,7 @@ class KillLoop(contextlib.ExitStack):
         self.counts = {deed: 0 for deed in DEEDS}
         self._answered = {}  # {history: (bytes read, answers in them)}
         self.problems = []
+        self.twins = None  # [what the comparison with a twin has found] of each shard
         self.clients = [self._client(number) for number in range(settings.clients)]
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
         self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,
@@ -299,7 +302,32 @@ class KillLoop(contextlib.ExitStack):
         addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
         sums, miscounted = final_sums(addresses, self.model, history)
         write_sums(self.directory / "sums.json", sums)
+        if self.settings.mode in LOSSLESS_MODES:
+            self._compare_with_twins()
         return self.summarize(self._result(history, sums, miscounted), history)
+
+    def _compare_with_twins(self):
+        """Every shard is what it would be if nothing had ever happened to it: see twin.py."""
+        with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+            models = shard_client.model_names(connection)
+        self.twins = []
+        for number, shard in enumerate(self.cluster.shards):
+            live = twin.settled_digests_of(self.cluster.direct_address(number), models)
+            shard.kill()
+            copy = self.directory / f"twin-{number}"
+            twin.copy_log(self.cluster.data_dir(number), copy)
+            shard.start()
+            replayed, found = twin.replay(copy, copy / "process", models)
+            differing = twin.differing(live, replayed)
+            again = twin.restored(shard.process)
+            if again.digest != found.digest:
+                differing.append(f"all: {again.digest} after a restart from image {again.image}, "
+                                 f"{found.digest} from image {found.image} on")
+            self.twins.append({"shard": number, "image": found.image, "replayed": found.replayed,
+                               "differing": differing})
+            if not differing:
+                shutil.rmtree(copy)
+        self.cluster.wait_until_ready()
 
     def summarize(self, result, _history):
         """What kinds of loops add to their result."""
@@ -323,6 +351,9 @@ class KillLoop(contextlib.ExitStack):
                 violations[name] = len(getattr(verdict, name))
         if self.problems:
             violations["problems"] = len(self.problems)
+        differing = [one["shard"] for one in self.twins or () if one["differing"]]
+        if differing:
+            violations["digests_differ"] = len(differing)
         if self.settings.expect_loss and not verdict.acked_lost:
             violations["no_loss_found"] = 1
         recovery = recovery_seconds(history, self._strike_times)
@@ -337,7 +368,9 @@ class KillLoop(contextlib.ExitStack):
             "shard_pauses": self.counts[SHARD, PAUSE],
             "shard_partitions": self.counts[SHARD, PARTITION],
         } | verdict.summary() | {
-            "miscounted": len(miscounted),
+            "miscounted": len(miscounted), "twins": self.twins,
+            "bit_equal_shards": self.twins and len(self.twins) - len(differing),
+            "digests_differ": self.twins and len(differing),
             "recovery_p50_seconds": quantile(recovery, 0.5),
             "recovery_p99_seconds": quantile(recovery, 0.99),
             "network_faults": self.cluster.faults(),

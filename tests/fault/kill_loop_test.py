@@ -8,10 +8,12 @@ import pathlib
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import fault_paths  # noqa: F401
 import kill_loop
 import processes
+import twin
 from fault_cluster import supports
 from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER,
                            schedule)
@@ -92,6 +94,26 @@ class KillLoopTest(processes.ProcessTest):
         result = self.run_loop({(SHARD, KILL): 3}, mode="log")
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
+        # Each is, bit for bit, the shard that never stopped.
+        self.assertEqual((result["bit_equal_shards"], result["digests_differ"]), (2, 0))
+
+    def test_a_shard_with_another_bit_than_its_twin_is_a_violation(self):
+        if not supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard has no --durability log")
+        replay = twin.replay
+
+        def other_bit(copy, directory, models):
+            digests, found = replay(copy, directory, models)
+            if copy.name == "twin-1":
+                steps, digest = digests["increments/cells"]
+                digests["increments/cells"] = steps, f"{int(digest, 16) ^ 1:016x}"
+            return digests, found
+
+        with mock.patch("twin.replay", other_bit):
+            result = self.run_loop({(SHARD, KILL): 1}, mode="log", trainers=0)
+        self.assertEqual(result["violations"], {"digests_differ": 1})
+        self.assertEqual(result["bit_equal_shards"], 1)
+        self.assertIn("increments/cells", result["twins"][1]["differing"][0])
 
     def test_a_mode_that_the_programs_do_not_offer_is_refused(self):
         if supports(processes.bin_dir(), "log"):
