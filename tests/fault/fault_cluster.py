@@ -164,8 +164,21 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(ready, lambda: "the cluster is ready", READY_SECONDS)
 
     def register_model(self, model):
-        with grpc_client.Connection(self.coordinator_address) as connection:
-            shard_client.register_model(connection, model)
+        """Again and again, where a bad network is between the coordinator and the shards."""
+        refused = []
+
+        def registered():
+            with grpc_client.Connection(self.coordinator_address, READY_SECONDS) as connection:
+                try:
+                    shard_client.register_model(connection, model)
+                except shard_client.CallFailed as error:
+                    if error.reply.code != grpc_client.UNAVAILABLE:
+                        raise
+                    refused[:] = [error]
+                    return False
+            return True
+
+        processes.wait_until(registered, lambda: f"a registration: {refused[-1]}", READY_SECONDS)
 
     def wait_for_model(self, model):
         """Until every shard has the model: one that came back empty gets it by and by."""

@@ -45,6 +45,7 @@ class Plan:
     strikes: dict  # where nothing may be lost in any mode, on a faulty network
     clean_strikes: dict  # the same, on a clean one
     logged_strikes: dict  # where shards have a log
+    increments: tuple  # (loops, increments acknowledged in each, kills of shards in each)
     corruptions: dict  # {way: rounds}
     failpoint_sample: int | None  # so many failpoints, by chance; None: all
     failpoint_runs: int  # strikes at each
@@ -65,6 +66,7 @@ PLANS = {
          (SHARD, PARTITION): 2},
         {},
         {(SHARD, KILL): 30, (TRAINER, KILL): 14, (CLIENT, KILL): 10, (SHARD, PAUSE): 1},
+        (1, 20_000, 3),
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
@@ -76,6 +78,7 @@ PLANS = {
         {(TRAINER, KILL): 100, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         {(SHARD, KILL): 1000, (TRAINER, KILL): 150, (CLIENT, KILL): 150, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
+        (4, 250_000, 6),
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
         {position: None for position in protocol_abuse.POSITIONS}, 10.0,
@@ -91,6 +94,8 @@ PARTS = {
     "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
               "shard_partitions", "acked", "acked_lost", "applied_twice", "bit_equal_shards",
               "digests_differ", "recovery_p99_seconds", "self_test"),
+    "increments": ("increments", "increment_sum_difference", "increment_shard_kills",
+                   "increment_replies_lost"),
     "failpoints": ("failpoints", "failpoints_hit", "failpoint_violations"),
     "damage": ("corruptions", "silent", "corruption_ways"),
     "drains": ("drains", "drain_p99_seconds", "drain_acked_lost"),
@@ -106,7 +111,8 @@ WITHOUT_PLANTS = "./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = "these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON"
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
-OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
+OTHER_KEYS = ("increments", "increment_sum_difference", "increment_shard_kills",
+              "increment_replies_lost", "drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
               "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
               "abuse_attacks", "abuse_survived", "abuse_exceeded")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
@@ -150,7 +156,7 @@ class FaultRun:
         print(f"   {text}", file=sys.stderr, flush=True)
 
     def run(self):
-        deeds = {"kills": self._kill, "failpoints": self._strike_failpoints,
+        deeds = {"kills": self._kill, "increments": self._increment, "failpoints": self._strike_failpoints,
                  "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
                  "disks": self._fill_disks, "overload": self._overload, "abuse": self._abuse,
                  "simulation": self._simulate, "planted": self._plant_bugs}
@@ -170,6 +176,24 @@ class FaultRun:
             self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
             self._strike("shards with a log", "log", self._plan.logged_strikes)
+
+    def _increment(self):
+        """Exact sums, at a high rate."""
+        if not self.logged:
+            self.skipped[PARTS["increments"]] = "these shards have no command log"
+            return
+        found = dict.fromkeys(PARTS["increments"], 0)
+        loops, count, kills = self._plan.increments
+        for number in range(loops):
+            result = self._loop("increments", kill_loop.increment_settings(
+                self._seed + number, count, kills))
+            if result is None:
+                return
+            found["increments"] += result["acked"]
+            found["increment_sum_difference"] += abs(result["sum_difference"])
+            found["increment_shard_kills"] += result["shard_kills"]
+            found["increment_replies_lost"] += result["network_faults"].get("lose_reply", 0)
+        self.figures |= found
 
     def _drain(self):
         """Servers that are told to stop, under load."""

@@ -31,6 +31,7 @@ def loop_result(settings, **changes):
               "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
               "bit_equal_shards": settings.shards if settings.mode == "log" else None,
               "digests_differ": 0 if settings.mode == "log" else None,
+              "sum_difference": 0, "network_faults": {"lose_reply": 12},
               "drains": 4, "shard_drain_p99_seconds": 0.8, "violations": {}}
     return result | changes
 
@@ -170,6 +171,7 @@ class FaultRunTest(unittest.TestCase):
 
     def test_every_part_fills_keys_that_the_result_has(self):
         _, result = self.run_quick(logged=True)
+        self.assertEqual([result[key] for key in PARTS["increments"]], [100, 0, 3, 12])
         self.assertLessEqual({key for keys in PARTS.values() for key in keys}, result.keys())
 
     def test_parts_are_named(self):
@@ -180,7 +182,7 @@ class FaultRunTest(unittest.TestCase):
                                         "kills,luck"]):
             fault_run.main()
         self.assertEqual(ended.exception.code, 2)
-        self.assertIn("unknown part 'luck'; there are: kills, failpoints,", shown.getvalue())
+        self.assertIn("unknown part 'luck'; there are: kills, increments,", shown.getvalue())
 
     def test_what_a_tier_leaves_out_is_null_and_said(self):
         run, result = self.run_quick(logged=True)

@@ -115,6 +115,32 @@ class KillLoopTest(processes.ProcessTest):
         self.assertEqual(result["bit_equal_shards"], 1)
         self.assertIn("increments/cells", result["twins"][1]["differing"][0])
 
+    def test_many_increments_over_lost_replies_and_killed_shards_are_exact(self):
+        if not supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard has no --durability log")
+        directory = self.directory / "increments"
+        directory.mkdir()
+        result = kill_loop.run(kill_loop.increment_settings(SEED, 2000, 2, clients=3), directory)
+        self.assertEqual(result["violations"], {}, result)
+        self.assertGreaterEqual(result["acked"], 2000)
+        self.assertEqual(result["sum_difference"], 0)
+        self.assertEqual(result["final_sum"], result["acked"] + result["unknown_applied"])
+        self.assertEqual(result["shard_kills"], 2)
+        self.assertGreater(result["network_faults"]["lose_reply"], result["acked"] * 0.03)
+        self.assertGreater(result["network_faults"]["duplicate"], 0)
+
+    def test_one_increment_too_few_in_the_sum_is_a_violation(self):
+        sums_of = kill_loop.final_sums
+
+        def one_missing(*arguments):
+            sums, miscounted = sums_of(*arguments)
+            sums.popitem()
+            return sums, miscounted
+
+        with mock.patch("kill_loop.final_sums", one_missing):
+            result = self.run_loop({}, trainers=0)
+        self.assertEqual(result["violations"], {"acked_lost": 1, "sum_differs": 1})
+
     def test_a_mode_that_the_programs_do_not_offer_is_refused(self):
         if supports(processes.bin_dir(), "log"):
             self.skipTest("dslide-shard offers every mode")
