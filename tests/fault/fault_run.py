@@ -52,7 +52,7 @@ class Plan:
     planted: bool  # plants bugs, which compiles
     drains: dict  # {(kind, deed): how many}, in each durability mode
     poison: int
-    disk_rounds: int  # for each kind of volume; 0: none
+    disk_rounds: int  # for each fault and kind of volume; 0: none
     overload_seconds: float
     abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
     abuse_seconds: float  # of each attack
@@ -100,7 +100,8 @@ PARTS = {
     "damage": ("corruptions", "silent", "corruption_ways"),
     "drains": ("drains", "drain_p99_seconds", "drain_acked_lost"),
     "poison": ("poison", "poison_mismatches"),
-    "disks": ("disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost"),
+    "disks": ("disk_full_rounds", "disk_read_only_rounds", "disk_resume_max_seconds",
+              "disk_acked_lost"),
     "overload": ("overload",),
     "abuse": ("abuse_attacks", "abuse_survived", "abuse_exceeded"),
     "simulation": ("sim_seeds", "sim_violations", "sim_faults"),
@@ -113,7 +114,8 @@ WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them her
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
 OTHER_KEYS = ("increments", "increment_sum_difference", "increment_shard_kills",
               "increment_replies_lost", "drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
-              "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
+              "disk_full_rounds", "disk_read_only_rounds", "disk_resume_max_seconds", "disk_acked_lost",
+              "overload",
               "abuse_attacks", "abuse_survived", "abuse_exceeded")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
@@ -223,20 +225,24 @@ class FaultRun:
             self.skipped[keys] = "only the full tier fills disks"
             return
         found = dict.fromkeys(keys, 0)
-        for volume in disk_full.VOLUMES if self.logged else ("checkpoint",):
-            self.say(f"full disk: seed {self._seed}, {volume}, {self._plan.disk_rounds} rounds")
-            try:
-                result = disk_full.run(self._seed, volume, self._plan.disk_rounds)
-            except CannotMount as error:
-                self.skipped[keys] = str(error)
-                return
-            found["disk_full_rounds"] += result["rounds"]
-            found["disk_acked_lost"] += result["acked_lost"]
-            found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
-                                                   result["resume_max_seconds"])
-            if result["violations"]:
-                self.failures.append(
-                    f"full disk ({volume}), seed {self._seed}: {result['violations']}")
+        for fault in disk_full.FAULTS:
+            rounds = f"disk_{fault.replace('-', '_')}_rounds"
+            for volume in disk_full.VOLUMES if self.logged else ("checkpoint",):
+                self.say(f"{fault} disk: seed {self._seed}, {volume}, {self._plan.disk_rounds} "
+                         "rounds")
+                try:
+                    result = disk_full.run(self._seed, volume, self._plan.disk_rounds, fault=fault)
+                except CannotMount as error:
+                    self.skipped[rounds,] = str(error)
+                    found[rounds] = None
+                    break
+                found[rounds] += result["rounds"]
+                found["disk_acked_lost"] += result["acked_lost"]
+                found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
+                                                       result["resume_max_seconds"])
+                if result["violations"]:
+                    self.failures.append(
+                        f"{fault} disk ({volume}), seed {self._seed}: {result['violations']}")
         self.figures |= found
 
     def _overload(self):

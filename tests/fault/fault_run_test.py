@@ -4,6 +4,7 @@ usage: fault_run_test.py [unittest arguments]
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
@@ -17,6 +18,7 @@ from corruption_loop import Tally
 from failpoints import Point
 from fault_run import PARTS, PLANS, FaultRun, batches
 from kill_schedule import CLIENT, KILL, SHARD, TRAINER
+from small_disk import CannotMount
 
 # Keys that readers of the JSON rely on.
 KEYS = {"seed", "shard_kills", "trainer_kills", "client_kills", "acked_lost", "applied_twice", "restores",
@@ -190,6 +192,18 @@ class FaultRunTest(unittest.TestCase):
         self.assertIn("disk_full_rounds", " ".join(run.untested()))
         self.assertEqual(result["abuse_survived"], result["abuse_attacks"])
         self.assertGreater(result["abuse_attacks"], 0)
+
+    def test_a_kind_of_disk_that_cannot_be_mounted_is_null_and_the_other_counts(self):
+        def run_disk(_, volume, rounds, fault):
+            if fault == "read-only":
+                raise CannotMount("no loop devices")
+            return {"rounds": rounds, "acked_lost": 0, "resume_max_seconds": 2.5, "violations": {}}
+
+        plan = dataclasses.replace(PLANS["quick"], disk_rounds=3)
+        with mock.patch("disk_full.run", run_disk), mock.patch.dict(PLANS, quick=plan):
+            run, result = self.run_quick(logged=True, only=("disks",))
+        self.assertEqual([result[key] for key in PARTS["disks"]], [6, None, 2.5, 0])
+        self.assertIn("disk_read_only_rounds: not tested: no loop devices", run.untested())
 
     def test_simulated_clusters_count_and_what_they_break_is_a_failure(self):
         simulated = {"seeds": 2000, "violations": 1, "trace_hash_mismatches": 0, "faults": {},
