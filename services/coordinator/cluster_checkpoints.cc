@@ -20,6 +20,10 @@ constexpr absl::Duration kStepPause = absl::Milliseconds(1);
 constexpr absl::Duration kWritePause = absl::Milliseconds(20);
 // A freeze that nobody ends is over after the barrier's time and this.
 constexpr absl::Duration kFreezeSlack = absl::Seconds(30);
+// Where nobody answers to the end of a freeze, it is told again, for five seconds: what broke the
+// checkpoint may break the first such call, too, and trainers stand still until one arrives.
+constexpr absl::Duration kAbandonPause = absl::Milliseconds(50);
+constexpr int kAbandonAttempts = 100;
 
 std::string What(absl::string_view what, uint64_t epoch) {
   return absl::StrCat(what, " cluster checkpoint ", epoch);
@@ -171,11 +175,21 @@ absl::Status ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch,
 }
 
 void ClusterCheckpoints::Abandon(const ClusterMap& map, uint64_t epoch) const {
-  // A freeze ends by itself too.
-  OnAll(map, What("abandoning", epoch), [&](size_t i) {
-    return shards_->CutCheckpoint(map.shards[i].address, epoch, {}, /*abandon=*/true,
-                                  options_.call_timeout);
-  }).IgnoreError();
+  const absl::Status ended = OnAll(map, What("abandoning", epoch), [&](size_t i) {
+    for (int attempt = 1;; ++attempt) {
+      absl::Status status = shards_->CutCheckpoint(map.shards[i].address, epoch, {},
+                                                   /*abandon=*/true, options_.call_timeout);
+      const bool may_heal =
+          absl::IsUnavailable(status) && ReasonOf(status) != reason::kShuttingDown;
+      if (!may_heal || attempt == kAbandonAttempts) return status;
+      options_.sleep(kAbandonPause);
+    }
+  });
+  if (ended.ok()) return;
+  LogWarning("steps may stand still until the freeze of a cluster checkpoint ends by itself",
+             {{"epoch", epoch},
+              {"seconds", absl::ToInt64Seconds(options_.barrier_timeout + kFreezeSlack)},
+              {"error", ended.message()}});
 }
 
 absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shard,

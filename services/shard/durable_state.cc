@@ -355,13 +355,15 @@ absl::Status DurableState::EndImage() {
   LogInfo("image written", {{"path", ImagePath(directory_, written->lsn)},
                             {"duration", absl::FormatDuration(took)}});
   if (options_.on_image) options_.on_image(took);
-  return Publish(written->lsn);
+  return Publish(written->lsn, kKeptImages);
 }
 
 absl::Status DurableState::TakeImage(ShardCore& core) {
   EndImage().IgnoreError();
-  return log_->appended() == images_.front() ? absl::OkStatus() : ForceImage(core);
+  return log_->appended() == images_.front() ? absl::OkStatus() : WriteImageNow(core, kKeptImages);
 }
+
+absl::Status DurableState::ForceImage(ShardCore& core) { return WriteImageNow(core, /*kept=*/1); }
 
 absl::StatusOr<uint64_t> DurableState::SettleTables(ShardCore& core) {
   ASSIGN_OR_RETURN(const uint64_t lsn,
@@ -370,7 +372,7 @@ absl::StatusOr<uint64_t> DurableState::SettleTables(ShardCore& core) {
   return lsn;
 }
 
-absl::Status DurableState::ForceImage(ShardCore& core) {
+absl::Status DurableState::WriteImageNow(ShardCore& core, size_t kept) {
   // An older one that could not be written is no loss.
   EndImage().IgnoreError();
   const absl::Duration start = options_.clock->Now();
@@ -378,7 +380,7 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
   DSLIDE_FAILPOINT("shard.image.forced");
-  RETURN_IF_ERROR(WriteImageAt(lsn, core));
+  RETURN_IF_ERROR(WriteImageAt(lsn, core, kept));
   const absl::Duration duration = options_.clock->Now() - start;
   if (options_.on_image) options_.on_image(duration);
   LogInfo("image written", {{"path", ImagePath(directory_, lsn)},
@@ -387,7 +389,7 @@ absl::Status DurableState::ForceImage(ShardCore& core) {
   return absl::OkStatus();
 }
 
-absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core) {
+absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core, size_t kept) {
   // Under its own name at once: only CURRENT says that it counts.
   const std::string path = ImagePath(directory_, lsn);
   RETURN_IF_ERROR(RemoveAll(path));
@@ -395,15 +397,15 @@ absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core) {
     RemoveAll(path).IgnoreError();
     return written;
   }
-  return Publish(lsn);
+  return Publish(lsn, kept);
 }
 
-absl::Status DurableState::Publish(uint64_t lsn) {
+absl::Status DurableState::Publish(uint64_t lsn, size_t kept) {
   RETURN_IF_ERROR(SyncDirectory(directory_));
   DSLIDE_FAILPOINT("shard.image.named");
   std::vector<uint64_t> images = images_;
   images.insert(images.begin(), lsn);
-  if (images.size() > kKeptImages) images.resize(kKeptImages);
+  if (images.size() > kept) images.resize(kept);
   RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory_), EncodeCurrent(images)));
   DSLIDE_FAILPOINT("shard.image.counts");
   images_ = std::move(images);

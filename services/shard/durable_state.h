@@ -7,7 +7,8 @@
 //
 // The directory appears under its name when it is complete; from then on a part that is missing was
 // lost, and nothing is made afresh in its place. Two images are kept, and the log since the older
-// one: when the newer one turns out to be damaged, nothing is lost but time.
+// one: when the newer one turns out to be damaged, nothing is lost but time. After ForceImage()
+// there is one, until the next.
 
 #pragma once
 
@@ -107,7 +108,8 @@ class DurableState {
   // Settles the core's hash tables (ShardCore::SettleTables) and logs that; returns the record's
   // lsn.
   absl::StatusOr<uint64_t> SettleTables(ShardCore& core);
-  // Also when nothing was logged: for changes that the log does not know of.
+  // For changes that the log does not know of. Older images do not count any more: no log leads
+  // from them to this one. Errors: as TakeImage.
   absl::Status ForceImage(ShardCore& core);
 
  private:
@@ -124,9 +126,11 @@ class DurableState {
     std::thread thread;
   };
   absl::Status BeginImage(ShardCore& core);
-  absl::Status WriteImageAt(uint64_t lsn, const ShardCore& core);
+  // An image of now; `kept` images count afterwards.
+  absl::Status WriteImageNow(ShardCore& core, size_t kept);
+  absl::Status WriteImageAt(uint64_t lsn, const ShardCore& core, size_t kept);
   // The image is written: from now on it counts, and what is older than needed goes.
-  absl::Status Publish(uint64_t lsn);
+  absl::Status Publish(uint64_t lsn, size_t kept);
 
   const std::string directory_;
   const DurableStateOptions options_;

@@ -1,7 +1,7 @@
-"""Fills the disk of a shard that is working, frees it, and looks at what it did meanwhile.
+"""Fills the disk of a shard that is working, or makes it read-only, and looks at what it does.
 
-    python3 disk_full.py --bin-dir build/bin [--seed N] [--volume log|checkpoint] [--rounds 5]
-                         [--keep DIRECTORY]
+    python3 disk_full.py --bin-dir build/bin [--seed N] [--fault full|read-only]
+                         [--volume log|checkpoint] [--rounds 5] [--keep DIRECTORY]
 
 A cluster with increment clients and a trainer, as in kill_loop.py; the data directory of shard 0 is
 a small tmpfs (mounting it needs the right to). In each round the rest of it is taken to the last
@@ -15,8 +15,16 @@ byte, for some seconds.
 The shard keeps a reserve on the volume. While that is released, a shard with a command log must go
 on refusing, although there is what the reserve has left behind; with space, the reserve is back.
 
+With --fault read-only, the data directory is an ext4 on a loop device, which the kernel makes
+read-only under the open files, and which is writable again some seconds later.
+
+- `log`: the shard ends with 1 and says that its log has failed; a start on the read-only disk ends
+  with an error, too, and leaves everything as it is. When the disk is writable again, a start has
+  all that was acknowledged, and applies updates within 10 s.
+- `checkpoint`: as with a full disk; a checkpoint is committed within 10 s, by the same process.
+
 Nothing that was acknowledged may be lost, and nothing that was refused may be there. The last line
-of stdout is one JSON object. Exit code 0: all of it held; 77: tmpfs cannot be mounted.
+of stdout is one JSON object. Exit code 0: all of it held; 77: the disk cannot be mounted.
 """
 
 import argparse
@@ -35,6 +43,7 @@ import kill_loop
 import processes
 import shard_client
 from fault_cluster import READY_SECONDS
+from read_only_disk import ReadOnlyDisk
 from small_disk import CannotMount, SmallDisk
 
 MEGABYTES = 400
@@ -48,6 +57,7 @@ VOLUMES = {"log": "log", "checkpoint": "checkpoint"}  # volume: durability
 BULK = shard_client.Table("bulk", 16384, 256)
 _BULK_CLIENT = b"presses the disk"
 _BULK_ROWS = 1000
+_DATA_DIR_EXIT = 4
 _FAILED = "no cluster checkpoint was taken"
 _COMMITTED = re.compile(r"cluster checkpoint committed epoch=(\d+)")
 
@@ -55,11 +65,13 @@ _COMMITTED = re.compile(r"cluster checkpoint committed epoch=(\d+)")
 class DiskFullLoop(kill_loop.KillLoop):
     """A kill loop in which nobody is killed but, at the end, the shard whose disk was full."""
 
+    DISK = SmallDisk
+
     def __init__(self, settings, directory, rounds):
         super().__init__(settings, directory)
         self._rounds = rounds
         self._read, self._recent = {}, []  # {history: bytes}, events of the present round
-        self.disk = self.enter_context(SmallDisk(directory / "shard-0-data", MEGABYTES))
+        self.disk = self.enter_context(self.DISK(self.cluster.data_dir(0), MEGABYTES))
         self.resumed = []
         self.applied_while_full = 0
         self.refused = 0
@@ -108,8 +120,8 @@ class DiskFullLoop(kill_loop.KillLoop):
             self._supervise(0.05)
         return True
 
-    def fill_and_free(self):
-        """One round."""
+    def play_round(self):
+        """Fills the disk, and frees it."""
         self._recent.clear()
         if not self.logged:
             self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
@@ -134,21 +146,25 @@ class DiskFullLoop(kill_loop.KillLoop):
             freed_at = time.monotonic_ns()
         self.disk.free()
 
+        self._await_work(freed_at, committed)
+        self._await(self._reserve.exists, "the reserve is back", RESUME_SECONDS)
+
+    def _await_work(self, since, committed):
+        """Until the disk is in use again, which has been possible since then."""
         resumed_at = []
 
         def working_again():
             if self.logged:
-                resumed_at.extend(event["t"] for event in self._since("applied", freed_at))
+                resumed_at.extend(event["t"] for event in self._since("applied", since))
             elif len(self._committed()) > committed:
                 resumed_at.append(time.monotonic_ns())
             return resumed_at
 
         if self._await(working_again, "the shard works again", 3 * RESUME_SECONDS):
-            seconds = (min(resumed_at) - freed_at) / 1e9
+            seconds = (min(resumed_at) - since) / 1e9
             self.resumed.append(seconds)
             if seconds > RESUME_SECONDS * processes.SLOWDOWN:
                 self.problems.append(f"it took {seconds:.1f} s to work again")
-        self._await(self._reserve.exists, "the reserve is back", RESUME_SECONDS)
 
     @property
     def _reserve(self):
@@ -182,6 +198,10 @@ class DiskFullLoop(kill_loop.KillLoop):
             envelope = shard_client.Envelope("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
             shard_client.scatter_add(connection, envelope, BULK, rows, READY_SECONDS)
 
+    def lives(self):
+        """How often the shard should have been started before the end."""
+        return 1
+
     def start(self):
         super().start()
         self.cluster.register_model(shard_client.Model(BULK.name, (BULK,)))
@@ -202,9 +222,9 @@ class DiskFullLoop(kill_loop.KillLoop):
     def finish(self):
         for _ in range(self._rounds):
             self._supervise(1.0)
-            self.fill_and_free()
+            self.play_round()
         shard = self.cluster.shards[0]
-        if shard.lives != 1:
+        if shard.lives != self.lives():
             self.problems.append(f"{shard.name} was started {shard.lives} times")
         if self.logged:
             self._supervise(1.0)
@@ -222,18 +242,87 @@ class DiskFullLoop(kill_loop.KillLoop):
             "refused_while_full": self.refused, "applied_while_full": self.applied_while_full}
 
 
-def run(seed, volume, rounds, keep=None):
+class ReadOnlyLoop(DiskFullLoop):
+    """The same with a disk that nobody can write to for a while."""
+
+    DISK = ReadOnlyDisk
+
+    def __init__(self, settings, directory, rounds):
+        super().__init__(settings, directory, rounds)
+        self._gone = None  # the shard, while it must not be started by itself
+        self.starts_refused = 0
+
+    def lives(self):
+        # In each round one on the read-only disk, and one afterwards.
+        return 1 + 2 * self._rounds if self.logged else 1
+
+    def _supervise(self, seconds, gone=None):
+        super()._supervise(seconds, gone or self._gone)
+
+    def play_round(self):
+        """Makes the disk read-only, and writable again."""
+        self._recent.clear()
+        if not self.logged:
+            self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
+        words, broken_at = len(self.cluster.coordinator.process.stderr), time.monotonic_ns()
+        self._gone = self.cluster.shards[0] if self.logged else None
+        self.disk.break_down()
+        if self.logged:
+            self._await_failed_log()
+        else:
+            self._await(lambda: _FAILED in self.cluster.coordinator.process.stderr[words:],
+                        "somebody notices that the disk is read-only", READY_SECONDS)
+            self._supervise(FULL_SECONDS)
+            self._verify_newest()
+        self.applied_while_full += len(self._since("applied", broken_at))
+        self.refused += len(self._since("refused", broken_at))
+        committed = len(self._committed())
+        self.disk.heal()
+        healed_at = time.monotonic_ns()
+        if self.logged:
+            self._gone.start()
+            self._gone = None
+        self._await_work(healed_at, committed)
+
+    def _await_failed_log(self):
+        """The shard ends as documented; and so does one that is started on the read-only disk."""
+        self._await_end(1, "the command log has failed")
+        self._gone.start()
+        self._await_end(_DATA_DIR_EXIT, "")
+        self.starts_refused += 1
+
+    def _await_end(self, wanted, words):
+        shard = self._gone
+        if not self._await(lambda: not shard.running(), f"the end of {shard.name}", READY_SECONDS):
+            shard.kill()
+            return
+        said = shard.process.stderr
+        code = shard.collect_end()
+        if code != wanted or words not in said:
+            self.problems.append(f"{shard.name} ended with {code} on a read-only disk: "
+                                 f"{said.strip()[-600:]}")
+
+    def summarize(self, result, history):
+        return super().summarize(result, history) | {"starts_refused": self.starts_refused,
+                                                     "reserve_left_bytes": None}
+
+
+FAULTS = {"full": DiskFullLoop, "read-only": ReadOnlyLoop}
+
+
+def run(seed, volume, rounds, keep=None, fault="full"):
     """The result of some rounds. CannotMount where that is so."""
     settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0, trainer_timeout=60)
     result = kill_loop.run_kept(settings, keep, loop_class=functools.partial(
-        DiskFullLoop, rounds=rounds))
-    return result | {"volume": volume}
+        FAULTS[fault], rounds=rounds))
+    return result | {"volume": volume, "fault": fault}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--fault", choices=list(FAULTS), default="full")
     parser.add_argument("--volume", choices=list(VOLUMES), default="log")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
@@ -242,7 +331,7 @@ def main():
     print(f"disk full: seed {seed}", file=sys.stderr, flush=True)
     processes.use_bin_dir(options.bin_dir)
     try:
-        result = run(seed, options.volume, options.rounds, options.keep)
+        result = run(seed, options.volume, options.rounds, options.keep, options.fault)
     except CannotMount as error:
         print(f"SKIPPED: {error}", flush=True)
         sys.exit(processes.SKIPPED)

@@ -114,7 +114,7 @@ class FaultCluster(contextlib.ExitStack):
             self.shards.append(self._member(f"shard-{shard}", "dslide-shard", [
                 "--listen", f"127.0.0.1:{port}", "--shard-id", shard, *advertise,
                 "--coordinator", self.coordinator_address, "--threads", _THREADS,
-                "--data-dir", self.directory / f"shard-{shard}-data", *DURABILITY_FLAGS[mode],
+                "--data-dir", self.data_dir(shard), *DURABILITY_FLAGS[mode],
                 *shard_flags]))
 
     def _member(self, name, program, arguments):
@@ -137,6 +137,9 @@ class FaultCluster(contextlib.ExitStack):
 
     def direct_address(self, shard):
         return f"127.0.0.1:{self._ports[shard]}"
+
+    def data_dir(self, shard):
+        return self.directory / f"shard-{shard}-data"
 
     def client_address(self, shard):
         """Where clients reach a shard: through its proxy, when there is one."""
@@ -161,20 +164,21 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(ready, lambda: "the cluster is ready", READY_SECONDS)
 
     def register_model(self, model):
-        """Creates it on every shard; a proxy may cut the coordinator off meanwhile, which says then
-        that the call may be repeated."""
+        """Again and again, where a bad network is between the coordinator and the shards."""
+        refused = []
 
         def registered():
-            try:
-                with grpc_client.Connection(self.coordinator_address) as connection:
+            with grpc_client.Connection(self.coordinator_address, READY_SECONDS) as connection:
+                try:
                     shard_client.register_model(connection, model)
-            except shard_client.CallFailed as error:
-                if error.reply.code == grpc_client.UNAVAILABLE:
+                except shard_client.CallFailed as error:
+                    if error.reply.code != grpc_client.UNAVAILABLE:
+                        raise
+                    refused[:] = [error]
                     return False
-                raise
             return True
 
-        processes.wait_until(registered, lambda: f"model {model.name} is created", READY_SECONDS)
+        processes.wait_until(registered, lambda: f"a registration: {refused[-1]}", READY_SECONDS)
 
     def wait_for_model(self, model):
         """Until every shard has the model: one that came back empty gets it by and by."""

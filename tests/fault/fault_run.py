@@ -1,9 +1,10 @@
 """What `./run fault` does: runs the fault tests that exist, and says which do not.
 
-    python3 fault_run.py quick|full --bin-dir DIR [--seed N] [-o json]
+    python3 fault_run.py quick|full --bin-dir DIR [--only PART[,PART]] [--seed N] [-o json]
 
 Text goes to stderr, and without -o json a table to stdout; with it the last line of stdout is one
-JSON object. Its keys for what does not exist are null. Exit code 0: every promise that was tested
+JSON object. Its keys for what does not exist, and for what was not asked for, are null. Parts may
+run beside each other, each in a process of its own. Exit code 0: every promise that was tested
 held.
 """
 
@@ -44,13 +45,14 @@ class Plan:
     strikes: dict  # where nothing may be lost in any mode, on a faulty network
     clean_strikes: dict  # the same, on a clean one
     logged_strikes: dict  # where shards have a log
+    increments: tuple  # (loops, increments acknowledged in each, kills of shards in each)
     corruptions: dict  # {way: rounds}
     failpoint_sample: int | None  # so many failpoints, by chance; None: all
     failpoint_runs: int  # strikes at each
     planted: bool  # plants bugs, which compiles
     drains: dict  # {(kind, deed): how many}, in each durability mode
     poison: int
-    disk_rounds: int  # for each kind of volume; 0: none
+    disk_rounds: int  # for each fault and kind of volume; 0: none
     overload_seconds: float
     abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
     abuse_seconds: float  # of each attack
@@ -60,21 +62,23 @@ class Plan:
 PLANS = {
     "quick": Plan(
         3,
-        {(TRAINER, KILL): 3, (CLIENT, KILL): 5, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
+        {(TRAINER, KILL): 12, (CLIENT, KILL): 15, (COORDINATOR, KILL): 2, (SHARD, PAUSE): 2,
          (SHARD, PARTITION): 2},
         {},
-        {(SHARD, KILL): 10, (TRAINER, KILL): 1, (CLIENT, KILL): 2, (SHARD, PAUSE): 1},
+        {(SHARD, KILL): 30, (TRAINER, KILL): 14, (CLIENT, KILL): 10, (SHARD, PAUSE): 1},
+        (1, 20_000, 3),
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
          protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000),
     "full": Plan(
         50,
-        {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
+        {(TRAINER, KILL): 350, (CLIENT, KILL): 250, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
          (SHARD, PARTITION): 100},
-        {(TRAINER, KILL): 50, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
-        {(SHARD, KILL): 1000, (TRAINER, KILL): 100, (CLIENT, KILL): 100, (COORDINATOR, KILL): 50,
+        {(TRAINER, KILL): 100, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
+        {(SHARD, KILL): 1000, (TRAINER, KILL): 150, (CLIENT, KILL): 150, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
+        (4, 250_000, 6),
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
         {position: None for position in protocol_abuse.POSITIONS}, 10.0,
@@ -85,13 +89,33 @@ PLANS = {
 MISSING = {
     ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
 }
-WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
-WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
-                      "-DDSLIDE_FAILPOINTS=ON")
+# What a tier is made of, in its order, and the keys of the result that each part fills.
+PARTS = {
+    "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
+              "shard_partitions", "acked", "acked_lost", "applied_twice", "bit_equal_shards",
+              "digests_differ", "recovery_p99_seconds", "self_test"),
+    "increments": ("increments", "increment_sum_difference", "increment_shard_kills",
+                   "increment_replies_lost"),
+    "failpoints": ("failpoints", "failpoints_hit", "failpoint_violations"),
+    "damage": ("corruptions", "silent", "corruption_ways"),
+    "drains": ("drains", "drain_p99_seconds", "drain_acked_lost"),
+    "poison": ("poison", "poison_mismatches"),
+    "disks": ("disk_full_rounds", "disk_read_only_rounds", "disk_resume_max_seconds",
+              "disk_acked_lost"),
+    "overload": ("overload",),
+    "abuse": ("abuse_attacks", "abuse_survived", "abuse_exceeded"),
+    "simulation": ("sim_seeds", "sim_violations", "sim_faults"),
+    "planted": ("planted", "planted_caught"),
+}
+NOT_ASKED_FOR = "--only did not ask for it"
+WITHOUT_PLANTS = "./run fault planted compiles each bug"
+WITHOUT_FAILPOINTS = "these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON"
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
-OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
-              "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
+OTHER_KEYS = ("increments", "increment_sum_difference", "increment_shard_kills",
+              "increment_replies_lost", "drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
+              "disk_full_rounds", "disk_read_only_rounds", "disk_resume_max_seconds", "disk_acked_lost",
+              "overload",
               "abuse_attacks", "abuse_survived", "abuse_exceeded")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
@@ -114,8 +138,9 @@ def batches(strikes):
 class FaultRun:
     """Runs the parts of a plan and collects what they found."""
 
-    def __init__(self, plan, seed, bin_dir):
+    def __init__(self, plan, seed, bin_dir, parts=tuple(PARTS)):
         self._plan, self._seed = plan, seed
+        self._parts = parts
         self._points = failpoints.points(bin_dir)
         self.logged = supports(bin_dir, "log")
         self.failures = []
@@ -133,23 +158,44 @@ class FaultRun:
         print(f"   {text}", file=sys.stderr, flush=True)
 
     def run(self):
+        deeds = {"kills": self._kill, "increments": self._increment, "failpoints": self._strike_failpoints,
+                 "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
+                 "disks": self._fill_disks, "overload": self._overload, "abuse": self._abuse,
+                 "simulation": self._simulate, "planted": self._plant_bugs}
+        for part, deed in deeds.items():
+            if part not in self._parts:
+                self.skipped[PARTS[part]] = NOT_ASKED_FOR
+                continue
+            try:
+                deed()
+            except (AssertionError, RuntimeError, OSError) as error:
+                self.failures.append(f"{part}, seed {self._seed}: {str(error)[:500]}")
+
+    def _kill(self):
         self._find_planned_loss()
         self._strike("nothing may be lost", "checkpoint", self._plan.strikes)
         if self._plan.clean_strikes:
             self._strike("nothing may be lost", "checkpoint", self._plan.clean_strikes, rules=None)
         if self.logged:
             self._strike("shards with a log", "log", self._plan.logged_strikes)
-        if self._points:
-            self._strike_failpoints()
-        self._corrupt()
-        for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse,
-                     self._simulate):
-            try:
-                part()
-            except (AssertionError, RuntimeError, OSError) as error:
-                self.failures.append(f"{part.__name__[1:]}, seed {self._seed}: {str(error)[:500]}")
-        if self._plan.planted:
-            self._plant_bugs()
+
+    def _increment(self):
+        """Exact sums, at a high rate."""
+        if not self.logged:
+            self.skipped[PARTS["increments"]] = "these shards have no command log"
+            return
+        found = dict.fromkeys(PARTS["increments"], 0)
+        loops, count, kills = self._plan.increments
+        for number in range(loops):
+            result = self._loop("increments", kill_loop.increment_settings(
+                self._seed + number, count, kills))
+            if result is None:
+                return
+            found["increments"] += result["acked"]
+            found["increment_sum_difference"] += abs(result["sum_difference"])
+            found["increment_shard_kills"] += result["shard_kills"]
+            found["increment_replies_lost"] += result["network_faults"].get("lose_reply", 0)
+        self.figures |= found
 
     def _drain(self):
         """Servers that are told to stop, under load."""
@@ -174,25 +220,29 @@ class FaultRun:
             self.failures.append(f"poison, seed {self._seed}: {result['mismatches']}")
 
     def _fill_disks(self):
-        keys = ("disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost")
+        keys = PARTS["disks"]
         if not self._plan.disk_rounds:
             self.skipped[keys] = "only the full tier fills disks"
             return
         found = dict.fromkeys(keys, 0)
-        for volume in disk_full.VOLUMES if self.logged else ("checkpoint",):
-            self.say(f"full disk: seed {self._seed}, {volume}, {self._plan.disk_rounds} rounds")
-            try:
-                result = disk_full.run(self._seed, volume, self._plan.disk_rounds)
-            except CannotMount as error:
-                self.skipped[keys] = str(error)
-                return
-            found["disk_full_rounds"] += result["rounds"]
-            found["disk_acked_lost"] += result["acked_lost"]
-            found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
-                                                   result["resume_max_seconds"])
-            if result["violations"]:
-                self.failures.append(
-                    f"full disk ({volume}), seed {self._seed}: {result['violations']}")
+        for fault in disk_full.FAULTS:
+            rounds = f"disk_{fault.replace('-', '_')}_rounds"
+            for volume in disk_full.VOLUMES if self.logged else ("checkpoint",):
+                self.say(f"{fault} disk: seed {self._seed}, {volume}, {self._plan.disk_rounds} "
+                         "rounds")
+                try:
+                    result = disk_full.run(self._seed, volume, self._plan.disk_rounds, fault=fault)
+                except CannotMount as error:
+                    self.skipped[rounds,] = str(error)
+                    found[rounds] = None
+                    break
+                found[rounds] += result["rounds"]
+                found["disk_acked_lost"] += result["acked_lost"]
+                found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
+                                                       result["resume_max_seconds"])
+                if result["violations"]:
+                    self.failures.append(
+                        f"{fault} disk ({volume}), seed {self._seed}: {result['violations']}")
         self.figures |= found
 
     def _overload(self):
@@ -248,6 +298,9 @@ class FaultRun:
 
     def _strike_failpoints(self):
         points = self._points
+        if not points:
+            self.skipped[PARTS["failpoints"]] = WITHOUT_FAILPOINTS
+            return
         if self._plan.failpoint_sample is not None:
             points = failpoint_loop.sample(points, self._plan.failpoint_sample, self._seed)
         self.say(f"failpoints: seed {self._seed}, {self._plan.failpoint_runs} strikes at each of "
@@ -259,6 +312,9 @@ class FaultRun:
             self.failures.append(f"failpoints, seed {self._seed}: never hit: {point}")
 
     def _plant_bugs(self):
+        if not self._plan.planted:
+            self.skipped[PARTS["planted"]] = WITHOUT_PLANTS
+            return
         self.say("planted bugs")
         try:
             outcomes = planted_bugs.run(planted_bugs.ROOT / "build-planted", say=self.say)
@@ -287,6 +343,7 @@ class FaultRun:
     def _simulate(self):
         """Seeds of the simulator that follow from the run's: other runs see other ones."""
         if not simulation.exists(self._bin_dir):
+            self.skipped[PARTS["simulation"]] = WITHOUT_SIMULATOR
             return
         first = self._seed * 1_000_000 + 1
         self.say(f"simulated clusters: seeds {first} to {first + self._plan.simulated - 1}")
@@ -299,7 +356,8 @@ class FaultRun:
     # --- the result ------------------------------------------------------------------------------
 
     def _sum(self, key):
-        return sum(loop[key] for loop in self.loops) if self.loops else None
+        found = [loop[key] for loop in self.loops if loop[key] is not None]
+        return sum(found) if found else None
 
     def result(self, tier, seconds):
         corruption, simulated = self.corruption or {}, self.simulated or {}
@@ -309,11 +367,14 @@ class FaultRun:
             "seed": self._seed, "tier": tier, "durability": "log" if self.logged else "checkpoint",
             "shard_kills": self._sum("shard_kills") if self.logged else None,
             "trainer_kills": self._sum("trainer_kills"),
+            "client_kills": self._sum("client_kills"),
             "coordinator_kills": self._sum("coordinator_kills"),
             "shard_pauses": self._sum("shard_pauses"),
             "shard_partitions": self._sum("shard_partitions"),
             "acked": self._sum("acked"), "acked_lost": self._sum("acked_lost"),
             "applied_twice": self._sum("applied_twice"),
+            "bit_equal_shards": self._sum("bit_equal_shards"),
+            "digests_differ": self._sum("digests_differ"),
             "recovery_p99_seconds": max(recoveries, default=None),
             "self_test": self.self_test,
             "corruptions": corruption.get("corruptions"), "silent": corruption.get("silent"),
@@ -331,11 +392,10 @@ class FaultRun:
 
     def untested(self):
         """Lines that say what this run says nothing about."""
-        lines = [] if self.logged else [f"shard_kills: not tested: {WITHOUT_LOG}"]
-        lines += [] if self._points else [WITHOUT_FAILPOINTS]
-        lines += [] if self._plan.planted else [WITHOUT_PLANTS]
-        if self.simulated is None:
-            lines.append(f"sim_seeds, sim_violations, sim_faults: not tested: {WITHOUT_SIMULATOR}")
+        lines = []
+        if "kills" in self._parts and not self.logged:
+            lines.append("shard_kills, bit_equal_shards, digests_differ: not tested: "
+                         f"{WITHOUT_LOG}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
                         for keys, why in (MISSING | self.skipped).items()]
 
@@ -347,17 +407,30 @@ def _words(counts):
     return ", ".join(f"{count} x {name}" for name, count in named.items()) or "no strikes"
 
 
+def _parts(text):
+    """The parts that --only names."""
+    parts = tuple(part.strip() for part in text.split(","))
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"unknown part '{part}'; there are: "
+                                             f"{', '.join(PARTS)}")
+    return parts
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./run fault", description=__doc__.splitlines()[0])
     parser.add_argument("tier", choices=list(PLANS))
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--only", type=_parts, metavar="PART[,PART]", default=tuple(PARTS),
+                        help=f"only these: {', '.join(PARTS)}")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     print(f"fault tests ({options.tier}): seed {seed}", file=sys.stderr, flush=True)
     processes.use_bin_dir(options.bin_dir)
-    run, started = FaultRun(PLANS[options.tier], seed, options.bin_dir), time.monotonic()
+    run = FaultRun(PLANS[options.tier], seed, options.bin_dir, options.only)
+    started = time.monotonic()
     run.run()
     result = run.result(options.tier, time.monotonic() - started)
     for line in run.untested():

@@ -4,6 +4,7 @@ usage: fault_run_test.py [unittest arguments]
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
@@ -15,11 +16,12 @@ from unittest import mock
 import fault_run
 from corruption_loop import Tally
 from failpoints import Point
-from fault_run import PLANS, FaultRun, batches
-from kill_schedule import CLIENT, KILL, SHARD
+from fault_run import PARTS, PLANS, FaultRun, batches
+from kill_schedule import CLIENT, KILL, SHARD, TRAINER
+from small_disk import CannotMount
 
 # Keys that readers of the JSON rely on.
-KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "restores",
+KEYS = {"seed", "shard_kills", "trainer_kills", "client_kills", "acked_lost", "applied_twice", "restores",
         "cut_mismatches", "corruptions", "silent", "sim_seeds", "sim_violations", "planted",
         "planted_caught", "failpoints", "failpoints_hit", "failpoint_violations"}
 
@@ -27,15 +29,18 @@ KEYS = {"seed", "shard_kills", "trainer_kills", "acked_lost", "applied_twice", "
 def loop_result(settings, **changes):
     """A result of a kill loop in which all went well."""
     result = {"shard_kills": settings.strikes.get((SHARD, KILL), 0), "trainer_kills": 5,
-              "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
+              "client_kills": 3, "coordinator_kills": 1, "shard_pauses": 1, "shard_partitions": 1, "acked": 100,
               "acked_lost": 0, "applied_twice": 0, "reported_lost": 0, "recovery_p99_seconds": 0.5,
+              "bit_equal_shards": settings.shards if settings.mode == "log" else None,
+              "digests_differ": 0 if settings.mode == "log" else None,
+              "sum_difference": 0, "network_faults": {"lose_reply": 12},
               "drains": 4, "shard_drain_p99_seconds": 0.8, "violations": {}}
     return result | changes
 
 
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
-                  mismatches=0, simulated=None):
+                  mismatches=0, simulated=None, only=tuple(PARTS)):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -74,7 +79,7 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("simulation.exists", lambda _: simulated is not None), \
                 mock.patch("simulation.run", lambda *_: simulated), \
                 contextlib.redirect_stderr(io.StringIO()):
-            run = FaultRun(PLANS["quick"], 7, directory)
+            run = FaultRun(PLANS["quick"], 7, directory, only)
             run.run()
         result = run.result("quick", 1.0)
         self.assertEqual(json.loads(json.dumps(result)), result)
@@ -84,9 +89,10 @@ class FaultRunTest(unittest.TestCase):
     def test_without_a_log_killed_shards_are_a_self_test_and_no_claim(self):
         run, result = self.run_quick(logged=False)
         self.assertIsNone(result["shard_kills"])
+        self.assertIsNone(result["bit_equal_shards"])
         self.assertEqual(result["self_test"]["shard_kills"], PLANS["quick"].self_test_kills)
-        counts = [result[key] for key in ("trainer_kills", "acked_lost", "silent")]
-        self.assertEqual(counts, [5, 0, 0])
+        counts = [result[key] for key in ("trainer_kills", "client_kills", "acked_lost", "silent")]
+        self.assertEqual(counts, [5, 3, 0, 0])
         self.assertIn("no command log", run.untested()[0])
         self.assertTrue(all(settings.mode == "checkpoint" for settings in self.seen))
 
@@ -94,6 +100,8 @@ class FaultRunTest(unittest.TestCase):
         run, result = self.run_quick(logged=True)
         self.assertEqual(result["shard_kills"], PLANS["quick"].logged_strikes[SHARD, KILL])
         self.assertEqual(result["durability"], "log")
+        # Two portions of the strikes, of two and three shards.
+        self.assertEqual((result["bit_equal_shards"], result["digests_differ"]), (5, 0))
         self.assertEqual(self.seen[-1].mode, "log")
         self.assertEqual((result["drains"], result["drain_acked_lost"]), (8, 0))
         self.assertFalse(any("shard_kills" in line for line in run.untested()))
@@ -151,12 +159,51 @@ class FaultRunTest(unittest.TestCase):
                          (PLANS["quick"].poison, 2))
         self.assertIn("poison, seed 7", run.failures[0])
 
+    def test_what_was_not_asked_for_is_null_and_said(self):
+        run, result = self.run_quick(logged=True, only=("poison", "overload"))
+        self.assertEqual(self.seen, [])
+        self.assertEqual((result["poison"], result["overload"]["alive"]),
+                         (PLANS["quick"].poison, True))
+        said = " ".join(run.untested())
+        for part in set(PARTS) - {"poison", "overload"}:
+            for key in PARTS[part]:
+                self.assertIsNone(result[key], key)
+                self.assertIn(key, said)
+        self.assertNotIn("poison_mismatches", said)
+
+    def test_every_part_fills_keys_that_the_result_has(self):
+        _, result = self.run_quick(logged=True)
+        self.assertEqual([result[key] for key in PARTS["increments"]], [100, 0, 3, 12])
+        self.assertLessEqual({key for keys in PARTS.values() for key in keys}, result.keys())
+
+    def test_parts_are_named(self):
+        self.assertEqual(fault_run._parts("kills, planted"), ("kills", "planted"))
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), self.assertRaises(SystemExit) as ended, \
+                mock.patch("sys.argv", ["fault_run.py", "quick", "--bin-dir", ".", "--only",
+                                        "kills,luck"]):
+            fault_run.main()
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("unknown part 'luck'; there are: kills, increments,", shown.getvalue())
+
     def test_what_a_tier_leaves_out_is_null_and_said(self):
         run, result = self.run_quick(logged=True)
         self.assertIsNone(result["disk_full_rounds"])
         self.assertIn("disk_full_rounds", " ".join(run.untested()))
         self.assertEqual(result["abuse_survived"], result["abuse_attacks"])
         self.assertGreater(result["abuse_attacks"], 0)
+
+    def test_a_kind_of_disk_that_cannot_be_mounted_is_null_and_the_other_counts(self):
+        def run_disk(_, volume, rounds, fault):
+            if fault == "read-only":
+                raise CannotMount("no loop devices")
+            return {"rounds": rounds, "acked_lost": 0, "resume_max_seconds": 2.5, "violations": {}}
+
+        plan = dataclasses.replace(PLANS["quick"], disk_rounds=3)
+        with mock.patch("disk_full.run", run_disk), mock.patch.dict(PLANS, quick=plan):
+            run, result = self.run_quick(logged=True, only=("disks",))
+        self.assertEqual([result[key] for key in PARTS["disks"]], [6, None, 2.5, 0])
+        self.assertIn("disk_read_only_rounds: not tested: no loop devices", run.untested())
 
     def test_simulated_clusters_count_and_what_they_break_is_a_failure(self):
         simulated = {"seeds": 2000, "violations": 1, "trace_hash_mismatches": 0, "faults": {},
@@ -178,7 +225,10 @@ class FaultRunTest(unittest.TestCase):
         for plan in PLANS.values():
             self.assertGreater(plan.self_test_kills, 0)
             self.assertGreater(min(plan.strikes.values()), 0)
-            self.assertGreater(plan.logged_strikes[SHARD, KILL], 0)
+            self.assertGreaterEqual(plan.logged_strikes[SHARD, KILL], 30)
+            trainers = sum(strikes.get((kind, KILL), 0) for kind in (TRAINER, CLIENT) for strikes in
+                           (plan.strikes, plan.clean_strikes, plan.logged_strikes))
+            self.assertGreaterEqual(trainers, 50)
             self.assertGreater(min(plan.corruptions.values()), 0)
             self.assertGreater(plan.simulated, 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})

@@ -74,7 +74,7 @@ class Worker:
                 self._sequence += 1
                 if self._random.random() < REPEAT_PROBABILITY:
                     first = self._first_incomplete()
-                    self._settle(self._random.randrange(first, self._sequence))
+                    self._settle(self._random.randrange(first, self._sequence), again=True)
             sent += 1
             self._stopping.wait(max(0.0, started + sent / self._settings.rate - time.monotonic()))
         self._say_bye()
@@ -95,8 +95,11 @@ class Worker:
     def _first_incomplete(self):
         return max(1, self._sequence - REMEMBERED)
 
-    def _settle(self, sequence):
-        """Sends an update until it is answered; whether this client goes on."""
+    def _settle(self, sequence, again=False):
+        """Sends an update until it is answered; whether this client goes on.
+
+        again: it was answered before.
+        """
         give_up_at = None
         while True:
             if self._stopping.is_set():
@@ -106,7 +109,7 @@ class Worker:
             try:
                 if not self._greet():
                     return False
-                decided = self._attempt(sequence)
+                decided = self._attempt(sequence, again)
             except (ConnectionLost, CallFailed):
                 self._disconnect()
                 decided = None
@@ -145,7 +148,7 @@ class Worker:
         self._greeted = True
         return True
 
-    def _attempt(self, sequence):
+    def _attempt(self, sequence, again):
         """True: answered; False: this client is over; None: try again."""
         envelope = Envelope(JOB, self._client, sequence, min(sequence, self._first_incomplete()),
                             self._generation, MODEL_NAME)
@@ -162,7 +165,8 @@ class Worker:
             except (ProtobufError, IndexError) as error:
                 self._record("unknown", sequence=sequence, why=f"a garbled answer: {error!r}")
                 raise ConnectionLost("a garbled answer") from error
-            self._record("applied", sequence=sequence, generation=generation, step=step)
+            repeated = {"again": True} if again else {}
+            self._record("applied", sequence=sequence, generation=generation, step=step, **repeated)
             self.answered += 1
             return True
         if not reply.reason or reply.code in (CANCELLED, DEADLINE_EXCEEDED):

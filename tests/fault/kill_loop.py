@@ -4,13 +4,18 @@
                          [--client-kills N] [--coordinator-kills N] [--shard-stops N]
                          [--shard-pauses N] [--shard-partitions N] [--durability checkpoint]
                          [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
+    python3 kill_loop.py --bin-dir build/bin --increments N [--shard-kills 20] [--clients 8]
 
 A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
 gives a schedule of SIGKILLs; every victim is started again on its address and data directory.
 Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches
 the shards through proxies that delay, cut and lose replies; they also make partitions.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
-have recorded. The last line of stdout is one JSON object.
+have recorded. Shards with a log are also compared with twins that were never interrupted (twin.py).
+The last line of stdout is one JSON object.
+
+With --increments, clients count as fast as they can until so many increments were acknowledged,
+over a network that loses one reply in twenty; the strikes are spread over them.
 
 Exit code 0: no promise was broken. In the mode `checkpoint` a killed shard loses what it has
 acknowledged since its last checkpoint, which is no violation there; --expect-loss makes it one
@@ -36,6 +41,7 @@ import increment_cells
 import increment_client
 import processes
 import shard_client
+import twin
 from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
 from fault_plan import DOWN, UP, Rule
 from increment_cells import lane_of, model_for
@@ -70,6 +76,14 @@ FAULTY_NETWORK = (
     Rule("stall", DOWN, every=600_000, seconds=0.5),
 )
 
+# An answer has two HEADERS, and is lost with either of them: one in twenty, and with it the
+# connection. A repeated DATA ends its connection, too.
+LOSSY_NETWORK = (
+    Rule("delay", seconds=0.0005, jitter=0.002),
+    Rule("lose_reply", DOWN, every=39, frame="HEADERS"),
+    Rule("duplicate", UP, every=400, frame="DATA"),
+)
+
 
 @dataclasses.dataclass
 class Settings:
@@ -84,6 +98,7 @@ class Settings:
     expect_loss: bool = False
     trainer_timeout: int = 10  # seconds for which it waits for a shard
     cluster: dict = None  # further arguments of FaultCluster
+    increments: int = 0  # the run goes on until so many were acknowledged, strikes spread over them
 
     def members(self):
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
@@ -92,8 +107,18 @@ class Settings:
         """Of each shard, enough for every client id: a strike makes new ones, and so does a full
         lane. They cost 8 KiB each, so there are several times as many as should be needed."""
         strikes = sum(self.strikes.values())
+        if self.increments:
+            full = 2 * self.increments / increment_cells.SEQUENCES_PER_LANE / self.shards
+            return int(full) + 2 * self.clients * (strikes + 5)
         full = (60 + 4 * strikes) * self.rate / increment_cells.SEQUENCES_PER_LANE
         return 4 * int(self.clients * (full + strikes + 5))
+
+
+def increment_settings(seed, increments, kills, clients=8):
+    """A run with many fast clients, small logs to replay, and a network that loses replies."""
+    return Settings(seed, "log", shards=2, clients=clients, trainers=0,
+                    strikes={(SHARD, KILL): kills}, rules=LOSSY_NETWORK, rate=5000.0,
+                    increments=increments, cluster={"shard_flags": ["--log-image-interval", "16MiB"]})
 
 
 def final_sums(addresses, model, history):
@@ -137,6 +162,7 @@ class KillLoop(contextlib.ExitStack):
         self.counts = {deed: 0 for deed in DEEDS}
         self._answered = {}  # {history: (bytes read, answers in them)}
         self.problems = []
+        self.twins = None  # [what the comparison with a twin has found] of each shard
         self.clients = [self._client(number) for number in range(settings.clients)]
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
         self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,
@@ -248,14 +274,15 @@ class KillLoop(contextlib.ExitStack):
     # --- progress --------------------------------------------------------------------------------
 
     def _answers(self):
-        """Of all increment clients so far."""
+        """To updates of all increment clients so far, repeated ones not counted."""
         for path in self.directory.glob("history-*.jsonl"):
             at, count = self._answered.get(path, (0, 0))
             with open(path, "rb") as history:
                 history.seek(at)
                 new = history.read()
             whole = new[:new.rfind(b"\n") + 1]
-            self._answered[path] = at + len(whole), count + whole.count(b'"applied"')
+            first = whole.count(b'"applied"') - whole.count(b'"again"')
+            self._answered[path] = at + len(whole), count + first
         return sum(count for _, count in self._answered.values())
 
     def _wait_for_progress(self, which):
@@ -268,6 +295,21 @@ class KillLoop(contextlib.ExitStack):
                 return
         if self.trainers:
             self._wait_for_training(which)
+
+    def wait_for_increments(self, part):
+        """Until this part of the increments that are wanted is acknowledged; whether it was."""
+        wanted = part * self.settings.increments
+        last, changed = self._answers(), time.monotonic()
+        while last < wanted:
+            self._supervise(0.2)
+            now = self._answers()
+            if now > last:
+                last, changed = now, time.monotonic()
+            elif time.monotonic() - changed > PROGRESS_SECONDS * processes.SLOWDOWN:
+                self.problems.append(f"no update was answered in {PROGRESS_SECONDS} s (after "
+                                     f"{last} of {self.settings.increments})")
+                return False
+        return True
 
     def _wait_for_training(self, which):
         first, started = None, time.monotonic()
@@ -299,7 +341,32 @@ class KillLoop(contextlib.ExitStack):
         addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
         sums, miscounted = final_sums(addresses, self.model, history)
         write_sums(self.directory / "sums.json", sums)
+        if self.settings.mode in LOSSLESS_MODES:
+            self._compare_with_twins()
         return self.summarize(self._result(history, sums, miscounted), history)
+
+    def _compare_with_twins(self):
+        """Every shard is what it would be if nothing had ever happened to it: see twin.py."""
+        with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+            models = shard_client.model_names(connection)
+        self.twins = []
+        for number, shard in enumerate(self.cluster.shards):
+            live = twin.settled_digests_of(self.cluster.direct_address(number), models)
+            shard.kill()
+            copy = self.directory / f"twin-{number}"
+            twin.copy_log(self.cluster.data_dir(number), copy)
+            shard.start()
+            replayed, found = twin.replay(copy, copy / "process", models)
+            differing = twin.differing(live, replayed)
+            again = twin.restored(shard.process)
+            if again.digest != found.digest:
+                differing.append(f"all: {again.digest} after a restart from image {again.image}, "
+                                 f"{found.digest} from image {found.image} on")
+            self.twins.append({"shard": number, "image": found.image, "replayed": found.replayed,
+                               "differing": differing})
+            if not differing:
+                shutil.rmtree(copy)
+        self.cluster.wait_until_ready()
 
     def summarize(self, result, _history):
         """What kinds of loops add to their result."""
@@ -323,20 +390,33 @@ class KillLoop(contextlib.ExitStack):
                 violations[name] = len(getattr(verdict, name))
         if self.problems:
             violations["problems"] = len(self.problems)
+        differing = [one["shard"] for one in self.twins or () if one["differing"]]
+        if differing:
+            violations["digests_differ"] = len(differing)
+        final_sum = int(sum(cells[0] for cells in sums.values()))
+        difference = final_sum - verdict.counts["acked"] - verdict.counts["unknown_applied"]
+        if difference and not loss_allowed:
+            violations["sum_differs"] = abs(difference)
+        if verdict.counts["acked"] < self.settings.increments:
+            violations["too_few"] = self.settings.increments - verdict.counts["acked"]
         if self.settings.expect_loss and not verdict.acked_lost:
             violations["no_loss_found"] = 1
         recovery = recovery_seconds(history, self._strike_times)
         return {
             "seed": self.settings.seed, "durability": self.settings.mode,
             "shard_kills": self.counts[SHARD, KILL],
-            "trainer_kills": self.counts[TRAINER, KILL] + self.counts[CLIENT, KILL],
+            "trainer_kills": self.counts[TRAINER, KILL],
+            "client_kills": self.counts[CLIENT, KILL],
             "coordinator_kills": self.counts[COORDINATOR, KILL],
             "shard_stops": self.counts[SHARD, STOP],
             "coordinator_stops": self.counts[COORDINATOR, STOP],
             "shard_pauses": self.counts[SHARD, PAUSE],
             "shard_partitions": self.counts[SHARD, PARTITION],
         } | verdict.summary() | {
-            "miscounted": len(miscounted),
+            "final_sum": final_sum, "sum_difference": difference,
+            "miscounted": len(miscounted), "twins": self.twins,
+            "bit_equal_shards": self.twins and len(self.twins) - len(differing),
+            "digests_differ": self.twins and len(differing),
             "recovery_p50_seconds": quantile(recovery, 0.5),
             "recovery_p99_seconds": quantile(recovery, 0.99),
             "network_faults": self.cluster.faults(),
@@ -363,8 +443,11 @@ def run(settings, directory, report=lambda line: None, loop_class=KillLoop):
     with loop_class(settings, directory) as loop:
         loop.start()
         for number, strike in enumerate(planned, 1):
+            if not loop.wait_for_increments(number / (len(planned) + 1)):
+                break
             loop.strike(strike)
             report(f"{number}/{len(planned)}: {strike.deed} {strike.kind} {strike.victim}")
+        loop.wait_for_increments(1)
         result = loop.finish()
     (directory / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
     return result
@@ -395,7 +478,9 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="checkpoint")
     parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--clients", type=int, default=2)
+    parser.add_argument("--clients", type=int, default=None, help="2; with --increments 8")
+    parser.add_argument("--increments", type=int, default=0, metavar="N",
+                        help="goes on until so many were acknowledged (mode log)")
     parser.add_argument("--trainers", type=int, default=1)
     for kind, deed in DEEDS:
         parser.add_argument(f"--{kind}-{deed}s", type=int, default=0)
@@ -412,8 +497,11 @@ def main():
                      "offer it")
     strikes = {(kind, deed): getattr(options, f"{kind}_{deed}s") for kind, deed in DEEDS}
     rules = FAULTY_NETWORK if options.network == "faulty" else None
-    settings = Settings(seed, options.durability, options.shards, options.clients, options.trainers,
-                        strikes, rules, options.rate, options.expect_loss)
+    settings = Settings(seed, options.durability, options.shards, options.clients or 2,
+                        options.trainers, strikes, rules, options.rate, options.expect_loss)
+    if options.increments:
+        settings = increment_settings(seed, options.increments, options.shard_kills or 20,
+                                      options.clients or 8)
     result = run_kept(settings, options.keep,
                       lambda line: print(f"kill loop: {line}", file=sys.stderr, flush=True))
     print(json.dumps(result))

@@ -8,10 +8,12 @@ import pathlib
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import fault_paths  # noqa: F401
 import kill_loop
 import processes
+import twin
 from fault_cluster import supports
 from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER,
                            schedule)
@@ -67,8 +69,9 @@ class KillLoopTest(processes.ProcessTest):
                                rules=kill_loop.FAULTY_NETWORK)
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
-        self.assertEqual((result["trainer_kills"], result["coordinator_kills"],
-                          result["shard_pauses"], result["shard_partitions"]), (3, 1, 1, 1))
+        self.assertEqual((result["trainer_kills"], result["client_kills"],
+                          result["coordinator_kills"], result["shard_pauses"],
+                          result["shard_partitions"]), (1, 2, 1, 1, 1))
         self.assertGreater(result["acked"], 200)
         self.assertGreater(result["network_faults"]["lose_reply"], 0)
         self.assertGreater(result["network_faults"]["cut"], 0)
@@ -91,6 +94,52 @@ class KillLoopTest(processes.ProcessTest):
         result = self.run_loop({(SHARD, KILL): 3}, mode="log")
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
+        # Each is, bit for bit, the shard that never stopped.
+        self.assertEqual((result["bit_equal_shards"], result["digests_differ"]), (2, 0))
+
+    def test_a_shard_with_another_bit_than_its_twin_is_a_violation(self):
+        if not supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard has no --durability log")
+        replay = twin.replay
+
+        def other_bit(copy, directory, models):
+            digests, found = replay(copy, directory, models)
+            if copy.name == "twin-1":
+                steps, digest = digests["increments/cells"]
+                digests["increments/cells"] = steps, f"{int(digest, 16) ^ 1:016x}"
+            return digests, found
+
+        with mock.patch("twin.replay", other_bit):
+            result = self.run_loop({(SHARD, KILL): 1}, mode="log", trainers=0)
+        self.assertEqual(result["violations"], {"digests_differ": 1})
+        self.assertEqual(result["bit_equal_shards"], 1)
+        self.assertIn("increments/cells", result["twins"][1]["differing"][0])
+
+    def test_many_increments_over_lost_replies_and_killed_shards_are_exact(self):
+        if not supports(processes.bin_dir(), "log"):
+            self.skipTest("dslide-shard has no --durability log")
+        directory = self.directory / "increments"
+        directory.mkdir()
+        result = kill_loop.run(kill_loop.increment_settings(SEED, 2000, 2, clients=3), directory)
+        self.assertEqual(result["violations"], {}, result)
+        self.assertGreaterEqual(result["acked"], 2000)
+        self.assertEqual(result["sum_difference"], 0)
+        self.assertEqual(result["final_sum"], result["acked"] + result["unknown_applied"])
+        self.assertEqual(result["shard_kills"], 2)
+        self.assertGreater(result["network_faults"]["lose_reply"], result["acked"] * 0.03)
+        self.assertGreater(result["network_faults"]["duplicate"], 0)
+
+    def test_one_increment_too_few_in_the_sum_is_a_violation(self):
+        sums_of = kill_loop.final_sums
+
+        def one_missing(*arguments):
+            sums, miscounted = sums_of(*arguments)
+            sums.popitem()
+            return sums, miscounted
+
+        with mock.patch("kill_loop.final_sums", one_missing):
+            result = self.run_loop({}, trainers=0)
+        self.assertEqual(result["violations"], {"acked_lost": 1, "sum_differs": 1})
 
     def test_a_mode_that_the_programs_do_not_offer_is_refused(self):
         if supports(processes.bin_dir(), "log"):

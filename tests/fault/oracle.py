@@ -6,7 +6,8 @@ A history is made of events, one JSON line each, with a monotonic time in nanose
 processes of a machine share. An update is known by (client, shard, sequence). Its events:
 
     invoke    a request was sent: one for each attempt
-    applied   the shard says that it has applied it; `step` is its count of the table's updates
+    applied   the shard says that it has applied it; `step` is its count of the table's updates;
+              `again` when it had said so before
     refused   the shard says that it has not: `code` and `reason`
     unknown   no answer: the connection broke, or time passed
     hello     the client told a shard what it has answers to (`acknowledged`), and the shard says

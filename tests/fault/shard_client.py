@@ -160,6 +160,12 @@ def cluster_lineage(connection, timeout=5.0):
         _COORDINATOR + "GetClusterMap", b"", timeout)), 3)
 
 
+def model_names(connection, timeout=5.0):
+    """Of the models that the coordinator knows."""
+    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
+    return sorted(text(decode(model), 1) for model in models.get(1, []))
+
+
 def job_samples(connection, job, timeout=5.0):
     """Points that a job has trained over all of its epochs; 0 when the coordinator has no such."""
     status = _result("GetClusterStatus", connection.unary(

@@ -158,6 +158,27 @@ TEST_F(ClusterCheckpointsTest, AFailedCutLetsStepsGoOnAndCommitsNothing) {
   EXPECT_EQ(Take()->epoch, 2u);
 }
 
+// What has broken the checkpoint breaks the word that it is over, too: trainers would stand still.
+TEST_F(ClusterCheckpointsTest, AFreezeIsEndedWhereItsEndDoesNotArriveAtOnce) {
+  Shard(0)([](auto& shard) {
+    // From the freeze on.
+    shard.incomplete = [&shard](const std::vector<ClientStep>&, const std::vector<ClientId>&) {
+      shard.cut_failure = absl::UnavailableError("connection reset");
+      return std::vector<ClientStep>();
+    };
+  });
+  for (int i = 1; i < 3; ++i) {
+    Shard(i)([](auto& shard) {
+      shard.cut_failure = absl::UnavailableError("connection reset");
+      shard.abandons_lost = 3;
+    });
+  }
+  EXPECT_TRUE(absl::IsUnavailable(Take().status()));
+  for (int i = 0; i < 3; ++i) {
+    Shard(i)([](auto& shard) { EXPECT_EQ(shard.frozen, 0u); });
+  }
+}
+
 TEST_F(ClusterCheckpointsTest, APartThatIsNotWrittenIsNotCommitted) {
   Shard(2)([](auto& shard) {
     shard.incomplete = [&shard](const std::vector<ClientStep>&, const std::vector<ClientId>&) {

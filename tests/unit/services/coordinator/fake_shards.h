@@ -30,6 +30,7 @@ class FakeShards final : public ShardAdmin {
                                           const std::vector<ClientId>&)>
         incomplete;
     absl::Status cut_failure;
+    int abandons_lost = 0;  // so many of the next do not arrive
     absl::Status roll_back_failure;
     uint64_t frozen = 0;
     int admissions = 0;
@@ -106,6 +107,10 @@ class FakeShards final : public ShardAdmin {
                              bool abandon, absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
+    if (abandon && shard.abandons_lost > 0) {
+      --shard.abandons_lost;
+      return absl::UnavailableError("connection reset");
+    }
     shard.frozen = 0;
     if (abandon) return absl::OkStatus();
     if (!shard.failure.ok() || !shard.cut_failure.ok()) {

@@ -316,6 +316,32 @@ TEST_F(DurableStateTest, AnOlderImageAndMoreOfTheLogGiveTheSameState) {
   EXPECT_TRUE(absl::IsDataLoss(none)) << none;
 }
 
+// The log leads from an image to the next one, but not to rows that came from elsewhere.
+TEST_F(DurableStateTest, NoImageFromBeforeTheRowsWereReplacedIsEverUsed) {
+  Create();
+  Do(SampleCreate());
+  SampleTrainer trainer;
+  Do(trainer.Hello());
+  ASSERT_TRUE(state_->TakeImage(*core_).ok());
+  // Nobody logs this, as nobody logs going back to a cluster checkpoint.
+  ASSERT_TRUE(core_->Apply(trainer.Scatter(ScatterMode::kAdd)).reply->status.ok());
+  ASSERT_TRUE(state_->ForceImage(*core_).ok());
+  Do(trainer.Scatter(ScatterMode::kAdd));
+  Crash();
+  Copy("command_log", "kept");
+  std::unique_ptr<ShardCore> restored;
+  ASSERT_TRUE(Restore(&restored).ok());
+  EXPECT_EQ(Everything(*restored), Everything(*core_));
+  restored_ = nullptr;
+  Copy("kept", "command_log");
+  const std::string state = (Image(0) / "state").string();
+  std::string bytes = Read(state);
+  bytes[bytes.size() / 2] ^= 1;
+  Write(state, bytes);
+  const absl::Status refused = Restore(&restored);
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+}
+
 TEST_F(DurableStateTest, AMissingPartIsRefusedByName) {
   Create();
   Do(SampleCreate());

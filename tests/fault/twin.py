@@ -1,0 +1,95 @@
+"""A shard that was never interrupted, for comparison with one that was.
+
+The shard's command log is copied, its newer images are taken away, and one process applies all
+commands since the oldest image that is kept: since the beginning, unless the log grew so much that
+images were written. Afterwards it must hold what the shard holds, bit for bit: for equal rows,
+optimizer states and counts of updates the digests are equal.
+
+The shard must not run while it is copied, and nobody may change its rows between digests_of() and
+its end.
+"""
+
+import dataclasses
+import re
+import shutil
+import time
+
+import fault_paths  # noqa: F401
+import processes
+import shard_client
+from grpc_client import Connection
+
+_IMAGE = re.compile(r"^image-\d+$", re.MULTILINE)
+_RESTORED = r" state restored .*image=(\d+) .*replayed=(\d+) .*digest=(\w+)"
+_STILL_SECONDS = 0.2
+_SETTLE_SECONDS = 30
+_RESTORE_SECONDS = 600  # a long log is computed anew
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What a start has found: the image that it began with, the commands that it applied since
+    then, and a digest of everything."""
+
+    image: int
+    replayed: int
+    digest: str
+
+
+def digests_of(address, models):
+    """{"model/table": (applied updates, digest)} of a shard."""
+    found = {}
+    with Connection(address, timeout=_SETTLE_SECONDS) as connection:
+        for model in models:
+            for name, table in shard_client.describe_model(connection, model).items():
+                found[f"{model}/{name}"] = (table.applied_steps, f"{table.digest:016x}")
+    return found
+
+
+def settled_digests_of(address, models):
+    """The same, as soon as they do not change any more: what had arrived is applied."""
+    seen = [digests_of(address, models)]
+
+    def still():
+        time.sleep(_STILL_SECONDS)
+        seen.append(digests_of(address, models))
+        return seen[-1] if seen[-1] == seen[-2] else None
+
+    return processes.wait_until(still, lambda: f"no more updates at {address}", _SETTLE_SECONDS)
+
+
+def restored(process):
+    """What a shard that was started on a command log says of it."""
+    image, replayed, digest = process.wait_for_stderr(_RESTORED, _RESTORE_SECONDS).groups()
+    return Restored(int(image), int(replayed), digest)
+
+
+def copy_log(data_dir, copy):
+    """The command log of a shard that does not run, without images but the oldest that counts."""
+    log = copy / "command_log"
+    shutil.copytree(data_dir / "command_log", log)
+    kept = sorted(_IMAGE.findall((log / "CURRENT").read_text(encoding="ascii")))
+    for image in log.glob("image-*"):
+        if image.name != kept[0]:
+            shutil.rmtree(image)
+
+
+def replay(copy, directory, models):
+    """(digests_of() a process that applied a copied log from its beginning, Restored)."""
+    directory.mkdir(parents=True, exist_ok=True)
+    address = f"127.0.0.1:{processes.free_port()}"
+    process = processes.Process("dslide-shard", [
+        "--listen", address, "--admin", "", "--coordinator", "", "--threads", 2, "--data-dir", copy,
+        "--durability", "log", "--disk-reserve", 0], directory, {"OMP_WAIT_POLICY": "passive"})
+    try:
+        found = restored(process)
+        process.wait_for_stderr(" shard ready ")
+        return digests_of(address, models), found
+    finally:
+        process.kill()
+
+
+def differing(live, twin):
+    """Lines: what is not the same."""
+    return [f"{name}: (updates, digest) {live.get(name)}, and {twin.get(name)} in the twin"
+            for name in sorted(live.keys() | twin.keys()) if live.get(name) != twin.get(name)]

@@ -1,0 +1,98 @@
+"""A shard that was killed equals a twin that was not, and one that differs by a bit is found out.
+
+usage: twin_test.py --bin-dir DIR [unittest arguments]
+"""
+
+import fault_paths  # noqa: F401
+import processes
+import shard_client
+import twin
+from grpc_client import Connection
+
+TABLE = shard_client.Table("cells", 64, 16, init=shard_client.INIT_UNIFORM,
+                           optimizer=shard_client.OPTIMIZER_ADAM)
+MODEL = shard_client.Model("rows", (TABLE,))
+CLIENT = b"one of the tests"
+
+
+class TwinTest(processes.ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.sequence = 0
+        self.address = f"127.0.0.1:{processes.free_port()}"
+        self.start_shard_anew()
+        with Connection(self.address) as connection:
+            shard_client.create_model(connection, MODEL)
+
+    def start_shard_anew(self, *arguments):
+        self.shard = self.start(
+            "dslide-shard", "--listen", self.address, "--admin", "", "--coordinator", "",
+            "--data-dir", self.directory / "data", "--durability", "log", *arguments)
+        self.shard.wait_for_stderr(" shard ready ")
+
+    def add(self, count):
+        with Connection(self.address) as connection:
+            generation = shard_client.hello(connection, "job", CLIENT, self.sequence).generation
+            for _ in range(count):
+                self.sequence += 1
+                envelope = shard_client.Envelope("job", CLIENT, self.sequence, self.sequence,
+                                                 generation, MODEL.name)
+                rows = {self.sequence % TABLE.rows: [0.1 * self.sequence] * TABLE.dim}
+                self.assertTrue(
+                    shard_client.scatter_add(connection, envelope, TABLE, rows, 5.0).ok)
+
+    def replay(self, name):
+        copy = self.directory / name
+        twin.copy_log(self.directory / "data", copy)
+        return twin.replay(copy, copy / "process", [MODEL.name])
+
+    def test_a_killed_shard_equals_its_twin(self):
+        for _ in range(3):
+            self.add(5)
+            self.shard.kill()
+            self.start_shard_anew()
+        live = twin.settled_digests_of(self.address, [MODEL.name])
+        self.assertEqual(live["rows/cells"][0], 15)
+        self.shard.kill()
+        replayed, found = self.replay("twin")
+        self.assertEqual(twin.differing(live, replayed), [])
+        self.assertEqual(found.image, 0)
+        self.assertGreater(found.replayed, 15)
+        self.start_shard_anew()
+        self.assertEqual(twin.restored(self.shard).digest, found.digest)
+
+    def test_one_update_more_or_less_is_found(self):
+        self.add(5)
+        before = twin.settled_digests_of(self.address, [MODEL.name])
+        self.add(1)
+        self.shard.kill()
+        replayed, _ = self.replay("twin")
+        differing = twin.differing(before, replayed)
+        self.assertEqual(len(differing), 1)
+        self.assertIn("rows/cells", differing[0])
+
+    def test_the_same_count_and_another_bit_is_found(self):
+        live = {"rows/cells": (5, "00000000000000ff")}
+        self.assertEqual(twin.differing(live, dict(live)), [])
+        self.assertIn("(5, '00000000000000fe')", twin.differing(
+            live, {"rows/cells": (5, "00000000000000fe")})[0])
+        self.assertIn("None in the twin", twin.differing(live, {})[0])
+
+    def test_newer_images_are_no_part_of_a_twin(self):
+        for _ in range(2):
+            self.add(5)
+            self.assertEqual(self.shard.stop().code, 0)  # writes an image
+            self.start_shard_anew()
+        live = twin.settled_digests_of(self.address, [MODEL.name])
+        self.shard.kill()
+        replayed, found = self.replay("twin")
+        self.assertEqual(twin.differing(live, replayed), [])
+        self.start_shard_anew()
+        newest = twin.restored(self.shard)
+        self.assertLess(found.image, newest.image)
+        self.assertGreater(found.replayed, newest.replayed)
+        self.assertEqual(found.digest, newest.digest)
+
+
+if __name__ == "__main__":
+    processes.main()
