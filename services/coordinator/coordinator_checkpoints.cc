@@ -17,6 +17,8 @@ namespace {
 
 // How often the schedule looks whether it is time.
 constexpr absl::Duration kSchedulePause = absl::Milliseconds(200);
+// How long a checkpoint waits for a shard that has just come back to be given its models.
+constexpr absl::Duration kModelsPause = absl::Seconds(2);
 
 absl::Status Busy() {
   return StatusWithReason(absl::StatusCode::kAborted, reason::kCheckpointRunning,
@@ -66,13 +68,27 @@ void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
 
 absl::Status Coordinator::CheckNoRowsMissing() const {
   const absl::MutexLock lock(&mu_);
-  if (!roll_back_wanted_) return absl::OkStatus();
+  if (roll_back_wanted_) {
+    return absl::UnavailableError(
+        "a shard came back without its rows, and a checkpoint would be of their absence: wait "
+        "until the cluster was taken back, or restore a checkpoint");
+  }
+  if (to_sync_.empty() || catalog_.empty()) return absl::OkStatus();
   return absl::UnavailableError(
-      "a shard came back without its rows, and a checkpoint would be of their absence: wait until "
-      "the cluster was taken back, or restore a checkpoint");
+      absl::StrCat("shard ", to_sync_.begin()->first.value(),
+                   " came back and does not have all models yet, and a checkpoint would be without "
+                   "them: ask again; the coordinator's log says what keeps it"));
 }
 
 absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  {
+    // Not under cut_mu_, which taking the cluster back needs, and that comes first.
+    const absl::MutexLock lock(&mu_);
+    const auto all_have_models = [this] {
+      return stopped_ || roll_back_wanted_ || to_sync_.empty();
+    };
+    mu_.AwaitWithTimeout(absl::Condition(&all_have_models), kModelsPause);
+  }
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   // No model comes or goes between the cuts of two shards.

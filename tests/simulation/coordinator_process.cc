@@ -155,8 +155,9 @@ absl::Status CoordinatorProcess::TakeCheckpoint() {
   if (cutting_ || changing_) return absl::AbortedError("another checkpoint, or a change of models");
   if (restoring_) return absl::UnavailableError("the cluster is being taken back");
   ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
-  if (roll_back_wanted_ && world_.settings.bug != Bug::kCutWithoutRows) {
-    return absl::UnavailableError("a shard came back without its rows");
+  // As Coordinator::CheckNoRowsMissing().
+  if (world_.settings.bug != Bug::kCutWithoutRows && (roll_back_wanted_ || !to_sync_.empty())) {
+    return absl::UnavailableError("a shard came back without its rows, or its model");
   }
   cutting_ = changing_ = true;
   const absl::StatusOr<coordinator::Manifest> taken = cuts_.Take(

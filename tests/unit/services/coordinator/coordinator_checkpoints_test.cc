@@ -145,6 +145,24 @@ TEST_F(CoordinatorCheckpointTest, WithoutACheckpointNobodyWaitsForOne) {
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
+// Its part would be without the model, and a way back to it would take the model away.
+TEST_F(CoordinatorCheckpointTest, NoCheckpointIsTakenBeforeAShardHasItsModelsAgain) {
+  StartWithModel();
+  shards_.With("b:1", [](auto& shard) {
+    shard.models.clear();
+    shard.create_failure = absl::UnavailableError("not now");
+  });
+  const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
+  const absl::Status refused = coordinator_->TakeClusterCheckpoint().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("shard 1 came back and does not have all models"));
+  shards_.With("b:1", [](auto& shard) { shard.create_failure = absl::OkStatus(); });
+  Await([&] { return coordinator_->TakeClusterCheckpoint().ok(); });
+  EXPECT_EQ(ModelsOn("b:1"), 1u);
+}
+
 // Who asks for a map sees no cluster of which one half has gone back.
 TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
   StartWithModel();

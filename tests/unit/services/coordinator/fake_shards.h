@@ -29,7 +29,7 @@ class FakeShards final : public ShardAdmin {
     std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
                                           const std::vector<ClientId>&)>
         incomplete;
-    absl::Status cut_failure;
+    absl::Status create_failure, cut_failure;
     int abandons_lost = 0;  // so many of the next do not arrive
     absl::Status roll_back_failure;
     uint64_t frozen = 0;
@@ -54,6 +54,7 @@ class FakeShards final : public ShardAdmin {
       }
     }
     if (!shard.failure.ok()) return shard.failure;
+    if (!shard.create_failure.ok()) return shard.create_failure;
     return shard.models.try_emplace(command.spec.name, command).second;
   }
   absl::Status DropModel(const std::string& address, const std::string& model,
