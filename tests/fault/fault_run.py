@@ -423,9 +423,12 @@ def main():
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     parser.add_argument("--only", type=_parts, metavar="PART[,PART]", default=tuple(PARTS),
                         help=f"only these: {', '.join(PARTS)}")
+    parser.add_argument("--check", action="store_true", help="only looks at the arguments")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
+    if options.check:
+        return
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     print(f"fault tests ({options.tier}): seed {seed}", file=sys.stderr, flush=True)
     processes.use_bin_dir(options.bin_dir)

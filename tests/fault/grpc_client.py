@@ -25,7 +25,7 @@ _SETTINGS = {http2.SETTINGS_HEADER_TABLE_SIZE: 0, http2.SETTINGS_ENABLE_PUSH: 0,
              http2.SETTINGS_INITIAL_WINDOW_SIZE: _WINDOW, http2.SETTINGS_GRPC_TRUE_BINARY: 1}
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(RuntimeError):
     """The call has no answer: it may have been applied, or not."""
 
 

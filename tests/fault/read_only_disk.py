@@ -28,6 +28,10 @@ class ReadOnlyDisk(contextlib.AbstractContextManager):
     open. heal() makes it writable again: by a remount where the kernel allows that, else (from
     Linux 6.13 or so on) it is repaired and mounted anew on another loop device, at the same path.
     Files that were open then stay read-only for ever.
+
+    Why no journal: a kernel that confirms a sync and loses what was synced would be taken for a
+    server that does so. Of a program that only appends and syncs while the disk breaks down, Linux
+    6.18 lost confirmed bytes in 3 of 30 trials with a journal (it is aborted), in 0 of 150 without.
     """
 
     def __init__(self, path, megabytes):
