@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/crc32c.h"
+#include "core/base/format_version.h"
 #include "core/base/log.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
@@ -18,7 +19,9 @@
 namespace dslide {
 namespace {
 
-constexpr char kHead[] = "dslide files 1";
+// The version is behind it.
+constexpr char kHeadWord[] = "dslide files ";
+constexpr int64_t kFormat = 1;
 constexpr size_t kReadBytes = 1 << 20;
 constexpr size_t kShownPath = 100;
 
@@ -49,7 +52,7 @@ int64_t FileList::bytes() const {
 }
 
 std::string EncodeFileList(const std::vector<ListedFile>& files) {
-  std::string text = absl::StrCat(kHead, "\n");
+  std::string text = absl::StrCat(kHeadWord, kFormat, "\n");
   for (const ListedFile& file : files) {
     absl::StrAppendFormat(&text, "%08x %d %s\n", file.crc, file.bytes, file.path);
   }
@@ -59,8 +62,12 @@ std::string EncodeFileList(const std::vector<ListedFile>& files) {
 absl::StatusOr<FileList> DecodeFileList(const std::string& path, absl::string_view text) {
   const auto content = UnsealText(text);
   if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  const std::vector<absl::string_view> lines = absl::StrSplit(*content, '\n');
+  if (const auto version = VersionBehind(kHeadWord, lines[0]); version.has_value()) {
+    RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
+  }
   FileList list;
-  for (const absl::string_view line : absl::StrSplit(*content, '\n')) {
+  for (const absl::string_view line : lines) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
     ListedFile file;
     if (words.size() != 3 || !absl::SimpleHexAtoi(words[0], &file.crc) ||
@@ -74,7 +81,7 @@ absl::StatusOr<FileList> DecodeFileList(const std::string& path, absl::string_vi
     list.files.push_back(std::move(file));
   }
   // Whatever was not understood encodes differently.
-  if (EncodeFileList(list.files) != text) return Damaged(path, "is of a format unknown here");
+  if (EncodeFileList(list.files) != text) return Damaged(path, "is no list of files");
   list.checksum = ExtendCrc32c(0, *content);
   return list;
 }

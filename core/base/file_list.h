@@ -36,7 +36,7 @@ struct FileList {
 
 std::string EncodeFileList(const std::vector<ListedFile>& files);
 // path: for errors. Errors: DataLoss when it does not have its checksum, or names a file outside of
-// its directory.
+// its directory; FailedPrecondition when another version has written it.
 absl::StatusOr<FileList> DecodeFileList(const std::string& path, absl::string_view text);
 
 // Whether a path stays below the directory that it is relative to: parts of letters, digits, '.',

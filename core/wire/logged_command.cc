@@ -15,6 +15,8 @@
 namespace dslide::wire {
 namespace {
 
+constexpr LoggedKind kNewestKind = LoggedKind::kSettle;
+
 absl::Status Unreadable(LoggedKind kind, absl::string_view why) {
   return absl::DataLossError(
       absl::StrCat("a logged ", LoggedKindName(kind), " cannot be read back: ", why));
@@ -149,6 +151,11 @@ LoggedCommand LogOwnership(const SetOwnershipCommand& command) {
 }
 
 absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload) {
+  if (kind > kNewestKind) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it is of kind ", static_cast<int>(kind), ", this version reads kinds 1 to ",
+        static_cast<int>(kNewestKind), ": use the version that wrote it or a later one"));
+  }
   absl::StatusOr<Command> command = DecodeKind(kind, payload);
   if (command.ok() || absl::IsDataLoss(command.status())) return command;
   return Unreadable(kind, command.status().message());

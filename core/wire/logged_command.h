@@ -54,7 +54,8 @@ LoggedCommand LogBye(const ByeCommand& command);
 LoggedCommand LogOwnership(const SetOwnershipCommand& command);
 
 // The command of a record. It may point into `payload`, which must live until it was applied.
-// Errors: DataLoss when the record is none of a command that this version knows.
+// Errors: DataLoss when the record is none of a command; FailedPrecondition for a kind that only
+// later versions know.
 absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload);
 
 // A word for the kind, for people: "step"; "kind 77" for one that this version does not know.

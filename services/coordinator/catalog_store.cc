@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/crc32c.h"
 #include "core/base/failpoint.h"
+#include "core/base/format_version.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -53,11 +54,9 @@ absl::StatusOr<std::string> Unseal(const std::string& key, absl::string_view val
   if (crc != Checksum(key, versioned)) {
     return absl::DataLossError(absl::StrCat("record ", key, " has a wrong checksum"));
   }
-  if (versioned[0] != kVersion) {
-    return absl::DataLossError(absl::StrCat("record ", key, " has format version ",
-                                            static_cast<int>(versioned[0]), "; this build knows ",
-                                            static_cast<int>(kVersion)));
-  }
+  RETURN_IF_ERROR(CheckFormat(absl::StrCat("the catalogue's record ", key),
+                              static_cast<unsigned char>(versioned[0]),
+                              {.oldest = kVersion, .newest = kVersion}));
   return std::string(versioned.substr(1));
 }
 
@@ -183,8 +182,10 @@ absl::StatusOr<CatalogContent> Decode(const CatalogSummary::Records& records) {
       if (!spec.ok()) return absl::DataLossError(spec.status().message());
       content.models.push_back(*std::move(spec));
     } else {
-      return absl::DataLossError(
-          absl::StrCat("record ", EscapeForLog(key, 80), " is of a kind this build does not know"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the catalogue's record ", EscapeForLog(key, 80),
+                       " is of a kind that this version does not know: use the version that wrote "
+                       "it"));
     }
   }
   return content;

@@ -29,7 +29,8 @@ class CatalogStore {
  public:
   virtual ~CatalogStore() = default;
 
-  // Everything stored. Errors: DataLoss naming the key that is damaged or of an unknown version.
+  // Everything stored. Errors: DataLoss naming the key that is damaged; FailedPrecondition naming
+  // one of another version.
   virtual absl::StatusOr<CatalogContent> Load() const = 0;
 
   // Errors: Unavailable with the disk's reason; the old content then stays.
@@ -39,8 +40,9 @@ class CatalogStore {
 };
 
 // Opens or makes the store in a directory, which is made when it is missing.
-// Errors: DataLoss when it is damaged; FailedPrecondition when another process has it open;
-// Unavailable for another reason. All name the directory and the remedy.
+// Errors: DataLoss when it is damaged; FailedPrecondition when another process has it open or
+// another version has written it; Unavailable for another reason. All name the directory and the
+// remedy.
 absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string& data_dir);
 
 // Reads all of a catalogue that no coordinator uses, and changes nothing; how many models it has.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/crc32c.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
@@ -15,7 +16,9 @@
 namespace dslide::coordinator {
 namespace {
 
-constexpr char kHead[] = "dslide catalog 1";
+// The version is behind it.
+constexpr char kHeadWord[] = "dslide catalog ";
+constexpr int64_t kFormat = 1;
 
 std::string LineOf(const CatalogSummary::Records& records) {
   uint32_t crc = 0;
@@ -26,7 +29,7 @@ std::string LineOf(const CatalogSummary::Records& records) {
 }
 
 std::string Encode(const std::string& present, const std::string& before) {
-  return SealText(absl::StrCat(kHead, "\n", present, "\n", before, "\n"));
+  return SealText(absl::StrCat(kHeadWord, kFormat, "\n", present, "\n", before, "\n"));
 }
 
 // Whether the file at `path` speaks of these records; a missing one speaks of any.
@@ -36,6 +39,9 @@ absl::Status CompareWith(const std::string& path, const CatalogSummary::Records&
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
   const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+  if (const auto version = VersionBehind(kHeadWord, lines[0]); UnsealText(*text) && version) {
+    RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
+  }
   // Whatever was changed encodes differently.
   if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
     return absl::DataLossError(absl::StrCat(

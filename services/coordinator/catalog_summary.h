@@ -23,7 +23,8 @@ class CatalogSummary {
   explicit CatalogSummary(const std::string& data_dir);
 
   // Whether these are the records that the file speaks of; without a file (of an earlier version)
-  // any are. Errors: DataLoss naming the remedy; Unavailable.
+  // any are. Errors: DataLoss naming the remedy; FailedPrecondition when another version has
+  // written it; Unavailable.
   absl::Status Check(const Records& records);
 
   // The same without writing anything. A missing file is fine.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -103,11 +104,8 @@ JobRecord JobFromJson(const Json& json) {
 }
 
 absl::StatusOr<Manifest> FromJson(const Json& json) {
-  if (const int format = json.at("format").get<int>(); format != kFormat) {
-    return absl::DataLossError(absl::StrCat("the manifest has format ", format,
-                                            ", this version reads ", kFormat,
-                                            ": use the version that wrote it"));
-  }
+  RETURN_IF_ERROR(CheckFormat("the manifest", json.at("format").get<int64_t>(),
+                              {.oldest = kFormat, .newest = kFormat}));
   Manifest manifest;
   json.at("epoch").get_to(manifest.epoch);
   json.at("created_unix_ms").get_to(manifest.created_unix_ms);

@@ -56,7 +56,8 @@ bool IsIncrement(const Manifest& manifest);
 
 // JSON text and a line with its CRC-32C.
 std::string EncodeManifest(const Manifest& manifest);
-// Errors: DataLoss naming what is wrong with it.
+// Errors: DataLoss naming what is wrong with it; FailedPrecondition when another version has
+// written it.
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text);
 
 }  // namespace dslide::coordinator

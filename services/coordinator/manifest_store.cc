@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "core/base/format_version.h"
 #include "core/base/reason.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
@@ -27,6 +28,8 @@ namespace fs = std::filesystem;
 constexpr char kDirectory[] = "checkpoints";
 constexpr char kPrefix[] = "MANIFEST-";
 constexpr char kLineage[] = "LINEAGE";
+// What LINEAGE begins with from format 2 on, and the version behind it; format 1 has no such line.
+constexpr char kLineageWord[] = "dslide lineage ";
 constexpr char kDamaged[] = "DAMAGED-";
 constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
 
@@ -42,8 +45,12 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return 0;
   RETURN_IF_ERROR(text.status());
+  const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
+  if (const auto version = VersionBehind(kLineageWord, lines[0]); UnsealText(*text) && version) {
+    RETURN_IF_ERROR(CheckFormat(path.string(), *version, {}));
+  }
   uint64_t lineage = 0;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (const absl::string_view line : lines) {
     if (absl::StartsWith(line, "lineage ")) {
       // What is not understood encodes differently.
       if (!absl::SimpleAtoi(line.substr(8), &lineage)) lineage = 0;
@@ -132,7 +139,8 @@ absl::StatusOr<Manifest> DiskManifests::Read(uint64_t epoch) const {
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<Manifest> manifest = DecodeManifest(*text);
   if (!manifest.ok()) {
-    return absl::DataLossError(absl::StrCat(path, ": ", manifest.status().message()));
+    return absl::Status(manifest.status().code(),
+                        absl::StrCat(path, ": ", manifest.status().message()));
   }
   if (manifest->epoch != epoch) {
     return absl::DataLossError(

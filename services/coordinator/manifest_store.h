@@ -27,7 +27,7 @@ namespace dslide::coordinator {
 class ManifestStore {
  public:
   // The one on the disk. Errors: Unavailable with the system's reason; DataLoss when LINEAGE or
-  // RESTORING is damaged.
+  // RESTORING is damaged; FailedPrecondition when another version has written them.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
   // The same of a directory that is there; makes nothing.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> OpenExisting(const std::string& data_dir);
@@ -35,7 +35,8 @@ class ManifestStore {
 
   // Epochs of committed checkpoints, the newest first.
   virtual std::vector<uint64_t> List() const = 0;
-  // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file.
+  // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file; FailedPrecondition when another
+  // version has written it.
   virtual absl::StatusOr<Manifest> Read(uint64_t epoch) const = 0;
   // Durable when it returns. Errors: Unavailable; it is not committed then.
   virtual absl::Status Commit(const Manifest& manifest) = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
@@ -17,6 +18,8 @@ namespace dslide::coordinator {
 namespace {
 
 constexpr absl::string_view kWord = "restoring ";
+// What the file begins with from format 2 on, and the version behind it; format 1 has no such line.
+constexpr absl::string_view kHeadWord = "dslide restoring ";
 
 std::string Encode(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
 
@@ -44,6 +47,9 @@ absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string
   if (!absl::IsNotFound(text.status())) {
     RETURN_IF_ERROR(text.status());
     const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
+    if (const auto version = VersionBehind(kHeadWord, lines[0]); UnsealText(*text) && version) {
+      RETURN_IF_ERROR(CheckFormat(path, *version, {}));
+    }
     uint64_t number = 0;
     // Whatever was changed encodes differently.
     if (!absl::StartsWith(lines[0], kWord) ||

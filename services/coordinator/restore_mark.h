@@ -26,7 +26,8 @@ class RestoreMark {
   // To the newest one, whichever that is.
   static constexpr uint64_t kNewest = 0;
 
-  // The one on the disk. Errors: DataLoss when the file is damaged.
+  // The one on the disk. Errors: DataLoss when the file is damaged; FailedPrecondition when
+  // another version has written it.
   static absl::StatusOr<std::unique_ptr<RestoreMark>> Open(const std::string& directory);
   virtual ~RestoreMark() = default;
 

@@ -11,6 +11,7 @@
 #include "services/embedded/directory_examination.h"
 #include "services/embedded/directory_use.h"
 #include "services/embedded/disk_room.h"
+#include "services/embedded/remedy.h"
 
 namespace dslide {
 namespace {
@@ -27,8 +28,10 @@ void ExamineCatalog(const std::string& path, Findings& findings) {
                   "nothing, if no coordinator was started with it yet");
   } else if (!models.ok()) {
     findings.Error(where, models.status(),
-                   "put the directory back from a copy, or move catalog and catalog-summary away: "
-                   "shards bring their models with them when they register");
+                   RemedyFor(models.status(),
+                             "put the directory back from a copy, or move catalog and "
+                             "catalog-summary away: shards bring their models with them when they "
+                             "register"));
   } else {
     findings.Ok(where, absl::StrCat(*models, " models, every record as it was written"));
   }
@@ -42,8 +45,9 @@ void ExamineManifests(const std::string& directory, const coordinator::ManifestS
     const std::string damage = store.Damage(epoch);
     if (!manifest.ok()) {
       findings.Error(directory, manifest.status(),
-                     "put the file back from a copy (dslide checkpoint restore --from DIR), or "
-                     "remove it to give that checkpoint up");
+                     RemedyFor(manifest.status(),
+                               "put the file back from a copy (dslide checkpoint restore --from "
+                               "DIR), or remove it to give that checkpoint up"));
     } else if (!damage.empty()) {
       findings.Error(
           directory,
@@ -110,7 +114,9 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
       ExamineManifests(directory, **store, findings);
     } else {
       findings.Error(directory, store.status(),
-                     "put LINEAGE back from a copy; a coordinator does not start without it");
+                     RemedyFor(store.status(),
+                               "put LINEAGE back from a copy; a coordinator does not start "
+                               "without it"));
     }
   }
   ExamineRoom(path, 0, findings);

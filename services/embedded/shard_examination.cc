@@ -14,6 +14,7 @@
 #include "services/embedded/directory_use.h"
 #include "services/embedded/disk_room.h"
 #include "services/embedded/log_inspection.h"
+#include "services/embedded/remedy.h"
 #include "services/shard/durable_state.h"
 #include "services/shard/file_list.h"
 #include "services/shard/shard_image.h"
@@ -87,7 +88,9 @@ class ShardExamination {
       const auto files = shard::VerifyFileList(entry.string());
       // A shard that runs may have removed it meanwhile.
       if (!fs::exists(entry, error)) continue;
-      files.ok() ? void(++whole) : findings_.Error(entry.string(), files.status(), kFromCopy);
+      files.ok()
+          ? void(++whole)
+          : findings_.Error(entry.string(), files.status(), RemedyFor(files.status(), kFromCopy));
     }
     if (!used_) Leftovers(parts);
     if (whole > 0) {
@@ -118,7 +121,7 @@ class ShardExamination {
     constexpr char kRemedy[] =
         "put this directory back from a copy, or remove it to give its rows up";
     if (!content.ok()) {
-      findings_.Error(checkpoint.string(), content.status(), kRemedy);
+      findings_.Error(checkpoint.string(), content.status(), RemedyFor(content.status(), kRemedy));
     } else if (content->spec.name != name) {
       findings_.Error(checkpoint.string(),
                       absl::DataLossError(absl::StrCat("it is of model \"", content->spec.name,
@@ -140,8 +143,9 @@ class ShardExamination {
     const auto images = shard::DurableState::Images(directory_.string());
     if (!images.ok()) {
       findings_.Error(log_path, images.status(),
-                      "put the directory back from a copy, or restore a cluster checkpoint into an "
-                      "empty one");
+                      RemedyFor(images.status(),
+                                "put the directory back from a copy, or restore a cluster "
+                                "checkpoint into an empty one"));
     } else {
       Images(*images);
     }
@@ -149,8 +153,9 @@ class ShardExamination {
     const absl::StatusOr<LogInspection> log = InspectCommandLog(directory_.string());
     if (!log.ok()) {
       findings_.Error(log_path, log.status(),
-                      "take the cluster back to a checkpoint (dslide checkpoint restore), or put "
-                      "the directory back from a copy");
+                      RemedyFor(log.status(),
+                                "take the cluster back to a checkpoint (dslide checkpoint "
+                                "restore), or put the directory back from a copy"));
     } else if (log->torn) {
       findings_.Note(log_path,
                      absl::StrCat("a crash has torn off the end after record ", log->last,
@@ -179,11 +184,12 @@ class ShardExamination {
       }
       ++damaged;
       const bool last = damaged == static_cast<int64_t>(images.size());
-      findings_.Error(path, status,
-                      last ? "no image is left: take the cluster back to a checkpoint, or put the "
-                             "directory back from a copy"
-                           : "the next start uses the other image and the log; then look after "
-                             "the disk");
+      findings_.Error(
+          path, status,
+          RemedyFor(status, last ? "no image is left: take the cluster back to a checkpoint, or "
+                                   "put the directory back from a copy"
+                                 : "the next start uses the other image and the log; then look "
+                                   "after the disk"));
     }
   }
 

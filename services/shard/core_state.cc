@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/byte_fields.h"
+#include "core/base/format_version.h"
 #include "core/base/status_macros.h"
 #include "core/wire/reply_bytes.h"
 
@@ -15,6 +16,7 @@ namespace {
 // Format 1 did not know which steps have changed rows, nor which clients were told of a loss;
 // format 2 did not count bad requests. Both are still read.
 constexpr uint32_t kStateFormat = 3;
+constexpr FormatRange kFormats = {.oldest = 1, .newest = kStateFormat};
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
@@ -215,10 +217,8 @@ std::string EncodeCoreState(const ShardCore& core) {
 absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   ByteReader in(bytes);
   const auto format = in.Number<uint32_t>();
-  if (format < 1 || format > kStateFormat) {
-    return Damaged(absl::StrCat("has format ", format, ", this version reads ", kStateFormat,
-                                ": use the version that wrote it"));
-  }
+  if (!in.ok()) return Damaged("is cut");
+  RETURN_IF_ERROR(CheckFormat("the state", format, kFormats));
   ASSIGN_OR_RETURN(const CoreLimits limits, DecodeLimits(in.Bytes()));
   core.SetLimits(limits);
   ShardCore::Counts counts;

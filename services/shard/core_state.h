@@ -21,7 +21,7 @@ absl::StatusOr<CoreLimits> DecodeLimits(absl::string_view bytes);
 std::string EncodeCoreState(const ShardCore& core);
 
 // Puts it into a core that has applied nothing yet; its models may be there already.
-// Errors: DataLoss; the core is then good for nothing.
+// Errors: DataLoss; FailedPrecondition for another version; the core is then good for nothing.
 absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core);
 
 }  // namespace dslide::shard

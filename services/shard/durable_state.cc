@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/failpoint.h"
+#include "core/base/format_version.h"
 #include "core/base/log.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
@@ -28,7 +29,9 @@ namespace fs = std::filesystem;
 constexpr char kDirectory[] = "command_log";
 constexpr char kUnfinished[] = ".tmp-command_log";
 constexpr char kImage[] = "image-";
-constexpr char kCurrentHead[] = "dslide shard images 1";
+// The version is behind it.
+constexpr char kCurrentWord[] = "dslide shard images ";
+constexpr int64_t kCurrentFormat = 1;
 constexpr size_t kKeptImages = 2;
 constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 
@@ -43,7 +46,7 @@ std::string ImagePath(const std::string& directory, uint64_t lsn) {
 }
 
 std::string EncodeCurrent(const std::vector<uint64_t>& images) {
-  std::string text = absl::StrCat(kCurrentHead, "\n");
+  std::string text = absl::StrCat(kCurrentWord, kCurrentFormat, "\n");
   for (const uint64_t lsn : images) absl::StrAppend(&text, ImageName(lsn), "\n");
   return SealText(std::move(text));
 }
@@ -56,8 +59,13 @@ absl::StatusOr<std::vector<uint64_t>> ReadCurrent(const std::string& directory) 
     return absl::DataLossError(absl::StrCat(path, ", which names the images, is missing"));
   }
   RETURN_IF_ERROR(text.status());
+  const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
+  if (const auto version = VersionBehind(kCurrentWord, lines[0]); UnsealText(*text) && version) {
+    RETURN_IF_ERROR(
+        CheckFormat(path, *version, {.oldest = kCurrentFormat, .newest = kCurrentFormat}));
+  }
   std::vector<uint64_t> images;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (const absl::string_view line : lines) {
     uint64_t lsn = 0;
     if (absl::StartsWith(line, kImage) && absl::SimpleAtoi(line.substr(sizeof(kImage) - 1), &lsn)) {
       images.push_back(lsn);
@@ -136,6 +144,8 @@ absl::StatusOr<std::unique_ptr<ShardCore>> LoadNewest(const std::string& directo
       recovery.image_lsn = lsn;
       return core;
     }
+    // Of another version, too: an older image and the log would do, but only until the newer image
+    // was removed for damaged.
     if (!absl::IsDataLoss(loaded.status())) return loaded.status();
     LogError("an image is damaged",
              {{"path", ImagePath(directory, lsn)}, {"error", loaded.status().message()}});
@@ -163,7 +173,9 @@ absl::StatusOr<std::unique_ptr<CommandLog>> OpenAndReplay(const std::string& dir
     DSLIDE_FAILPOINT("shard.restore.replaying");
     absl::Status replayed = ReplayRecord(record, core);
     if (replayed.ok()) return replayed;
-    return absl::DataLossError(absl::StrCat("record ", record.lsn, ": ", replayed.message()));
+    return absl::Status(
+        absl::IsFailedPrecondition(replayed) ? replayed.code() : absl::StatusCode::kDataLoss,
+        absl::StrCat("record ", record.lsn, ": ", replayed.message()));
   };
   ASSIGN_OR_RETURN(std::unique_ptr<CommandLog> log,
                    CommandLog::Open(directory, LogOptions(options), replay));

@@ -64,14 +64,15 @@ class DurableState {
   ~DurableState();
 
   // Where a data directory's state lies, and its images that count, newest first. From any thread.
-  // Errors of Images(): DataLoss.
+  // Errors of Images(): DataLoss; FailedPrecondition for a CURRENT of another version.
   static std::string DirectoryIn(const std::string& data_dir);
   static std::string ImagePathIn(const std::string& data_dir, uint64_t lsn);
   static absl::StatusOr<std::vector<uint64_t>> Images(const std::string& data_dir);
 
   // Restores what is in the directory: the newest image that is whole, and the log after it.
   // Commands may be appended after Begin().
-  // Errors: DataLoss naming what is damaged or missing and what is lost; Unavailable.
+  // Errors: DataLoss naming what is damaged or missing and what is lost; FailedPrecondition for
+  // what another version has written; Unavailable. Nothing has changed then.
   static absl::StatusOr<std::unique_ptr<DurableState>> Restore(const std::string& data_dir,
                                                                const DurableStateOptions& options,
                                                                const MakeCore& make_core,
@@ -141,7 +142,8 @@ class DurableState {
   std::unique_ptr<Writing> writing_;
 };
 
-// The command of one record applied, or what else it stands for. Errors: DataLoss.
+// The command of one record applied, or what else it stands for. Errors: DataLoss;
+// FailedPrecondition for a kind of record that only later versions know.
 absl::Status ReplayRecord(const LogRecord& record, ShardCore& core);
 
 }  // namespace dslide::shard

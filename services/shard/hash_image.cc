@@ -2,13 +2,18 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/byte_fields.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
+#include "core/base/status_macros.h"
 
 namespace dslide::shard {
 namespace {
 
-constexpr char kMagic[] = "DSLHASH1";
+// The version is behind it.
+constexpr char kMagicWord[] = "DSLHASH";
+constexpr int64_t kFormat = 1;
 
 }  // namespace
 
@@ -23,7 +28,7 @@ ModelHashes HashesOf(const ShardModel& model) {
 
 std::string EncodeHashes(const ModelHashes& hashes) {
   ByteWriter out;
-  out.Bytes(kMagic);
+  out.Bytes(absl::StrCat(kMagicWord, kFormat));
   out.Number<uint64_t>(hashes.size());
   for (const std::optional<HeadHashes>& table : hashes) {
     out.Number<uint8_t>(table.has_value());
@@ -40,7 +45,9 @@ absl::StatusOr<ModelHashes> DecodeHashes(absl::string_view bytes) {
   const auto content = UnsealBytes(bytes);
   if (!content.has_value()) return absl::DataLossError("does not have its checksum");
   ByteReader in(*content);
-  if (in.Bytes() != kMagic) return absl::DataLossError("holds no hash tables of this version");
+  const std::optional<int64_t> version = VersionBehind(kMagicWord, in.Bytes());
+  if (!version.has_value()) return absl::DataLossError("holds no hash tables");
+  RETURN_IF_ERROR(CheckFormat("the file", *version, {.oldest = kFormat, .newest = kFormat}));
   ModelHashes hashes;
   const uint64_t tables = in.Count();
   for (uint64_t i = 0; i < tables && in.ok(); ++i) {

@@ -22,7 +22,7 @@ ModelHashes HashesOf(const ShardModel& model);
 
 // With a magic word in front and a CRC-32C (u32) at the end.
 std::string EncodeHashes(const ModelHashes& hashes);
-// Errors: DataLoss saying what is wrong with the bytes.
+// Errors: DataLoss saying what is wrong with the bytes; FailedPrecondition for another version.
 absl::StatusOr<ModelHashes> DecodeHashes(absl::string_view bytes);
 
 }  // namespace dslide::shard

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
 #include "core/base/failpoint.h"
+#include "core/base/format_version.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
@@ -19,8 +21,11 @@
 namespace dslide::shard {
 namespace {
 
+// The version is behind it.
+constexpr char kMagicWord[] = "DSLHIGH";
 constexpr char kMagic[] = "DSLHIGH1";
 constexpr size_t kMagicBytes = 8;
+constexpr FormatRange kFormats = {.oldest = 1, .newest = 1};
 constexpr size_t kSlotBytes = 36;
 constexpr int64_t kSlotSpacing = 4096;
 constexpr int64_t kSlots = 2;
@@ -57,6 +62,13 @@ Slot DecodeSlot(absl::string_view content, int64_t slot) {
   return read.good ? read : Slot();
 }
 
+// The version of the format that a slot says it has; what of it is in its place depends on that.
+std::optional<int64_t> VersionOf(absl::string_view content, int64_t slot) {
+  const auto at = static_cast<size_t>(slot * kSlotSpacing);
+  if (content.size() < at + kMagicBytes) return std::nullopt;
+  return VersionBehind(kMagicWord, content.substr(at, kMagicBytes));
+}
+
 // The slot that counts.
 absl::StatusOr<Slot> ReadNewest(const std::string& path) {
   const absl::StatusOr<std::string> content = ReadFile(path);
@@ -67,6 +79,11 @@ absl::StatusOr<Slot> ReadNewest(const std::string& path) {
   const Slot a = DecodeSlot(*content, 0);
   const Slot b = DecodeSlot(*content, 1);
   if (!a.good && !b.good) {
+    // In one slot alone another number is a flipped bit.
+    const std::optional<int64_t> version = VersionOf(*content, 0);
+    if (version.has_value() && version == VersionOf(*content, 1)) {
+      RETURN_IF_ERROR(CheckFormat(absl::StrCat("the high-water mark ", path), *version, kFormats));
+    }
     return absl::DataLossError(
         absl::StrCat("the high-water mark ", path, " is damaged: neither slot has its checksum"));
   }

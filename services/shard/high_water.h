@@ -41,8 +41,8 @@ class HighWaterFile {
   // Errors: Unavailable with the system's reason.
   static absl::Status Create(const std::string& path, const HighWater& mark);
 
-  // Errors: DataLoss when the file is missing or neither slot is good; Unavailable with the
-  // system's reason.
+  // Errors: DataLoss when the file is missing or neither slot is good; FailedPrecondition when both
+  // are of another format; Unavailable with the system's reason.
   static absl::StatusOr<HighWater> Read(const std::string& path);
 
   // Opens it to be written, and heals a damaged slot. Errors: as Read().

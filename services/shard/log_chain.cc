@@ -20,7 +20,8 @@ absl::Status LogChain::Add(uint64_t lsn, absl::string_view bytes,
                            absl::FunctionRef<absl::Status(const LogRecord&)> visit) {
   const absl::StatusOr<LogRecord> record = DecodeLogRecord(bytes);
   if (!record.ok()) {
-    return absl::DataLossError(absl::StrCat(Range(lsn, lsn), ": ", record.status().message()));
+    return absl::Status(record.status().code(),
+                        absl::StrCat(Range(lsn, lsn), ": ", record.status().message()));
   }
   const bool whole = bytes.size() == kLogFrameBytes + record->payload.size();
   if (record->lsn != lsn || !whole) {

@@ -25,7 +25,7 @@ struct LogExtent {
 class LogChain {
  public:
   // bytes: what is stored in the place of record `lsn`; `visit` is called when that is in order.
-  // Errors: DataLoss; those of `visit`.
+  // Errors: DataLoss; FailedPrecondition for a record of another version; those of `visit`.
   absl::Status Add(uint64_t lsn, absl::string_view bytes,
                    absl::FunctionRef<absl::Status(const LogRecord&)> visit);
 

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/byte_fields.h"
 #include "core/base/crc32c.h"
+#include "core/base/format_version.h"
+#include "core/base/status_macros.h"
 
 namespace dslide::shard {
 namespace {
@@ -64,10 +66,8 @@ absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
   const uint32_t crc = ExtendCrc32c(ExtendCrc32c(0, bytes.substr(0, kChecksumAt)), record.payload);
   if (crc != record.checksum) return Damaged("does not have its checksum");
   // Below, because only now the byte is known to be what was written.
-  if (format != kFrameFormat) {
-    return Damaged(absl::StrCat("has format ", format, ", this version reads ", kFrameFormat,
-                                ": use the version that wrote it"));
-  }
+  RETURN_IF_ERROR(
+      CheckFormat("a log record", format, {.oldest = kFrameFormat, .newest = kFrameFormat}));
   return record;
 }
 

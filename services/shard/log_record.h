@@ -44,7 +44,7 @@ std::string EncodeLogFrame(uint64_t lsn, uint32_t previous, uint8_t kind,
                            absl::Span<const absl::string_view> payload, uint32_t* checksum);
 
 // The record that `bytes` begin with; it points into them. Bytes behind it do not matter.
-// Errors: DataLoss saying what is wrong.
+// Errors: DataLoss saying what is wrong; FailedPrecondition for a frame of another format.
 absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes);
 
 // Where the next frame may begin: the position of the magic, or npos.

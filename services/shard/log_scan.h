@@ -33,8 +33,8 @@ struct LogScan {
 
 // Reads the whole log and changes nothing. `visit` is called for every record in order; what it
 // was called for counts only when the scan succeeds.
-// Errors: DataLoss naming the damage and the records lost; Unavailable when a file cannot be read;
-// those of `visit`.
+// Errors: DataLoss naming the damage and the records lost; FailedPrecondition for what another
+// version has written; Unavailable when a file cannot be read; those of `visit`.
 absl::StatusOr<LogScan> ScanLog(const std::string& directory, const LogStorageOptions& options,
                                 absl::FunctionRef<absl::Status(const LogRecord&)> visit);
 absl::StatusOr<LogScan> ScanLog(const std::string& directory, const LogStorageOptions& options);

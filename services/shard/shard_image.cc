@@ -1,12 +1,14 @@
 #include "services/shard/shard_image.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/byte_fields.h"
 #include "core/base/failpoint.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "services/common/durable_files.h"
@@ -17,9 +19,12 @@
 namespace dslide::shard {
 namespace {
 
-constexpr char kMagic[] = "DSLIMAG2";
-constexpr char kMagicWithoutHashes[] = "DSLIMAG1";
-constexpr char kMagicOfIncrements[] = "DSLIMAG3";
+// The version is behind it.
+constexpr char kMagicWord[] = "DSLIMAG";
+constexpr int64_t kWithoutHashes = 1;
+constexpr int64_t kAllRows = 2;
+constexpr int64_t kOfIncrements = 3;
+constexpr FormatRange kFormats = {.oldest = kWithoutHashes, .newest = kOfIncrements};
 
 std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
 
@@ -39,6 +44,11 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " ", what));
 }
 
+// What is wrong in a file or directory.
+absl::Status In(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
 absl::StatusOr<std::string> ReadPart(const std::string& path) {
   absl::StatusOr<std::string> bytes = ReadFile(path);
   if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
@@ -48,7 +58,7 @@ absl::StatusOr<std::string> ReadPart(const std::string& path) {
 absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
   absl::StatusOr<ModelHashes> hashes = DecodeHashes(bytes);
-  if (!hashes.ok()) return Damaged(path, hashes.status().message());
+  if (!hashes.ok()) return In(path, hashes.status());
   return hashes;
 }
 
@@ -63,18 +73,18 @@ absl::StatusOr<std::string> ReadState(const std::string& path) {
 
 // What `state` begins with; the models follow.
 absl::StatusOr<ImageHead> ReadHead(const std::string& path, ByteReader& state) {
-  const absl::string_view magic = state.Bytes();
+  const std::optional<int64_t> version = VersionBehind(kMagicWord, state.Bytes());
+  if (!version.has_value()) return Damaged(path, "is no state of a shard");
+  RETURN_IF_ERROR(CheckFormat(path, *version, kFormats));
   ImageHead head;
-  head.has_hashes = magic != kMagicWithoutHashes;
-  if (magic == kMagicOfIncrements) {
+  head.has_hashes = *version != kWithoutHashes;
+  if (*version == kOfIncrements) {
     const auto increments = state.Number<uint64_t>();
     if (increments == 0 || increments > uint64_t{kMaxIncrements}) {
       return Damaged(path, absl::StrCat("has ", increments, " increments"));
     }
     head.increments = static_cast<int64_t>(increments);
     head.base_epoch = state.Number<uint64_t>();
-  } else if (magic != kMagic && magic != kMagicWithoutHashes) {
-    return Damaged(path, "is no state of this version");
   }
   head.lsn = state.Number<uint64_t>();
   return head;
@@ -91,7 +101,9 @@ std::vector<std::string> RowPaths(const std::string& directory, size_t number, i
 absl::Status LoadModel(const std::vector<std::string>& paths, ModelHashes* hashes,
                        absl::string_view name, uint64_t topology_version, ShardCore& core) {
   const std::string& path = paths.back();
-  ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(path));
+  const absl::StatusOr<CheckpointMetadata> read = ReadCheckpointMetadata(path);
+  if (!read.ok()) return In(path, read.status());
+  const CheckpointMetadata& metadata = *read;
   if (metadata.spec.name != name) {
     return Damaged(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"", name,
                                       "\": directories were swapped"));
@@ -151,7 +163,7 @@ absl::StatusOr<ImageSize> WriteImageOf(
   RETURN_IF_ERROR(MakeDirectory(directory));
   ImageSize size;
   ByteWriter state;
-  state.Bytes(increment == nullptr ? kMagic : kMagicOfIncrements);
+  state.Bytes(absl::StrCat(kMagicWord, increment == nullptr ? kAllRows : kOfIncrements));
   if (increment != nullptr) {
     state.Number(static_cast<uint64_t>(increment->number));
     state.Number(increment->base_epoch);
@@ -214,10 +226,7 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
     const std::string model_path = ModelPath(directory, number);
     const absl::StatusOr<CheckpointMetadata> model =
         InspectRows(RowPaths(directory, number, head.increments));
-    if (!model.ok()) {
-      return absl::Status(model.status().code(),
-                          absl::StrCat(model_path, ": ", model.status().message()));
-    }
+    if (!model.ok()) return In(model_path, model.status());
     if (model->spec.name != name) return Damaged(model_path, "is of another model");
     if (head.has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
     for (const CheckpointTable& table : model->tables) image.rows += table.rows;
@@ -246,7 +255,9 @@ absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core
   }
   const absl::string_view core_state = state.Bytes();
   if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
-  RETURN_IF_ERROR(RestoreCoreState(core_state, core));
+  if (const absl::Status restored = RestoreCoreState(core_state, core); !restored.ok()) {
+    return In(path, restored);
+  }
   return head.lsn;
 }
 

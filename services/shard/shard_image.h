@@ -78,7 +78,8 @@ struct ImageHead {
   std::vector<std::string> models = {};
 };
 
-// Reads that, and no rows. Errors: DataLoss naming what is damaged.
+// Reads that, and no rows. Errors, as of the other readers: DataLoss naming what is damaged;
+// FailedPrecondition naming what another version has written.
 absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory);
 
 struct ImageContent {

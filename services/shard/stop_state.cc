@@ -1,17 +1,22 @@
 #include "services/shard/stop_state.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/byte_fields.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
+#include "core/base/status_macros.h"
 #include "services/shard/core_state.h"
 
 namespace dslide::shard {
 namespace {
 
-constexpr char kMagic[] = "DSLISTP1";
+// The version is behind it.
+constexpr char kMagicWord[] = "DSLISTP";
+constexpr int64_t kFormat = 1;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(
@@ -23,7 +28,7 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
 
 std::string EncodeStopState(const ShardCore& core) {
   ByteWriter out;
-  out.Bytes(kMagic);
+  out.Bytes(absl::StrCat(kMagicWord, kFormat));
   out.Number(core.Digest());
   out.Bytes(EncodeCoreState(core));
   return SealBytes(std::move(out).Take());
@@ -33,7 +38,9 @@ absl::Status DecodeStopState(const std::string& path, absl::string_view bytes, S
   const auto content = UnsealBytes(bytes);
   if (!content.has_value()) return Damaged(path, "does not have its checksum");
   ByteReader in(*content);
-  if (in.Bytes() != kMagic) return Damaged(path, "is no state of this version");
+  const std::optional<int64_t> version = VersionBehind(kMagicWord, in.Bytes());
+  if (!version.has_value()) return Damaged(path, "is no state of a stopped shard");
+  RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
   const auto digest = in.Number<uint64_t>();
   const absl::string_view state = in.Bytes();
   if (!in.AtEnd()) return Damaged(path, "is cut, or too long");

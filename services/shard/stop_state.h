@@ -15,7 +15,8 @@ namespace dslide::shard {
 std::string EncodeStopState(const ShardCore& core);
 
 // Puts it into a core that has its rows and has applied nothing yet. path: for errors.
-// Errors: DataLoss when it is damaged or of other rows; the core is then good for nothing.
+// Errors: DataLoss when it is damaged or of other rows; FailedPrecondition when another version has
+// written it; the core is then good for nothing.
 absl::Status DecodeStopState(const std::string& path, absl::string_view bytes, ShardCore& core);
 
 }  // namespace dslide::shard

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/format_version.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -99,10 +100,9 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   std::string missing;
   const int64_t format = Integer(json, "format", missing);
-  if (missing.empty() && (format < kOldestCheckpointFormat || format > kIncrementFormat)) {
-    return absl::DataLossError(absl::StrCat(
-        "the checkpoint has format ", format, ", this version reads formats ",
-        kOldestCheckpointFormat, " to ", kIncrementFormat, ": use the version that wrote it"));
+  if (missing.empty()) {
+    RETURN_IF_ERROR(CheckFormat("the checkpoint", format,
+                                {.oldest = kOldestCheckpointFormat, .newest = kIncrementFormat}));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));

@@ -52,7 +52,7 @@ absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& met
 
 // JSON text followed by its CRC-32C (u32, little-endian).
 std::string EncodeMetadata(const CheckpointMetadata& metadata);
-// Errors: DataLoss naming what is wrong (checksum, format version, a field).
+// Errors: DataLoss naming what is wrong (checksum, a field); FailedPrecondition for another format.
 absl::StatusOr<CheckpointMetadata> DecodeMetadata(absl::string_view bytes);
 
 }  // namespace dslide::shard

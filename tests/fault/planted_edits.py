@@ -68,6 +68,22 @@ PLANTS = (
               "WriteClients(out, ClientTable(core.limits().clients));"),),
         "shard_tests", "DurableStateTest.ARestoredShardIsTheOneThatNeverStopped"),
     Plant(
+        "hashes-not-restored",
+        "A restored shard makes its hash tables from the rows as they are, not from what they were "
+        "when they were hashed: it selects other rows than the shard that wrote the image.",
+        (Edit("services/shard/shard_image.cc",
+              "head.has_hashes ? &hashes : nullptr, name, topology_version, core));",
+              "nullptr, name, topology_version, core));"),),
+        "shard_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
+    Plant(
+        "dirty-rows-not-restored",
+        "A restored shard forgets which rows have changed since they were hashed: the next build "
+        "of its hash tables leaves them where they were.",
+        (Edit("services/shard/hash_image.cc",
+              "table->dirty = in.Array<uint8_t>();",
+              "table->dirty.assign(in.Array<uint8_t>().size(), 0);"),),
+        "shard_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
+    Plant(
         "dedup-without-generation",
         "A request that was sent to an earlier owner of the shard is taken for one to this owner: "
         "the client table is asked whatever the generation.",

@@ -28,8 +28,9 @@ TEST(FileListTextTest, ComesBackAsItWasWritten) {
 
 TEST(FileListTextTest, ALaterFormatIsNotMisread) {
   const auto list = DecodeFileList("FILES", SealText("dslide files 2\n000000fe 5 a\n"));
-  EXPECT_TRUE(absl::IsDataLoss(list.status())) << list.status();
-  EXPECT_THAT(std::string(list.status().message()), HasSubstr("format"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(list.status())) << list.status();
+  EXPECT_THAT(std::string(list.status().message()), HasSubstr("FILES has format 2"));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeFileList("FILES", SealText("other files 1\n")).status()));
 }
 
 TEST(FileListTextTest, NoPathLeadsOutOfTheDirectory) {

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/sealed_text.h"
 #include "services/coordinator/catalog_store.h"
 #include "services/coordinator/manifest_store.h"
 #include "services/shard/durable_state.h"
@@ -192,6 +193,20 @@ TEST_F(ShardDirectoryTest, ADamagedLogIsNamed) {
   EXPECT_THAT(Error([&] { fs::remove_all(image_); }), HasSubstr("is missing"));
   EXPECT_THAT(Error([&] { fs::remove_all(log_ / "records"); }), HasSubstr("command_log"));
   EXPECT_THAT(Error([&] { Write(log_ / "high-water", "nonsense"); }), HasSubstr("high-water"));
+}
+
+TEST_F(ShardDirectoryTest, WhatALaterVersionHasWrittenIsNotToBeGivenUp) {
+  Write(part_ / "FILES", SealText("dslide files 2\n"));
+  const Findings findings = ExamineShardDirectory(root_.string());
+  int errors = 0;
+  for (const Finding& finding : findings.all()) {
+    if (finding.severity != Severity::kError) continue;
+    ++errors;
+    EXPECT_EQ(finding.code, absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(finding.what, HasSubstr("has format 2, this version reads format 1"));
+    EXPECT_EQ(finding.remedy, "nothing is damaged: use that version");
+  }
+  EXPECT_EQ(errors, 1);
 }
 
 TEST_F(ShardDirectoryTest, ADamagedStopIsNamed) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/crc32c.h"
 #include "services/shard/shard_image.h"
 #include "tests/unit/services/shard/log_samples.h"
@@ -30,6 +32,23 @@ class HashImageTest : public LogDirectoryTest {
   static std::string Hashes(const ShardCore& core) {
     return EncodeHashes(HashesOf(*core.models().begin()->second));
   }
+  // Of the rows that the tables give for each fingerprint, the same one in all tables.
+  static uint32_t ActiveSetDigest(const ShardCore& core) {
+    const HashSpec hash = ResolvedHead(SampleSpec().tables[2]).hash;
+    uint32_t digest = 0;
+    for (uint32_t print = 0; print < (1u << FingerprintBits(hash)); ++print) {
+      GatherCommand query{.model = "m", .table = "head"};
+      query.by_fingerprint = true;
+      query.batch = 1;
+      query.fingerprints.assign(static_cast<size_t>(hash.num_tables), print);
+      const auto active = core.models().at("m")->Gather(query);
+      EXPECT_TRUE(active.ok()) << active.status();
+      for (const RowId row : active->sample_rows) {
+        digest = ExtendCrc32c(digest, absl::StrCat(print, " ", row.value(), " "));
+      }
+    }
+    return digest;
+  }
   absl::Status Load(ShardCore& core) { return LoadImage(Path("image"), core).status(); }
 };
 
@@ -41,6 +60,30 @@ TEST_F(HashImageTest, TablesComeBackWithTheirRows) {
   EXPECT_EQ(Hashes(restored), Hashes(*core));
   core->RebuildTables();
   EXPECT_NE(Hashes(restored), Hashes(*core)) << "tables made from the rows would be other ones";
+}
+
+TEST_F(HashImageTest, ARestoredShardSelectsTheRowsThatItSelectedBefore) {
+  const auto core = TrainedCore();
+  const uint32_t before = ActiveSetDigest(*core);
+  ASSERT_TRUE(WriteImage(Path("image"), 5, *core).ok());
+  ShardCore restored(SampleOptions());
+  ASSERT_TRUE(Load(restored).ok());
+  EXPECT_EQ(ActiveSetDigest(restored), before);
+  // Rows that have changed since they were hashed are hashed again at the same later step.
+  SampleTrainer same = SampleTrainer(2);
+  SampleTrainer other = SampleTrainer(2);
+  for (const auto& [shard, trainer] :
+       {std::pair{core.get(), &same}, std::pair{&restored, &other}}) {
+    ASSERT_TRUE(shard->Apply(trainer->Hello()).reply->status.ok());
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(shard->Apply(trainer->Scatter(ScatterMode::kAdd)).reply->status.ok());
+    }
+  }
+  const uint32_t later = ActiveSetDigest(*core);
+  EXPECT_EQ(ActiveSetDigest(restored), later);
+  EXPECT_NE(later, before) << "the tables must have been built again";
+  core->RebuildTables();
+  EXPECT_NE(ActiveSetDigest(*core), later) << "rows as they are now must give other active sets";
 }
 
 TEST_F(HashImageTest, ImagesOfVersionOneGetTablesMadeFromTheirRows) {

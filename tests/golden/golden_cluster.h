@@ -1,0 +1,95 @@
+// What the kept files of a coordinator hold: for generate_formats.cc, and for the tests that read
+// them.
+
+#pragma once
+
+#include <vector>
+
+#include "services/coordinator/manifest.h"
+#include "services/coordinator/membership.h"
+#include "tests/golden/golden_shard.h"
+
+namespace dslide::golden {
+
+inline constexpr uint64_t kManifestEpoch = 7;
+inline constexpr uint64_t kDamagedEpoch = 5;
+inline constexpr char kDamage[] = "shard 1: model-000/000012.sst does not have its checksum";
+inline constexpr uint64_t kLineage = 2;
+
+inline coordinator::MembershipRecord GoldenMembership() {
+  return {.expected_shards = 2,
+          .topology_version = 4,
+          .dealt_weights = {1.0, 0.5},
+          .shards = {{.shard = 0,
+                      .address = "shard-0.example:7010",
+                      .capacity_weight = 1.0,
+                      .generation = 3,
+                      .instance_id = "instance-of-zero",
+                      .left = false,
+                      .admin_address = "shard-0.example:7011"},
+                     {.shard = 1,
+                      .address = "shard-1.example:7010",
+                      .capacity_weight = 0.5,
+                      .generation = uint64_t{1} << 60,
+                      .instance_id = "instance-of-one\xff",
+                      .left = true,
+                      .admin_address = ""}}};
+}
+
+// By name.
+inline std::vector<ModelSpec> GoldenModels() {
+  ModelSpec other = GoldenModel();
+  other.name = "other";
+  other.training.max_epochs = 3;
+  return {GoldenModel(), other};
+}
+
+inline coordinator::Manifest GoldenManifest(uint64_t epoch = kManifestEpoch) {
+  coordinator::Manifest manifest;
+  manifest.epoch = epoch;
+  manifest.created_unix_ms = 1'700'000'000'123;
+  manifest.topology_version = 4;
+  manifest.lineage = 1;
+  manifest.parts = {{.shard = ShardId(0),
+                     .generation = 3,
+                     .rows = 10,
+                     .files = 2,
+                     .bytes = 500,
+                     .files_checksum = 0xfedcba98,
+                     .base_epoch = epoch - 1,
+                     .full_epoch = 1,
+                     .increments = 3,
+                     .written_bytes = 40},
+                    {.shard = ShardId(1),
+                     .generation = 5,
+                     .rows = 11,
+                     .files = 3,
+                     .bytes = 600,
+                     .files_checksum = 17,
+                     .full_epoch = epoch,
+                     .written_bytes = 600}};
+  manifest.models = GoldenModels();
+  coordinator::JobRecord job;
+  job.spec = {.job = "golden-job",
+              .model = "golden",
+              .samples_per_epoch = 1000,
+              .chunk_samples = 100,
+              .max_epochs = 3,
+              .patience_epochs = 2,
+              .evaluate = true,
+              .seed = 0xffffffffffffffff,
+              .data_fingerprint = 0x8000000000000001};
+  job.epoch = 1;
+  job.done = {{.first = 0, .count = 2}, {.first = 4, .count = 1}};
+  job.best_epoch = 0;
+  job.best_metric = 0.1234567890123;
+  job.epochs_without_better = 1;
+  manifest.jobs = {job};
+  manifest.steps = {{ClientId{1, 2, 255}, 77}, {ClientId{3}, 78}};
+  manifest.given_up = {ClientId{9}};
+  manifest.stall_us = 1234;
+  manifest.duration_us = 5678;
+  return manifest;
+}
+
+}  // namespace dslide::golden

@@ -1,0 +1,28 @@
+// The shard whose files are kept: a small model in every precision, and the commands that filled
+// it. For generate_formats.cc and for tests that go on where a kept file ends. Changing it changes
+// no kept file.
+
+#pragma once
+
+#include <vector>
+
+#include "core/model/commands.h"
+#include "core/model/model_spec.h"
+#include "services/shard/shard_core.h"
+
+namespace dslide::golden {
+
+ModelSpec GoldenModel();
+
+// Fixed, whatever the defaults become.
+shard::CoreLimits GoldenLimits();
+
+// Every kind of command, in two halves: between them images are taken, with steps open. All are
+// applied by shard 0 of two.
+std::vector<Command> FirstCommands();
+std::vector<Command> LaterCommands();
+
+// Of a shard that has applied the first ones, or both.
+std::vector<Command> ScatterToOneRow();
+
+}  // namespace dslide::golden

@@ -1,0 +1,149 @@
+// Manifests of cluster checkpoints, and the marks beside them, as earlier programs have written
+// them.
+
+#include "services/coordinator/manifest_store.h"
+#include "tests/golden/format_files.h"
+#include "tests/golden/golden_cluster.h"
+
+namespace dslide::golden {
+namespace {
+
+using coordinator::Manifest;
+using coordinator::ManifestPart;
+using coordinator::ManifestStore;
+
+constexpr char kKept[] = "manifest-v1";
+
+class ManifestFormatTest : public FormatTest {
+ protected:
+  static std::unique_ptr<ManifestStore> MustOpen(const std::string& data_dir) {
+    auto store = ManifestStore::Open(data_dir);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  static std::string PathOf(const std::string& data_dir, const std::string& name) {
+    return absl::StrCat(data_dir, "/checkpoints/", name);
+  }
+  static constexpr char kName[] = "MANIFEST-00000000000000000007";
+};
+
+void ExpectEqual(const ManifestPart& a, const ManifestPart& b) {
+  EXPECT_EQ(a.shard, b.shard);
+  EXPECT_EQ(a.generation, b.generation);
+  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.files, b.files);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.files_checksum, b.files_checksum);
+  EXPECT_EQ(a.base_epoch, b.base_epoch);
+  EXPECT_EQ(a.full_epoch, b.full_epoch);
+  EXPECT_EQ(a.increments, b.increments);
+  EXPECT_EQ(a.written_bytes, b.written_bytes);
+}
+
+TEST_F(ManifestFormatTest, ComesBackAsItWas) {
+  const auto store = MustOpen(CopyOf(kKept));
+  EXPECT_THAT(store->List(), ::testing::ElementsAre(kManifestEpoch, kDamagedEpoch));
+  EXPECT_EQ(store->Lineage(), kLineage);
+  EXPECT_EQ(store->restore_mark().epoch(), kManifestEpoch);
+  EXPECT_EQ(store->Damage(kDamagedEpoch), kDamage);
+  EXPECT_EQ(store->Damage(kManifestEpoch), "");
+  const auto read = store->Read(kManifestEpoch);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const Manifest golden = GoldenManifest();
+  EXPECT_EQ(read->epoch, golden.epoch);
+  EXPECT_EQ(read->created_unix_ms, golden.created_unix_ms);
+  EXPECT_EQ(read->topology_version, golden.topology_version);
+  EXPECT_EQ(read->lineage, golden.lineage);
+  ASSERT_EQ(read->parts.size(), golden.parts.size());
+  for (size_t i = 0; i < golden.parts.size(); ++i) ExpectEqual(read->parts[i], golden.parts[i]);
+  EXPECT_EQ(read->models, golden.models);
+  EXPECT_EQ(read->jobs, golden.jobs);
+  ASSERT_EQ(read->steps.size(), golden.steps.size());
+  for (size_t i = 0; i < golden.steps.size(); ++i) {
+    EXPECT_EQ(read->steps[i].client, golden.steps[i].client);
+    EXPECT_EQ(read->steps[i].step, golden.steps[i].step);
+  }
+  EXPECT_EQ(read->given_up, golden.given_up);
+  EXPECT_EQ(read->stall_us, golden.stall_us);
+  EXPECT_EQ(read->duration_us, golden.duration_us);
+}
+
+// Of commit 266ec98, which wrote all rows for each checkpoint and did not count lineages.
+TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
+  const auto store = MustOpen(CopyOf("manifest-v1-without-increments"));
+  EXPECT_EQ(store->Lineage(), 0u);
+  EXPECT_EQ(store->restore_mark().epoch(), std::nullopt);
+  const auto manifest = store->Read(1);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->lineage, 0u);
+  ASSERT_EQ(manifest->parts.size(), 1u);
+  ExpectEqual(manifest->parts[0], {.shard = ShardId(0),
+                                   .generation = 1,
+                                   .rows = 29,
+                                   .files = 9,
+                                   .bytes = 20845,
+                                   .files_checksum = 3275724097,
+                                   .base_epoch = 0,
+                                   .full_epoch = 1,
+                                   .increments = 0,
+                                   .written_bytes = 20845});
+  ASSERT_EQ(manifest->jobs.size(), 1u);
+  EXPECT_EQ(manifest->jobs[0].spec.job, "golden-job");
+  EXPECT_EQ(manifest->jobs[0].epoch, 1);
+  EXPECT_TRUE(manifest->steps.empty());
+}
+
+// Fails when the layout changes and its version does not.
+TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
+  const std::string kept = CopyOf(kKept);
+  const std::string fresh = Path("again");
+  std::filesystem::create_directories(fresh);
+  const auto store = MustOpen(fresh);
+  ASSERT_TRUE(store->Commit(GoldenManifest()).ok());
+  ASSERT_TRUE(store->MarkDamage(kDamagedEpoch, kDamage).ok());
+  ASSERT_TRUE(store->CommitLineage(kLineage).ok());
+  ASSERT_TRUE(store->restore_mark().Begin(kManifestEpoch).ok());
+  for (const char* name : {kName, "DAMAGED-00000000000000000005", "LINEAGE", "RESTORING"}) {
+    EXPECT_EQ(Read(PathOf(fresh, name)), Read(PathOf(kept, name))) << name;
+  }
+}
+
+TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
+  for (const int64_t version : {0, 2}) {
+    const std::string data_dir = CopyOf(kKept);
+    const std::string path = PathOf(data_dir, kName);
+    const std::string text(UnsealOpenText(Read(path)).value());
+    Write(path, SealOpenText(
+                    Patched(text, "\"format\": 1,", absl::StrCat("\"format\": ", version, ","))));
+    const auto store = MustOpen(data_dir);
+    ExpectOtherVersion(store->Read(kManifestEpoch).status(), path, version, "format 1");
+    ExpectOtherVersion(store->ReadText(kManifestEpoch).status(), path, version, "format 1");
+    EXPECT_TRUE(store->Read(kDamagedEpoch).ok());
+  }
+}
+
+// Their format 1 has no number; later ones begin with a line that has.
+TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
+  for (const auto& [name, word] : {std::pair{"LINEAGE", "lineage"}, {"RESTORING", "restoring"}}) {
+    for (const int64_t version : {0, 2}) {
+      const std::string data_dir = CopyOf(kKept);
+      const std::string path = PathOf(data_dir, name);
+      const std::string text(UnsealText(Read(path)).value());
+      Write(path, SealText(absl::StrCat("dslide ", word, " ", version, "\n", text)));
+      ExpectOtherVersion(ManifestStore::Open(data_dir).status(), path, version, "format 1");
+    }
+  }
+}
+
+// What is wrong may be said in words that are not known here; that something is must not be lost.
+TEST_F(ManifestFormatTest, AMarkOfDamageOfAnyVersionIsOne) {
+  for (const int64_t version : {0, 2}) {
+    const std::string data_dir = CopyOf(kKept);
+    PatchText(PathOf(data_dir, "DAMAGED-00000000000000000005"), "dslide damaged checkpoint 1\n",
+              absl::StrCat("dslide damaged checkpoint ", version, "\n"));
+    EXPECT_EQ(MustOpen(data_dir)->Damage(kDamagedEpoch), "a verification failed");
+  }
+}
+
+}  // namespace
+}  // namespace dslide::golden
