@@ -273,3 +273,10 @@ def load_checkpoint(connection, model, checkpoint, timeout=60.0):
     """The Reply: an error is an answer that the caller looks at."""
     request = data(1, model) + data(2, checkpoint)
     return connection.unary(_SHARD + "LoadCheckpoint", request, timeout)
+
+
+def create_cluster_checkpoint(connection, timeout=60.0):
+    """The number of the checkpoint that was committed."""
+    taken = _result("CreateClusterCheckpoint", connection.unary(
+        _COORDINATOR + "CreateClusterCheckpoint", b"", timeout))
+    return last(decode(last(taken, 1, b"")), 1)

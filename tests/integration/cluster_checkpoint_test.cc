@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -27,12 +26,12 @@
 #include "gtest/gtest.h"
 #include "services/embedded/embedded_cluster.h"
 #include "services/shard/shard_image.h"
+#include "tests/tracer/tracer.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kShards = 3;
-constexpr int64_t kTracerRows = 32;
 
 std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::string& job) {
   ClientOptions options;
@@ -43,23 +42,6 @@ std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::
       [&servers](const std::string& address) { return servers.OpenChannel(address); }, options);
   EXPECT_TRUE(client.ok()) << client.status();
   return *std::move(client);
-}
-
-// One table on all shards; each step adds exactly 1 to every number.
-ModelSpec TracerModel(const std::string& name) {
-  ModelSpec spec;
-  spec.name = name;
-  TableSpec table;
-  table.name = "count";
-  table.role = TableRole::kDense;
-  table.rows = kTracerRows;
-  table.dim = 4;
-  table.num_slots = 16;
-  table.init.kind = InitKind::kZero;
-  table.optimizer.kind = OptimizerKind::kSgd;
-  table.optimizer.learning_rate = 1.0;
-  spec.tables = {table};
-  return spec;
 }
 
 // One whose rows nobody changes.
@@ -74,82 +56,6 @@ ModelSpec IdleModel(int64_t rows) {
   spec.tables = {table};
   return spec;
 }
-
-// A client that counts its own steps in rows of all shards, with a few steps in flight.
-class Tracer {
- public:
-  Tracer(EmbeddedCluster& servers, const std::string& name, int64_t in_flight)
-      : cluster_(MustConnect(servers, name)), spec_(TracerModel(name)), in_flight_(in_flight) {
-    EXPECT_TRUE(cluster_->CreateModel(spec_).ok());
-    Open();
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~Tracer() { Stop(); }
-
-  void Stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-    CloseStreams(streams_);
-  }
-  int64_t finished() const { return finished_; }
-  // Until it has finished so many steps.
-  void Await(int64_t steps) const {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (finished_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-    ASSERT_GE(finished_, steps);
-  }
-  // Of the step that ended it.
-  const absl::Status& end() const { return end_; }
-
- private:
-  void Open() {
-    auto streams = cluster_->OpenStreams(spec_, NewClientId());
-    ASSERT_TRUE(streams.ok()) << streams.status();
-    streams_ = *std::move(streams);
-    const auto slots = cluster_->Slots(spec_.tables[0].num_slots);
-    gradients_.resize(kShards);
-    for (uint32_t row = 0; row < kTracerRows; ++row) {
-      RowBlock& block = gradients_[slots->OwnerOf(RowId(row)).value()];
-      block.dim = spec_.tables[0].dim;
-      block.rows.push_back(RowId(row));
-      block.values.insert(block.values.end(), block.dim, -1.0f);
-      block.biases.push_back(0.0f);
-    }
-  }
-
-  absl::Status Finish(const std::vector<std::shared_ptr<PendingStep>>& step) {
-    for (const auto& pending : step) RETURN_IF_ERROR(pending->Take().status());
-    ++finished_;
-    return absl::OkStatus();
-  }
-
-  void Run() {
-    std::deque<std::vector<std::shared_ptr<PendingStep>>> open;
-    for (int64_t step = 1; !stop_ && end_.ok(); ++step) {
-      auto& pending = open.emplace_back();
-      for (size_t shard = 0; shard < streams_.size(); ++shard) {
-        pending.push_back(streams_[shard]->Send(
-            step, finished_ + 1, DenseScatterOp{.table = "count", .gradients = gradients_[shard]}));
-      }
-      if (static_cast<int64_t>(open.size()) < in_flight_) continue;
-      end_ = Finish(open.front());
-      open.pop_front();
-    }
-    for (const auto& step : open) {
-      if (end_.ok()) end_ = Finish(step);
-    }
-  }
-
-  std::unique_ptr<ClusterClient> cluster_;
-  const ModelSpec spec_;
-  const int64_t in_flight_;
-  std::vector<std::unique_ptr<ShardStream>> streams_;
-  std::vector<RowBlock> gradients_;
-  std::atomic<bool> stop_ = false;
-  std::atomic<int64_t> finished_ = 0;
-  absl::Status end_;
-  std::thread thread_;
-};
 
 class ClusterCheckpointTest : public ::testing::Test {
  protected:
@@ -172,6 +78,13 @@ class ClusterCheckpointTest : public ::testing::Test {
     ASSERT_TRUE(servers.ok()) << servers.status();
     servers_ = *std::move(servers);
     client_ = MustConnect(*servers_, "operator");
+  }
+
+  std::unique_ptr<Tracer> StartTracer(const std::string& model, int64_t in_flight) {
+    auto tracer = Tracer::Start(MustConnect(*servers_, model),
+                                {.model = model, .in_flight = in_flight});
+    EXPECT_TRUE(tracer.ok()) << tracer.status();
+    return *std::move(tracer);
   }
 
   CoordinatorClient& coordinator() { return client_->coordinator(); }
@@ -201,8 +114,7 @@ class ClusterCheckpointTest : public ::testing::Test {
 TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   std::vector<std::unique_ptr<Tracer>> tracers;
   for (const int64_t in_flight : {1, 2, 4}) {
-    tracers.push_back(
-        std::make_unique<Tracer>(*servers_, absl::StrCat("tracer-", in_flight), in_flight));
+    tracers.push_back(StartTracer(absl::StrCat("tracer-", in_flight), in_flight));
   }
   constexpr int kCuts = 30;
   for (int cut = 0; cut < kCuts; ++cut) {
@@ -231,7 +143,7 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
 // The same where most rows rest, so that parts are built on earlier ones.
 TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
   ASSERT_TRUE(client_->CreateModel(IdleModel(2000)).ok());
-  Tracer tracer(*servers_, "tracer", 3);
+  const auto tracer = StartTracer("tracer", 3);
   constexpr int kCuts = 20;
   int increments = 0;
   for (int cut = 1; cut <= kCuts; ++cut) {
@@ -245,18 +157,18 @@ TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
     }
   }
   EXPECT_EQ(increments, kCuts - 3);
-  tracer.Stop();
-  EXPECT_TRUE(tracer.end().ok()) << tracer.end();
+  tracer->Stop();
+  EXPECT_TRUE(tracer->end().ok()) << tracer->end();
 }
 
 TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
-  auto tracer = std::make_unique<Tracer>(*servers_, "tracer", 2);
-  tracer->Await(20);
+  const auto tracer = StartTracer("tracer", 2);
+  ASSERT_TRUE(tracer->Await(20));
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
   const float count = CountIn(taken->epoch, 0, "tracer");
   const int64_t before = tracer->finished();
-  tracer->Await(before + 20);
+  ASSERT_TRUE(tracer->Await(before + 20));
   const auto restored = coordinator().RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->epoch, taken->epoch);
@@ -272,7 +184,7 @@ TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
 }
 
 TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
-  { Tracer tracer(*servers_, "tracer", 1); }
+  { const auto tracer = StartTracer("tracer", 1); }
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
   client_.reset();

@@ -1,0 +1,88 @@
+"""What befalls a cluster between two of its restores: a pure function of the seed."""
+
+import dataclasses
+import random
+
+from kill_schedule import COORDINATOR, KILL, PAUSE, SHARD, TRAINER
+
+# The ways back: a person's command; or a shard dies, and without a log the cluster goes back alone.
+COMMAND, CRASH = "command", "crash"
+# Every third cluster has a command log.
+MODES = ("checkpoint", "log", "checkpoint")
+# A cluster is started anew after so many: with other ports, and the counts begin at 0.
+RESTORES_OF_A_CLUSTER = 10
+
+# So long after the call that takes a checkpoint begins (before it: the victim is down when it
+# begins). Trainers are held in the first milliseconds; then parts are written.
+_LEAD_SECONDS = (-0.01, 0.05)
+_AWAY_SECONDS = (0.0, 0.3)
+# Some shorter than the time that trainers are given for their steps, some longer.
+_PAUSE_SECONDS = (0.1, 1.6)
+_STEPS_SECONDS = (0.02, 0.3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Strike:
+    """`deed` befalls a victim (its number among its kind) `lead` seconds into a checkpoint; it goes
+    on `away` seconds later."""
+
+    kind: str
+    deed: str
+    victim: int
+    lead: float
+    away: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """Steps, checkpoints with steps between, and a restore.
+
+    steps    seconds before each checkpoint, and before the restore
+    strikes  by number of the checkpoint
+    way      COMMAND or CRASH, then of shard `crashed`; with a log, the crash follows the command
+    back     of the newest checkpoints, so many are passed over by the command
+    """
+
+    steps: tuple
+    strikes: dict
+    way: str
+    crashed: int
+    back: int
+
+    @property
+    def checkpoints(self):
+        return len(self.steps) - 1
+
+
+def plan(seed, count, shards, tracers):
+    """[Round] for one cluster."""
+    source = random.Random(f"{seed}/restores")
+    members = {SHARD: shards, TRAINER: tracers, COORDINATOR: 1}
+    deeds = [(kind, deed) for kind in members for deed in (KILL, PAUSE)]
+    return [_round(source, members, deeds) for _ in range(count)]
+
+
+def _round(source, members, deeds):
+    checkpoints = source.choice((1, 1, 1, 2, 2, 3))
+    # Two at once are where one of them was to clean up after the other.
+    struck = source.choices((0, 1, 2), (30, 50, 20))[0]
+    at = source.randrange(checkpoints)
+    strikes = []
+    for kind, deed in source.sample(deeds, struck):
+        away = source.uniform(*(_PAUSE_SECONDS if deed == PAUSE else _AWAY_SECONDS))
+        strikes.append(Strike(kind, deed, source.randrange(members[kind]),
+                              source.uniform(*_LEAD_SECONDS), away))
+    strikes.sort(key=lambda strike: strike.lead)
+    return Round(tuple(source.uniform(*_STEPS_SECONDS) for _ in range(checkpoints + 1)),
+                 {at: tuple(strikes)} if strikes else {}, source.choice((COMMAND, CRASH)),
+                 source.randrange(members[SHARD]), source.choice((0, 0, 0, 1, 2)))
+
+
+def portions(restores):
+    """[(mode, restores of it)] of the clusters for so many in all; at least two modes, if possible."""
+    each = min(RESTORES_OF_A_CLUSTER, -(-restores // 2))
+    parts = []
+    while restores > 0:
+        parts.append((MODES[len(parts) % len(MODES)], min(each, restores)))
+        restores -= each
+    return parts
