@@ -131,7 +131,7 @@ class RestoreLoop(contextlib.ExitStack):
         self._seed, self._mode, self._say = seed, mode, say
         self._directory = directory
         self.cluster = self.enter_context(FaultCluster(
-            directory, SHARDS, mode, coordinator_flags=(
+            directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
                 "--checkpoint-interval", "off", "--barrier-timeout", "1s")))
         self.tracers = [TracerProcess(number, self.cluster, directory)
                         for number in range(len(IN_FLIGHT))]

@@ -19,6 +19,11 @@ _AWAY_SECONDS = (0.0, 0.3)
 # Some shorter than the time that trainers are given for their steps, some longer.
 _PAUSE_SECONDS = (0.1, 1.6)
 _STEPS_SECONDS = (0.02, 0.3)
+# How often each befalls somebody.
+_DEEDS = {(TRAINER, KILL): 3, (TRAINER, PAUSE): 3, (SHARD, KILL): 2, (SHARD, PAUSE): 1,
+          (COORDINATOR, KILL): 2, (COORDINATOR, PAUSE): 1}
+# How many at one checkpoint. Two at once are where one of them was to clean up after the other.
+_STRIKES = {0: 30, 1: 35, 2: 15, "torn": 20}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,24 +63,38 @@ def plan(seed, count, shards, tracers):
     """[Round] for one cluster."""
     source = random.Random(f"{seed}/restores")
     members = {SHARD: shards, TRAINER: tracers, COORDINATOR: 1}
-    deeds = [(kind, deed) for kind in members for deed in (KILL, PAUSE)]
-    return [_round(source, members, deeds) for _ in range(count)]
+    return [_round(source, members) for _ in range(count)]
 
 
-def _round(source, members, deeds):
+def _round(source, members):
     checkpoints = source.choice((1, 1, 1, 2, 2, 3))
-    # Two at once are where one of them was to clean up after the other.
-    struck = source.choices((0, 1, 2), (30, 50, 20))[0]
+    many = source.choices(list(_STRIKES), list(_STRIKES.values()))[0]
+    strikes = _torn(source, members) if many == "torn" else _strikes(source, members, many)
     at = source.randrange(checkpoints)
+    return Round(tuple(source.uniform(*_STEPS_SECONDS) for _ in range(checkpoints + 1)),
+                 {at: strikes} if strikes else {}, source.choice((COMMAND, CRASH)),
+                 source.randrange(members[SHARD]), source.choice((0, 0, 0, 1, 2)))
+
+
+def _strikes(source, members, many):
+    deeds = source.sample(list(_DEEDS), many, counts=list(_DEEDS.values()))
     strikes = []
-    for kind, deed in source.sample(deeds, struck):
+    # Nobody is to be killed again before he is back.
+    for kind, deed in dict.fromkeys(deeds):
         away = source.uniform(*(_PAUSE_SECONDS if deed == PAUSE else _AWAY_SECONDS))
         strikes.append(Strike(kind, deed, source.randrange(members[kind]),
                               source.uniform(*_LEAD_SECONDS), away))
-    strikes.sort(key=lambda strike: strike.lead)
-    return Round(tuple(source.uniform(*_STEPS_SECONDS) for _ in range(checkpoints + 1)),
-                 {at: tuple(strikes)} if strikes else {}, source.choice((COMMAND, CRASH)),
-                 source.randrange(members[SHARD]), source.choice((0, 0, 0, 1, 2)))
+    return tuple(sorted(strikes, key=lambda strike: strike.lead))
+
+
+def _torn(source, members):
+    """A trainer dies while a shard does not hear it: its last steps are on the other shards only."""
+    lead = source.uniform(-0.03, 0.0)
+    victim = source.randrange(members[SHARD])
+    away = source.uniform(0.05, 0.3)
+    return (Strike(SHARD, PAUSE, victim, lead, away),
+            Strike(TRAINER, KILL, source.randrange(members[TRAINER]),
+                   lead + source.uniform(0.005, 0.03), 0.0))
 
 
 def portions(restores):
