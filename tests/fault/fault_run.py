@@ -27,6 +27,7 @@ import planted_bugs
 import poison
 import processes
 import protocol_abuse
+import restore_loop
 import simulation
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
@@ -55,6 +56,7 @@ class Plan:
     abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
     abuse_seconds: float  # of each attack
     simulated: int  # seeds
+    restores: int  # of clusters whose checkpoints were taken while tracers ran
 
 
 PLANS = {
@@ -67,7 +69,8 @@ PLANS = {
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
-         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000),
+         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000,
+        30),
     "full": Plan(
         50,
         {(TRAINER, KILL): 200, (CLIENT, KILL): 200, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -78,21 +81,18 @@ PLANS = {
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
         {position: None for position in protocol_abuse.POSITIONS}, 10.0,
-        100_000),
+        100_000, 300),
 }
 
-# Keys of the result that no program here can fill yet, and what is missing.
-MISSING = {
-    ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
-}
 WITHOUT_PLANTS = "planted, planted_caught: not tested: ./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = ("failpoints: not tested: these programs were built without them; build with "
                       "-DDSLIDE_FAILPOINTS=ON")
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
+WITHOUT_TRACER = "these programs came without dslide_tracer: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
 OTHER_KEYS = ("drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
               "disk_full_rounds", "disk_resume_max_seconds", "disk_acked_lost", "overload",
-              "abuse_attacks", "abuse_survived", "abuse_exceeded")
+              "abuse_attacks", "abuse_survived", "abuse_exceeded", "restores", "cut_mismatches")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
                "applied_twice are those of killed trainers, clients and coordinators, of paused "
@@ -143,7 +143,7 @@ class FaultRun:
             self._strike_failpoints()
         self._corrupt()
         for part in (self._drain, self._poison, self._fill_disks, self._overload, self._abuse,
-                     self._simulate):
+                     self._simulate, self._restore):
             try:
                 part()
             except (AssertionError, RuntimeError, OSError) as error:
@@ -214,6 +214,16 @@ class FaultRun:
             figures["abuse_exceeded"] |= result["exceeded"]
             self.failures.extend(f"protocol abuse: {line}" for line in result["violations"])
         self.figures |= figures
+
+    def _restore(self):
+        """Clusters that are taken back to checkpoints of running tracers."""
+        if not restore_loop.exists(self._bin_dir):
+            self.skipped["restores", "cut_mismatches"] = WITHOUT_TRACER
+            return
+        self.say(f"restores: seed {self._seed}, {self._plan.restores}")
+        result = restore_loop.run(self._seed, self._plan.restores)
+        self.figures |= {"restores": result["restores"], "cut_mismatches": result["mismatches"]}
+        self.failures += [f"restores, {what}" for what in result["violations"]]
 
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
@@ -325,7 +335,6 @@ class FaultRun:
         result |= {key: struck.get(key) for key in
                    ("failpoints", "failpoints_hit", "failpoint_violations")}
         result |= {key: planted.get(key) for key in ("planted", "planted_caught")}
-        result |= {key: None for keys in MISSING for key in keys}
         result |= {key: self.figures.get(key) for key in OTHER_KEYS}
         return result | {"failures": self.failures, "seconds": round(seconds, 1)}
 
@@ -337,7 +346,7 @@ class FaultRun:
         if self.simulated is None:
             lines.append(f"sim_seeds, sim_violations, sim_faults: not tested: {WITHOUT_SIMULATOR}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
-                        for keys, why in (MISSING | self.skipped).items()]
+                        for keys, why in self.skipped.items()]
 
 
 def _words(counts):
