@@ -34,16 +34,14 @@ import grpc_client
 import processes
 import restore_plan
 import shard_client
-from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, supports
+from fault_cluster import LOSSLESS_MODES, FaultCluster, supports
 from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
 from restore_plan import COMMAND, CRASH
-from tracer_cuts import Cut, Life, judge, read_manifests
+from tracer_cuts import Cut, judge, read_manifests
+from tracer_process import PROGRAM, TAKEN_BACK_EXIT, TracerProcess, exists
 
 SHARDS = 3
 IN_FLIGHT = (1, 2, 4)
-PROGRAM = "dslide_tracer"
-# Of dslide_tracer: its cluster was taken back, or has retired it.
-TAKEN_BACK_EXIT = 10
 # As TracerModel() says.
 TRACED = shard_client.Table("count", 32, 4, num_slots=16)
 # Rows that nobody changes, so that checkpoints can be built on earlier ones.
@@ -54,50 +52,6 @@ _SETTLE_SECONDS = 30
 _COMMAND_SECONDS = 30
 _PROGRESS_STEPS = 10
 _RETRY_SECONDS = 0.05
-_PAUSE_MS = 3
-
-
-def exists(bin_dir):
-    """Whether the build has the tracer: packages of the programs do not."""
-    return (pathlib.Path(bin_dir) / PROGRAM).exists()
-
-
-class TracerProcess(Member):
-    """A dslide_tracer over all of its lives, and what it says."""
-
-    def __init__(self, number, cluster, directory):
-        self.in_flight = IN_FLIGHT[number]
-        super().__init__(f"tracer-{number}", PROGRAM, [
-            "--cluster", cluster.coordinator_address, "--model", f"tracer-{number}",
-            "--in-flight", self.in_flight, "--pause-ms", _PAUSE_MS, "--timeout-seconds", 60],
-            directory, {"OMP_WAIT_POLICY": "passive"})
-        self.life = None
-
-    def begun(self):
-        """Its Life, once it has started."""
-        self.process.wait_for_stdout(r"started")
-        told = processes.wait_until(lambda: self._last("started"), lambda: str(self.process),
-                                    _SETTLE_SECONDS)
-        self.life = Life(self.name, told["client"], self.in_flight, tuple(told["counts"]))
-        return self.life
-
-    def _last(self, event):
-        """The last whole line that it wrote about such an event."""
-        for line in reversed(self.process.stdout.split("\n")[:-1]):
-            told = json.loads(line)
-            if told["event"] == event:
-                return told
-        return None
-
-    def finished(self):
-        """Steps that were confirmed, as far as it has said."""
-        told = self._last("progress")
-        return told["finished"] if told else 0
-
-    def sent(self):
-        """Steps that it sent in all; None when it was killed and could not say."""
-        told = self._last("ended")
-        return told["sent"] if told else None
 
 
 class CheckpointCall(threading.Thread):
@@ -133,8 +87,9 @@ class RestoreLoop(contextlib.ExitStack):
         self.cluster = self.enter_context(FaultCluster(
             directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
                 "--checkpoint-interval", "off", "--barrier-timeout", "1s")))
-        self.tracers = [TracerProcess(number, self.cluster, directory)
-                        for number in range(len(IN_FLIGHT))]
+        self.tracers = [
+            TracerProcess(f"tracer-{number}", self.cluster.coordinator_address, in_flight, directory)
+            for number, in_flight in enumerate(IN_FLIGHT)]
         for tracer in self.tracers:
             self.callback(tracer.kill)
         self._idle_digests = None
@@ -198,13 +153,16 @@ class RestoreLoop(contextlib.ExitStack):
         call = CheckpointCall(self.cluster.coordinator_address, max(0.0, -lead))
         began = time.monotonic() + max(0.0, -lead)
         call.start()
-        returns = []  # (when, what to do)
-        for strike in strikes:
-            time.sleep(max(0.0, began + strike.lead - time.monotonic()))
-            returns.append((time.monotonic() + strike.away, self._strike(strike, call)))
-        for when, go_on in sorted(returns, key=lambda pair: pair[0]):
+        # (when, number, strike or what lets its victim go on)
+        due = [(began + strike.lead, number, strike) for number, strike in enumerate(strikes)]
+        while due:
+            due.sort(key=lambda entry: entry[:2])
+            when, number, what = due.pop(0)
             time.sleep(max(0.0, when - time.monotonic()))
-            go_on()
+            if isinstance(what, restore_plan.Strike):
+                due.append((time.monotonic() + what.away, number, self._strike(what, call)))
+            else:
+                what()
         call.join()
         return call
 
