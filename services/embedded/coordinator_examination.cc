@@ -110,7 +110,7 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
       ExamineManifests(directory, **store, findings);
     } else {
       findings.Error(directory, store.status(),
-                     "put LINEAGE back from a copy; a coordinator does not start without it");
+                     "put that file back from a copy; a coordinator does not start with a damaged one");
     }
   }
   ExamineRoom(path, 0, findings);
