@@ -1,8 +1,7 @@
-"""A training in portions of some steps, whose result is a function of the steps and nothing else."""
+"""A training in portions of some steps, whose result depends on nothing but the steps."""
 
 import json
 
-import processes
 from fault_cluster import Member
 
 _STEPS = 12

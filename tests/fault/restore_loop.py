@@ -1,4 +1,4 @@
-"""Takes clusters back to checkpoints that were taken while tracers ran, and compares what they show.
+"""Takes clusters back to checkpoints of running tracers, and compares what their shards show.
 
     python3 restore_loop.py --bin-dir build/bin [--seed N] [--restores 30] [--keep DIRECTORY]
 
@@ -86,10 +86,11 @@ class RestoreLoop(contextlib.ExitStack):
         self._directory = directory
         self.cluster = self.enter_context(FaultCluster(
             directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
-                "--checkpoint-interval", "off", "--barrier-timeout", "1s")))
+                "--checkpoint-interval", "off", "--barrier-timeout",
+                f"{restore_plan.BARRIER_SECONDS}s")))
         self.tracers = [
-            TracerProcess(f"tracer-{number}", self.cluster.coordinator_address, in_flight, directory)
-            for number, in_flight in enumerate(IN_FLIGHT)]
+            TracerProcess(f"tracer-{number}", self.cluster.coordinator_address, in_flight,
+                          directory) for number, in_flight in enumerate(IN_FLIGHT)]
         for tracer in self.tracers:
             self.callback(tracer.kill)
         self._idle_digests = None

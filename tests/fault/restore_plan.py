@@ -19,6 +19,10 @@ _AWAY_SECONDS = (0.0, 0.3)
 # Some shorter than the time that trainers are given for their steps, some longer.
 _PAUSE_SECONDS = (0.1, 1.6)
 _STEPS_SECONDS = (0.02, 0.3)
+# What trainers are given for their steps; and how long after that they have been given up, and the
+# checkpoint is probably not committed.
+BARRIER_SECONDS = 1
+_GIVEN_UP_SECONDS = (0.1, 0.6)
 # How often each befalls somebody.
 _DEEDS = {(TRAINER, KILL): 3, (TRAINER, PAUSE): 3, (SHARD, KILL): 2, (SHARD, PAUSE): 1,
           (COORDINATOR, KILL): 2, (COORDINATOR, PAUSE): 1}
@@ -88,17 +92,24 @@ def _strikes(source, members, many):
 
 
 def _torn(source, members):
-    """A trainer dies while a shard does not hear it: its last steps are on the other shards only."""
+    """A trainer dies while a shard does not hear it: its last steps are on the other shards only.
+
+    Half of the time the coordinator dies when it has given the trainer up.
+    """
     lead = source.uniform(-0.03, 0.0)
     victim = source.randrange(members[SHARD])
     away = source.uniform(0.05, 0.3)
-    return (Strike(SHARD, PAUSE, victim, lead, away),
-            Strike(TRAINER, KILL, source.randrange(members[TRAINER]),
-                   lead + source.uniform(0.005, 0.03), 0.0))
+    strikes = (Strike(SHARD, PAUSE, victim, lead, away),
+               Strike(TRAINER, KILL, source.randrange(members[TRAINER]),
+                      lead + source.uniform(0.005, 0.03), 0.0))
+    if source.random() < 0.5:
+        return strikes
+    return (*strikes, Strike(COORDINATOR, KILL, 0,
+                             BARRIER_SECONDS + source.uniform(*_GIVEN_UP_SECONDS), 0.0))
 
 
 def portions(restores):
-    """[(mode, restores of it)] of the clusters for so many in all; at least two modes, if possible."""
+    """[(mode, restores of it)] of the clusters for so many in all; of two modes at least, if may be."""
     each = min(RESTORES_OF_A_CLUSTER, -(-restores // 2))
     parts = []
     while restores > 0:
