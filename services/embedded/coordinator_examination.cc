@@ -109,8 +109,9 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
     if (store.ok()) {
       ExamineManifests(directory, **store, findings);
     } else {
-      findings.Error(directory, store.status(),
-                     "put that file back from a copy; a coordinator does not start with a damaged one");
+      findings.Error(
+          directory, store.status(),
+          "put that file back from a copy; a coordinator does not start with a damaged one");
     }
   }
   ExamineRoom(path, 0, findings);

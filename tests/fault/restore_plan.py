@@ -109,7 +109,7 @@ def _torn(source, members):
 
 
 def portions(restores):
-    """[(mode, restores of it)] of the clusters for so many in all; of two modes at least, if may be."""
+    """[(mode, restores of it)] of the clusters for so many in all, of two modes if may be."""
     each = min(RESTORES_OF_A_CLUSTER, -(-restores // 2))
     parts = []
     while restores > 0:

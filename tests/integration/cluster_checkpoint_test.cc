@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cpp/cluster_client.h"
 #include "client/trainer/trainer.h"
 #include "core/base/clock.h"
@@ -23,6 +24,7 @@
 #include "core/base/status_macros.h"
 #include "core/data/sparse_dataset.h"
 #include "core/data/synthetic.h"
+#include "core/lsh/hash_family.h"
 #include "gtest/gtest.h"
 #include "services/embedded/embedded_cluster.h"
 #include "services/shard/shard_image.h"
@@ -81,8 +83,8 @@ class ClusterCheckpointTest : public ::testing::Test {
   }
 
   std::unique_ptr<Tracer> StartTracer(const std::string& model, int64_t in_flight) {
-    auto tracer = Tracer::Start(MustConnect(*servers_, model),
-                                {.model = model, .in_flight = in_flight});
+    auto tracer =
+        Tracer::Start(MustConnect(*servers_, model), {.model = model, .in_flight = in_flight});
     EXPECT_TRUE(tracer.ok()) << tracer.status();
     return *std::move(tracer);
   }
@@ -281,6 +283,48 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
     return description.ok() ? description->digest() : 0;
   }
 
+  // Of each shard the digests and steps of its tables, and what hashing finds in all of them.
+  std::vector<std::string> State() {
+    std::vector<std::string> state;
+    const auto description = client_->DescribeModel("model", /*with_digests=*/true);
+    EXPECT_TRUE(description.ok()) << description.status();
+    for (size_t shard = 0; shard < description->tables_by_shard.size(); ++shard) {
+      for (const TableStateReply& table : description->tables_by_shard[shard]) {
+        state.push_back(absl::StrFormat("shard %d, %s: %d rows, %d steps, digest %016x", shard,
+                                        table.name, table.shard_rows, table.applied_steps,
+                                        table.digest));
+      }
+    }
+    const auto found = client_->TopK(HashedQuery());
+    EXPECT_TRUE(found.ok()) << found.status();
+    state.push_back(absl::StrCat("candidates: ", found->scored.scored_rows));
+    for (size_t i = 0; i < found->scored.rows.size(); ++i) {
+      state.push_back(absl::StrFormat("answer %d: row %d, %a", i, found->scored.rows[i].value(),
+                                      found->scored.logits[i]));
+    }
+    return state;
+  }
+
+  // The same each time.
+  TopKCommand HashedQuery() const {
+    const auto network = Network::Create(spec_);
+    EXPECT_TRUE(network.ok()) << network.status();
+    TopKCommand query;
+    query.model = spec_.name;
+    query.table = network->head().name;
+    query.batch = 8;
+    query.dim = network->head().dim;
+    query.k = 5;
+    query.hashed = true;
+    for (int64_t i = 0; i < query.batch * query.dim; ++i) {
+      query.hidden.push_back(static_cast<float>(i * 37 % 23 - 11) / 11.0f);
+    }
+    const HashFamily& family = *network->hash_family();
+    query.fingerprints.resize(static_cast<size_t>(query.batch * family.num_tables()));
+    family.HashQueries(query.hidden, query.batch, {}, absl::MakeSpan(query.fingerprints));
+    return query;
+  }
+
   void AwaitSteps(int64_t steps) const {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (steps_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
@@ -292,17 +336,28 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
   std::atomic<int64_t> steps_ = 0;
 };
 
+// From a part with all rows, and from one that was built on it; shard by shard, with hash tables.
 TEST_F(TrainingCheckpointTest, WhatIsRestoredGoesOnLikeWhatNeverStopped) {
-  ASSERT_TRUE(Train(35).ok());
-  ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
-  const uint64_t at_cut = Digest();
+  ASSERT_TRUE(client_->CreateModel(IdleModel(6000)).ok());
+  for (const int64_t steps : {35, 13}) {
+    ASSERT_TRUE(Train(steps).ok());
+    const auto taken = coordinator().CreateClusterCheckpoint();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_STREQ(taken->kind(), taken->epoch == 1 ? "full" : "incremental");
+  }
+  const std::vector<std::string> at_cut = State();
   ASSERT_TRUE(Train(40).ok());
-  const uint64_t never_stopped = Digest();
+  const std::vector<std::string> never_stopped = State();
   EXPECT_NE(never_stopped, at_cut);
-  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
-  EXPECT_EQ(Digest(), at_cut);
+  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(2).ok());
+  EXPECT_EQ(State(), at_cut);
   ASSERT_TRUE(Train(40).ok());
-  EXPECT_EQ(Digest(), never_stopped);
+  EXPECT_EQ(State(), never_stopped);
+  // As the first one was: the same steps lead to the same second cut.
+  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(1).ok());
+  ASSERT_TRUE(Train(13).ok());
+  ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
+  EXPECT_EQ(State(), at_cut);
 }
 
 // Retention takes the checkpoint away that all others were built on, and both ends of what is left

@@ -26,7 +26,8 @@ constexpr char kUsage[] =
     "  {\"event\": \"started\", \"client\": HEX, \"counts\": [what each shard's rows show], ...}\n"
     "  {\"event\": \"progress\", \"finished\": N, \"sent\": N}\n"
     "  {\"event\": \"ended\", \"finished\": N, \"sent\": N, \"reason\": WORD, \"message\": TEXT}\n"
-    "Exit codes: 0 stopped by a signal; 10 the cluster was taken back, or has retired this client:\n"
+    "Exit codes: 0 stopped by a signal; 10 the cluster was taken back, or has retired this "
+    "client:\n"
     "start another one; those of dslide for anything else.\n";
 constexpr int kExitTakenBack = 10;
 constexpr absl::Duration kReportPause = absl::Milliseconds(5);
