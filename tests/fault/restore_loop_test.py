@@ -156,6 +156,20 @@ class RestoreLoopTest(processes.ProcessTest):
         self.assertEqual((result["continuations"], result["continuation_mismatches"]), (2, 0))
         self.assertGreaterEqual(result["checkpoints"], 6)
 
+    def test_a_tracer_that_is_told_to_stop_finishes_its_steps(self):
+        with restore_loop.RestoreLoop("1", "checkpoint", self.directory) as loop:
+            loop.start()
+            tracer = loop.tracers[2]
+            self.assertEqual(tracer.process.stop(within=20).code, 0)
+            sent = tracer.sent()
+            self.assertGreater(sent, 0)
+            first = tracer.process.wait_for_stdout("ended.*").group()
+            self.assertIn(f'"finished":{sent},"sent":{sent},', first)
+            tracer.kill()
+            tracer.start()
+            self.assertEqual(tracer.begun().counts, (sent,) * restore_loop.SHARDS)
+        self.assertEqual(loop.violations, [])
+
     def test_a_restore_that_gives_one_shard_a_step_too_many_is_found(self):
         with TamperingLoop("1", "checkpoint", self.directory) as loop:
             loop.start()
