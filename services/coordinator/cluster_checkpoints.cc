@@ -136,13 +136,17 @@ absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t epo
     options_.sleep(kStepPause);
   }
   ASSIGN_OR_RETURN(const auto open, Admit(map, epoch, steps, {}));
+  std::vector<ClientId> give_up;
   for (const auto& [client, waits] : open) {
+    give_up.push_back(client);
     manifest.given_up.push_back(client);
     steps.erase(client);
   }
+  // First: should this checkpoint come to nothing, the next one must name them.
+  RETURN_IF_ERROR(store_->KeepGivenUp(manifest.given_up));
   LogWarning("trainers did not finish their steps in time for a cluster checkpoint",
              {{"epoch", epoch}, {"retired", open.size()}});
-  return Admit(map, epoch, steps, manifest.given_up).status();
+  return Admit(map, epoch, steps, give_up).status();
 }
 
 std::optional<Manifest> ClusterCheckpoints::FindBase(const ClusterMap& map) const {
@@ -247,6 +251,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   manifest.created_unix_ms = absl::ToUnixMillis(absl::Now());
   manifest.topology_version = map.topology_version;
   manifest.lineage = lineage_;
+  manifest.given_up = store_->GivenUp();
   std::optional<Manifest> base = FindBase(map);
   std::map<ClientId, int64_t> steps;
   const absl::Duration start = clock_->Now();
@@ -278,6 +283,10 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
            {"written", WrittenBytes(manifest)},
            {"stall", absl::FormatDuration(absl::Microseconds(manifest.stall_us))},
            {"duration", absl::FormatDuration(absl::Microseconds(manifest.duration_us))}});
+  if (const absl::Status named = store_->KeepGivenUp({}); !named.ok()) {
+    LogWarning("the next cluster checkpoint names clients again that were given up for this one",
+               {{"error", named.message()}});
+  }
   // What is left over takes room, and harms nobody.
   if (const auto pruned = Prune(map, options_.keep); !pruned.ok()) {
     LogWarning("cannot remove old cluster checkpoints", {{"error", pruned.status().message()}});
@@ -373,6 +382,8 @@ absl::StatusOr<Manifest> ClusterCheckpoints::RollBack(const ClusterMap& map, uin
   }));
   DSLIDE_FAILPOINT("coordinator.rollback.shards_done");
   ++lineage_;
+  // The rows are those of the manifest, and what it says of its clients.
+  RETURN_IF_ERROR(store_->KeepGivenUp({}));
   LogWarning("the cluster was taken back to a checkpoint", {{"epoch", manifest.epoch}});
   return manifest;
 }

@@ -41,7 +41,7 @@ struct Manifest {
   std::vector<JobRecord> jobs;
   // Of each client that was followed, the last step that is in the cut, on every shard.
   std::vector<ClientStep> steps;
-  // Clients that did not finish in time and were retired: the cut may hold a part of one step.
+  // Clients that were retired: the cut may hold parts of the last steps that they had in flight.
   std::vector<ClientId> given_up;
   // Not in the file: what the last verification found wrong with it; "": nothing.
   std::string damage = {};

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,8 @@ constexpr char kLineage[] = "LINEAGE";
 constexpr char kLineageWord[] = "dslide lineage ";
 constexpr char kDamaged[] = "DAMAGED-";
 constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
+constexpr char kGivenUp[] = "GIVEN_UP";
+constexpr char kGivenUpHead[] = "dslide clients given up 1";
 
 std::string EncodeDamage(absl::string_view damage) {
   return SealText(absl::StrCat(kDamageHead, "\n", damage, "\n"));
@@ -60,12 +63,42 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
   return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
+// A line in hexadecimal for each.
+std::string EncodeGivenUp(const std::vector<ClientId>& clients) {
+  std::string text = absl::StrCat(kGivenUpHead, "\n");
+  for (const ClientId& id : clients) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(id.data()), id.size());
+    absl::StrAppend(&text, absl::BytesToHexString(bytes), "\n");
+  }
+  return SealText(std::move(text));
+}
+
+absl::StatusOr<std::vector<ClientId>> ReadGivenUp(const fs::path& path) {
+  std::vector<ClientId> clients;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return clients;
+  RETURN_IF_ERROR(text.status());
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    ClientId id{};
+    const bool hex = line.size() == 2 * id.size() && line.find(' ') == line.npos;
+    const std::string bytes = hex ? absl::HexStringToBytes(line) : "";
+    if (bytes.size() != id.size()) continue;
+    std::copy(bytes.begin(), bytes.end(), id.begin());
+    clients.push_back(id);
+  }
+  // What is not understood encodes differently.
+  if (EncodeGivenUp(clients) == *text) return clients;
+  return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
+}
+
 class DiskManifests final : public ManifestStore {
  public:
-  DiskManifests(std::string directory, uint64_t lineage, std::unique_ptr<RestoreMark> restore_mark)
+  DiskManifests(std::string directory, uint64_t lineage, std::vector<ClientId> given_up,
+                std::unique_ptr<RestoreMark> restore_mark)
       : directory_(std::move(directory)),
         restore_mark_(std::move(restore_mark)),
-        lineage_(lineage) {}
+        lineage_(lineage),
+        given_up_(std::move(given_up)) {}
 
   std::vector<uint64_t> List() const override;
   absl::StatusOr<Manifest> Read(uint64_t epoch) const override;
@@ -76,6 +109,8 @@ class DiskManifests final : public ManifestStore {
   absl::Status MarkDamage(uint64_t epoch, const std::string& damage) override;
   uint64_t Lineage() const override { return lineage_; }
   absl::Status CommitLineage(uint64_t lineage) override;
+  std::vector<ClientId> GivenUp() const override { return given_up_; }
+  absl::Status KeepGivenUp(const std::vector<ClientId>& clients) override;
   RestoreMark& restore_mark() override { return *restore_mark_; }
 
  private:
@@ -85,6 +120,7 @@ class DiskManifests final : public ManifestStore {
   const std::string directory_;
   const std::unique_ptr<RestoreMark> restore_mark_;
   uint64_t lineage_;
+  std::vector<ClientId> given_up_;
 };
 
 }  // namespace
@@ -100,8 +136,10 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::OpenExisting(
     const std::string& data_dir) {
   const fs::path directory = fs::path(data_dir) / kDirectory;
   ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
+  ASSIGN_OR_RETURN(std::vector<ClientId> given_up, ReadGivenUp(directory / kGivenUp));
   ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
-  return std::make_unique<DiskManifests>(directory.string(), lineage, std::move(mark));
+  return std::make_unique<DiskManifests>(directory.string(), lineage, std::move(given_up),
+                                         std::move(mark));
 }
 
 std::string DiskManifests::PathOf(uint64_t epoch) const {
@@ -156,6 +194,19 @@ absl::Status DiskManifests::Commit(const Manifest& manifest) {
 absl::Status DiskManifests::CommitLineage(uint64_t lineage) {
   RETURN_IF_ERROR(ReplaceFile(fs::path(directory_) / kLineage, EncodeLineage(lineage)));
   lineage_ = lineage;
+  return absl::OkStatus();
+}
+
+absl::Status DiskManifests::KeepGivenUp(const std::vector<ClientId>& clients) {
+  if (clients == given_up_) return absl::OkStatus();
+  const fs::path path = fs::path(directory_) / kGivenUp;
+  if (clients.empty()) {
+    RETURN_IF_ERROR(RemoveAll(path));
+    RETURN_IF_ERROR(SyncDirectory(directory_));
+  } else {
+    RETURN_IF_ERROR(ReplaceFile(path, EncodeGivenUp(clients)));
+  }
+  given_up_ = clients;
   return absl::OkStatus();
 }
 

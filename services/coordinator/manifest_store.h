@@ -5,6 +5,7 @@
 //   <data dir>/checkpoints/DAMAGED-<epoch>   what a verification found wrong with it
 //   <data dir>/checkpoints/LINEAGE           how often the cluster was taken back to one
 //   <data dir>/checkpoints/RESTORING         while that is being done (restore_mark.h)
+//   <data dir>/checkpoints/GIVEN_UP          clients that the next manifest has to name
 //
 // A manifest appears under its name by one rename, which commits the checkpoint. There is no other
 // state: whoever lists the directory knows all.
@@ -18,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/ids.h"
 #include "services/coordinator/manifest.h"
 #include "services/coordinator/restore_mark.h"
 
@@ -54,6 +56,12 @@ class ManifestStore {
   // The number of the last CommitLineage(); 0 before the first.
   virtual uint64_t Lineage() const = 0;
   virtual absl::Status CommitLineage(uint64_t lineage) = 0;
+
+  // Clients that were retired for a checkpoint that came to nothing: the rows may hold parts of
+  // their last steps, and no manifest says so yet.
+  virtual std::vector<ClientId> GivenUp() const = 0;
+  // Replaces them. Durable when it returns. Errors: Unavailable; they are as they were then.
+  virtual absl::Status KeepGivenUp(const std::vector<ClientId>& clients) = 0;
 
   virtual RestoreMark& restore_mark() = 0;
 };

@@ -115,8 +115,8 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
     } else {
       findings.Error(directory, store.status(),
                      RemedyFor(store.status(),
-                               "put LINEAGE back from a copy; a coordinator does not start "
-                               "without it"));
+                               "put that file back from a copy; a coordinator does not start "
+                               "with a damaged one"));
     }
   }
   ExamineRoom(path, 0, findings);

@@ -28,6 +28,7 @@ import planted_bugs
 import poison
 import processes
 import protocol_abuse
+import restore_loop
 import simulation
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
@@ -57,6 +58,7 @@ class Plan:
     abuse: dict  # {position: attacks by name, None: all}; see protocol_abuse.py
     abuse_seconds: float  # of each attack
     simulated: int  # seeds
+    restores: int  # of clusters whose checkpoints were taken while tracers ran
 
 
 PLANS = {
@@ -70,7 +72,8 @@ PLANS = {
         {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
-         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000),
+         protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000,
+        30),
     "full": Plan(
         50,
         {(TRAINER, KILL): 350, (CLIENT, KILL): 250, (COORDINATOR, KILL): 100, (SHARD, PAUSE): 100,
@@ -82,13 +85,9 @@ PLANS = {
         {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
         {position: None for position in protocol_abuse.POSITIONS}, 10.0,
-        100_000),
+        100_000, 300),
 }
 
-# Keys of the result that no program here can fill yet, and what is missing.
-MISSING = {
-    ("restores", "cut_mismatches"): "checkpoints that are consistent over all shards do not exist",
-}
 # What a tier is made of, in its order, and the keys of the result that each part fills.
 PARTS = {
     "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
@@ -105,18 +104,20 @@ PARTS = {
     "overload": ("overload",),
     "abuse": ("abuse_attacks", "abuse_survived", "abuse_exceeded"),
     "simulation": ("sim_seeds", "sim_violations", "sim_faults"),
+    "restores": ("restores", "cut_mismatches"),
     "planted": ("planted", "planted_caught"),
 }
 NOT_ASKED_FOR = "--only did not ask for it"
 WITHOUT_PLANTS = "./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = "these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON"
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
+WITHOUT_TRACER = "these programs came without dslide_tracer: build them here"
 # Keys of the parts beside the kill loops and the damaged files; null when one was not run.
 OTHER_KEYS = ("increments", "increment_sum_difference", "increment_shard_kills",
-              "increment_replies_lost", "drains", "drain_p99_seconds", "drain_acked_lost", "poison", "poison_mismatches",
-              "disk_full_rounds", "disk_read_only_rounds", "disk_resume_max_seconds", "disk_acked_lost",
-              "overload",
-              "abuse_attacks", "abuse_survived", "abuse_exceeded")
+              "increment_replies_lost", "drains", "drain_p99_seconds", "drain_acked_lost", "poison",
+              "poison_mismatches", "disk_full_rounds", "disk_read_only_rounds",
+              "disk_resume_max_seconds", "disk_acked_lost", "overload", "abuse_attacks",
+              "abuse_survived", "abuse_exceeded", "restores", "cut_mismatches")
 WITHOUT_LOG = ("this build's shards have no command log (--durability log): a killed shard loses "
                "what it has acknowledged, which no mode promises to keep; acked_lost and "
                "applied_twice are those of killed trainers, clients and coordinators, of paused "
@@ -158,10 +159,11 @@ class FaultRun:
         print(f"   {text}", file=sys.stderr, flush=True)
 
     def run(self):
-        deeds = {"kills": self._kill, "increments": self._increment, "failpoints": self._strike_failpoints,
-                 "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
+        deeds = {"kills": self._kill, "increments": self._increment,
+                 "failpoints": self._strike_failpoints, "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
                  "disks": self._fill_disks, "overload": self._overload, "abuse": self._abuse,
-                 "simulation": self._simulate, "planted": self._plant_bugs}
+                 "simulation": self._simulate, "restores": self._restore,
+                 "planted": self._plant_bugs}
         for part, deed in deeds.items():
             if part not in self._parts:
                 self.skipped[PARTS[part]] = NOT_ASKED_FOR
@@ -264,6 +266,16 @@ class FaultRun:
             figures["abuse_exceeded"] |= result["exceeded"]
             self.failures.extend(f"protocol abuse: {line}" for line in result["violations"])
         self.figures |= figures
+
+    def _restore(self):
+        """Clusters that are taken back to checkpoints of running tracers."""
+        if not restore_loop.exists(self._bin_dir):
+            self.skipped[PARTS["restores"]] = WITHOUT_TRACER
+            return
+        self.say(f"restores: seed {self._seed}, {self._plan.restores}")
+        result = restore_loop.run(self._seed, self._plan.restores)
+        self.figures |= {"restores": result["restores"], "cut_mismatches": result["mismatches"]}
+        self.failures += [f"restores, {what}" for what in result["violations"]]
 
     def _loop(self, title, settings):
         """One kill loop, None when it could not be run to its end."""
@@ -386,7 +398,6 @@ class FaultRun:
         result |= {key: struck.get(key) for key in
                    ("failpoints", "failpoints_hit", "failpoint_violations")}
         result |= {key: planted.get(key) for key in ("planted", "planted_caught")}
-        result |= {key: None for keys in MISSING for key in keys}
         result |= {key: self.figures.get(key) for key in OTHER_KEYS}
         return result | {"failures": self.failures, "seconds": round(seconds, 1)}
 
@@ -397,7 +408,7 @@ class FaultRun:
             lines.append("shard_kills, bit_equal_shards, digests_differ: not tested: "
                          f"{WITHOUT_LOG}")
         return lines + [f"{', '.join(keys)}: not tested: {why}"
-                        for keys, why in (MISSING | self.skipped).items()]
+                        for keys, why in self.skipped.items()]
 
 
 def _words(counts):

@@ -40,7 +40,7 @@ def loop_result(settings, **changes):
 
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
-                  mismatches=0, simulated=None, only=tuple(PARTS)):
+                  mismatches=0, simulated=None, restored=None, only=tuple(PARTS)):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -78,6 +78,8 @@ class FaultRunTest(unittest.TestCase):
                     "violations": []}), \
                 mock.patch("simulation.exists", lambda _: simulated is not None), \
                 mock.patch("simulation.run", lambda *_: simulated), \
+                mock.patch("restore_loop.exists", lambda _: restored is not None), \
+                mock.patch("restore_loop.run", lambda *_: restored), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory, only)
             run.run()
@@ -213,6 +215,12 @@ class FaultRunTest(unittest.TestCase):
         self.assertEqual(run.failures, ["simulated clusters: seed 5: lost"])
         self.assertFalse(any("sim_seeds" in line for line in run.untested()))
 
+    def test_restores_count_and_a_mismatch_is_a_failure(self):
+        restored = {"restores": 30, "mismatches": 1, "violations": ["seed 7/0: tracer-1 differs"]}
+        run, result = self.run_quick(logged=True, restored=restored)
+        self.assertEqual((result["restores"], result["cut_mismatches"]), (30, 1))
+        self.assertEqual(run.failures, ["restores, seed 7/0: tracer-1 differs"])
+
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}
         parts = list(batches(strikes))
@@ -231,6 +239,7 @@ class FaultRunTest(unittest.TestCase):
             self.assertGreaterEqual(trainers, 50)
             self.assertGreater(min(plan.corruptions.values()), 0)
             self.assertGreater(plan.simulated, 0)
+            self.assertGreater(plan.restores, 0)
         self.assertEqual(set(fault_run.PLANS), {"quick", "full"})
 
 

@@ -190,11 +190,12 @@ def catalog(connection, timeout=5.0):
 # --- rows ----------------------------------------------------------------------------------------
 
 
-def _row_block(row_ids, values, dim):
-    """`values`: len(row_ids) * dim floats, row-major."""
+def _row_block(row_ids, values, dim, biases):
+    """`values`: len(row_ids) * dim floats, row-major. biases: whether rows have one each; then 0."""
     matrix = (uint(1, len(row_ids)) + uint(2, dim) + uint(3, F32)
               + data(4, struct.pack(f"<{len(values)}f", *values)))
-    return data(1, struct.pack(f"<{len(row_ids)}I", *row_ids)) + message(2, matrix)
+    return (data(1, struct.pack(f"<{len(row_ids)}I", *row_ids)) + message(2, matrix)
+            + data(3, bytes(4 * len(row_ids)) if biases else b""))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,12 +212,13 @@ class Envelope:
                 + uint(4, self.first_incomplete) + uint(5, self.generation) + data(7, self.model))
 
 
-def scatter_add(connection, envelope, table, rows, timeout):
-    """Adds to rows: {row id: [dim floats]}. The Reply; see applied_steps()."""
+def scatter_add(connection, envelope, table, rows, timeout, biases=False):
+    """Adds to rows: {row id: [dim floats]}. The Reply; see scatter_answer()."""
     row_ids = sorted(rows)
     values = [value for row in row_ids for value in rows[row]]
     request = (message(1, envelope.encode()) + data(2, table.name) + uint(3, SCATTER_ADD)
-               + message(4, _row_block(row_ids, values, table.dim)) + uint(5, len(row_ids)))
+               + message(4, _row_block(row_ids, values, table.dim, biases))
+               + uint(5, len(row_ids)))
     return connection.call(_SHARD + "Scatter", [request], timeout)
 
 
@@ -279,3 +281,10 @@ def load_checkpoint(connection, model, checkpoint, timeout=60.0):
     """The Reply: an error is an answer that the caller looks at."""
     request = data(1, model) + data(2, checkpoint)
     return connection.unary(_SHARD + "LoadCheckpoint", request, timeout)
+
+
+def create_cluster_checkpoint(connection, timeout=60.0):
+    """The number of the checkpoint that was committed."""
+    taken = _result("CreateClusterCheckpoint", connection.unary(
+        _COORDINATOR + "CreateClusterCheckpoint", b"", timeout))
+    return last(decode(last(taken, 1, b"")), 1)

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cpp/cluster_client.h"
 #include "client/trainer/trainer.h"
 #include "core/base/clock.h"
@@ -24,15 +24,16 @@
 #include "core/base/status_macros.h"
 #include "core/data/sparse_dataset.h"
 #include "core/data/synthetic.h"
+#include "core/lsh/hash_family.h"
 #include "gtest/gtest.h"
 #include "services/embedded/embedded_cluster.h"
 #include "services/shard/shard_image.h"
+#include "tests/tracer/tracer.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kShards = 3;
-constexpr int64_t kTracerRows = 32;
 
 std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::string& job) {
   ClientOptions options;
@@ -43,23 +44,6 @@ std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::
       [&servers](const std::string& address) { return servers.OpenChannel(address); }, options);
   EXPECT_TRUE(client.ok()) << client.status();
   return *std::move(client);
-}
-
-// One table on all shards; each step adds exactly 1 to every number.
-ModelSpec TracerModel(const std::string& name) {
-  ModelSpec spec;
-  spec.name = name;
-  TableSpec table;
-  table.name = "count";
-  table.role = TableRole::kDense;
-  table.rows = kTracerRows;
-  table.dim = 4;
-  table.num_slots = 16;
-  table.init.kind = InitKind::kZero;
-  table.optimizer.kind = OptimizerKind::kSgd;
-  table.optimizer.learning_rate = 1.0;
-  spec.tables = {table};
-  return spec;
 }
 
 // One whose rows nobody changes.
@@ -74,82 +58,6 @@ ModelSpec IdleModel(int64_t rows) {
   spec.tables = {table};
   return spec;
 }
-
-// A client that counts its own steps in rows of all shards, with a few steps in flight.
-class Tracer {
- public:
-  Tracer(EmbeddedCluster& servers, const std::string& name, int64_t in_flight)
-      : cluster_(MustConnect(servers, name)), spec_(TracerModel(name)), in_flight_(in_flight) {
-    EXPECT_TRUE(cluster_->CreateModel(spec_).ok());
-    Open();
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~Tracer() { Stop(); }
-
-  void Stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-    CloseStreams(streams_);
-  }
-  int64_t finished() const { return finished_; }
-  // Until it has finished so many steps.
-  void Await(int64_t steps) const {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (finished_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-    ASSERT_GE(finished_, steps);
-  }
-  // Of the step that ended it.
-  const absl::Status& end() const { return end_; }
-
- private:
-  void Open() {
-    auto streams = cluster_->OpenStreams(spec_, NewClientId());
-    ASSERT_TRUE(streams.ok()) << streams.status();
-    streams_ = *std::move(streams);
-    const auto slots = cluster_->Slots(spec_.tables[0].num_slots);
-    gradients_.resize(kShards);
-    for (uint32_t row = 0; row < kTracerRows; ++row) {
-      RowBlock& block = gradients_[slots->OwnerOf(RowId(row)).value()];
-      block.dim = spec_.tables[0].dim;
-      block.rows.push_back(RowId(row));
-      block.values.insert(block.values.end(), block.dim, -1.0f);
-      block.biases.push_back(0.0f);
-    }
-  }
-
-  absl::Status Finish(const std::vector<std::shared_ptr<PendingStep>>& step) {
-    for (const auto& pending : step) RETURN_IF_ERROR(pending->Take().status());
-    ++finished_;
-    return absl::OkStatus();
-  }
-
-  void Run() {
-    std::deque<std::vector<std::shared_ptr<PendingStep>>> open;
-    for (int64_t step = 1; !stop_ && end_.ok(); ++step) {
-      auto& pending = open.emplace_back();
-      for (size_t shard = 0; shard < streams_.size(); ++shard) {
-        pending.push_back(streams_[shard]->Send(
-            step, finished_ + 1, DenseScatterOp{.table = "count", .gradients = gradients_[shard]}));
-      }
-      if (static_cast<int64_t>(open.size()) < in_flight_) continue;
-      end_ = Finish(open.front());
-      open.pop_front();
-    }
-    for (const auto& step : open) {
-      if (end_.ok()) end_ = Finish(step);
-    }
-  }
-
-  std::unique_ptr<ClusterClient> cluster_;
-  const ModelSpec spec_;
-  const int64_t in_flight_;
-  std::vector<std::unique_ptr<ShardStream>> streams_;
-  std::vector<RowBlock> gradients_;
-  std::atomic<bool> stop_ = false;
-  std::atomic<int64_t> finished_ = 0;
-  absl::Status end_;
-  std::thread thread_;
-};
 
 class ClusterCheckpointTest : public ::testing::Test {
  protected:
@@ -172,6 +80,13 @@ class ClusterCheckpointTest : public ::testing::Test {
     ASSERT_TRUE(servers.ok()) << servers.status();
     servers_ = *std::move(servers);
     client_ = MustConnect(*servers_, "operator");
+  }
+
+  std::unique_ptr<Tracer> StartTracer(const std::string& model, int64_t in_flight) {
+    auto tracer =
+        Tracer::Start(MustConnect(*servers_, model), {.model = model, .in_flight = in_flight});
+    EXPECT_TRUE(tracer.ok()) << tracer.status();
+    return *std::move(tracer);
   }
 
   CoordinatorClient& coordinator() { return client_->coordinator(); }
@@ -201,8 +116,7 @@ class ClusterCheckpointTest : public ::testing::Test {
 TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   std::vector<std::unique_ptr<Tracer>> tracers;
   for (const int64_t in_flight : {1, 2, 4}) {
-    tracers.push_back(
-        std::make_unique<Tracer>(*servers_, absl::StrCat("tracer-", in_flight), in_flight));
+    tracers.push_back(StartTracer(absl::StrCat("tracer-", in_flight), in_flight));
   }
   constexpr int kCuts = 30;
   for (int cut = 0; cut < kCuts; ++cut) {
@@ -231,7 +145,7 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
 // The same where most rows rest, so that parts are built on earlier ones.
 TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
   ASSERT_TRUE(client_->CreateModel(IdleModel(2000)).ok());
-  Tracer tracer(*servers_, "tracer", 3);
+  const auto tracer = StartTracer("tracer", 3);
   constexpr int kCuts = 20;
   int increments = 0;
   for (int cut = 1; cut <= kCuts; ++cut) {
@@ -245,18 +159,18 @@ TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
     }
   }
   EXPECT_EQ(increments, kCuts - 3);
-  tracer.Stop();
-  EXPECT_TRUE(tracer.end().ok()) << tracer.end();
+  tracer->Stop();
+  EXPECT_TRUE(tracer->end().ok()) << tracer->end();
 }
 
 TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
-  auto tracer = std::make_unique<Tracer>(*servers_, "tracer", 2);
-  tracer->Await(20);
+  const auto tracer = StartTracer("tracer", 2);
+  ASSERT_TRUE(tracer->Await(20));
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
   const float count = CountIn(taken->epoch, 0, "tracer");
   const int64_t before = tracer->finished();
-  tracer->Await(before + 20);
+  ASSERT_TRUE(tracer->Await(before + 20));
   const auto restored = coordinator().RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->epoch, taken->epoch);
@@ -272,7 +186,7 @@ TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
 }
 
 TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
-  { Tracer tracer(*servers_, "tracer", 1); }
+  { const auto tracer = StartTracer("tracer", 1); }
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
   client_.reset();
@@ -369,6 +283,48 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
     return description.ok() ? description->digest() : 0;
   }
 
+  // Of each shard the digests and steps of its tables, and what hashing finds in all of them.
+  std::vector<std::string> State() {
+    std::vector<std::string> state;
+    const auto description = client_->DescribeModel("model", /*with_digests=*/true);
+    EXPECT_TRUE(description.ok()) << description.status();
+    for (size_t shard = 0; shard < description->tables_by_shard.size(); ++shard) {
+      for (const TableStateReply& table : description->tables_by_shard[shard]) {
+        state.push_back(absl::StrFormat("shard %d, %s: %d rows, %d steps, digest %016x", shard,
+                                        table.name, table.shard_rows, table.applied_steps,
+                                        table.digest));
+      }
+    }
+    const auto found = client_->TopK(HashedQuery());
+    EXPECT_TRUE(found.ok()) << found.status();
+    state.push_back(absl::StrCat("candidates: ", found->scored.scored_rows));
+    for (size_t i = 0; i < found->scored.rows.size(); ++i) {
+      state.push_back(absl::StrFormat("answer %d: row %d, %a", i, found->scored.rows[i].value(),
+                                      found->scored.logits[i]));
+    }
+    return state;
+  }
+
+  // The same each time.
+  TopKCommand HashedQuery() const {
+    const auto network = Network::Create(spec_);
+    EXPECT_TRUE(network.ok()) << network.status();
+    TopKCommand query;
+    query.model = spec_.name;
+    query.table = network->head().name;
+    query.batch = 8;
+    query.dim = network->head().dim;
+    query.k = 5;
+    query.hashed = true;
+    for (int64_t i = 0; i < query.batch * query.dim; ++i) {
+      query.hidden.push_back(static_cast<float>(i * 37 % 23 - 11) / 11.0f);
+    }
+    const HashFamily& family = *network->hash_family();
+    query.fingerprints.resize(static_cast<size_t>(query.batch * family.num_tables()));
+    family.HashQueries(query.hidden, query.batch, {}, absl::MakeSpan(query.fingerprints));
+    return query;
+  }
+
   void AwaitSteps(int64_t steps) const {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (steps_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
@@ -380,17 +336,28 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
   std::atomic<int64_t> steps_ = 0;
 };
 
+// From a part with all rows, and from one that was built on it; shard by shard, with hash tables.
 TEST_F(TrainingCheckpointTest, WhatIsRestoredGoesOnLikeWhatNeverStopped) {
-  ASSERT_TRUE(Train(35).ok());
-  ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
-  const uint64_t at_cut = Digest();
+  ASSERT_TRUE(client_->CreateModel(IdleModel(6000)).ok());
+  for (const int64_t steps : {35, 13}) {
+    ASSERT_TRUE(Train(steps).ok());
+    const auto taken = coordinator().CreateClusterCheckpoint();
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_STREQ(taken->kind(), taken->epoch == 1 ? "full" : "incremental");
+  }
+  const std::vector<std::string> at_cut = State();
   ASSERT_TRUE(Train(40).ok());
-  const uint64_t never_stopped = Digest();
+  const std::vector<std::string> never_stopped = State();
   EXPECT_NE(never_stopped, at_cut);
-  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(0).ok());
-  EXPECT_EQ(Digest(), at_cut);
+  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(2).ok());
+  EXPECT_EQ(State(), at_cut);
   ASSERT_TRUE(Train(40).ok());
-  EXPECT_EQ(Digest(), never_stopped);
+  EXPECT_EQ(State(), never_stopped);
+  // As the first one was: the same steps lead to the same second cut.
+  ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(1).ok());
+  ASSERT_TRUE(Train(13).ok());
+  ASSERT_TRUE(coordinator().CreateClusterCheckpoint().ok());
+  EXPECT_EQ(State(), at_cut);
 }
 
 // Retention takes the checkpoint away that all others were built on, and both ends of what is left

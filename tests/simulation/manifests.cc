@@ -69,6 +69,12 @@ absl::Status Manifests::MarkDamage(uint64_t epoch, const std::string& damage) {
   return absl::OkStatus();
 }
 
+absl::Status Manifests::KeepGivenUp(const std::vector<ClientId>& clients) {
+  RETURN_IF_ERROR(CheckAlive(node_));
+  disk_.given_up = clients;
+  return absl::OkStatus();
+}
+
 absl::Status Manifests::CommitLineage(uint64_t lineage) {
   RETURN_IF_ERROR(CheckAlive(node_));
   disk_.lineage = lineage;

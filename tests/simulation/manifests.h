@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "services/coordinator/manifest_store.h"
 #include "services/coordinator/restore_mark.h"
 #include "tests/simulation/network.h"
@@ -22,6 +23,7 @@ struct ManifestDisk {
   std::map<uint64_t, std::string> damage;
   std::optional<uint64_t> restoring;  // the restore mark
   uint64_t lineage = 0;
+  std::vector<ClientId> given_up;
 };
 
 // Not thread-safe.
@@ -57,6 +59,8 @@ class Manifests final : public coordinator::ManifestStore {
   absl::Status MarkDamage(uint64_t epoch, const std::string& damage) override;
   uint64_t Lineage() const override { return disk_.lineage; }
   absl::Status CommitLineage(uint64_t lineage) override;
+  std::vector<ClientId> GivenUp() const override { return disk_.given_up; }
+  absl::Status KeepGivenUp(const std::vector<ClientId>& clients) override;
   coordinator::RestoreMark& restore_mark() override { return mark_; }
 
  private:

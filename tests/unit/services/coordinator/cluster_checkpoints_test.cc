@@ -143,6 +143,30 @@ TEST_F(ClusterCheckpointsTest, RetiresWhoDoesNotFinishInTimeOnAllShards) {
   }
 }
 
+// Its rows hold a part of his step, whatever became of the checkpoint, and of the coordinator.
+TEST_F(ClusterCheckpointsTest, WhoWasRetiredForNothingIsNamedByTheNextOne) {
+  Shard(0)([](auto& shard) { shard.changed = {{kAnn, 4}, {kBob, 2}}; });
+  Shard(1)([this](auto& shard) {
+    shard.incomplete = [this](const std::vector<ClientStep>&, const std::vector<ClientId>& gone) {
+      clock_.Advance(absl::Seconds(6));
+      return gone.empty() ? std::vector<ClientStep>{{kBob, 0}} : std::vector<ClientStep>();
+    };
+    shard.cut_failure = absl::UnavailableError("disk full");
+  });
+  EXPECT_TRUE(absl::IsUnavailable(Take().status()));
+  Open();
+  Shard(0)([](auto& shard) { shard.changed = {{kAnn, 4}}; });
+  Shard(1)([](auto& shard) {
+    shard.incomplete = nullptr;
+    shard.cut_failure = absl::OkStatus();
+  });
+  const auto taken = Take();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT(taken->given_up, ElementsAre(kBob));
+  // Once.
+  EXPECT_THAT(Take()->given_up, IsEmpty());
+}
+
 TEST_F(ClusterCheckpointsTest, AFailedCutLetsStepsGoOnAndCommitsNothing) {
   Shard(1)([](auto& shard) { shard.cut_failure = absl::UnavailableError("disk full"); });
   const auto taken = Take();

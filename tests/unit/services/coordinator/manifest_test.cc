@@ -176,6 +176,20 @@ TEST_F(ManifestStoreTest, CountsHowOftenTheClusterWasTakenBack) {
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
+TEST_F(ManifestStoreTest, RemembersClientsThatTheNextManifestHasToName) {
+  const std::vector<ClientId> gone = {{1, 0xff}, {2}};
+  EXPECT_THAT(store_->GivenUp(), IsEmpty());
+  ASSERT_TRUE(store_->KeepGivenUp(gone).ok());
+  Open();
+  EXPECT_EQ(store_->GivenUp(), gone);
+  ASSERT_TRUE(store_->KeepGivenUp({}).ok());
+  Open();
+  EXPECT_THAT(store_->GivenUp(), IsEmpty());
+  ASSERT_TRUE(store_->KeepGivenUp(gone).ok());
+  std::ofstream(directory_ + "/checkpoints/GIVEN_UP", std::ios::app) << "x";
+  EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
+}
+
 TEST_F(ManifestStoreTest, ARestoreThatWasBegunIsRememberedUntilItIsDone) {
   EXPECT_EQ(store_->restore_mark().epoch(), std::nullopt);
   ASSERT_TRUE(store_->restore_mark().Want().ok());

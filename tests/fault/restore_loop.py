@@ -1,0 +1,449 @@
+"""Takes clusters back to checkpoints of running tracers, and compares what their shards show.
+
+    python3 restore_loop.py --bin-dir build/bin [--seed N] [--restores 30] [--keep DIRECTORY]
+
+Three shards, a coordinator, and three tracers (tests/tracer: each step adds 1 to rows of all
+shards) with one, two and four steps in flight. A round takes one to three cluster checkpoints,
+during which shards, tracers or the coordinator may be killed or paused; then the cluster is taken
+back, by a command or because a shard without a log was killed. Every shard must show just the steps
+of each tracer that the manifest says, before and after the tracers of then have given up; then new
+ones go on from there. At the end of each cluster, a training goes on twice from one checkpoint:
+without a stop, and restored. Both must end with equal bits.
+
+Exit code 0: nothing was broken. The last line of stdout is one JSON object.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import fault_paths  # noqa: F401
+import continuation
+import grpc_client
+import processes
+import restore_plan
+import shard_client
+from fault_cluster import LOSSLESS_MODES, FaultCluster, supports
+from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
+from restore_plan import COMMAND, CRASH
+from tracer_cuts import Cut, judge, read_manifests
+from tracer_process import PROGRAM, TAKEN_BACK_EXIT, TracerProcess, exists
+
+SHARDS = 3
+IN_FLIGHT = (1, 2, 4)
+# As TracerModel() says.
+TRACED = shard_client.Table("count", 32, 4, num_slots=16)
+# Rows that nobody changes, so that checkpoints can be built on earlier ones.
+IDLE = shard_client.Model("idle", (shard_client.Table(
+    "rows", 2000, 24, init=shard_client.INIT_UNIFORM),))
+
+_SETTLE_SECONDS = 30
+_COMMAND_SECONDS = 30
+_PROGRESS_STEPS = 10
+_RETRY_SECONDS = 0.05
+
+
+class CheckpointCall(threading.Thread):
+    """A call that takes a cluster checkpoint, after a while."""
+
+    def __init__(self, address, delay):
+        super().__init__(daemon=True)
+        self._address, self._delay = address, delay
+        self.begun = threading.Event()
+        self.epoch, self.error = None, ""
+
+    def run(self):
+        time.sleep(self._delay)
+        self.begun.set()
+        try:
+            with grpc_client.Connection(self._address) as connection:
+                self.epoch = shard_client.create_cluster_checkpoint(
+                    connection, _SETTLE_SECONDS * processes.SLOWDOWN)
+        except (grpc_client.ConnectionLost, shard_client.CallFailed) as error:
+            self.error = str(error)
+
+    def under_way(self):
+        return self.begun.is_set() and self.is_alive()
+
+
+class RestoreLoop(contextlib.ExitStack):
+    """One cluster and its rounds: start(), play() for each, finish()."""
+
+    def __init__(self, seed, mode, directory, say=lambda line: None):
+        super().__init__()
+        self._seed, self._mode, self._say = seed, mode, say
+        self._directory = directory
+        self.cluster = self.enter_context(FaultCluster(
+            directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
+                "--checkpoint-interval", "off", "--barrier-timeout",
+                f"{restore_plan.BARRIER_SECONDS}s")))
+        self.tracers = [
+            TracerProcess(f"tracer-{number}", self.cluster.coordinator_address, in_flight,
+                          directory) for number, in_flight in enumerate(IN_FLIGHT)]
+        for tracer in self.tracers:
+            self.callback(tracer.kill)
+        self._idle_digests = None
+        self._cuts = {}  # {epoch: Cut}
+        self._listed = frozenset()
+        self._down = set()  # members that were killed and have not begun again
+        self._lineage = 0
+        self.counts = collections.Counter()
+        self.violations = []
+
+    # --- beginning -------------------------------------------------------------------------------
+
+    def start(self):
+        self.cluster.start()
+        self.cluster.register_model(IDLE)
+        self._idle_digests = self._digests(IDLE.name)
+        self._begin_tracers()
+        self._take()
+
+    def _begin_tracers(self, expected=None):
+        """New lives of all, which must find the counts that are there, and get on."""
+        for tracer in self.tracers:
+            tracer.kill()
+            self._start(tracer)
+        for tracer in self.tracers:
+            life = tracer.begun()
+            if expected and life.counts != expected[tracer.name]:
+                self._broken(f"{tracer.name} begins with {life.counts}, and the shards showed "
+                             f"{expected[tracer.name]}")
+        processes.wait_until(
+            lambda: all(tracer.finished() >= _PROGRESS_STEPS for tracer in self.tracers),
+            lambda: f"steps of {[str(tracer.process) for tracer in self.tracers]}",
+            _SETTLE_SECONDS)
+
+    def _broken(self, what):
+        self.violations.append(f"seed {self._seed}, {self._mode}: {what}")
+        self._say(f"VIOLATION: {what}")
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def _take(self, strikes=()):
+        """One committed checkpoint more; false when the cluster went back instead."""
+        until = time.monotonic() + _SETTLE_SECONDS * processes.SLOWDOWN
+        while True:
+            lives = {tracer.name: tracer.life for tracer in self.tracers}
+            finished = {tracer.name: tracer.finished() for tracer in self.tracers}
+            call = self._call_with(strikes)
+            if self._note_cuts(lives, finished) and not self._lost_rows(strikes):
+                return True
+            if self._lost_rows(strikes):
+                self._wait_until_back()
+                return False
+            if time.monotonic() > until:
+                raise AssertionError(f"no checkpoint can be taken: {call.error}")
+            strikes = ()
+            time.sleep(_RETRY_SECONDS)
+
+    def _call_with(self, strikes):
+        """A CheckpointCall that is over, and the strikes that befell it."""
+        lead = min((strike.lead for strike in strikes), default=0.0)
+        call = CheckpointCall(self.cluster.coordinator_address, max(0.0, -lead))
+        began = time.monotonic() + max(0.0, -lead)
+        call.start()
+        # (when, number, strike or what lets its victim go on)
+        due = [(began + strike.lead, number, strike) for number, strike in enumerate(strikes)]
+        while due:
+            due.sort(key=lambda entry: entry[:2])
+            when, number, what = due.pop(0)
+            time.sleep(max(0.0, when - time.monotonic()))
+            if isinstance(what, restore_plan.Strike):
+                due.append((time.monotonic() + what.away, number, self._strike(what, call)))
+            else:
+                what()
+        call.join()
+        return call
+
+    def _strike(self, strike, call):
+        """What has to be done for the victim to go on."""
+        during = "during" if strike.lead < 0 or call.under_way() else "after"
+        self.counts[f"{strike.deed}s_{during}"] += 1
+        self.counts["deed", f"{strike.deed} {strike.kind}"] += 1
+        member = {SHARD: self.cluster.shards, TRAINER: self.tracers,
+                  COORDINATOR: [self.cluster.coordinator]}[strike.kind][strike.victim]
+        if strike.deed == KILL:
+            self._kill(member)
+            # A killed tracer is replaced after the restore, when nothing of it is under way.
+            return (lambda: None) if strike.kind == TRAINER else lambda: self._start(member)
+        if member in self._down or not member.running():
+            return lambda: None
+        member.process.send(signal.SIGSTOP)
+        # It may be killed while it is paused, and another process be there.
+        paused = member.process
+        return lambda: paused.send(signal.SIGCONT) if self._is_there(member, paused) else None
+
+    def _kill(self, member):
+        member.kill()
+        self._down.add(member)
+
+    def _start(self, member):
+        self._down.discard(member)
+        member.start()
+
+    def _is_there(self, member, process):
+        return member not in self._down and member.process is process and process.running()
+
+    def _lost_rows(self, strikes):
+        return self._mode not in LOSSLESS_MODES and any(
+            (strike.kind, strike.deed) == (SHARD, KILL) for strike in strikes)
+
+    def _note_cuts(self, lives, finished):
+        """Whether there are checkpoints that were not there before; also when nobody was told."""
+        manifests = read_manifests(self.cluster.directory / "coordinator-data")
+        new = sorted(manifests.keys() - self._cuts.keys())
+        for epoch in new:
+            self._listed |= manifests[epoch].given_up
+            self._cuts[epoch] = Cut(manifests[epoch], lives, finished, self._listed)
+            self.counts["checkpoints"] += 1
+            self.counts["given_up"] += len(manifests[epoch].given_up)
+        self._cuts = {epoch: cut for epoch, cut in self._cuts.items() if epoch in manifests}
+        return bool(new)
+
+    # --- restores --------------------------------------------------------------------------------
+
+    def play(self, planned):
+        """One Round."""
+        back = False
+        for number in range(planned.checkpoints):
+            time.sleep(planned.steps[number])
+            if not self._take(planned.strikes.get(number, ())):
+                back = True
+                break
+        if back:
+            self._judge("crash during a checkpoint", max(self._cuts))
+        else:
+            time.sleep(planned.steps[-1])
+            self._go_back(planned)
+        self.counts["restores"] += 1
+
+    def _go_back(self, planned):
+        newest = sorted(self._cuts)[::-1]
+        if planned.way == CRASH and self._mode not in LOSSLESS_MODES:
+            self._crash(planned.crashed)
+            self._wait_until_back()
+            self._judge(CRASH, newest[0])
+            return
+        epoch = newest[min(planned.back, len(newest) - 1)]
+        self._restore(epoch)
+        self._judge(COMMAND, epoch, crashed=planned.crashed if planned.way == CRASH else None)
+
+    def _crash(self, shard):
+        self._kill(self.cluster.shards[shard])
+        self._start(self.cluster.shards[shard])
+
+    def _restore(self, epoch):
+        """A shard that has only just come back may not be known yet: asked again."""
+        last = []
+
+        def restored():
+            last[:] = [subprocess.run(
+                [processes.bin_dir() / "dslide", "checkpoint", "restore", str(epoch), "--yes",
+                 "-o", "json", "--cluster", self.cluster.coordinator_address],
+                capture_output=True, text=True, check=False,
+                timeout=_COMMAND_SECONDS * processes.SLOWDOWN)]
+            return last[0].returncode == 0
+
+        processes.wait_until(restored, lambda: f"the restore: {last[0].stderr[-300:]}",
+                             _SETTLE_SECONDS)
+        told = json.loads(last[0].stdout)["epoch"]
+        if told != epoch:
+            self._broken(f"a restore of checkpoint {epoch} says that it was one of {told}")
+        self._wait_until_back()
+
+    def _wait_until_back(self):
+        """Until clients get a map of another lineage."""
+
+        def lineage():
+            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
+                    return shard_client.cluster_lineage(connection)
+            return None
+
+        def back():
+            now = lineage()
+            return now if now is not None and now > self._lineage else None
+
+        self._lineage = processes.wait_until(back, lambda: "the cluster was taken back",
+                                             _SETTLE_SECONDS)
+
+    # --- judgement -------------------------------------------------------------------------------
+
+    def _judge(self, way, epoch, crashed=None):
+        """What the shards show now, while tracers of before still try, and when they are gone."""
+        cut = self._cuts[epoch]
+        first = self._read()
+        sent = self._end_tracers(cut)
+        if crashed is not None:
+            # What was restored must be in the shard's log, too.
+            self._crash(crashed)
+            self.cluster.wait_for_model(IDLE.name)
+        rows = self._read()
+        verdicts = [judge(cut, name, rows[name], sent[name]) for name in rows]
+        for verdict in verdicts:
+            if rows[verdict.tracer] != first[verdict.tracer]:
+                verdict.problems.append(f"rows of {verdict.tracer} changed after the restore")
+            if verdict.problems:
+                self.counts["mismatches"] += 1
+            for problem in verdict.problems:
+                self._broken(f"{way}: {problem}")
+            if verdict.partial:
+                self.counts["partial_clients"] += 1
+                self.counts["partial_steps_max"] = max(self.counts["partial_steps_max"],
+                                                       verdict.partial)
+        if self._digests(IDLE.name) != self._idle_digests:
+            self._broken(f"{way}: rows that nobody has changed are other ones")
+        self.counts["part", cut.manifest.kind] += 1
+        self.counts["way", way] += 1
+        self._say(f"restore {self.counts['restores'] + 1} ({self._mode}, {way}, "
+                  f"{cut.manifest.kind}): checkpoint {epoch}, "
+                  f"{[verdict.counts for verdict in verdicts]}")
+        self._begin_tracers({verdict.tracer: verdict.counts for verdict in verdicts})
+
+    def _rows(self, model):
+        """[all numbers of a tracer's rows on a shard] by shard."""
+        rows = []
+        for shard in range(SHARDS):
+            with grpc_client.Connection(self.cluster.direct_address(shard)) as connection:
+                weights, _ = shard_client.gather_bytes(
+                    connection, model, TRACED.name, TRACED.rows_of_shard(shard, SHARDS))
+            rows.append(list(struct.unpack(f"<{len(weights) // 4}f", weights)))
+        return rows
+
+    def _read(self):
+        return {tracer.name: self._rows(tracer.name) for tracer in self.tracers}
+
+    def _digests(self, model):
+        """[(digest, applied steps) of each table] by shard."""
+        found = []
+        for shard in range(SHARDS):
+            with grpc_client.Connection(self.cluster.direct_address(shard)) as connection:
+                tables = shard_client.describe_model(connection, model)
+            found.append({name: (table.digest, table.applied_steps)
+                          for name, table in sorted(tables.items())})
+        return found
+
+    def _end_tracers(self, cut):
+        """Waits until those that were not killed have noticed: {tracer: steps that its life in the
+        cut has sent}, None where nobody knows."""
+        sent = {}
+        for tracer in self.tracers:
+            sent[tracer.name] = None
+            if tracer in self._down:
+                continue
+            finished = tracer.process.finish(within=_SETTLE_SECONDS)
+            if finished.code != TAKEN_BACK_EXIT:
+                self._broken(f"{tracer.name} was to notice that its cluster was taken back: "
+                             f"{finished}")
+            if tracer.life == cut.lives[tracer.name]:
+                sent[tracer.name] = tracer.sent()
+        return sent
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def finish(self):
+        """Whether a training goes on from a restored checkpoint as it went on without."""
+        trained = continuation.Training(self._directory, self.cluster.coordinator_address)
+        trained.go_on()
+        self._take()
+        epoch = max(self._cuts)
+        trained.go_on()
+        never_stopped = self._digests(trained.MODEL), trained.predictions()
+        self._restore(epoch)
+        trained.go_on()
+        restored = self._digests(trained.MODEL), trained.predictions()
+        self.counts["continuations"] += 1
+        if restored != never_stopped:
+            self.counts["continuation_mismatches"] += 1
+            self._broken(f"a training that went on from checkpoint {epoch} ended elsewhere than "
+                         f"without a stop: {restored[0]} and {never_stopped[0]}"
+                         f"{', and other predictions' if restored[1] != never_stopped[1] else ''}")
+
+
+def _play(mode, restores, seed, directory, say):
+    """(counts, violations) of one cluster."""
+    planned = restore_plan.plan(seed, restores, SHARDS, len(IN_FLIGHT))
+    with RestoreLoop(seed, mode, directory, say) as loop:
+        try:
+            loop.start()
+            for one in planned:
+                loop.play(one)
+            loop.finish()
+        except (AssertionError, OSError, subprocess.TimeoutExpired, grpc_client.ConnectionLost,
+                shard_client.CallFailed) as error:
+            loop.violations.append(f"seed {seed}, {mode}: {str(error)[:800]}")
+            say(f"VIOLATION: {str(error)[:800]}")
+    return loop.counts, loop.violations
+
+
+def _part(counts, name):
+    return {key[1]: count for key, count in sorted(counts.items(), key=str)
+            if isinstance(key, tuple) and key[0] == name}
+
+
+def run(seed, restores, keep=None, say=lambda line: None):
+    """{restores, mismatches, violations, ...} over as many clusters as that takes."""
+    counts, violations, started = collections.Counter(), [], time.monotonic()
+    modes = collections.Counter()
+    for number, (mode, portion) in enumerate(restore_plan.portions(restores)):
+        if not supports(processes.bin_dir(), mode):
+            mode = "checkpoint"
+        directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-restores-"))
+        directory = directory / f"cluster-{number + 1}"
+        directory.mkdir(parents=True)
+        found, wrong = _play(mode, portion, f"{seed}/{number}", directory, say)
+        worst = max(counts["partial_steps_max"], found.pop("partial_steps_max", 0))
+        counts += found
+        counts["partial_steps_max"] = worst
+        modes[mode] += found["restores"]
+        violations += [f"{what}; see {directory}" for what in wrong]
+        if not wrong and keep is None:
+            shutil.rmtree(directory.parent, ignore_errors=True)
+    return {
+        "seed": seed, "restores": counts["restores"], "mismatches": counts["mismatches"],
+        "checkpoints": counts["checkpoints"], "modes": dict(modes),
+        "kinds_of_parts": _part(counts, "part"), "ways": _part(counts, "way"),
+        "deeds": _part(counts, "deed"), "kills_during_checkpoints": counts["kills_during"],
+        "pauses_during_checkpoints": counts["pauses_during"], "given_up": counts["given_up"],
+        "partial_clients": counts["partial_clients"],
+        "partial_steps_max": counts["partial_steps_max"],
+        "continuations": counts["continuations"],
+        "continuation_mismatches": counts["continuation_mismatches"],
+        "violations": violations, "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--restores", type=int, default=30)
+    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
+    options = parser.parse_args()
+    if options.restores < 1:
+        parser.error(f"--restores {options.restores}: at least 1")
+    if not exists(options.bin_dir):
+        parser.error(f"there is no {PROGRAM} in {options.bin_dir}: build that target")
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
+    print(f"restores: seed {seed}", file=sys.stderr, flush=True)
+    processes.use_bin_dir(options.bin_dir)
+    result = run(seed, options.restores, options.keep,
+                 lambda line: print(f"restores: {line}", file=sys.stderr, flush=True))
+    print(json.dumps(result))
+    sys.exit(1 if result["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Tracers (tests/tracer) as processes that may be killed and begin again."""
+
+import json
+import pathlib
+
+import processes
+from fault_cluster import Member
+from tracer_cuts import Life
+
+PROGRAM = "dslide_tracer"
+# Its cluster was taken back, or has retired it.
+TAKEN_BACK_EXIT = 10
+
+_START_SECONDS = 30
+# Longer than any shard is away.
+_TIMEOUT_SECONDS = 60
+# After some steps in a row: as many are in flight as may be, and others get on, too.
+_PAUSE_MS = 3
+
+
+def exists(bin_dir):
+    """Whether the build has the tracer: packages of the programs do not."""
+    return (pathlib.Path(bin_dir) / PROGRAM).exists()
+
+
+class TracerProcess(Member):
+    """A dslide_tracer over all of its lives, and what it says."""
+
+    def __init__(self, name, coordinator, in_flight, directory):
+        super().__init__(name, PROGRAM, [
+            "--cluster", coordinator, "--model", name, "--in-flight", in_flight,
+            "--pause-ms", _PAUSE_MS, "--timeout-seconds", _TIMEOUT_SECONDS], directory)
+        self._in_flight = in_flight
+        self.life = None
+
+    def begun(self):
+        """Its Life, once it has started."""
+        self.process.wait_for_stdout(r"started")
+        told = processes.wait_until(lambda: self._last("started"), lambda: str(self.process),
+                                    _START_SECONDS)
+        self.life = Life(self.name, told["client"], self._in_flight, tuple(told["counts"]))
+        return self.life
+
+    def _last(self, event):
+        """The last whole line that it wrote about such an event."""
+        for line in reversed(self.process.stdout.split("\n")[:-1]):
+            told = json.loads(line)
+            if told["event"] == event:
+                return told
+        return None
+
+    def finished(self):
+        """Steps that were confirmed, as far as it has said."""
+        told = self._last("progress")
+        return told["finished"] if told else 0
+
+    def sent(self):
+        """Steps that it sent in all; None when it was killed and could not say."""
+        told = self._last("ended")
+        return told["sent"] if told else None
