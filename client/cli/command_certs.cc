@@ -1,4 +1,4 @@
-// dslide certs dev, dslide certs revoke
+// dslide certs dev, dslide certs issue, dslide certs revoke
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,7 +10,9 @@
 #include "client/cli/development_certificates.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/terminal.h"
+#include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "core/tls/certificate_roles.h"
 
 namespace dslide::cli {
 namespace {
@@ -47,6 +49,41 @@ absl::StatusOr<int> RunDev(const GlobalOptions& global, const DevelopmentCertifi
   return kExitOk;
 }
 
+absl::StatusOr<Role> RoleFromName(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Role role : kAllRoles) {
+    if (name == RoleName(role)) return role;
+    known.emplace_back(RoleName(role));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--role ", EscapeForLog(name, 64), ": there are: ", absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<int> RunIssue(const GlobalOptions& global, FurtherCertificate wanted,
+                             const std::string& role) {
+  ASSIGN_OR_RETURN(wanted.role, RoleFromName(role));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   IssueFurtherCertificate(wanted, absl::Now()));
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["directory"] = wanted.directory;
+    json["cluster"] = wanted.cluster;
+    json["role"] = role;
+    json["jobs"] = wanted.jobs;
+    json["days"] = wanted.days;
+    json["files"] = names;
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat(
+      "Wrote to ", wanted.directory, ", valid for ", wanted.days,
+      " days: ", absl::StrJoin(names, " "), ". Its holder is ", role,
+      wanted.jobs.empty()
+          ? "."
+          : absl::StrCat(" of job ", absl::StrJoin(wanted.jobs, ", "), " and of no other.")));
+  return kExitOk;
+}
+
 absl::StatusOr<int> RunRevoke(const GlobalOptions& global, const std::string& directory,
                               const std::string& certificate) {
   ASSIGN_OR_RETURN(const std::string list, RevokeCertificate(directory, certificate, absl::Now()));
@@ -62,6 +99,50 @@ absl::StatusOr<int> RunRevoke(const GlobalOptions& global, const std::string& di
                          "the same name: new connections are refused from then on. Connections "
                          "that are open end within --max-connection-age."));
   return kExitOk;
+}
+
+constexpr char kHostHelp[] =
+    "Name or IP address under which shards or the coordinator are reached; repeatable. localhost "
+    "and loopback addresses are always there";
+constexpr char kClusterHelp[] = "Name of the cluster, as the servers' --tls-cluster says";
+
+CLI::Option* AddList(CLI::App& command, const char* name, const char* type,
+                     std::vector<std::string>& values, const char* help) {
+  return command.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
+}
+
+void AddIssueCommand(CLI::App& certs, Context& context) {
+  CLI::App& issue = AddSubcommand(
+      certs, "issue", "One certificate more, of the authority that `certs dev` has made",
+      "Examples:\n"
+      "  dslide certs issue --from certs --job run-1\n"
+      "  dslide certs issue --from certs --job run-1 --job run-2 --job query --name ann\n"
+      "  dslide certs issue --from certs --role shard --name shard-7 --host 10.0.0.7");
+  struct Wanted {
+    FurtherCertificate certificate;
+    std::string role = RoleName(Role::kTrainer);
+  };
+  auto wanted = std::make_shared<Wanted>();  // shared with the callback
+  FurtherCertificate& certificate = wanted->certificate;
+  issue
+      .add_option("--from", certificate.directory,
+                  "Directory with ca.crt and ca.key; the new files go there, too")
+      ->required()
+      ->type_name("DIR");
+  issue.add_option("--role", wanted->role, "What its holder is");
+  AddList(issue, "--job", "NAME", certificate.jobs,
+          "A trainer's: a job that its holder may work for; repeatable. Without: every job");
+  issue.add_option("--name", certificate.name,
+                   "Of the files, and of the holder; without: ROLE, or trainer-JOB");
+  AddList(issue, "--host", "HOST", certificate.hosts, kHostHelp);
+  issue.add_option("--cluster", certificate.cluster, kClusterHelp);
+  issue.add_option("--days", certificate.days, "How long it is valid");
+  issue.add_flag("--overwrite", certificate.overwrite, "Replace files that are there");
+  issue.callback([&context, wanted] {
+    context.run = [&context, wanted] {
+      return RunIssue(context.global, wanted->certificate, wanted->role);
+    };
+  });
 }
 
 void AddRevokeCommand(CLI::App& certs, Context& context) {
@@ -97,6 +178,7 @@ void AddCertsCommand(CLI::App& app, Context& context) {
                     "Examples:\n"
                     "  dslide certs dev --output certs\n"
                     "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7\n"
+                    "  dslide certs issue --from certs --job run-1\n"
                     "  dslide certs revoke --from certs certs/trainer.crt");
   certs.require_subcommand(1);
   CLI::App& dev = AddSubcommand(
@@ -108,16 +190,13 @@ void AddCertsCommand(CLI::App& app, Context& context) {
   dev.add_option("--output", wanted->directory, "Directory to write to; made when absent")
       ->required()
       ->type_name("DIR");
-  dev.add_option(
-         "--host", wanted->hosts,
-         "Name or IP address under which shards or the coordinator are reached; repeatable. "
-         "localhost and loopback addresses are always there")
-      ->type_name("HOST")
-      ->allow_extra_args(false);
-  dev.add_option("--cluster", wanted->cluster,
-                 "Name of the cluster, as the servers' --tls-cluster says");
+  AddList(dev, "--host", "HOST", wanted->hosts, kHostHelp);
+  AddList(dev, "--job", "NAME", wanted->jobs,
+          "A trainer's certificate more, trainer-NAME.crt, for this job alone; repeatable");
+  dev.add_option("--cluster", wanted->cluster, kClusterHelp);
   dev.add_option("--days", wanted->days, "How long they are valid");
   dev.add_flag("--overwrite", wanted->overwrite, "Replace files that are there");
+  AddIssueCommand(certs, context);
   AddRevokeCommand(certs, context);
   dev.callback([&context, wanted] {
     context.run = [&context, wanted] { return RunDev(context.global, *wanted); };

@@ -158,6 +158,31 @@ absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Crea
   return authority;
 }
 
+absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Open(
+    const IssuedCertificate& own) {
+  std::unique_ptr<CertificateAuthority> authority(new CertificateAuthority());
+  Impl& impl = *authority->impl_;
+  impl.certificate.reset(
+      PEM_read_bio_X509(ReadOnlyBio(own.certificate).get(), nullptr, nullptr, nullptr));
+  impl.key.reset(PEM_read_bio_PrivateKey(ReadOnlyBio(own.key).get(), nullptr, nullptr, nullptr));
+  const std::string error = OpensslError();
+  if (impl.certificate == nullptr || impl.key == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the authority's ", impl.certificate == nullptr ? "certificate" : "key",
+                     " is no PEM: ", error));
+  }
+  const bool fits = X509_check_private_key(impl.certificate.get(), impl.key.get()) == 1;
+  const bool signs = X509_check_ca(impl.certificate.get()) == 1;
+  ERR_clear_error();
+  if (!fits || !signs) {
+    return absl::InvalidArgumentError(
+        fits ? "the authority's certificate may not sign others: it is no authority's"
+             : "the authority's key does not belong to its certificate");
+  }
+  authority->own_ = own;
+  return authority;
+}
+
 absl::StatusOr<IssuedCertificate> CertificateAuthority::Issue(const CertificateSpec& spec) const {
   ASSIGN_OR_RETURN(const std::string names, AlternativeNames(spec));
   ASSIGN_OR_RETURN(const PrivateKeyPtr key, NewKey());

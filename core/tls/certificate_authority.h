@@ -36,6 +36,9 @@ class CertificateAuthority {
   // Internal when OpenSSL fails.
   static absl::StatusOr<std::unique_ptr<CertificateAuthority>> Create(
       const std::string& common_name, absl::Time not_before, absl::Time not_after);
+  // One that was made before, by its certificate and key. Errors: InvalidArgument when they are no
+  // PEM, do not belong together, or are no authority's.
+  static absl::StatusOr<std::unique_ptr<CertificateAuthority>> Open(const IssuedCertificate& own);
   ~CertificateAuthority();
 
   // Its own certificate, signed by itself.

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -69,6 +71,28 @@ absl::StatusOr<CrlPtr> ReadList(const fs::path& path) {
                    error, "): remove it, or put a whole one in its place"));
 }
 
+// OpenSSL counts from HASH.r0 to the first number that is not there, and sees nothing beyond it.
+absl::Status CheckNumbers(const std::vector<ListFile>& lists) {
+  std::set<std::string> names;
+  for (const ListFile& file : lists) names.insert(file.path.filename().string());
+  for (const ListFile& file : lists) {
+    const std::string name = file.path.filename().string();
+    const size_t digits = name.rfind('r') + 1;
+    int64_t number = 0;
+    const bool counts = absl::SimpleAtoi(name.substr(digits), &number);
+    const std::string before = absl::StrCat(name.substr(0, digits), number - 1);
+    if (counts && name == absl::StrCat(name.substr(0, digits), number) &&
+        (number == 0 || names.contains(before))) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path.string(), " (--tls-crl-dir) would not be found: the lists of an authority are ",
+        name.substr(0, digits), "0, ", name.substr(0, digits),
+        "1 and so on without a gap; put the missing one back, or number them anew"));
+  }
+  return absl::OkStatus();
+}
+
 // In the order of their names.
 absl::StatusOr<std::vector<ListFile>> ReadLists(const std::string& directory) {
   std::vector<ListFile> lists;
@@ -84,6 +108,7 @@ absl::StatusOr<std::vector<ListFile>> ReadLists(const std::string& directory) {
   }
   std::sort(lists.begin(), lists.end(),
             [](const ListFile& a, const ListFile& b) { return a.path < b.path; });
+  RETURN_IF_ERROR(CheckNumbers(lists));
   return lists;
 }
 

@@ -1,10 +1,10 @@
 #include "services/common/authorizer.h"
 
 #include <grpc/grpc_security_constants.h>
-#include <grpcpp/security/auth_context.h>
 
 #include <utility>
 
+#include "core/tls/certificate_jobs.h"
 #include "services/common/status_mapping.h"
 
 namespace dslide {
@@ -14,17 +14,31 @@ absl::string_view ToView(const grpc::string_ref& text) { return {text.data(), te
 
 }  // namespace
 
+RoleSet RolesOfPeer(const grpc::AuthContext& peer, absl::string_view cluster) {
+  RoleSet held;
+  for (const grpc::string_ref& name : peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    const absl::string_view uri = ToView(name);
+    if (const auto role = RoleOfUri(uri, cluster); role.has_value()) held.Add(*role);
+    // A trainer of some jobs; job_guard.h asks which.
+    if (const auto job = JobOfUri(uri, cluster); job.has_value() && !job->empty()) {
+      held.Add(Role::kTrainer);
+    }
+  }
+  return held;
+}
+
+Counter AddDeniedCalls(Metrics& metrics) {
+  return metrics.AddCounter("dslide_server_denied_calls_total",
+                            "Calls refused because of the role or the jobs in the caller's "
+                            "certificate.");
+}
+
 Authorizer::Authorizer(std::string cluster, Metrics& metrics)
-    : cluster_(std::move(cluster)),
-      denied_(metrics.AddCounter("dslide_server_denied_calls_total",
-                                 "Calls refused because of the caller's role.")) {}
+    : cluster_(std::move(cluster)), denied_(AddDeniedCalls(metrics)) {}
 
 grpc::Status Authorizer::Process(const InputMetadata& metadata, grpc::AuthContext* context,
                                  OutputMetadata* /*consumed*/, OutputMetadata* /*response*/) {
-  RoleSet held;
-  for (const grpc::string_ref& uri : context->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
-    if (const auto role = RoleOfUri(ToView(uri), cluster_); role.has_value()) held.Add(*role);
-  }
+  const RoleSet held = RolesOfPeer(*context, cluster_);
   const auto path = metadata.find(":path");
   const absl::Status allowed =
       CheckRoles(held, path == metadata.end() ? absl::string_view() : ToView(path->second));

@@ -2,15 +2,23 @@
 
 #pragma once
 
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "core/metrics/metrics.h"
 #include "services/common/roles.h"
 
 namespace dslide {
+
+// What the URI names of a peer's certificate make it in the cluster.
+RoleSet RolesOfPeer(const grpc::AuthContext& peer, absl::string_view cluster);
+
+// The counter of calls that are refused because of what is in the caller's certificate.
+Counter AddDeniedCalls(Metrics& metrics);
 
 // Sees every call of a server: unary ones, streams, calls of raw bytes, health, reflection and what
 // the server does not know. gRPC's own policy engine (gRFC A43) could match the same names, but its

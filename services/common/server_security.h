@@ -30,6 +30,8 @@ struct TlsSettings {
   bool roles_apply() const {
     return authorization == "roles" || (authorization.empty() && !files.ca.empty());
   }
+  // What JobGuard is made with: nobody is bound to jobs where roles do not apply.
+  std::string job_cluster() const { return roles_apply() ? cluster : ""; }
 };
 
 // Whether the settings fit together. Reads no file. Errors: InvalidArgument naming the flag.

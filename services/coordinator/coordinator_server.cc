@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   }
   ASSIGN_OR_RETURN(server->coordinator_, MakeCoordinator(options, server->metrics_.get()));
   Coordinator* const coordinator = server->coordinator_.get();
-  server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get());
+  server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get(),
+                                                              options.server.tls.job_cluster());
   ServerHooks hooks;
   hooks.before_shutdown = [coordinator] { coordinator->Stop(); };
   hooks.running_calls = [service = server->service_.get()] { return service->running_calls(); };

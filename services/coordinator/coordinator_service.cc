@@ -106,10 +106,27 @@ struct WorkEncoder {
 
 }  // namespace
 
-CoordinatorServiceImpl::CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics)
+CoordinatorServiceImpl::CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics,
+                                               const std::string& job_cluster)
     : coordinator_(coordinator),
       heartbeat_interval_(coordinator->options().membership.heartbeat_interval),
-      metrics_(*metrics, "coordinator", kCoordinatorServiceName) {}
+      metrics_(*metrics, "coordinator", kCoordinatorServiceName),
+      jobs_(job_cluster, *metrics) {}
+
+absl::Status CoordinatorServiceImpl::CheckJob(const grpc::ServerContext& context,
+                                              const std::string& job) const {
+  return jobs_.Check(jobs_.JobsOf(context), job);
+}
+
+absl::Status CoordinatorServiceImpl::CheckModel(const grpc::ServerContext& context,
+                                                const std::string& model) const {
+  if (!jobs_.JobsOf(context).bound()) return absl::OkStatus();
+  std::vector<std::string> working;
+  for (const JobView& job : coordinator_->Status().jobs) {
+    if (job.spec.model == model) working.push_back(job.spec.job);
+  }
+  return jobs_.CheckModel(context, model, working);
+}
 
 absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequest& request,
                                                      v1::RegisterShardResponse* response) {
@@ -247,6 +264,7 @@ grpc::Status CoordinatorServiceImpl::RegisterJob(grpc::ServerContext* context,
                                                  v1::RegisterJobResponse* response) {
   return RunUnary(
       metrics_.method("RegisterJob"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckJob(*context, request->spec().job()));
         ASSIGN_OR_RETURN(const ClientId client,
                          wire::DecodeClientId("client_id", request->client_id()));
         ASSIGN_OR_RETURN(const bool created,
@@ -279,13 +297,17 @@ grpc::Status CoordinatorServiceImpl::AcquireWork(grpc::ServerContext* context,
                                                  const v1::AcquireWorkRequest* request,
                                                  v1::AcquireWorkResponse* response) {
   return RunUnary(metrics_.method("AcquireWork"), *context, *request, response,
-                  [&] { return DoAcquireWork(*request, response); });
+                  [&]() -> absl::Status {
+                    RETURN_IF_ERROR(CheckJob(*context, request->job()));
+                    return DoAcquireWork(*request, response);
+                  });
 }
 
 grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
                                               const v1::LeaveJobRequest* request,
                                               v1::LeaveJobResponse* response) {
   return RunUnary(metrics_.method("LeaveJob"), *context, *request, response, [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckJob(*context, request->job()));
     ASSIGN_OR_RETURN(const ClientId client,
                      wire::DecodeClientId("client_id", request->client_id()));
     return coordinator_->LeaveJob(request->job(), client);
@@ -297,6 +319,7 @@ grpc::Status CoordinatorServiceImpl::CreateCheckpoint(grpc::ServerContext* conte
                                                       v1::CreateCheckpointResponse* response) {
   return RunUnary(
       metrics_.method("CreateCheckpoint"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckModel(*context, request->model()));
         ASSIGN_OR_RETURN(
             const CheckpointSize size,
             coordinator_->CreateCheckpoint(request->model(), request->checkpoint(),
@@ -312,6 +335,7 @@ grpc::Status CoordinatorServiceImpl::RestoreCheckpoint(grpc::ServerContext* cont
                                                        v1::RestoreCheckpointResponse* response) {
   return RunUnary(
       metrics_.method("RestoreCheckpoint"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckModel(*context, request->model()));
         ASSIGN_OR_RETURN(const int64_t rows, coordinator_->RestoreCheckpoint(
                                                  request->model(), request->checkpoint(),
                                                  RemainingTime(*context, kCheckpointTimeout)));

@@ -4,8 +4,11 @@
 
 #include <grpcpp/server_context.h>
 
+#include <string>
+
 #include "core/metrics/metrics.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
+#include "services/common/job_guard.h"
 #include "services/common/rpc_metrics.h"
 #include "services/coordinator/coordinator.h"
 
@@ -16,8 +19,9 @@ inline constexpr char kCoordinatorServiceName[] = "dslide.v1.CoordinatorService"
 // Thread safety: safe from any thread (gRPC calls it from its pool).
 class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
  public:
-  // Both outlive the service.
-  CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics);
+  // Both pointers outlive the service. job_cluster: where certificates' jobs count (JobGuard).
+  CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics,
+                         const std::string& job_cluster);
 
   // Calls that have no answer yet.
   int64_t running_calls() const { return metrics_.running(); }
@@ -80,11 +84,15 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
                                v1::RegisterShardResponse* response);
   absl::Status DoAcquireWork(const v1::AcquireWorkRequest& request,
                              v1::AcquireWorkResponse* response);
+  // Whether the caller may work for the job, or act on the model. Errors: those of JobGuard.
+  absl::Status CheckJob(const grpc::ServerContext& context, const std::string& job) const;
+  absl::Status CheckModel(const grpc::ServerContext& context, const std::string& model) const;
   void DoGetClusterStatus(v1::GetClusterStatusResponse* response);
 
   Coordinator* const coordinator_;
   const absl::Duration heartbeat_interval_;
   const RpcMetrics metrics_;
+  const JobGuard jobs_;
 };
 
 }  // namespace dslide::coordinator

@@ -217,7 +217,7 @@ void ScatterCall::Submit(Command command, wire::LoggedCommand logged) {
   record_.Of(OperationOf(queued.command));
   queued.logged = std::move(logged);
   queued.bytes = kQueuedBytes;
-  queued.admit = AdmitCommand(shared_, context_, IdentityOf(*context_), queued.command);
+  queued.admit = AdmitCommand(shared_, context_, PeerOf(shared_, *context_), queued.command);
   queued.patience = RemainingTime(*context_, absl::InfiniteDuration());
   queued.done = [this](const Answer& answer) {
     if (const auto* reply = std::get_if<ScatterReply>(&answer.reply->body)) {

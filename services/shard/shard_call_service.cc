@@ -4,6 +4,8 @@
 #include <grpcpp/security/auth_context.h>
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,31 @@ namespace dslide::shard {
 namespace {
 
 constexpr absl::Duration kBulkRetryAfter = absl::Milliseconds(100);
+
+// The job in whose name a command comes; null: in no job's.
+const std::string* JobOf(const Command& command) {
+  if (const auto* hello = std::get_if<HelloCommand>(&command)) return &hello->job;
+  if (const auto* bye = std::get_if<ByeCommand>(&command)) return &bye->job;
+  if (const auto* step = std::get_if<StepCommand>(&command)) return &step->envelope.job;
+  if (const auto* scatter = std::get_if<ScatterCommand>(&command)) return &scatter->envelope.job;
+  if (const auto* refused = std::get_if<RefusedCommand>(&command)) return &refused->envelope.job;
+  return nullptr;
+}
+
+PeerIdentity IdentityOf(const grpc::CallbackServerContext& context) {
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer == nullptr || !peer->IsPeerAuthenticated()) return nullptr;
+  // What a renewed certificate has in common with the one before.
+  std::vector<std::string> names;
+  for (const char* property : {GRPC_X509_SUBJECT_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME}) {
+    const size_t first = names.size();
+    for (const grpc::string_ref& name : peer->FindPropertyValues(property)) {
+      names.emplace_back(name.data(), name.size());
+    }
+    std::sort(names.begin() + static_cast<std::ptrdiff_t>(first), names.end());
+  }
+  return std::make_shared<const std::string>(absl::StrJoin(names, "\n"));
+}
 
 }  // namespace
 
@@ -87,31 +114,26 @@ void CallRecord::ForceBulk(int64_t bytes) {
   bulk_bytes_ += bytes;
 }
 
-PeerIdentity IdentityOf(const grpc::CallbackServerContext& context) {
-  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
-  if (peer == nullptr || !peer->IsPeerAuthenticated()) return nullptr;
-  // What a renewed certificate has in common with the one before.
-  std::vector<std::string> names;
-  for (const char* property : {GRPC_X509_SUBJECT_PROPERTY_NAME, GRPC_PEER_URI_PROPERTY_NAME}) {
-    const size_t first = names.size();
-    for (const grpc::string_ref& name : peer->FindPropertyValues(property)) {
-      names.emplace_back(name.data(), name.size());
-    }
-    std::sort(names.begin() + static_cast<std::ptrdiff_t>(first), names.end());
-  }
-  return std::make_shared<const std::string>(absl::StrJoin(names, "\n"));
+Peer PeerOf(const ServiceContext& shared, const grpc::CallbackServerContext& context) {
+  return {.identity = IdentityOf(context), .jobs = shared.jobs.JobsOf(context)};
 }
 
 std::function<absl::Status()> AdmitCommand(ServiceContext& shared,
                                            const grpc::CallbackServerContext* context,
-                                           const PeerIdentity& peer, const Command& command) {
+                                           const Peer& peer, const Command& command) {
+  if (const std::string* const job = JobOf(command); job != nullptr) {
+    if (absl::Status allowed = shared.jobs.Check(peer.jobs, *job); !allowed.ok()) {
+      return [allowed = std::move(allowed)] { return allowed; };
+    }
+  }
   const ClientId* const client = ClientOf(command);
   std::function<absl::Status()> present = RefuseCancelled(context);
   // Without certificates nobody is told apart.
-  if (client == nullptr || peer == nullptr) return present;
-  return [&shared, peer, client = *client, present = std::move(present)]() -> absl::Status {
+  if (client == nullptr || peer.identity == nullptr) return present;
+  return [&shared, owner = peer.identity, client = *client,
+          present = std::move(present)]() -> absl::Status {
     RETURN_IF_ERROR(present());
-    RETURN_IF_ERROR(shared.owners.Check(client, peer));
+    RETURN_IF_ERROR(shared.owners.Check(client, owner));
     if (shared.owners.crowded()) {
       // Refused only while the shard stops.
       shared.sequencer

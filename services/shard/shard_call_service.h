@@ -19,6 +19,7 @@
 #include "core/base/buffer_pool.h"
 #include "core/base/clock.h"
 #include "core/wire/row_codec.h"
+#include "services/common/job_guard.h"
 #include "services/common/rpc_metrics.h"
 #include "services/shard/client_owners.h"
 #include "services/shard/sequencer.h"
@@ -69,8 +70,10 @@ class StreamRegistry {
 
 // Pointers are not owned and outlive all calls.
 struct ServiceContext {
-  explicit ServiceContext(const ServiceLimits& service_limits)
-      : limits(service_limits), bulk_buffers(kBulkBufferBytes, service_limits.spare_bulk_bytes) {}
+  ServiceContext(const ServiceLimits& service_limits, const std::string& job_cluster, Metrics& page)
+      : limits(service_limits),
+        jobs(job_cluster, page),
+        bulk_buffers(kBulkBufferBytes, service_limits.spare_bulk_bytes) {}
 
   Sequencer* sequencer = nullptr;
   ShardMetrics* metrics = nullptr;
@@ -81,6 +84,7 @@ struct ServiceContext {
   // After a checkpoint was loaded: rows changed by no command. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
   const ServiceLimits limits;
+  const JobGuard jobs;
   BufferPool bulk_buffers;
   ClientOwners owners;  // sequencer's thread only
   StreamRegistry streams = {};
@@ -122,16 +126,21 @@ class CallRecord {
   mutable std::atomic<int64_t> sent_messages_ = 0, sent_bytes_ = 0;
 };
 
-// Who the caller is, by the certificate that it has shown; null without one.
-PeerIdentity IdentityOf(const grpc::CallbackServerContext& context);
+// A caller, by the certificate that it has shown; without one it is nobody, and free.
+struct Peer {
+  PeerIdentity identity;
+  PeerJobs jobs;
+};
+Peer PeerOf(const ServiceContext& shared, const grpc::CallbackServerContext& context);
 
 // An Admit function for the sequencer: refuses when the caller has given up. `context` outlives the
 // call.
 std::function<absl::Status()> RefuseCancelled(const grpc::CallbackServerContext* context);
 
-// As RefuseCancelled(), and refuses also what comes in the name of somebody else's client.
+// As RefuseCancelled(), and refuses also what comes in the name of somebody else's client, or of a
+// job that the peer may not work for.
 std::function<absl::Status()> AdmitCommand(ServiceContext& shared,
                                            const grpc::CallbackServerContext* context,
-                                           const PeerIdentity& peer, const Command& command);
+                                           const Peer& peer, const Command& command);
 
 }  // namespace dslide::shard

@@ -264,7 +264,8 @@ absl::Status ShardServer::StartServing() {
   shard_metrics_->PublishSizes(*core_);
   SequencerLog log;
   ShardServiceOptions service{.limits = options_.limits,
-                              .max_message_bytes = kProtocolMessageBytes};
+                              .max_message_bytes = kProtocolMessageBytes,
+                              .job_cluster = options_.server.tls.job_cluster()};
   if (durable_ != nullptr) {
     log = {.log = &durable_->log(),
            .answers_wait = options_.durability.mode == Durability::kLog,

@@ -28,7 +28,7 @@ ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* seque
     : options_(std::move(options)),
       participant_(participant),
       metrics_(*metrics),
-      shared_(options_.limits),
+      shared_(options_.limits, options_.job_cluster, *metrics),
       rpc_metrics_(*metrics, "shard", kShardServiceName),
       transfer_(images == nullptr ? nullptr : std::make_unique<CheckpointTransfer>(images)) {
   shared_.sequencer = sequencer;
@@ -77,7 +77,7 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
   queued.bytes = bytes;
   queued.control = control;
   queued.admit =
-      AdmitCommand(shared_, call->context(), IdentityOf(*call->context()), queued.command);
+      AdmitCommand(shared_, call->context(), PeerOf(shared_, *call->context()), queued.command);
   queued.patience = RemainingTime(*call->context(), absl::InfiniteDuration());
   queued.done = [call, encode = std::move(encode)](const Answer& answer) {
     if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));

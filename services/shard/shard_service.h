@@ -23,6 +23,8 @@ struct ShardServiceOptions {
   ServiceLimits limits = {};
   // Largest message the transport accepts, for GetServerInfo.
   int64_t max_message_bytes = 4 << 20;
+  // What certificates say of jobs counts in this cluster (JobGuard); "": nowhere.
+  std::string job_cluster = {};
   // Requests are queued with what the sequencer's log keeps of them.
   bool log_commands = false;
   // Keeps rows that a checkpoint has replaced, on the sequencer's thread. Null without a log.

@@ -32,7 +32,7 @@ wire::LoggedCommand LogOf(const Command& command,
 }  // namespace
 
 StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* context)
-    : shared_(shared), context_(context), peer_(IdentityOf(*context)), record_(shared, "Step") {
+    : shared_(shared), context_(context), peer_(PeerOf(shared, *context)), record_(shared, "Step") {
   const bool open = shared_.streams.Add(this);
   Next next;
   {

@@ -58,7 +58,7 @@ class StepStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   ServiceContext& shared_;
   grpc::CallbackServerContext* const context_;
-  const PeerIdentity peer_;
+  const Peer peer_;
   CallRecord record_;
   grpc::ByteBuffer received_;  // of the read that is out
   grpc::ByteBuffer sending_;   // of the write that is out

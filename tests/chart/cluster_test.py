@@ -41,6 +41,20 @@ def free_ports(count):
             item.close()
 
 
+def project(files, target):
+    """Mounts a Secret's files as the kubelet does: names are links through one link, which an update swaps."""
+    target.mkdir(parents=True, exist_ok=True)
+    content = pathlib.Path(tempfile.mkdtemp(prefix="..", dir=target))
+    for name, data in files.items():
+        (content / name).write_bytes(data)
+        (content / name).chmod(0o600)
+    (target / "..data_tmp").symlink_to(content.name)
+    (target / "..data_tmp").rename(target / "..data")
+    for name in files:
+        if not (target / name).is_symlink():
+            (target / name).symlink_to(f"..data/{name}")
+
+
 class Cluster:
     """Processes of a rendered release with its scratch folder."""
 
@@ -48,6 +62,7 @@ class Cluster:
         """secrets: {name of a Secret: {file name: bytes}}."""
         self.objects, self.folder, self.secrets = objects, pathlib.Path(folder), secrets
         self.processes, self.logs = {}, {}
+        self.mounted = {}  # {name of a Secret: the folders where it is mounted}
         self.ports = {}
         for server in objects.servers():
             for index in range(server["spec"]["replicas"]):
@@ -86,11 +101,17 @@ class Cluster:
     def mount_secrets(self, pod, container, root):
         names = {item["name"]: item["secret"]["secretName"] for item in pod["spec"]["volumes"] if "secret" in item}
         for mount in container.get("volumeMounts", []):
-            for name, content in self.secrets.get(names.get(mount["name"]), {}).items():
-                target = pathlib.Path(f"{root}{mount['mountPath']}/{name}")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-                target.chmod(0o600)
+            secret = names.get(mount["name"])
+            if secret in self.secrets:
+                target = pathlib.Path(f"{root}{mount['mountPath']}")
+                self.mounted.setdefault(secret, set()).add(target)
+                project(self.secrets[secret], target)
+
+    def update_secret(self, name, files):
+        """Other files in a Secret; they arrive in the pods that have it mounted."""
+        self.secrets[name] = files
+        for target in self.mounted[name]:
+            project(files, target)
 
     def start(self, pod, container, pod_name):
         command, env = self.command(pod, container, pod_name)
@@ -251,8 +272,11 @@ class TlsClusterTest(ClusterTests, unittest.TestCase):
             [BIN_DIR / "dslide", "certs", "dev", "--output", folder, "--cluster", "prod", "--host", "127.0.0.1"],
             check=True, capture_output=True, timeout=60,
         )
+        cls.certificates = folder
         authority = (folder / "ca.crt").read_bytes()
         return {
+            "dslide-crl": cls.revoke("reader"),
+        } | {
             f"dslide-{role}-tls": {
                 "tls.crt": (folder / f"{role}.crt").read_bytes(),
                 "tls.key": (folder / f"{role}.key").read_bytes(),
@@ -260,6 +284,15 @@ class TlsClusterTest(ClusterTests, unittest.TestCase):
             }
             for role in ("shard", "coordinator", "trainer", "operator")
         }
+
+    @classmethod
+    def revoke(cls, role):
+        """{name: content} of the authority's lists after the role's certificate was revoked."""
+        subprocess.run(
+            [BIN_DIR / "dslide", "certs", "revoke", "--from", cls.certificates, cls.certificates / f"{role}.crt"],
+            check=True, capture_output=True, timeout=60,
+        )
+        return {path.name: path.read_bytes() for path in (cls.certificates / "crl").iterdir()}
 
     def bring_data(self, pod, name):
         target = self.cluster.folder / name / "data" / "train.txt"
@@ -277,6 +310,21 @@ class TlsClusterTest(ClusterTests, unittest.TestCase):
             capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]},
         )
         self.assertNotEqual(done.returncode, 0)
+
+    def test_4_when_a_list_is_added_to_the_secret_running_servers_follow_it(self):
+        pod = self.objects.one("Pod")
+        status = next(item for item in pod["spec"]["initContainers"] if item["name"] == "status")
+        self.check(self.cluster.run(pod, status, "test-known"))
+        lists = self.revoke("operator")
+        self.assertEqual(sorted(name.partition(".")[2] for name in lists), ["r0", "r1"])
+        self.cluster.update_secret("dslide-crl", lists)
+        status["args"] = [word.replace("--timeout=60s", "--timeout=3s") for word in status["args"]]
+        refused = self.cluster.run(pod, status, "test-revoked")
+        self.assertNotEqual(refused.returncode, 0, refused.stdout)
+        # The others are served as before.
+        train = pod["spec"]["initContainers"][-1], pod["spec"]["containers"][0]
+        for container in train:
+            self.check(self.cluster.run(pod, container, "test-others"))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def check_config(program, objects, server):
     env = pods.environment(container, server["metadata"]["name"] + "-0")
     with tempfile.TemporaryDirectory() as folder:
         pods.write_files(pods.files_of(objects, pod), folder)
-        for path in ("var/lib/dslide", "etc/dslide/tls"):
+        for path in ("var/lib/dslide", "etc/dslide/tls", "etc/dslide/crl"):
             (pathlib.Path(folder) / path).mkdir(parents=True, exist_ok=True)
         make_certificates(pathlib.Path(folder) / "etc/dslide/tls", program.name.removeprefix("dslide-"))
         args = pods.without_pending(program, container["args"], LEFT_OUT.add)

@@ -92,7 +92,7 @@ class TlsTest(Case):
         secrets = {}
         for owner, pod in chart.render_ci("tls").pods().items():
             for volume in pod["spec"]["volumes"]:
-                if "secret" in volume:
+                if "secret" in volume and volume["name"] != "crl":
                     secrets.setdefault(owner.split("-")[-1 if "trainer" not in owner else -2], set()).add(volume["secret"]["secretName"])
         self.assertEqual(secrets["shard"], {"dslide-shard-tls"})
         self.assertEqual(secrets["coordinator"], {"dslide-coordinator-tls"})
@@ -132,6 +132,53 @@ class TlsTest(Case):
         for certificate in chart.render_ci("ha").all("Certificate"):
             self.assertLessEqual({"server auth", "client auth"}, set(certificate["spec"]["usages"]))
             self.assertEqual(certificate["spec"]["privateKey"]["rotationPolicy"], "Always")
+
+
+class RevocationTest(Case):
+    """Lists of revoked certificates: mounted and named wherever certificates are checked."""
+
+    MOUNT = {"name": "crl", "mountPath": "/etc/dslide/crl", "readOnly": True}
+
+    def readers(self, objects):
+        """(owner, pod, container) of everything that talks over TLS."""
+        for owner, pod in objects.pods().items():
+            for container in pod["spec"]["containers"] + (pod["spec"].get("initContainers") or []):
+                if any(mount["mountPath"] == "/etc/dslide/tls" for mount in container.get("volumeMounts", [])):
+                    yield owner, pod, container
+
+    def directory(self, container):
+        """Where the container's program looks for lists, by its flag or its environment."""
+        env = {item["name"]: item.get("value") for item in container.get("env") or []}
+        return chart.flags(container).get("tls-crl-dir", env.get("DSLIDE_TLS_CRL_DIR"))
+
+    def test_whoever_checks_certificates_has_the_lists(self):
+        names = []
+        for owner, pod, container in self.readers(chart.render_ci("tls")):
+            names.append(container["name"])
+            with self.subTest(owner=owner, container=container["name"]):
+                self.assertEqual(self.directory(container), "/etc/dslide/crl")
+                # Without subPath: what is added to the secret arrives in pods that run.
+                self.assertEqual([mount for mount in container["volumeMounts"] if mount["name"] == "crl"], [self.MOUNT])
+                self.assertIn({"name": "crl", "secret": {"secretName": "dslide-crl", "defaultMode": 0o440}}, pod["spec"]["volumes"])
+        self.assertEqual(sorted(names), ["coordinator", "shard", "status", "train", "trainer"])
+
+    def test_lists_may_come_from_a_config_map(self):
+        values = {"tls": {"enabled": True, "existingSecret": "s", "crl": {"configMap": "lists"}}}
+        readers = list(self.readers(chart.render(overrides=values)))
+        self.assertEqual(len(readers), 4)
+        for owner, pod, container in readers:
+            with self.subTest(owner=owner, container=container["name"]):
+                self.assertEqual(self.directory(container), "/etc/dslide/crl")
+                self.assertIn(self.MOUNT, container["volumeMounts"])
+                self.assertIn({"name": "crl", "configMap": {"name": "lists"}}, pod["spec"]["volumes"])
+
+    def test_without_lists_nothing_speaks_of_them(self):
+        readers = list(self.readers(chart.render_ci("ha")))
+        self.assertGreaterEqual(len(readers), 4)
+        for owner, pod, container in readers:
+            with self.subTest(owner=owner, container=container["name"]):
+                self.assertIsNone(self.directory(container))
+                self.assertNotIn("crl", [volume["name"] for volume in pod["spec"]["volumes"]])
 
 
 class NetworkTest(Case):

@@ -43,6 +43,18 @@ REFUSED = [
         "makes the secrets itself",
     ),
     ("cert-manager without an issuer", {"tls": {"enabled": True, "certManager": {"enabled": True}}}, "tls.certManager.issuerRef.name is empty"),
+    ("lists of revoked certificates without TLS", insecure(tls={"crl": {"existingSecret": "c"}}), "tls.crl is set, but tls.enabled is false"),
+    (
+        "two places for lists of revoked certificates",
+        {"tls": {**SECURE["tls"], "crl": {"existingSecret": "c", "configMap": "d"}}},
+        r"tls.crl.existingSecret \(c\) and tls.crl.configMap \(d\) are both set",
+    ),
+    ("a misspelt place of those lists", {"tls": {**SECURE["tls"], "crl": {"secret": "c"}}}, "secret"),
+    (
+        "a directory of lists by a flag",
+        {**SECURE, "shard": {"extraArgs": ["--tls-crl-dir=/x"]}},
+        "shard.extraArgs: --tls-crl-dir is set by the chart",
+    ),
     ("an unknown authorization", {"tls": {**SECURE["tls"], "authorization": "all"}}, "authorization"),
     ("a log without a volume", insecure(shard={"durability": "log", "persistence": {"enabled": False}}), 'durability is "log", which needs a volume'),
     ("an interval that is no time", insecure(checkpoint={"interval": "often"}), "interval"),

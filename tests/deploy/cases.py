@@ -79,6 +79,28 @@ def check_config(program, settings):
     return done.returncode, done.stderr
 
 
+def start_error(program, settings):
+    """Runs PROGRAM on settings with which it cannot start; its status and what it said."""
+    help_text(program)
+    done = subprocess.run([_bin_dir / program, "--config", "/dev/stdin"], input=settings,
+                          capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stderr
+
+
+def certificates(folder):
+    """The folder, with development certificates in it; SkipTest without programs."""
+    help_text("dslide")
+    subprocess.run([_bin_dir / "dslide", "certs", "dev", "--output", folder], check=True,
+                   capture_output=True, timeout=60)
+    return folder
+
+
+def revoke(folder, role):
+    """Adds the role's certificate of that folder to its lists of revoked ones."""
+    subprocess.run([_bin_dir / "dslide", "certs", "revoke", "--from", folder, folder / f"{role}.crt"],
+                   check=True, capture_output=True, timeout=60)
+
+
 def main():
     global _bin_dir
     parser = argparse.ArgumentParser(add_help=False)

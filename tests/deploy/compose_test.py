@@ -12,6 +12,7 @@ import compose_check
 
 BASE = "deploy/compose/compose.yaml"
 OVERLAYS = ("deploy/compose/compose.prometheus.yaml", "deploy/compose/compose.grafana.yaml")
+TLS = "deploy/compose/compose.tls.yaml"
 SERVERS = {"coordinator": "dslide-coordinator", "shard-0": "dslide-shard",
            "shard-1": "dslide-shard", "shard-2": "dslide-shard"}
 
@@ -56,7 +57,7 @@ class EveryServiceTest(unittest.TestCase):
             self.assertEqual(check[0], "CMD")
 
     def test_no_version_key(self):
-        for path in (BASE, *OVERLAYS):
+        for path in (BASE, *OVERLAYS, TLS):
             self.assertNotRegex(cases.read(path), r"(?m)^version:")
 
 
@@ -122,6 +123,52 @@ class BaseTest(unittest.TestCase):
 
     def test_the_example_is_what_the_run_trains_on(self):
         self.assertEqual(self.services["trainer"]["command"], ["train", *compose_check.DATA])
+
+
+class TlsOverlayTest(unittest.TestCase):
+    """compose.tls.yaml over compose.yaml."""
+
+    def setUp(self):
+        self.base, self.services = services(BASE), services(TLS)
+
+    def test_it_covers_every_service_and_adds_none(self):
+        self.assertEqual(set(self.services), set(self.base))
+
+    def test_nothing_speaks_plaintext(self):
+        for name in SERVERS:
+            self.assertEqual(self.services[name]["environment"]["DSLIDE_INSECURE"], "false")
+        self.assertEqual(self.base["trainer"]["entrypoint"], ["/usr/bin/dslide", "--insecure"])
+        self.assertEqual(self.services["trainer"]["entrypoint"], ["/usr/bin/dslide"])
+
+    def test_each_role_has_its_own_certificate_and_all_have_the_lists(self):
+        for name, service in self.services.items():
+            role = name.partition("-")[0]
+            self.assertEqual(service["volumes"], [f"./tls/{role}:/etc/dslide/tls:ro",
+                                                  "./tls/crl:/etc/dslide/crl:ro"], name)
+
+    def test_the_programs_take_the_settings(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certs = cases.certificates(pathlib.Path(folder) / "certs")
+            cases.revoke(certs, "trainer")
+            for name, program in SERVERS.items():
+                role = name.partition("-")[0]
+                tls = pathlib.Path(folder) / "tls" / name
+                tls.mkdir(parents=True)
+                for source, kept in (("ca.crt", "ca.crt"), (f"{role}.crt", "tls.crt"),
+                                     (f"{role}.key", "tls.key")):
+                    shutil.copy(certs / source, tls / kept)
+                settings = self.base[name]["environment"] | self.services[name]["environment"]
+                text = "".join(f'{key.removeprefix("DSLIDE_").lower().replace("_", "-")} = "{value}"\n'
+                               for key, value in settings.items() if key.startswith("DSLIDE_"))
+                text = text.replace("/etc/dslide/tls", str(tls)).replace("/var/lib", folder)
+                here = text.replace("/etc/dslide/crl", str(certs / "crl"))
+                status, said = cases.check_config(program, here)
+                self.assertEqual(status, 0, (name, said))
+                # Everything else is found: it starts but for the directory of lists.
+                gone = text.replace("/etc/dslide/crl", f"{folder}/none")
+                status, said = cases.start_error(program, gone)
+                self.assertEqual(status, 2, (name, said))
+                self.assertIn(f"{folder}/none (--tls-crl-dir)", said)
 
 
 class EnvironmentFileTest(unittest.TestCase):

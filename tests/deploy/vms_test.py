@@ -13,7 +13,7 @@ import render  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
 EXAMPLE = cases.read("deploy/compose/vms/inventory.example.toml")
-PLAIN = EXAMPLE.replace("tls = true", "tls = false")
+PLAIN = EXAMPLE.replace("tls = true", "tls = false").replace("crl = true", "crl = false")
 # Golden files are made anew by: render.py INVENTORY --output tests/deploy/golden/vms [--systemd]
 SMALL = """
 [[machine]]
@@ -75,7 +75,25 @@ class RenderTest(unittest.TestCase):
         known = cases.flags("dslide-shard")
         if "tls-cert" not in known:
             self.skipTest("these programs have no TLS")
-        self.assertLessEqual({"tls-cert", "tls-key", "tls-ca", "tls-cluster"}, known)
+        self.assertLessEqual({"tls-cert", "tls-key", "tls-ca", "tls-crl-dir", "tls-cluster"}, known)
+
+    def test_the_programs_take_the_settings_of_tls(self):
+        certs = cases.certificates(self.output / "certs")
+        cases.revoke(certs, "trainer")
+        made = self.rendered(EXAMPLE, certificates=certs, systemd=True)
+        self.assertEqual(len(made), 4)
+        for name, settings in made.items():
+            program = "dslide-shard" if "/shard" in name else "dslide-coordinator"
+            self.assertIn('tls-crl-dir = "/etc/dslide/crl"\n', settings)
+            machine = (self.output / name).parent
+            here = settings.replace("/etc/dslide/", f"{machine}/").replace("/var/lib", str(machine))
+            status, said = cases.check_config(program, here)
+            self.assertEqual(status, 0, (name, said))
+            # Everything else is found: it starts but for the directory of lists.
+            gone = here.replace('/crl"', '/none"')
+            status, said = cases.start_error(program, gone)
+            self.assertEqual(status, 2, (name, said))
+            self.assertIn(f"{machine}/none (--tls-crl-dir)", said)
 
     def test_ports_of_a_machine_differ(self):
         file = cases.load_yaml(self.rendered(SMALL)["one/compose.yaml"])
@@ -109,8 +127,37 @@ class RenderTest(unittest.TestCase):
         self.assertEqual(key.read_text(), "key of shard")
         self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o400)
         self.assertEqual((self.output / "vm-d/tls/trainer/ca.crt").read_text(), "authority")
+        self.assertEqual(list((self.output / "vm-a/crl").iterdir()), [])
         (source / "shard.key").unlink()
         with self.assertRaisesRegex(render.InventoryError, "no shard.key"):
+            self.rendered(EXAMPLE, certificates=source)
+
+
+    def test_everybody_looks_into_the_machines_lists(self):
+        for name, file in self.rendered(EXAMPLE).items():
+            for service in cases.load_yaml(file)["services"].values():
+                self.assertEqual(service["environment"]["DSLIDE_TLS_CRL_DIR"], "/etc/dslide/crl", name)
+                self.assertIn("./crl:/etc/dslide/crl:ro", service["volumes"])
+        for text in (PLAIN, SMALL):
+            for file in self.rendered(text).values():
+                self.assertNotIn("crl", file.lower())
+
+    def test_lists_are_added_and_not_replaced(self):
+        source = self.output / "certs"
+        (source / "crl").mkdir(parents=True)
+        for name in ("ca.crt", *(f"{role}.{end}" for role in ("coordinator", "shard", "trainer")
+                                 for end in ("crt", "key"))):
+            (source / name).write_text(name)
+        for number in (0, 1):
+            (source / f"crl/01234567.r{number}").write_text(f"list {number}")
+            self.rendered(EXAMPLE, certificates=source)
+            for machine in ("vm-a", "vm-d"):
+                made = sorted((self.output / machine / "crl").iterdir())
+                self.assertEqual([path.read_text() for path in made],
+                                 ["list 0", "list 1"][: number + 1])
+                self.assertEqual(stat.S_IMODE(made[0].stat().st_mode), 0o444)
+        (source / "crl/01234567.r0").write_text("another")
+        with self.assertRaisesRegex(render.InventoryError, "01234567.r0 is another list"):
             self.rendered(EXAMPLE, certificates=source)
 
 
@@ -131,6 +178,7 @@ class RefusalTest(unittest.TestCase):
         ("a name twice", SMALL + '[[machine]]\nname = "one"\naddress = "fd00::2"\n', "'one'"),
         ("an address twice", SMALL + '[[machine]]\nname = "two"\naddress = "fd00::1"\n', "fd00::1"),
         ("durability", '[cluster]\ndurability = "yes"\n' + SMALL, "durability is 'yes'"),
+        ("lists without TLS", "[cluster]\ntls = false\ncrl = true\n" + SMALL, "crl = true with tls = false"),
         ("relative data", SMALL.replace('"/data"', '"data"'), "trainer is 'data'"),
     )
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "client/cpp/channel_factory.h"
 #include "core/tls/tls_files.h"
@@ -18,12 +19,13 @@ namespace dslide {
 // One trainer's calls on a shard, as another client than the library would be.
 class RawTrainer {
  public:
-  RawTrainer(const std::string& shard, const TlsFiles& files)
-      : stub_(v1::ShardService::NewStub(*NetworkChannels({.tls = files})(shard))) {}
+  RawTrainer(const std::string& shard, const TlsFiles& files, std::string job = "job")
+      : job_(std::move(job)),
+        stub_(v1::ShardService::NewStub(*NetworkChannels({.tls = files})(shard))) {}
 
   grpc::Status Hello(const std::string& client) const {
     v1::HelloRequest request;
-    request.set_job("job");
+    request.set_job(job_);
     request.set_client_id(client);
     v1::HelloResponse response;
     return Call(
@@ -31,7 +33,7 @@ class RawTrainer {
   }
   grpc::Status Bye(const std::string& client) const {
     v1::ByeRequest request;
-    request.set_job("job");
+    request.set_job(job_);
     request.set_client_id(client);
     v1::ByeResponse response;
     return Call(
@@ -69,8 +71,8 @@ class RawTrainer {
   }
 
  private:
-  static void FillEnvelope(const std::string& client, v1::RequestEnvelope* envelope) {
-    envelope->set_job("job");
+  void FillEnvelope(const std::string& client, v1::RequestEnvelope* envelope) const {
+    envelope->set_job(job_);
     envelope->set_client_id(client);
     envelope->set_sequence(1);
     envelope->set_first_incomplete(1);
@@ -83,6 +85,7 @@ class RawTrainer {
     return work(&context);
   }
 
+  const std::string job_;
   const std::unique_ptr<v1::ShardService::Stub> stub_;
 };
 

@@ -115,6 +115,36 @@ class TlsClusterTest(processes.ProcessTest):
         for server in [*shards, coordinator]:
             self.assert_ended(server.process.stop(), OK)
 
+    def test_a_certificate_that_is_bound_to_a_job_trains_that_job_alone(self):
+        data = training.generate(self, test_points=500)
+        coordinator, shards = self.start_tls_cluster()
+        issued = self.run_dslide("certs", "issue", "--from", self.certificates, "--job", "run-1",
+                                 "--job", "query", "--name", "ann", "-o", "json", within=20)
+        self.assert_ended(issued, OK)
+        self.assertEqual(issued.json()["files"], ["ann.crt", "ann.key"])
+        denied = self.train(coordinator, data, *self.flags("ann"), "--job", "run-2", epochs=1)
+        self.assert_ended(denied.finish(self.SECONDS), USAGE,
+                          r'job "run-2" is not for this certificate', r'"run-1" or "query"')
+        kept = self.directory / "model"
+        trained = self.train(coordinator, data, *self.flags("ann"), "--job", "run-1", "--name",
+                             "mine", "--model-dir", kept, epochs=1).finish(self.SECONDS)
+        self.assert_ended(trained, OK)
+        self.assertEqual(trained.json()["epochs"], 1)
+        measured = ["eval", "-o", "json", "--cluster", coordinator.address, "--model-dir", kept,
+                    "--data", data.test]
+        self.assert_ended(self.run_dslide(*measured, *self.flags("ann"), within=self.SECONDS), OK)
+        # Without the job of measurements a certificate may not make them.
+        self.assert_ended(self.run_dslide("certs", "issue", "--from", self.certificates, "--job",
+                                          "run-1", within=20), OK)
+        self.assert_ended(self.run_dslide(*measured, *self.flags("trainer-run-1"),
+                                          within=self.SECONDS), USAGE, 'job "query" is not for')
+        servers = [*shards, coordinator]
+        self.assertGreaterEqual(sum(
+            processes.metric(server.admin, "dslide_server_denied_calls_total")
+            for server in servers), 2)
+        for server in servers:
+            self.assert_ended(server.process.stop(), OK)
+
     def test_who_is_not_known_is_turned_away(self):
         coordinator, _ = self.start_tls_cluster()
         status = ["status", "--cluster", coordinator.address, "--timeout", "2s"]

@@ -9,7 +9,9 @@ that are there are replaced, others are left alone.
 
 --certificates takes a folder of ca.crt, ROLE.crt and ROLE.key (`dslide certs dev` makes one for
 trials) and puts what each service needs in OUTPUT/MACHINE/tls/SERVICE/{tls.crt,tls.key,ca.crt}, keys
-readable by their owner only. Certificates of your own go to the same places.
+readable by their owner only. Certificates of your own go to the same places. With `crl = true` the
+lists of revoked certificates in its folder crl (`dslide certs revoke` makes them), if there are any,
+go to OUTPUT/MACHINE/crl; lists that are there are not replaced, as running servers read each once.
 
 An inventory that does not hold together is refused with the field, its value and the remedy.
 """
@@ -31,12 +33,15 @@ TRAINER_ADMIN = 7021
 # That of the image; the keys must be readable by it.
 USER = 10001
 TLS_FOLDER = "/etc/dslide/tls"
+# Not in the former: certificates are each service's own, lists of revoked ones are for all.
+CRL_FOLDER = "/etc/dslide/crl"
 DATA_FOLDER = "/var/lib/dslide"
 DURABILITIES = ("checkpoint", "log-periodic", "log")
 CLUSTER_DEFAULTS = {
     "name": "dslide",
     "image": "dslide:0.1.0",
     "tls": True,
+    "crl": False,
     "durability": "log",
     "shard_memory": "0",
     "shard_memory_limit": "",
@@ -106,6 +111,9 @@ def read_inventory(text):
     if cluster["durability"] not in DURABILITIES:
         raise InventoryError(f"cluster: durability is '{cluster['durability']}'; there are: "
                              f"{', '.join(DURABILITIES)}")
+    if cluster["crl"] and not cluster["tls"]:
+        raise InventoryError("cluster: crl = true with tls = false: without certificates there is "
+                             "nothing to revoke; set tls = true or crl = false")
     machines = []
     for number, given in enumerate(raw.get("machine", [])):
         machine = _filled(given, MACHINE_DEFAULTS, f"machine number {number + 1}")
@@ -140,6 +148,8 @@ def _transport(cluster, server):
         return {"insecure": "true"} if server else {}
     found = {"tls-cert": f"{TLS_FOLDER}/tls.crt", "tls-key": f"{TLS_FOLDER}/tls.key",
              "tls-ca": f"{TLS_FOLDER}/ca.crt"}
+    if cluster["crl"]:
+        found["tls-crl-dir"] = CRL_FOLDER
     return found | ({"tls-cluster": cluster["name"]} if server else {})
 
 
@@ -193,6 +203,8 @@ def _volumes(cluster, service, *further):
     if cluster["tls"]:
         # The folder and not the files: certificates that are replaced in it are seen.
         mounts.append(f"./tls/{service}:{TLS_FOLDER}:ro")
+    if cluster["crl"]:
+        mounts.append(f"./crl:{CRL_FOLDER}:ro")
     return ["    volumes:", *(f'      - "{mount}"' for mount in mounts)]
 
 
@@ -296,6 +308,22 @@ def copy_certificates(source, target, machine):
                 os.chown(folder / kept, USER, USER)
 
 
+def copy_lists(source, target):
+    """Puts the lists of revoked certificates in target/crl, which is made in any case."""
+    folder = target / "crl"
+    folder.mkdir(parents=True, exist_ok=True)
+    lists = sorted((source / "crl").iterdir()) if (source / "crl").is_dir() else []
+    for path in lists:
+        kept = folder / path.name
+        if kept.exists() and kept.read_bytes() != path.read_bytes():
+            raise InventoryError(f"--certificates {source}: crl/{path.name} is another list than "
+                                 f"{kept}, which servers may have read and do not read again: give "
+                                 "it the next number, or remove that one and restart them all")
+        if not kept.exists():
+            shutil.copyfile(path, kept)
+            os.chmod(kept, 0o444)
+
+
 def render(text, output, certificates=None, systemd=False):
     """Writes everything; the names of the files, sorted. Raises InventoryError."""
     cluster, machines = read_inventory(text)
@@ -310,6 +338,8 @@ def render(text, output, certificates=None, systemd=False):
     if certificates:
         for machine in machines:
             copy_certificates(certificates, output / machine["name"], machine)
+            if cluster["crl"]:
+                copy_lists(certificates, output / machine["name"])
     return sorted(made)
 
 

@@ -13,6 +13,9 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
 - --tls-cert=/etc/dslide/tls/tls.crt
 - --tls-key=/etc/dslide/tls/tls.key
 - --tls-ca=/etc/dslide/tls/ca.crt
+{{- if include "dslide.tls.crl" .root }}
+- --tls-crl-dir=/etc/dslide/crl
+{{- end }}
 - --tls-reload-interval={{ .root.Values.tls.reloadInterval }}
 - --tls-cluster={{ .root.Values.tls.clusterName }}
 - --authorization={{ .root.Values.tls.authorization }}
@@ -37,12 +40,16 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
   value: /etc/dslide/tls/tls.key
 - name: DSLIDE_TLS_CA
   value: /etc/dslide/tls/ca.crt
+{{- if include "dslide.tls.crl" . }}
+- name: DSLIDE_TLS_CRL_DIR
+  value: /etc/dslide/crl
+{{- end }}
 {{- end }}
 {{- end -}}
 
 {{/* Flags, and keys of the configuration file, that the chart sets itself for a component. Input: its name. */}}
 {{- define "dslide.ownedFlags" -}}
-tls-cert tls-key tls-ca insecure admin {{ if eq . "trainer" -}}
+tls-cert tls-key tls-ca tls-crl-dir insecure admin {{ if eq . "trainer" -}}
 cluster job data eval model timeout
 {{- else -}}
 config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}

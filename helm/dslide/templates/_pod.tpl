@@ -87,6 +87,9 @@ runtimeClassName: {{ . }}
   mountPath: /etc/dslide/tls
   readOnly: true
 {{- end }}
+{{- if include "dslide.tls.crl" .root }}
+{{ include "dslide.tls.crlMount" .root }}
+{{- end }}
 {{- end -}}
 
 {{/* The volumes of those mounts. Input: root, component. No subPath: a mounted secret follows its rotation. */}}
@@ -98,6 +101,9 @@ runtimeClassName: {{ . }}
   secret:
     secretName: {{ include "dslide.tls.secret" . }}
     defaultMode: 0440
+{{- end }}
+{{- if include "dslide.tls.crl" .root }}
+{{ include "dslide.tls.crlVolume" .root }}
 {{- end }}
 {{- end -}}
 

@@ -8,6 +8,34 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty: there are lists of revoked certificates. Input: root. */}}
+{{- define "dslide.tls.crl" -}}
+{{- $crl := .Values.tls.crl -}}
+{{- if .Values.tls.enabled -}}
+{{- default $crl.existingSecret $crl.configMap -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The mount of those lists. A folder: what is added to the secret arrives in running pods. */}}
+{{- define "dslide.tls.crlMount" -}}
+- name: crl
+  mountPath: /etc/dslide/crl
+  readOnly: true
+{{- end -}}
+
+{{/* The volume of that mount. Input: root. */}}
+{{- define "dslide.tls.crlVolume" -}}
+- name: crl
+  {{- if .Values.tls.crl.configMap }}
+  configMap:
+    name: {{ .Values.tls.crl.configMap }}
+  {{- else }}
+  secret:
+    secretName: {{ .Values.tls.crl.existingSecret }}
+    defaultMode: 0440
+  {{- end }}
+{{- end -}}
+
 {{/*
 DNS names of a component's certificate, one per line: each name twice, without the cluster's domain
 and with it where it is given. Input: root, component.

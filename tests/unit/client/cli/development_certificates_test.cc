@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -9,16 +11,22 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/cli/command_line.h"
 #include "client/cli/exit_codes.h"
+#include "core/tls/certificate_jobs.h"
 #include "core/tls/certificate_roles.h"
+#include "core/tls/openssl_types.h"
 #include "core/tls/tls_files.h"
 
 namespace dslide::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class DevelopmentCertificatesTest : public ::testing::Test {
@@ -79,6 +87,9 @@ TEST_F(DevelopmentCertificatesTest, WrongWishesAreRefusedBeforeAnythingIsWritten
            [](auto& wanted) { wanted.cluster = "A"; },
            [](auto& wanted) { wanted.days = 0; },
            [](auto& wanted) { wanted.days = 4000; },
+           [](auto& wanted) {
+             wanted.jobs = {"run-1", "a/b"};
+           },
        }) {
     DevelopmentCertificates wrong = wanted_;
     change(wrong);
@@ -104,7 +115,8 @@ TEST_F(DevelopmentCertificatesTest, ACertificateIsRevokedOnce) {
   const auto list = RevokeCertificate(wanted_.directory, trainer, absl::Now());
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_THAT(*list, AllOf(HasSubstr(wanted_.directory + "/crl/"), HasSubstr(".r0")));
-  EXPECT_TRUE(std::filesystem::exists(*list));
+  // For servers under accounts of their own.
+  EXPECT_EQ(std::filesystem::status(*list).permissions(), std::filesystem::perms(0644));
   EXPECT_TRUE(
       absl::IsAlreadyExists(RevokeCertificate(wanted_.directory, trainer, absl::Now()).status()));
   const auto next =
@@ -114,6 +126,87 @@ TEST_F(DevelopmentCertificatesTest, ACertificateIsRevokedOnce) {
       RevokeCertificate(wanted_.directory, parent_ + "/nothing.crt", absl::Now()).status();
   EXPECT_TRUE(absl::IsNotFound(missing));
   EXPECT_THAT(std::string(missing.message()), HasSubstr("nothing.crt"));
+}
+
+// The URI names of a certificate, as `openssl x509 -text` shows them.
+std::string UrisOf(const std::string& path) {
+  std::ifstream file(path);
+  const std::string pem(std::istreambuf_iterator<char>(file), {});
+  const CertificatePtr certificate(
+      PEM_read_bio_X509(ReadOnlyBio(pem).get(), nullptr, nullptr, nullptr));
+  const BioPtr text(BIO_new(BIO_s_mem()));
+  X509_print(text.get(), certificate.get());
+  std::vector<std::string> uris;
+  for (absl::string_view word : absl::StrSplit(TextOf(text.get()), absl::ByAnyChar(", \n"))) {
+    if (absl::ConsumePrefix(&word, "URI:")) uris.emplace_back(word);
+  }
+  return absl::StrJoin(uris, " ");
+}
+
+TEST_F(DevelopmentCertificatesTest, EachJobGetsATrainersCertificateOfItsOwn) {
+  wanted_.jobs = {"run-1", std::string(64, 'a')};
+  const auto names = Write();
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_EQ(names->size(), 2 + 2 * (std::size(kAllRoles) + 2));
+  EXPECT_EQ(UrisOf(wanted_.directory + "/trainer.crt"), "dslide://dslide/trainer");
+  for (const std::string& job : wanted_.jobs) {
+    const std::string base = absl::StrCat(wanted_.directory, "/trainer-", job);
+    EXPECT_EQ(UrisOf(base + ".crt"), JobUri("dslide", job));
+    EXPECT_TRUE(
+        LoadTlsMaterial(
+            {.cert = base + ".crt", .key = base + ".key", .ca = wanted_.directory + "/ca.crt"})
+            .ok());
+  }
+}
+
+TEST_F(DevelopmentCertificatesTest, FurtherCertificatesAreOfTheSameAuthority) {
+  ASSERT_TRUE(Write().ok());
+  FurtherCertificate ann = {.directory = wanted_.directory, .name = "ann", .jobs = {"a", "b"}};
+  const auto names = IssueFurtherCertificate(ann, absl::Now());
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_THAT(*names, ElementsAre("ann.crt", "ann.key"));
+  EXPECT_EQ(UrisOf(wanted_.directory + "/ann.crt"),
+            absl::StrCat(JobUri("dslide", "a"), " ", JobUri("dslide", "b")));
+  const absl::Status twice = IssueFurtherCertificate(ann, absl::Now()).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(twice)) << twice;
+  EXPECT_THAT(std::string(twice.message()), AllOf(HasSubstr("ann.crt"), HasSubstr("--name")));
+  // It can be revoked as those that were made first.
+  EXPECT_TRUE(
+      RevokeCertificate(wanted_.directory, wanted_.directory + "/ann.crt", absl::Now()).ok());
+  ann.name.clear();
+  EXPECT_THAT(*IssueFurtherCertificate(ann, absl::Now()),
+              ElementsAre("trainer-a.crt", "trainer-a.key"));
+  for (const auto& change : std::vector<std::function<void(FurtherCertificate&)>>{
+           [](auto& wanted) { wanted.role = Role::kReader; },
+           [](auto& wanted) { wanted.jobs = {"A"}; },
+           [](auto& wanted) { wanted.name = "../a"; },
+           [](auto& wanted) { wanted.name = "ca"; },
+           [](auto& wanted) { wanted.cluster = ""; },
+           [](auto& wanted) { wanted.days = 0; },
+       }) {
+    FurtherCertificate wrong = ann;
+    wrong.overwrite = true;
+    change(wrong);
+    EXPECT_TRUE(absl::IsInvalidArgument(IssueFurtherCertificate(wrong, absl::Now()).status()));
+  }
+  ann.directory = parent_;
+  EXPECT_TRUE(absl::IsNotFound(IssueFurtherCertificate(ann, absl::Now()).status()));
+}
+
+TEST_F(DevelopmentCertificatesTest, TheCommandIssuesWhatItIsTold) {
+  ASSERT_TRUE(Write().ok());
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(RunCommandLine({"certs", "issue", "--from", wanted_.directory, "--job", "run-1",
+                            "--job", "query", "-o", "json"}),
+            kExitOk);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("\"jobs\":[\"run-1\",\"query\"]"),
+                    HasSubstr("\"files\":[\"trainer-run-1.crt\",\"trainer-run-1.key\"]")));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunCommandLine({"certs", "issue", "--from", wanted_.directory, "--role", "root"}),
+            kExitUsage);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("shard, coordinator, trainer, operator, reader"));
 }
 
 }  // namespace

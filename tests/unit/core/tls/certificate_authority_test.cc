@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include "core/tls/openssl_types.h"
+#include "core/tls/tls_store.h"
 #include "tests/unit/core/tls/test_certificates.h"
 
 namespace dslide {
@@ -98,6 +99,36 @@ TEST(CertificateAuthorityTest, ATimeThatEndsBeforeItBeginsIsRefused) {
   const absl::Time now = absl::Now();
   EXPECT_EQ(CertificateAuthority::Create("x", now, now).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CertificateAuthorityTest, OneThatIsOpenedIssuesAsTheOneThatWasMade) {
+  const TestDirectory directory;
+  const TestAuthority made;
+  const auto opened = CertificateAuthority::Open({made.ca(), made.key()});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->own().certificate, made.ca());
+  const auto issued = (*opened)->Issue(SpecOf("trainer"));
+  ASSERT_TRUE(issued.ok()) << issued.status();
+  const TlsFiles files = {.cert = directory.Write("a.crt", issued->certificate),
+                          .key = directory.Write("a.key", issued->key),
+                          .ca = directory.Write("a.ca", made.ca())};
+  EXPECT_TRUE(TlsStore::Open(files, absl::Hours(1)).ok());
+}
+
+TEST(CertificateAuthorityTest, WhatIsNoAuthorityIsNotOpened) {
+  const TestAuthority one;
+  const TestAuthority two;
+  const IssuedCertificate leaf = one.Issue(SpecOf("trainer"));
+  for (const auto& [own, said] : std::vector<std::pair<IssuedCertificate, std::string>>{
+           {{"", one.key()}, "certificate is no PEM"},
+           {{one.ca(), "nonsense"}, "key is no PEM"},
+           {{one.ca(), two.key()}, "does not belong"},
+           {leaf, "no authority's"},
+       }) {
+    const absl::Status refused = CertificateAuthority::Open(own).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(said));
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/core/tls/test_certificates.h"
 
 namespace dslide {
@@ -71,6 +72,24 @@ TEST_F(RevocationListsTest, WhatCannotBeReadIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(refused));
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr(list.name), HasSubstr("--tls-crl-dir")));
+}
+
+// OpenSSL would stop at the gap, and whom the lists beyond it revoke would be let in.
+TEST_F(RevocationListsTest, ListsBeyondAGapAreRefused) {
+  const RevocationList first = MustRevoke(authority_.Issue(SpecOf("trainer")).certificate);
+  const std::string hash = first.name.substr(0, first.name.size() - 1);
+  for (const char* number : {"1", "00", "3", "99999999999999999999"}) {
+    const TestDirectory directory;
+    directory.Write(absl::StrCat(hash, number), first.pem);
+    const absl::Status refused = CheckRevocationLists(directory.path(), authority_.ca()).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << number;
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr(absl::StrCat(hash, number)), HasSubstr("without a gap")));
+  }
+  directory_.Write(absl::StrCat(hash, "2"), first.pem);
+  EXPECT_FALSE(CheckRevocationLists(directory_.path(), authority_.ca()).ok());
+  directory_.Write(absl::StrCat(hash, "1"), first.pem);
+  EXPECT_TRUE(CheckRevocationLists(directory_.path(), authority_.ca()).ok());
 }
 
 TEST_F(RevocationListsTest, ListsNeedTheirAuthorities) {
