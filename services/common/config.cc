@@ -2,10 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -19,6 +17,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
+#include "services/common/durable_files.h"
 #include "services/common/exit_codes.h"
 
 namespace dslide {
@@ -47,24 +46,6 @@ absl::Status CheckRange(const T& value, const T& min, const T& max,
 
 std::string Quoted(const std::string& value) {
   return absl::StrCat("\"", absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  // stdio, not streams: those throw when the path is a directory.
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  std::string text;
-  char buffer[4096];
-  while (file != nullptr) {
-    const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get());
-    text.append(buffer, count);
-    if (count < sizeof(buffer)) break;
-  }
-  if (file == nullptr || std::ferror(file.get()) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot read the configuration file ", path, ": ", std::strerror(errno)));
-  }
-  return text;
 }
 
 }  // namespace
@@ -122,8 +103,12 @@ absl::Status ConfigParser::Impl::Apply(Setting& setting, const std::string& valu
 }
 
 absl::Status ConfigParser::Impl::ApplyFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text_of_file, ReadFile(path));
-  ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, ParseConfigFile(text_of_file, path));
+  const absl::StatusOr<std::string> text_of_file = ReadFile(path);
+  if (!text_of_file.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read the configuration file ", path,
+                                                   ": ", text_of_file.status().message()));
+  }
+  ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, ParseConfigFile(*text_of_file, path));
   std::map<std::string, int> lines;
   for (const ConfigEntry& entry : entries) {
     const std::string where = absl::StrCat(path, ":", entry.line);

@@ -47,6 +47,11 @@ absl::Status DataDirError(const std::string& data_dir, const absl::Status& statu
 // There from a clean stop to the next start.
 std::string StopPath(const std::string& data_dir) { return absl::StrCat(data_dir, "/STOPPED"); }
 
+// Under which clients reach the shard.
+std::string AddressForClients(const ShardServerOptions& options, const ServerRuntime& runtime) {
+  return options.advertise.empty() ? runtime.address() : options.advertise;
+}
+
 // True for "every interface", which is no address to send clients to.
 bool IsWildcard(const ListenAddress& address) {
   return !address.is_unix &&
@@ -327,8 +332,7 @@ void ShardServer::StartLink() {
   hooks.memory_bytes = [this] { return sequencer_->table_bytes(); };
   hooks.applied_commands = [this] { return sequencer_->mutations(); };
   hooks.on_heartbeat = [this](absl::Duration took) { shard_metrics_->RecordHeartbeat(took); };
-  const std::string advertise =
-      options_.advertise.empty() ? runtime_->address() : options_.advertise;
+  const std::string advertise = AddressForClients(options_, *runtime_);
   link_ = std::make_unique<CoordinatorLink>(
       CoordinatorLinkOptions{
           .coordinator = options_.coordinator,
@@ -367,7 +371,7 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation, bool may_go_back) 
   }
   shard_ = shard;
   generation_ = generation;
-  address_ = options_.advertise.empty() ? runtime_->address() : options_.advertise;
+  address_ = AddressForClients(options_, *runtime_);
   ready_ = true;
   runtime_->SetReady(true);
   LogInfo("shard ready",

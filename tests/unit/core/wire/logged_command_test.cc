@@ -124,7 +124,7 @@ TEST(LoggedCommandTest, OwnershipAndUnknownKinds) {
   EXPECT_EQ(read.generation, own.generation);
   EXPECT_EQ(read.topology_version, own.topology_version);
   const auto unknown = DecodeLogged(static_cast<LoggedKind>(77), "");
-  EXPECT_TRUE(absl::IsDataLoss(unknown.status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(unknown.status()));
   EXPECT_THAT(unknown.status().message(), HasSubstr("kind 77"));
   EXPECT_TRUE(absl::IsDataLoss(DecodeLogged(LoggedKind::kHello, "\xff").status()));
 }

@@ -6,14 +6,13 @@
 #include <string>
 
 #include "core/base/reason.h"
-#include "core/metrics/metrics.h"
 #include "core/wire/reason_words.h"
-#include "tests/unit/services/shard/shard_trainer.h"
+#include "tests/unit/services/shard/sequencer_fixture.h"
 
 namespace dslide::shard {
 namespace {
 
-class ClientAdmissionTest : public ::testing::Test {
+class ClientAdmissionTest : public ::testing::Test, protected SequencerParts {
  protected:
   void Make(bool knows_clients) {
     admission_ = std::make_unique<ClientAdmission>(&sequencer_, knows_clients);
@@ -30,11 +29,6 @@ class ClientAdmissionTest : public ::testing::Test {
     return why;
   }
 
-  SampleTrainer trainer_;
-  std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
-  Metrics metrics_;
-  StageTimes stages_{SteadyClock()};
-  ShardMetrics shard_metrics_{metrics_, stages_};
   Sequencer sequencer_{*core_, {.threads = false}, shard_metrics_, SteadyClock()};
   std::unique_ptr<ClientAdmission> admission_;
 };

@@ -7,18 +7,17 @@
 
 #include "absl/synchronization/notification.h"
 #include "core/base/reason.h"
-#include "core/metrics/metrics.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
 #include "services/shard/sequencer.h"
 #include "tests/unit/services/shard/log_samples.h"
-#include "tests/unit/services/shard/shard_trainer.h"
+#include "tests/unit/services/shard/sequencer_fixture.h"
 
 namespace dslide::shard {
 namespace {
 
-class SequencerLogTest : public LogDirectoryTest {
+class SequencerLogTest : public LogDirectoryTest, protected SequencerParts {
  protected:
   void Make(bool answers_wait) {
     std::filesystem::create_directories(Path("log"));
@@ -89,11 +88,6 @@ class SequencerLogTest : public LogDirectoryTest {
 
   static constexpr absl::Duration kShort = absl::Milliseconds(50);
 
-  SampleTrainer trainer_;
-  std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
-  Metrics metrics_;
-  StageTimes stages_{SteadyClock()};
-  ShardMetrics shard_metrics_{metrics_, stages_};
   absl::Mutex mu_;
   bool may_sync_ = true;
   bool syncs_fail_ = false;

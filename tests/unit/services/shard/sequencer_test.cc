@@ -9,16 +9,15 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/retry_after.h"
-#include "core/metrics/metrics.h"
 #include "core/wire/reason_words.h"
-#include "tests/unit/services/shard/shard_trainer.h"
+#include "tests/unit/services/shard/sequencer_fixture.h"
 
 namespace dslide::shard {
 namespace {
 
 using ::testing::HasSubstr;
 
-class SequencerTest : public ::testing::Test {
+class SequencerTest : public ::testing::Test, protected SequencerParts {
  protected:
   void Make(SequencerOptions options = {}) {
     sequencer_ = std::make_unique<Sequencer>(*core_, options, shard_metrics_, SteadyClock());
@@ -44,11 +43,6 @@ class SequencerTest : public ::testing::Test {
     return request;
   }
 
-  SampleTrainer trainer_;
-  std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
-  Metrics metrics_;
-  StageTimes stages_{SteadyClock()};
-  ShardMetrics shard_metrics_{metrics_, stages_};
   absl::Notification released_;
   std::unique_ptr<Sequencer> sequencer_;
 };
