@@ -72,8 +72,9 @@ class Worker:
                 self._become_new()
             if self._settle(self._sequence):
                 self._sequence += 1
-                if self._random.random() < REPEAT_PROBABILITY:
-                    first = self._first_incomplete()
+                # What a Hello called acknowledged, the shard need not remember any more.
+                first = max(self._first_incomplete(), self._acknowledged + 1)
+                if self._random.random() < REPEAT_PROBABILITY and first < self._sequence:
                     self._settle(self._random.randrange(first, self._sequence), again=True)
             sent += 1
             self._stopping.wait(max(0.0, started + sent / self._settings.rate - time.monotonic()))
@@ -84,6 +85,7 @@ class Worker:
         self._lane = lane_of(self._settings.table, lane, self._shard, self._settings.num_shards)
         self._client = self._random.randbytes(16)
         self._sequence = 1  # the next one
+        self._acknowledged = 0  # what the shard was told last
         self._generation = 0
         self._greeted = False
         self._record("client", lane=lane)
@@ -98,7 +100,7 @@ class Worker:
     def _settle(self, sequence, again=False):
         """Sends an update until it is answered; whether this client goes on.
 
-        again: it was answered before.
+        again: it was answered before. Then it is sent once: after a lost answer comes a Hello.
         """
         give_up_at = None
         while True:
@@ -113,8 +115,8 @@ class Worker:
             except (ConnectionLost, CallFailed):
                 self._disconnect()
                 decided = None
-            if decided is not None:
-                return decided
+            if decided is not None or again:
+                return decided is not False
             time.sleep(_PAUSE_SECONDS * self._random.random())
 
     def _disconnect(self):
@@ -140,7 +142,7 @@ class Worker:
             raise
         self._record("hello", acknowledged=acknowledged, next=welcome.next_sequence,
                      generation=welcome.generation)
-        self._generation = welcome.generation
+        self._generation, self._acknowledged = welcome.generation, acknowledged
         if welcome.next_sequence <= acknowledged:
             # The shard has lost updates, and has said so.
             self._become_new()
