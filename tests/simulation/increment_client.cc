@@ -75,27 +75,27 @@ void IncrementClient::Greet(Session& session, absl::Duration pause) {
     world_.network.Call<ShardAnswer>(
         node_, process->node(), kTimeout,
         [process, hello](Respond respond) { process->Hello(hello, std::move(respond)); },
-        [this, &session, acked = session.acked, again](const std::optional<ShardAnswer>& answer) {
+        [this, &session, again](const std::optional<ShardAnswer>& answer) {
           if (!answer.has_value() || IsTransient(answer->reply->status)) return again();
           session.greeting = false;
-          OnGreeted(session, acked, *answer);
+          OnGreeted(session, *answer);
         });
   });
 }
 
-void IncrementClient::OnGreeted(Session& session, uint64_t acked, const ShardAnswer& answer) {
+void IncrementClient::OnGreeted(Session& session, const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
     if (ReasonOf(status) == reason::kRetiredClient) return BeginAnew(session, std::nullopt);
     return Greet(session, kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
-  // acked: when it was sent; calls that were on their way may have been answered since.
-  if (hello.next_sequence <= acked || hello.next_sequence > session.next) {
+  if (hello.next_sequence <= session.acked || hello.next_sequence > session.next) {
     return BeginAnew(session, answer.life);
   }
   session.generation = hello.generation;
   session.greeted = true;
+  ++session.greetings;
   session.must_settle = false;
   SendAll(session);
   Go(session);
@@ -164,18 +164,21 @@ void IncrementClient::Send(Session& session, uint64_t sequence) {
     world_.network.Call<ShardAnswer>(
         node_, process->node(), kTimeout,
         [process, request](Respond respond) { process->Scatter(request, std::move(respond)); },
-        [this, &session, sequence, as = session.id](const std::optional<ShardAnswer>& answer) {
-          OnAnswer(session, sequence, as, answer);
+        [this, &session, sequence, as = session.id,
+         greeting = session.greetings](const std::optional<ShardAnswer>& answer) {
+          OnAnswer(session, sequence, as, greeting, answer);
         });
   }
 }
 
 void IncrementClient::OnAnswer(Session& session, uint64_t sequence, const ClientId& as,
-                               const std::optional<ShardAnswer>& answer) {
+                               int64_t greeting, const std::optional<ShardAnswer>& answer) {
   if (answer.has_value() && answer->reply->status.ok()) {
     world_.oracle.Answered(as, sequence, session.shard, answer->life, *answer->reply);
   }
-  if (as != session.id) return;
+  // An answer to what was sent before the last greeting may be of an owner that has gone since, and
+  // with it what it had applied: the present one is asked again.
+  if (as != session.id || !session.greeted || greeting != session.greetings) return;
   const auto open = session.open.find(sequence);
   if (open == session.open.end()) return;
   if (!answer.has_value()) return Greet(session, kPause);

@@ -41,7 +41,7 @@ class IncrementClient {
     uint64_t next = 1;
     uint64_t acked = 0;                // the highest; earlier ones may be open
     std::map<uint64_t, Pending> open;  // not answered, by sequence
-    int64_t greetings = 0;             // number of the last one; 0 before the first
+    int64_t greetings = 0;             // that were answered
     bool greeted = false;
     bool greeting = false;
     bool must_settle = false;
@@ -50,13 +50,13 @@ class IncrementClient {
   };
 
   void Greet(Session& session, absl::Duration pause);
-  // acked: what the greeting has said.
-  void OnGreeted(Session& session, uint64_t acked, const ShardAnswer& answer);
+  void OnGreeted(Session& session, const ShardAnswer& answer);
   void BeginAnew(Session& session, Telling what);
   void Go(Session& session);
   void SendAll(Session& session);
   void Send(Session& session, uint64_t sequence);
-  void OnAnswer(Session& session, uint64_t sequence, const ClientId& as,
+  // greeting: after which it was sent.
+  void OnAnswer(Session& session, uint64_t sequence, const ClientId& as, int64_t greeting,
                 const std::optional<ShardAnswer>& answer);
   void OnRefused(Session& session, const absl::Status& refusal);
   void ReadSome(Session& session);
