@@ -96,7 +96,9 @@ class Settings:
     rules: tuple = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
-    trainer_timeout: int = 10  # seconds for which it waits for a shard
+    # Seconds for which it waits for a shard: longer than the barrier of a checkpoint (10), which waits
+    # that long for the steps of a trainer that was killed.
+    trainer_timeout: int = 30
     cluster: dict = None  # further arguments of FaultCluster
     increments: int = 0  # the run goes on until so many were acknowledged, strikes spread over them
 
