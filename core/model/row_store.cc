@@ -41,8 +41,15 @@ bool IsZero(absl::Span<const char> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
 }
 
+// stored: at any address, as the bytes of a database are.
 void Widen(const char* stored, bool is_short, int64_t n, float* out) {
-  if (is_short) {
+  if (is_short && reinterpret_cast<uintptr_t>(stored) % alignof(BFloat16) != 0) {
+    for (int64_t i = 0; i < n; ++i) {
+      BFloat16 number;
+      std::memcpy(&number, stored + i * sizeof(number), sizeof(number));
+      out[i] = ToFloat(number);
+    }
+  } else if (is_short) {
     BFloat16ToFloats(reinterpret_cast<const BFloat16*>(stored), n, out);
   } else {
     std::memcpy(out, stored, n * sizeof(float));

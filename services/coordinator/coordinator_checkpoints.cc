@@ -84,7 +84,7 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
   {
     // Not under cut_mu_, which taking the cluster back needs, and that comes first.
     const absl::MutexLock lock(&mu_);
-    const auto all_have_models = [this] {
+    const auto all_have_models = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return stopped_ || roll_back_wanted_ || to_sync_.empty();
     };
     mu_.AwaitWithTimeout(absl::Condition(&all_have_models), kModelsPause);

@@ -178,7 +178,9 @@ class FakeShards final : public ShardAdmin {
   }
   // Waits until the shard has the model.
   bool AwaitModel(const std::string& address, const std::string& model) {
-    const auto has = [&] { return shards_[address].models.contains(model); };
+    const auto has = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return shards_[address].models.contains(model);
+    };
     const absl::MutexLock lock(&mu_);
     return mu_.AwaitWithTimeout(absl::Condition(&has), absl::Seconds(10));
   }

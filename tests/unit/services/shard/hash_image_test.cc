@@ -37,7 +37,7 @@ class HashImageTest : public LogDirectoryTest {
     const HashSpec hash = ResolvedHead(SampleSpec().tables[2]).hash;
     uint32_t digest = 0;
     for (uint32_t print = 0; print < (1u << FingerprintBits(hash)); ++print) {
-      GatherCommand query{.model = "m", .table = "head"};
+      GatherCommand query{.model = "m", .table = "head", .rows = {}, .fingerprints = {}};
       query.by_fingerprint = true;
       query.batch = 1;
       query.fingerprints.assign(static_cast<size_t>(hash.num_tables), print);
