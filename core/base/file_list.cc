@@ -62,12 +62,9 @@ std::string EncodeFileList(const std::vector<ListedFile>& files) {
 absl::StatusOr<FileList> DecodeFileList(const std::string& path, absl::string_view text) {
   const auto content = UnsealText(text);
   if (!content.has_value()) return Damaged(path, "does not have its checksum");
-  const std::vector<absl::string_view> lines = absl::StrSplit(*content, '\n');
-  if (const auto version = VersionBehind(kHeadWord, lines[0]); version.has_value()) {
-    RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
-  }
+  RETURN_IF_ERROR(CheckSealedFormat(path, text, kHeadWord, {.oldest = kFormat, .newest = kFormat}));
   FileList list;
-  for (const absl::string_view line : lines) {
+  for (const absl::string_view line : absl::StrSplit(*content, '\n')) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
     ListedFile file;
     if (words.size() != 3 || !absl::SimpleHexAtoi(words[0], &file.crc) ||

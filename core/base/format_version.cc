@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/sealed_text.h"
 
 namespace dslide {
 namespace {
@@ -34,6 +35,13 @@ std::optional<int64_t> VersionBehind(absl::string_view prefix, absl::string_view
     return std::nullopt;
   }
   return version;
+}
+
+absl::Status CheckSealedFormat(absl::string_view what, absl::string_view text,
+                               absl::string_view word, FormatRange reads) {
+  const auto version = VersionBehind(word, text.substr(0, text.find('\n')));
+  if (!version.has_value() || !UnsealText(text).has_value()) return absl::OkStatus();
+  return CheckFormat(what, *version, reads);
 }
 
 }  // namespace dslide

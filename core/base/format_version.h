@@ -26,4 +26,10 @@ absl::Status CheckFormat(absl::string_view what, int64_t version, FormatRange re
 // when it does not begin so, or anything but a number follows.
 std::optional<int64_t> VersionBehind(absl::string_view prefix, absl::string_view word);
 
+// CheckFormat() of a sealed text (sealed_text.h) whose first line is `word` and its version. OK,
+// too, for a text without its seal, or with another first line: what is wrong there is its reader's
+// to say.
+absl::Status CheckSealedFormat(absl::string_view what, absl::string_view text,
+                               absl::string_view word, FormatRange reads);
+
 }  // namespace dslide

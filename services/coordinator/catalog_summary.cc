@@ -39,9 +39,8 @@ absl::Status CompareWith(const std::string& path, const CatalogSummary::Records&
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
   const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
-  if (const auto version = VersionBehind(kHeadWord, lines[0]); UnsealText(*text) && version) {
-    RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
-  }
+  RETURN_IF_ERROR(
+      CheckSealedFormat(path, *text, kHeadWord, {.oldest = kFormat, .newest = kFormat}));
   // Whatever was changed encodes differently.
   if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
     return absl::DataLossError(absl::StrCat(

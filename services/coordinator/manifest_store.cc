@@ -34,7 +34,8 @@ constexpr char kLineageWord[] = "dslide lineage ";
 constexpr char kDamaged[] = "DAMAGED-";
 constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
 constexpr char kGivenUp[] = "GIVEN_UP";
-constexpr char kGivenUpHead[] = "dslide clients given up 1";
+constexpr char kGivenUpWord[] = "dslide clients given up ";
+constexpr int64_t kGivenUpFormat = 1;
 
 std::string EncodeDamage(absl::string_view damage) {
   return SealText(absl::StrCat(kDamageHead, "\n", damage, "\n"));
@@ -48,12 +49,9 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return 0;
   RETURN_IF_ERROR(text.status());
-  const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
-  if (const auto version = VersionBehind(kLineageWord, lines[0]); UnsealText(*text) && version) {
-    RETURN_IF_ERROR(CheckFormat(path.string(), *version, {}));
-  }
+  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kLineageWord, {}));
   uint64_t lineage = 0;
-  for (const absl::string_view line : lines) {
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (absl::StartsWith(line, "lineage ")) {
       // What is not understood encodes differently.
       if (!absl::SimpleAtoi(line.substr(8), &lineage)) lineage = 0;
@@ -65,7 +63,7 @@ absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
 
 // A line in hexadecimal for each.
 std::string EncodeGivenUp(const std::vector<ClientId>& clients) {
-  std::string text = absl::StrCat(kGivenUpHead, "\n");
+  std::string text = absl::StrCat(kGivenUpWord, kGivenUpFormat, "\n");
   for (const ClientId& id : clients) {
     const absl::string_view bytes(reinterpret_cast<const char*>(id.data()), id.size());
     absl::StrAppend(&text, absl::BytesToHexString(bytes), "\n");
@@ -78,6 +76,8 @@ absl::StatusOr<std::vector<ClientId>> ReadGivenUp(const fs::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return clients;
   RETURN_IF_ERROR(text.status());
+  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kGivenUpWord,
+                                    {.oldest = kGivenUpFormat, .newest = kGivenUpFormat}));
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     ClientId id{};
     const bool hex = line.size() == 2 * id.size() && line.find(' ') == line.npos;

@@ -47,9 +47,7 @@ absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string
   if (!absl::IsNotFound(text.status())) {
     RETURN_IF_ERROR(text.status());
     const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
-    if (const auto version = VersionBehind(kHeadWord, lines[0]); UnsealText(*text) && version) {
-      RETURN_IF_ERROR(CheckFormat(path, *version, {}));
-    }
+    RETURN_IF_ERROR(CheckSealedFormat(path, *text, kHeadWord, {}));
     uint64_t number = 0;
     // Whatever was changed encodes differently.
     if (!absl::StartsWith(lines[0], kWord) ||

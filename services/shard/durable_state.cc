@@ -59,13 +59,10 @@ absl::StatusOr<std::vector<uint64_t>> ReadCurrent(const std::string& directory) 
     return absl::DataLossError(absl::StrCat(path, ", which names the images, is missing"));
   }
   RETURN_IF_ERROR(text.status());
-  const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
-  if (const auto version = VersionBehind(kCurrentWord, lines[0]); UnsealText(*text) && version) {
-    RETURN_IF_ERROR(
-        CheckFormat(path, *version, {.oldest = kCurrentFormat, .newest = kCurrentFormat}));
-  }
+  RETURN_IF_ERROR(CheckSealedFormat(path, *text, kCurrentWord,
+                                    {.oldest = kCurrentFormat, .newest = kCurrentFormat}));
   std::vector<uint64_t> images;
-  for (const absl::string_view line : lines) {
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     uint64_t lsn = 0;
     if (absl::StartsWith(line, kImage) && absl::SimpleAtoi(line.substr(sizeof(kImage) - 1), &lsn)) {
       images.push_back(lsn);

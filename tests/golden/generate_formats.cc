@@ -156,6 +156,7 @@ absl::Status WriteManifests(const fs::path& directory) {
   RETURN_IF_ERROR(store->Commit(GoldenManifest()));
   RETURN_IF_ERROR(store->MarkDamage(kDamagedEpoch, kDamage));
   RETURN_IF_ERROR(store->CommitLineage(kLineage));
+  RETURN_IF_ERROR(store->KeepGivenUp(GoldenManifest().given_up));
   return store->restore_mark().Begin(kManifestEpoch);
 }
 

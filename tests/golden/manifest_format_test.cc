@@ -102,8 +102,10 @@ TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
   ASSERT_TRUE(store->Commit(GoldenManifest()).ok());
   ASSERT_TRUE(store->MarkDamage(kDamagedEpoch, kDamage).ok());
   ASSERT_TRUE(store->CommitLineage(kLineage).ok());
+  ASSERT_TRUE(store->KeepGivenUp(GoldenManifest().given_up).ok());
   ASSERT_TRUE(store->restore_mark().Begin(kManifestEpoch).ok());
-  for (const char* name : {kName, "DAMAGED-00000000000000000005", "LINEAGE", "RESTORING"}) {
+  for (const char* name :
+       {kName, "DAMAGED-00000000000000000005", "GIVEN_UP", "LINEAGE", "RESTORING"}) {
     EXPECT_EQ(Read(PathOf(fresh, name)), Read(PathOf(kept, name))) << name;
   }
 }
@@ -132,6 +134,17 @@ TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
       Write(path, SealText(absl::StrCat("dslide ", word, " ", version, "\n", text)));
       ExpectOtherVersion(ManifestStore::Open(data_dir).status(), path, version, "format 1");
     }
+  }
+}
+
+TEST_F(ManifestFormatTest, ClientsGivenUpComeBackAndOtherVersionsAreRefused) {
+  EXPECT_EQ(MustOpen(CopyOf(kKept))->GivenUp(), GoldenManifest().given_up);
+  for (const int64_t version : {0, 2}) {
+    const std::string data_dir = CopyOf(kKept);
+    const std::string path = PathOf(data_dir, "GIVEN_UP");
+    const std::string text(UnsealText(Read(path)).value());
+    Write(path, SealText(Patched(text, "given up 1\n", absl::StrCat("given up ", version, "\n"))));
+    ExpectOtherVersion(ManifestStore::Open(data_dir).status(), path, version, "format 1");
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "core/base/sealed_text.h"
+
 namespace dslide {
 namespace {
 
@@ -27,6 +29,19 @@ TEST(FormatVersionTest, IsTheNumberBehindAWordAndNothingElse) {
                            "DSLIMAG99999999999999999999"}) {
     EXPECT_EQ(VersionBehind("DSLIMAG", word), std::nullopt) << word;
   }
+}
+
+TEST(FormatVersionTest, OfASealedTextIsInItsFirstLine) {
+  const auto check = [](const std::string& text) {
+    return CheckSealedFormat("FILE", text, "dslide words ", {.oldest = 1, .newest = 2});
+  };
+  EXPECT_TRUE(check(SealText("dslide words 2\nx\n")).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(check(SealText("dslide words 3\nx\n"))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(check(SealText("dslide words 0\n"))));
+  // Not for this to say what is wrong with them.
+  EXPECT_TRUE(check("dslide words 3\nx\n").ok());
+  EXPECT_TRUE(check(SealText("dslide other 3\n")).ok());
+  EXPECT_TRUE(check("").ok());
 }
 
 }  // namespace
