@@ -34,7 +34,8 @@ import kill_loop
 import processes
 import shard_client
 from fault_cluster import LOSSLESS_MODES
-from kill_loop import KILL, SHARD, final_sums
+from final_sums import final_sums
+from kill_loop import KILL, SHARD
 from oracle import read_history
 
 # Strikes of one cluster: then another one begins, and is judged.

@@ -16,9 +16,9 @@ import processes
 import shard_client
 from fault_plan import DOWN, UP, Rule
 from fault_proxy import RunningProxy
+from final_sums import final_sums
 from increment_cells import (DIM, ROWS_PER_LANE, SEQUENCES_PER_LANE, LaneBook, NoLaneLeft, lane_of,
                              model_for)
-from kill_loop import final_sums
 from oracle import Recorder, judge, read_history
 
 LANES = 40

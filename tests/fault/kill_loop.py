@@ -44,7 +44,8 @@ import shard_client
 import twin
 from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
 from fault_plan import DOWN, UP, Rule
-from increment_cells import lane_of, model_for
+from final_sums import final_sums
+from increment_cells import model_for
 from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, STOP,
                            TRAINER, schedule)
 from oracle import judge, read_history, recovery_seconds, write_sums
@@ -121,30 +122,6 @@ def increment_settings(seed, increments, kills, clients=8):
     return Settings(seed, "log", shards=2, clients=clients, trainers=0,
                     strikes={(SHARD, KILL): kills}, rules=LOSSY_NETWORK, rate=5000.0,
                     increments=increments, cluster={"shard_flags": ["--log-image-interval", "16MiB"]})
-
-
-def final_sums(addresses, model, history):
-    """({(client, shard, sequence): both cells}, [lanes whose count differs from their cells])."""
-    table = model.tables[0]
-    sums, miscounted = {}, []
-    with contextlib.ExitStack() as stack:
-        connections = [stack.enter_context(grpc_client.Connection(address))
-                       for address in addresses]
-        for event in history:
-            if event["event"] != "client":
-                continue
-            shard = event["shard"]
-            lane = lane_of(table, event["lane"], shard, len(addresses))
-            weights, _ = shard_client.gather_bytes(connections[shard], model.name, table.name,
-                                                   sorted(lane.rows))
-            found, count = lane.sums(weights)
-            for sequence, cells in found.items():
-                if any(cells):
-                    sums[event["client"], shard, sequence] = cells
-            added = sum(cells[0] for cells in found.values())
-            if count != added:
-                miscounted.append((event["client"], shard, count, added))
-    return sums, miscounted
 
 
 class KillLoop(contextlib.ExitStack):
