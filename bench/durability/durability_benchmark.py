@@ -27,6 +27,10 @@ from measurement import say  # noqa: E402
 from programs import processes  # noqa: E402
 
 SHARDS = 2
+# Of the part `cuts`: shards, GiB of rows on each, checkpoints.
+CUT_SHARDS = 3
+CUT_GIB = 1.0
+CUTS = 20
 MODES = ("checkpoint", "log-periodic", "log")
 TRAIN_SECONDS = 900
 CALL_TIMEOUT = "300s"
@@ -40,14 +44,14 @@ GIB = 2**30
 class Cluster:
     """A coordinator and its shards, each with a data directory; they end with `started`."""
 
-    def __init__(self, started, mode):
+    def __init__(self, started, mode, shards=SHARDS):
         self._started = started
         self._mode = mode
         coordinator = started.start(
-            "dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--shards", SHARDS,
+            "dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--shards", shards,
             "--data-dir", started.directory / "coordinator", "--checkpoint-interval", "off")
         self.address = coordinator.wait_for_stderr(r" address=(\S+)").group(1)
-        self._shards = [self._start(shard) for shard in range(SHARDS)]
+        self._shards = [self._start(shard) for shard in range(shards)]
         for process in self._shards:
             process.wait_for_stderr(r" shard ready ")
 
@@ -68,10 +72,10 @@ class Cluster:
             r" state restored .* replayed=(\d+) .* duration=(\S+)")
         return {"records": int(found.group(1)), "seconds": duration_seconds(found.group(2))}
 
-    def train(self, options, data, job):
+    def train(self, options, data, job, steps=None):
         return self._started.start(
             "dslide", "train", "-q", "-o", "json", "--cluster", self.address, "--job", job,
-            "--data", data["train"], "--model", options.model, "--steps", options.steps,
+            "--data", data["train"], "--model", options.model, "--steps", steps or options.steps,
             "--epochs", 1000, "--validation-fraction", 0, "--timeout", CALL_TIMEOUT)
 
     def checkpoint(self):
@@ -114,10 +118,10 @@ def measure_modes(options, data):
     } for mode, values in speeds.items()}
 
 
-def checkpoints_during(cluster, trainer):
-    """One checkpoint after the other while the trainer runs; those of rows."""
+def checkpoints_during(cluster, trainer, enough=None):
+    """One checkpoint after the other while the trainer runs, up to `enough`; those of rows."""
     taken = []
-    while trainer.running() or not taken:
+    while (trainer.running() or not taken) and len(taken) != enough:
         one = cluster.checkpoint()
         # The first may come before the trainer has made its model.
         if one["rows"] > 0:
@@ -148,6 +152,26 @@ def measure_checkpoints(options, data, plain_speed):
         "training_seconds_lost": lost,
         "default_interval_seconds": interval,
         "share_of_training": lost / interval,
+    }
+
+
+def measure_cuts(options):
+    """How long changes wait at cuts of CUT_SHARDS shards with options.gib of rows on each."""
+    rows = int(CUT_SHARDS * options.gib * GIB / increments.RECORD_BYTES)
+    with programs.Programs(options.bin_dir) as started:
+        data = started.data([*options.inputs, "--labels", rows])
+        cluster = Cluster(started, "checkpoint", CUT_SHARDS)
+        trainer = cluster.train(options, data, "cuts", steps=options.cut_steps)
+        taken = checkpoints_during(cluster, trainer, options.cuts)
+        trainer.stop(signal.SIGKILL)
+    waits = sorted(one["stall_seconds"] for one in taken)
+    return {
+        "shards": CUT_SHARDS,
+        "rows": rows,
+        "taken": len(taken),
+        "bytes": taken[-1]["bytes"],
+        "stall_median_seconds": measurement.median(waits),
+        "stall_max_seconds": waits[-1],
     }
 
 
@@ -190,6 +214,10 @@ def lines(result):
            f"{taken['training_seconds_lost']:.2f} s of training each, "
            f"{100 * taken['share_of_training']:.1f} % at the default interval of "
            f"{taken['default_interval_seconds']:.0f} s")
+    cuts = result["cuts"]
+    yield (f"{'cuts':>14} {cuts['taken']} of {cuts['bytes'] / 1e9:.2f} GB on {cuts['shards']} shards: "
+           f"changes waited {cuts['stall_median_seconds']:.4f} s "
+           f"(at most {cuts['stall_max_seconds']:.4f})")
     for kind in ("full", "incremental"):
         figures = result["increments"][kind]
         yield (f"{kind:>14} {figures['seconds_per_gib']:.2f} s per GiB of table, "
@@ -211,10 +239,13 @@ def parse():
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     options.model = options.model.resolve()
-    options.shape = ["--features", 2000, "--labels", 5000, "--points", 2000] if options.quick else []
+    options.inputs = ["--features", 2000, "--points", 2000] if options.quick else []
+    options.shape = [*options.inputs, "--labels", 5000] if options.quick else []
     options.steps = options.steps or (20 if options.quick else 600)
     options.rounds = options.rounds or (1 if options.quick else 3)
-    options.gib = 0.01 if options.quick else 1.0
+    options.gib = 0.01 if options.quick else CUT_GIB
+    options.cuts = 2 if options.quick else CUTS
+    options.cut_steps = 1_000_000  # it is stopped when there were enough cuts
     return options
 
 
@@ -228,12 +259,15 @@ def main():
     modes = measure_modes(options, data)
     say("Checkpoints")
     checkpoints = measure_checkpoints(options, data, modes["checkpoint"]["samples_per_second"])
+    say("Cuts of large shards")
+    cuts = measure_cuts(options)
     say("Increments")
     grown = measure_increments(options)
     say("Restarts")
     result = {
         "modes": modes,
         "checkpoints": checkpoints,
+        "cuts": cuts,
         "increments": grown,
         "restart": measure_restart(options, data),
         "shards": SHARDS,

@@ -137,11 +137,15 @@ def capacity(result):
 
 def durability(result):
     taken, grown, restart = result["checkpoints"], result["increments"], result["restart"]
+    cuts = result["cuts"]
+    large = f"changes wait with {cuts['shards']} shards and {number(cuts['bytes'] / 1e9)} GB"
     modes = [[f"`{name}`", number(mode["samples_per_second"]), spread(mode),
               f"{100 * mode['relative']:.1f} %"] for name, mode in result["modes"].items()]
     costs = [
         ["changes wait at a cut, s (median)", number(taken["stall_median_seconds"])],
         ["changes wait at a cut, s (longest)", number(taken["stall_max_seconds"])],
+        [f"{large}, s (median of {cuts['taken']})", number(cuts["stall_median_seconds"])],
+        [f"{large}, s (longest)", number(cuts["stall_max_seconds"])],
         ["a checkpoint, GB", number(taken["bytes"] / 1e9)],
         ["of which are written, GB", number(taken["written_bytes"] / 1e9)],
         ["beside the training, in s", number(taken["seconds"])],

@@ -6,11 +6,11 @@ namespace dslide {
 
 ConnectionRate::ConnectionRate(int64_t per_second)
     : per_second_(static_cast<double>(per_second)),
-      burst_(per_second_ * kBurstSeconds),
+      burst_(per_second_),
       shared_{.tokens = burst_, .filled = absl::ZeroDuration()} {}
 
-bool ConnectionRate::Admit(absl::string_view address, absl::Duration now) {
-  if (per_second_ <= 0) return true;
+std::optional<absl::Duration> ConnectionRate::Admit(absl::string_view address, absl::Duration now) {
+  if (per_second_ <= 0) return now;
   return Take(BucketOf(address, now), now);
 }
 
@@ -19,12 +19,11 @@ double ConnectionRate::TokensAt(const Bucket& bucket, absl::Duration now) const 
   return std::min(burst_, bucket.tokens + seconds * per_second_);
 }
 
-bool ConnectionRate::Take(Bucket& bucket, absl::Duration now) const {
-  bucket.tokens = TokensAt(bucket, now);
-  bucket.filled = now;
-  if (bucket.tokens < 1) return false;
-  bucket.tokens -= 1;
-  return true;
+std::optional<absl::Duration> ConnectionRate::Take(Bucket& bucket, absl::Duration now) const {
+  const double left = TokensAt(bucket, now) - 1;
+  if (left < -per_second_ * kWaitSeconds) return std::nullopt;
+  bucket = {.tokens = left, .filled = now};
+  return now + absl::Seconds(std::max(0.0, -left) / per_second_);
 }
 
 ConnectionRate::Bucket& ConnectionRate::BucketOf(absl::string_view address, absl::Duration now) {

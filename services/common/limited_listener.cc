@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -174,6 +175,8 @@ void LimitedListener::Stop() {
   thread_.join();
   for (const int fd : listeners_) ::close(fd);
   listeners_.clear();
+  for (const auto& [turn, waiting] : waiting_) ::close(waiting.fd);
+  waiting_.clear();
   open_.Set(0);
 }
 
@@ -184,17 +187,33 @@ void LimitedListener::HangUp() {
 void LimitedListener::Run() {
   std::array<epoll_event, 64> events;
   for (;;) {
-    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+    const int count =
+        ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), MillisecondsToWait());
     // Places become free before somebody is refused for want of one.
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == wake_) return;
-      if (watched_.erase(fd) != 0) ::close(fd);
+      if (watched_.contains(fd)) Forget(fd);
     }
     open_.Set(static_cast<double>(watched_.size()));
     for (int i = 0; i < count; ++i) {
       if (listeners_.contains(events[i].data.fd)) Accept(events[i].data.fd);
     }
+    HandOverDue();
+  }
+}
+
+int LimitedListener::MillisecondsToWait() const {
+  if (waiting_.empty()) return -1;
+  const absl::Duration left = waiting_.begin()->first - SteadyClock().Now();
+  return static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(left) + 1));
+}
+
+void LimitedListener::HandOverDue() {
+  while (!waiting_.empty() && waiting_.begin()->first <= SteadyClock().Now()) {
+    const Waiting next = waiting_.begin()->second;
+    waiting_.erase(waiting_.begin());
+    take_(next.listener, next.fd);
   }
 }
 
@@ -215,24 +234,36 @@ void LimitedListener::Accept(int listener) {
       refused_.Increment();
       continue;
     }
-    if (!rate_.Admit(NetworkOf(peer), SteadyClock().Now())) {
+    const auto turn = rate_.Admit(NetworkOf(peer), SteadyClock().Now());
+    if (!turn.has_value()) {
       ::close(fd);
       throttled_.Increment();
       continue;
     }
     SetUp(fd);
-    Watch(fd);
-    take_(listener, fd);
+    waiting_.emplace(*turn, Waiting{.listener = listener, .fd = fd, .watch = Watch(fd)});
   }
 }
 
-void LimitedListener::Watch(int fd) {
+int LimitedListener::Watch(int fd) {
   const int watch = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (watch < 0) return;  // out of descriptors: this one goes uncounted
+  if (watch < 0) return watch;  // out of descriptors: this one goes uncounted
   // No events but those that are always told: both sides are shut, or it is broken.
   AddToEpoll(epoll_, watch, 0);
   watched_.insert(watch);
   open_.Set(static_cast<double>(watched_.size()));
+  return watch;
+}
+
+void LimitedListener::Forget(int watch) {
+  watched_.erase(watch);
+  ::close(watch);
+  // Who has gone before its turn was not handed over: nobody else would close it.
+  const auto gone = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [&](const auto& entry) { return entry.second.watch == watch; });
+  if (gone == waiting_.end()) return;
+  ::close(gone->second.fd);
+  waiting_.erase(gone);
 }
 
 }  // namespace dslide

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/listen_address.h"
 #include "core/metrics/metrics.h"
 #include "services/common/connection_rate.h"
@@ -22,10 +24,10 @@ struct ConnectionLimits {
 
 // gRPC itself takes connections without end, and each costs memory before anybody has shown a
 // certificate. So the sockets that listen are ours: a connection beyond a limit is closed at
-// once, unread, and the others are handed over.
+// once, unread, and the others are handed over, each when its address has its turn.
 //
-// Of a connection that was handed over a second descriptor is kept, which tells when both sides
-// have shut it: its place is free then.
+// Of every connection a second descriptor is kept, which tells when both sides have shut it: its
+// place is free then.
 //
 // Thread safety: safe from any thread.
 class LimitedListener {
@@ -61,7 +63,10 @@ class LimitedListener {
   absl::Status BindAll(const ListenAddress& address);
   void Run();
   void Accept(int listener);
-  void Watch(int fd);
+  int Watch(int fd);
+  void Forget(int watch);
+  void HandOverDue();
+  int MillisecondsToWait() const;
 
   const int64_t max_connections_;
   ConnectionRate rate_;  // of the thread
@@ -74,6 +79,13 @@ class LimitedListener {
   int epoll_ = -1;           // constant after Bind()
   int wake_ = -1;            // as above; readable when stopping
   std::set<int> watched_;    // of the thread; after Stop(), of its caller
+  struct Waiting {
+    int listener;
+    int fd;
+    int watch;  // in watched_, or -1
+  };
+  // Those whose turn has not come, by the time when it does; of the thread.
+  std::multimap<absl::Duration, Waiting> waiting_;
   std::thread thread_;
 };
 

@@ -22,9 +22,11 @@ void AddSecuritySettings(ConfigParser& config, ServerOptions& options) {
                    "--tls-ca. Empty: roles when there is --tls-ca");
   config.AddInt("max-connections", &options.max_connections, 1, 1'000'000,
                 "Connections open at one time; more are closed as soon as they come");
-  config.AddInt("max-connection-rate", &options.max_connection_rate, 0, 1'000'000,
-                "New connections a second from one address, after a burst of ten seconds' worth; "
-                "more are closed as soon as they come. 0: any number");
+  config.AddInt(
+      "max-connection-rate", &options.max_connection_rate, 0, 1'000'000,
+      "New connections a second from one address, after a burst of a second's worth; four "
+      "seconds' worth more wait for their turns, others are closed as soon as they "
+      "come. 0: any number");
   config.AddDuration("max-connection-age", &options.max_connection_age, absl::Seconds(1),
                      absl::Hours(24 * 365),
                      "Older connections are renewed by their clients; calls under way on them may "

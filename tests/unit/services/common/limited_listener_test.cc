@@ -40,6 +40,15 @@ class IdleSockets {
       EXPECT_EQ(::connect(fds_.back(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     }
   }
+  // Ends all of them at once, by RST.
+  void Reset() {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    for (const int fd : fds_) {
+      ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+      ::close(fd);
+    }
+    fds_.clear();
+  }
   // How many the other side has closed.
   int Closed() const {
     int closed = 0;
@@ -122,11 +131,58 @@ TEST(LimitedListenerTest, WhoConnectsOverAndOverIsSentAway) {
   clients.Connect((*listener)->port(), kAttempts);
   EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == kAttempts; }));
   (*listener)->Stop();
-  // A burst, and one more for each second that this has taken.
-  EXPECT_GE(taken, ConnectionRate::kBurstSeconds);
+  // One at once, those that waited, and one more for each second that this has taken.
+  EXPECT_GE(taken, 1 + ConnectionRate::kWaitSeconds);
   EXPECT_LT(taken, kAttempts / 2);
   EXPECT_THAT(metrics.Expose(), HasSubstr(absl::StrCat("dslide_server_throttled_connections_total ",
                                                        kAttempts - taken.load(), "\n")));
+}
+
+TEST(LimitedListenerTest, WhoWaitsForItsTurnHasAPlaceUntilItGoes) {
+  Metrics metrics;
+  std::atomic<int> taken = 0;
+  auto listener =
+      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  (*listener)->Start([&](int, int fd) {
+    ::shutdown(fd, SHUT_RDWR);
+    ::close(fd);
+    ++taken;
+  });
+  const auto open = [&](int count) {
+    return Within(absl::Seconds(10), [&] {
+      return absl::StrContains(metrics.Expose(),
+                               absl::StrCat("dslide_server_connections ", count, "\n"));
+    });
+  };
+  IdleSockets patient;
+  IdleSockets impatient;
+  patient.Connect((*listener)->port(), 3);  // one at once, the others after 1 and 2 s
+  impatient.Connect((*listener)->port(), 2);
+  EXPECT_TRUE(open(4)) << metrics.Expose();
+  impatient.Reset();
+  EXPECT_TRUE(open(2)) << metrics.Expose();
+  EXPECT_TRUE(open(0)) << metrics.Expose();
+  EXPECT_EQ(taken, 3);
+}
+
+TEST(LimitedListenerTest, AStopClosesThoseThatWait) {
+  Metrics metrics;
+  auto listener =
+      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::atomic<int> taken = 0;
+  (*listener)->Start([&](int, int fd) {
+    ::shutdown(fd, SHUT_RDWR);
+    ::close(fd);
+    ++taken;
+  });
+  IdleSockets clients;
+  clients.Connect((*listener)->port(), 5);
+  ASSERT_TRUE(Within(absl::Seconds(10), [&] { return taken == 1; }));
+  listener->reset();
+  EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == 5; }));
+  EXPECT_LT(taken, 5);
 }
 
 TEST(LimitedListenerTest, ANameIsBoundAtOnePortOnAllOfItsAddresses) {
