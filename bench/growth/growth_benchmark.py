@@ -5,8 +5,9 @@ usage: growth_benchmark.py --bin-dir DIR [--curves rows,compact,hidden,shards,tr
 
 Everything but the curve's own axis stays as it is: 700 active rows, a tail of 128, 12 tables,
 batch 256. The rows of `compact` have weights in bf16 and one number of optimizer state (row-wise
-Adagrad), all others are of f32 with Adam. Every point is a fresh training on generated data and comes with its resident memory. A
-point that fails, or needs more memory than the machine has free, is left out and named.
+Adagrad), all others are of f32 with Adam. The number of rows chooses K and how often the hash
+tables are built. Every point is a fresh training on generated data and comes with its resident
+memory. A point that fails, or needs more memory than the machine has free, is left out and named.
 """
 
 import argparse
@@ -29,7 +30,8 @@ CURVES = {
     "shards": [1, 2, 4, 8],
     "trainers": [1, 2, 4],
 }
-QUICK_CURVES = {"rows": [1000, 3000], "compact": [1000, 3000], "hidden": [16, 32], "shards": [1, 2], "trainers": [1, 2]}
+QUICK_CURVES = {"rows": [1000, 3000], "compact": [1000, 3000], "hidden": [16, 32],
+                "shards": [1, 2], "trainers": [1, 2]}
 # What a curve varies, where that is not its name.
 AXES = {"compact": "rows"}
 # Where the other curves stand.
@@ -62,12 +64,13 @@ def peak_bytes(pid):
 
 
 def write_spec(options, directory, curve, hidden):
-    """The model of the cluster benchmark with another width; rows and K come from the data."""
+    """The model of the cluster benchmark with another width; the data decide about the rows, and
+    the rows about K and how often the hash tables are built."""
     spec = json.loads(options.model.read_text(encoding="utf-8"))
     for table in spec["tables"]:
         table["dim"] = hidden
         if table["role"] == "head":
-            table["head"]["hash"]["codes_per_table"] = 0
+            table["head"]["hash"] |= {"codes_per_table": 0, "rebuild_every_steps": 0}
             if curve == "compact":
                 table["precision"] = "bf16_weights"
                 table["optimizer"]["kind"] = "row_wise_adagrad"
@@ -189,7 +192,7 @@ def parse():
             parser.error(f"--curves: no curve '{curve}'; there are: {', '.join(CURVES)}")
     options.base = QUICK_BASE if options.quick else BASE
     options.points = 2000 if options.quick else POINTS
-    options.steps = options.steps or (8 if options.quick else 250)
+    options.steps = options.steps or (8 if options.quick else 500)
     options.max_repeats = options.max_repeats or (1 if options.quick else 2)
     options.min_repeats = min(2, options.max_repeats)
     return options

@@ -4,10 +4,8 @@ Each function takes the results and returns True or False, and None when its fig
 measured.
 """
 
-import math
-
 from page import lookup
-from tables import SECTIONS
+from tables import SECTIONS, tenfold_cost
 
 
 def _points(results, curve):
@@ -68,14 +66,18 @@ def distinct_rows_grow(results):
     return points[-1]["distinct_rows_per_batch"] > 1.25 * points[0]["distinct_rows_per_batch"]
 
 
+def _tenfold_is_cheap(results, curve):
+    """What ten times the rows cost, from the ends of the curve, is less than our aim."""
+    points = _points(results, curve)
+    return tenfold_cost(points[0], points[-1]) < 1.6 if len(points) > 1 else None
+
+
+def rows_tenfold_is_cheap(results):
+    return _tenfold_is_cheap(results, "rows")
+
+
 def compact_tenfold_is_cheap(results):
-    """Rows of few bytes: what a tenfold of them costs, from the ends of the curve."""
-    points = _points(results, "compact")
-    if len(points) < 2:
-        return None
-    tenfolds = math.log10(points[-1]["x"] / points[0]["x"])
-    slower = points[0]["samples_per_second"] / points[-1]["samples_per_second"]
-    return slower ** (1 / tenfolds) < 1.6
+    return _tenfold_is_cheap(results, "compact")
 
 
 def measured_compact(results):
@@ -107,8 +109,8 @@ def faster_than_dense(results):
 
 
 FACTS = [slow_link_binds, dense_communicates_more, load_was_high, page_has_several_commits,
-         rows_cost_speed, distinct_rows_grow, compact_tenfold_is_cheap, hidden_costs_speed, shards_cost_speed,
-         trainers_gain_speed, memory_as_planned, faster_than_dense]
+         rows_cost_speed, distinct_rows_grow, rows_tenfold_is_cheap, compact_tenfold_is_cheap,
+         hidden_costs_speed, shards_cost_speed, trainers_gain_speed, memory_as_planned, faster_than_dense]
 
 
 def of(results):

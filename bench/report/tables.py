@@ -1,5 +1,7 @@
 """Each benchmark's result as Markdown tables, which people can also read in a terminal."""
 
+import math
+
 
 def number(value, digits=3):
     """"1,234", "12.3", "0.0123": enough digits to compare, and a dash for what was not measured."""
@@ -97,15 +99,28 @@ def growth(result):
     return "\n\n".join(growth_curve(result, name) for name in result["curves"])
 
 
+def tenfold_cost(less, more):
+    """What ten times as much of a curve's axis costs, between two of its points: times of a sample."""
+    slower = less["samples_per_second"] / more["samples_per_second"]
+    return slower ** (1 / math.log10(more["x"] / less["x"]))
+
+
 def growth_curve(result, name):
     curve = result["curves"][name]
-    rows = [[number(point["x"]), number(point["samples_per_second"]),
-             spread(point),
-             number(point["distinct_rows_per_batch"]), number(point["rss_bytes"] / 1e9)]
-            for point in curve["points"]]
-    rows += [[number(point["x"]), "left out: " + point["why"], "", "", ""]
+    of_rows = name in ("rows", "compact")
+    titles = [name, "samples/s", "spread", "distinct rows per step", "memory, GB"]
+    if of_rows:
+        titles.append("ten times cost")
+    rows = []
+    for index, point in enumerate(curve["points"]):
+        rows.append([number(point["x"]), number(point["samples_per_second"]), spread(point),
+                     number(point["distinct_rows_per_batch"]), number(point["rss_bytes"] / 1e9)])
+        if of_rows:
+            before = curve["points"][index - 1] if index > 0 else None
+            rows[-1].append("" if before is None else f"{tenfold_cost(before, point):.2f}")
+    rows += [[number(point["x"]), "left out: " + point["why"], *[""] * (len(titles) - 2)]
              for point in curve["left_out"]]
-    return table([name, "samples/s", "spread", "distinct rows per step", "memory, GB"], rows)
+    return table(titles, rows)
 
 
 def micro(result):
