@@ -187,12 +187,16 @@ _RPC_ROWS = [
     ("scatter_100k_gbps", "scatter of 100,000 rows, GB/s"),
     ("raw_tcp_gbps", "raw TCP in the same run, GB/s"),
     ("cpu_s_per_gb", "processor seconds for a GB"),
+    ("echo_cpu_s_per_gb", "those of a bare gRPC stream"),
 ]
 
 
 def rpc(result):
-    return table(["RPC", "measured"],
-                 [[text, number(result.get(field))] for field, text in _RPC_ROWS])
+    columns = [result] if result.get("as_set") is None else [result, result["as_set"]]
+    titles = [f"TCP with {column['congestion_control']}" for column in columns]
+    return table(["RPC", *titles],
+                 [[text, *(number(column.get(field)) for column in columns)]
+                  for field, text in _RPC_ROWS])
 
 
 SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth,

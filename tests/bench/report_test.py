@@ -85,6 +85,7 @@ class FactsTest(unittest.TestCase):
         slow["growth"]["curves"]["hidden"]["points"] = results["growth"]["curves"]["rows"]["points"]
         slow["cluster"] |= {"samples_per_second_100mbit": 6000.0}
         slow["cluster"]["dense"] |= {"compute_seconds": 9.0}
+        slow["rpc"] |= {"as_set": None}
         slow["train"] |= {"speedup_vs_dense": 0.5}
         slow["capacity"]["cases"]["billion"] |= {"bytes_against_plan": 1.2}
         for result in slow.values():

@@ -108,6 +108,15 @@ class SmokeTest(processes.ProcessTest):
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
         self.assertNotIn(f"dslide{self.pid}-", left.stdout)
 
+    def test_rpc(self):
+        result, _ = self.run_script("rpc")
+        self.assertLessEqual(ORIGIN | {"as_set", "congestion_control"}, result.keys())
+        self.assert_positive(result, "gather_1k_p50_ms", "cpu_s_per_gb", "raw_tcp_gbps")
+        if result["as_set"] is not None:
+            self.assertNotEqual(result["as_set"]["congestion_control"],
+                                result["congestion_control"])
+            self.assert_positive(result["as_set"], "gather_1k_p50_ms", "cpu_s_per_gb")
+
     def test_capacity(self):
         result, _ = self.run_script("capacity", "--steps", 3)
         self.assertLessEqual(ORIGIN, result.keys())
