@@ -21,6 +21,15 @@ function(dslide_library name)
   endif()
 endfunction()
 
+# dslide_ordered_locks(EXECUTABLE): where ThreadSanitizer looks, it also knows what abseil's locks
+# order. Needed by every program that may run under it.
+function(dslide_ordered_locks name)
+  if(DSLIDE_SANITIZE STREQUAL "thread")
+    target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/race/abseil_synchronization.cc")
+    target_link_libraries(${name} PRIVATE absl::synchronization ${CMAKE_DL_LIBS})
+  endif()
+endfunction()
+
 # dslide_test(NAME DEPS ... [LABELS ...]) makes one GoogleTest binary of every *_test.cc in the
 # current folder and registers each of its cases with ctest.
 function(dslide_test name)
@@ -37,10 +46,7 @@ function(dslide_test name)
   endif()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  if(DSLIDE_SANITIZE STREQUAL "thread")
-    target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/race/abseil_synchronization.cc")
-    target_link_libraries(${name} PRIVATE absl::synchronization ${CMAKE_DL_LIBS})
-  endif()
+  dslide_ordered_locks(${name})
   dslide_quick_test(${name})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
