@@ -104,8 +104,11 @@ def _session_members(session):
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # After the name, which may hold anything: state, parent, group, session.
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
+            name, _, rest = stat.read_text(errors="replace").rpartition(")")
+            fields = rest.split()
+            # A sanitizer's helper ends by itself, a little after the program that started it.
+            if (int(fields[3]) == session and fields[0] != "Z"
+                    and not name.endswith("(llvm-symbolizer")):
                 yield int(stat.parent.name)
 
 
