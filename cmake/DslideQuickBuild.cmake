@@ -45,11 +45,17 @@ function(dslide_quick_test_flags name)
   endif()
 endfunction()
 
+# A precompiled header is used with the flags it was made with alone: -pthread, and what gRPC brings
+# along, such as -DNOMINMAX of newer abseil. Not everything links threads and gRPC.
+function(dslide_quick_flags name)
+  target_compile_options(${name} PRIVATE
+    -pthread $<TARGET_PROPERTY:dslide_proto,INTERFACE_COMPILE_OPTIONS>)
+endfunction()
+
 # Called for each library and each test binary.
 function(dslide_quick_library name)
   if(DSLIDE_QUICK_BUILD AND DSLIDE_SANITIZE AND DSLIDE_BUILD_TESTS)
-    # Some libraries do not link threads; a precompiled header wants the same flag everywhere.
-    target_compile_options(${name} PRIVATE -pthread)
+    dslide_quick_flags(${name})
     target_precompile_headers(${name} REUSE_FROM dslide_precompiled)
   endif()
 endfunction()
@@ -57,7 +63,7 @@ endfunction()
 function(dslide_quick_test name)
   if(DSLIDE_QUICK_BUILD)
     dslide_quick_test_flags(${name})
-    target_compile_options(${name} PRIVATE -pthread)
+    dslide_quick_flags(${name})
     target_precompile_headers(${name} REUSE_FROM dslide_test_precompiled)
   endif()
 endfunction()

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/failpoint.h"
 #include "core/base/format_version.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -78,6 +80,13 @@ std::string ToJson(const MembershipRecord& record) {
       .dump();
 }
 
+absl::StatusOr<std::string> HexField(const std::string& hex, absl::string_view name) {
+  std::optional<std::string> bytes = BytesFromHex(hex);
+  if (bytes.has_value()) return *std::move(bytes);
+  return absl::DataLossError(absl::StrCat("record ", kMembershipKey, ": a shard's ", name, " is '",
+                                          EscapeForLog(hex, 80), "', which is not hexadecimal"));
+}
+
 absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
   // The library reports through exceptions; they end here. Checksummed text that does not fit is a
   // bug or a forgery, and in both cases not to be trusted.
@@ -90,13 +99,15 @@ absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
     for (const nlohmann::json& entry : json.at("shards")) {
       MembershipRecord::Shard shard;
       entry.at("shard").get_to(shard.shard);
-      shard.address = absl::HexStringToBytes(entry.at("address").get<std::string>());
+      ASSIGN_OR_RETURN(shard.address, HexField(entry.at("address").get<std::string>(), "address"));
       entry.at("capacity_weight").get_to(shard.capacity_weight);
       entry.at("generation").get_to(shard.generation);
-      shard.instance_id = absl::HexStringToBytes(entry.at("instance_id").get<std::string>());
+      ASSIGN_OR_RETURN(shard.instance_id,
+                       HexField(entry.at("instance_id").get<std::string>(), "instance_id"));
       entry.at("left").get_to(shard.left);
       // Not in directories of before.
-      shard.admin_address = absl::HexStringToBytes(entry.value("admin_address", std::string()));
+      ASSIGN_OR_RETURN(shard.admin_address,
+                       HexField(entry.value("admin_address", std::string()), "admin_address"));
       record.shards.push_back(std::move(shard));
     }
     return record;

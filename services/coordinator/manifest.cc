@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/format_version.h"
+#include "core/base/hex.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
 #include "core/model/model_spec_json.h"
@@ -26,9 +28,9 @@ std::string ToHex(const ClientId& id) {
 // Json reports through exceptions; they end in DecodeManifest().
 ClientId ClientFromHex(const std::string& hex) {
   ClientId id{};
-  const std::string bytes = absl::HexStringToBytes(hex);
-  if (hex.size() != 2 * id.size() || bytes.size() != id.size()) return id;
-  std::copy(bytes.begin(), bytes.end(), id.begin());
+  const std::optional<std::string> bytes = BytesFromHex(hex);
+  if (!bytes.has_value() || bytes->size() != id.size()) return id;
+  std::copy(bytes->begin(), bytes->end(), id.begin());
   return id;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/format_version.h"
+#include "core/base/hex.h"
 #include "core/base/reason.h"
 #include "core/base/sealed_text.h"
 #include "core/base/status_macros.h"
@@ -80,10 +82,9 @@ absl::StatusOr<std::vector<ClientId>> ReadGivenUp(const fs::path& path) {
                                     {.oldest = kGivenUpFormat, .newest = kGivenUpFormat}));
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     ClientId id{};
-    const bool hex = line.size() == 2 * id.size() && line.find(' ') == line.npos;
-    const std::string bytes = hex ? absl::HexStringToBytes(line) : "";
-    if (bytes.size() != id.size()) continue;
-    std::copy(bytes.begin(), bytes.end(), id.begin());
+    const std::optional<std::string> bytes = BytesFromHex(line);
+    if (!bytes.has_value() || bytes->size() != id.size()) continue;
+    std::copy(bytes->begin(), bytes->end(), id.begin());
     clients.push_back(id);
   }
   // What is not understood encodes differently.

@@ -55,9 +55,11 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(host_run.parse([]).arguments, [])
 
     def test_the_root_sees_no_more_of_this_environment_than_it_needs(self):
-        with mock.patch.dict(os.environ, {"SECRET": "x", "https_proxy": "http://p:1"}):
+        outside = {"SECRET": "x", "https_proxy": "http://p:1", "DSLIDE_TEST_SLOWDOWN": "3"}
+        with mock.patch.dict(os.environ, outside):
             given = host_run.environment()
         self.assertEqual((given["HOME"], given["https_proxy"]), ("/root", "http://p:1"))
+        self.assertEqual(given["DSLIDE_TEST_SLOWDOWN"], "3")
         self.assertNotIn("SECRET", given)
 
     def test_versions_are_those_of_the_library(self):

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
+#include "core/base/crc32c.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
@@ -38,6 +39,13 @@ class CatalogStoreTest : public ::testing::Test {
             .dealt_weights = {1.0, 0.1},
             .shards = {{0, "a:1", 1.0, 5, Instance('\xff'), false, "a:2"},
                        {1, "host\xfe:1", 0.1, uint64_t{1} << 60, Instance(2), true, ""}}};
+  }
+  // Puts a record into the database behind the store's back.
+  void Write(const std::string& key, const std::string& value) {
+    rocksdb::DB* db = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), dir_ + "/catalog", &db).ok());
+    const std::unique_ptr<rocksdb::DB> owned(db);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, value).ok());
   }
   void Fill() {
     const auto store = MustOpen();
@@ -85,19 +93,34 @@ TEST_F(CatalogStoreTest, AFileInPlaceOfTheDirectoryIsAnError) {
 
 TEST_F(CatalogStoreTest, ARecordOfAnotherVersionOrKindIsRefused) {
   Fill();
-  const auto write = [this](const std::string& key, const std::string& value) {
-    rocksdb::DB* db = nullptr;
-    ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), dir_ + "/catalog", &db).ok());
-    const std::unique_ptr<rocksdb::DB> owned(db);
-    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, value).ok());
-  };
-  write("model/a", "\x01{}garbage");
+  Write("model/a", "\x01{}garbage");
   EXPECT_EQ(OpenCatalogStore(dir_).status().code(), absl::StatusCode::kDataLoss);
   // Without the summary the record speaks for itself.
   fs::remove(dir_ + "/catalog-summary");
   const auto damaged = MustOpen()->Load();
   EXPECT_EQ(damaged.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("model/a"));
+}
+
+// With the right checksum, so that only the digits themselves can tell.
+TEST_F(CatalogStoreTest, AnAddressThatIsNotHexadecimalIsRefused) {
+  for (const absl::string_view address : {"6g", "613", "61 31"}) {
+    Fill();
+    const std::string text = absl::StrCat(
+        R"({"expected_shards":1,"topology_version":1,"dealt_weights":[1.0],"shards":[{"shard":0,)",
+        R"("address":")", address, R"(","capacity_weight":1.0,"generation":1,)",
+        R"("instance_id":"00","left":false}]})");
+    std::string value = absl::StrCat("\x01", text);
+    const uint32_t crc = ExtendCrc32c(ExtendCrc32c(0, "membership"), value);
+    for (int i = 0; i < 4; ++i) value.push_back(static_cast<char>((crc >> (8 * i)) & 0xff));
+    Write("membership", value);
+    fs::remove(dir_ + "/catalog-summary");
+    const auto content = MustOpen()->Load();
+    EXPECT_EQ(content.status().code(), absl::StatusCode::kDataLoss) << address;
+    EXPECT_THAT(std::string(content.status().message()),
+                HasSubstr(absl::StrCat("a shard's address is '", address, "'")));
+    fs::remove_all(dir_);
+  }
 }
 
 TEST_F(CatalogStoreTest, AMissingFileIsNoNewCluster) {
