@@ -27,11 +27,13 @@ class WithoutEngineTest(unittest.TestCase):
         self.assertEqual(done.returncode, cases.SKIPPED, done.stderr)
         self.assertIn("SKIPPED: ", done.stderr)
         figures = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual(figures, {"passed": False, "skipped": ["image", "compose", "vms"]})
+        self.assertEqual(figures, {"passed": False, "skipped": ["image", "compose", "tls", "vms"]})
 
     def test_wrong_use(self):
         for arguments, message in ((["--image", "a:1"], "belong together"),
                                    (["--epochs", "2"], "--epochs is 2"),
+                                   (["--programs", "prebuilt", "--grpc", "experimental"],
+                                    "the programs are compiled in the image"),
                                    (["--only", "helm"], "invalid choice")):
             done = run_program(*arguments)
             self.assertEqual(done.returncode, 2)
