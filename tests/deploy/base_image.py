@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import debian_root
-from engine import Unavailable, note, run
+from engine import Unavailable, note
 
 
 def provide(engine, suite, directory):
@@ -21,11 +21,13 @@ def provide(engine, suite, directory):
         raise Unavailable(f"{name} cannot be pulled, and debootstrap, which would make it, "
                           "is not installed")
     note(f"{name} cannot be pulled: making it with debootstrap")
-    root = pathlib.Path(directory) / f"root-{suite}"
-    shutil.rmtree(root, ignore_errors=True)  # of a run that was ended
-    run(debian_root.bootstrap_command(suite, root), within=debian_root.BOOTSTRAP_SECONDS)
-    with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as packer:
+    root = debian_root.DebianRoot(suite, pathlib.Path(directory) / f"root-{suite}")
+    shutil.rmtree(root.folder, ignore_errors=True)  # of a run that was ended
+    root.make()
+    # A mirror that is behind its time is behind it for builds, too.
+    root.take_apt_settings()
+    with subprocess.Popen(["tar", "-C", root.folder, "-c", "."], stdout=subprocess.PIPE) as packer:
         subprocess.run(["docker", "import", "-", name], stdin=packer.stdout, check=True,
                        env=os.environ | engine.environment, stdout=subprocess.DEVNULL, timeout=300)
-    shutil.rmtree(root)
+    shutil.rmtree(root.folder)
     return name
