@@ -1,9 +1,10 @@
 """Builds the image and runs clusters of containers: what ./run compose calls.
 
 usage: compose_run.py [--start-engine] [--engine-dir DIR] [--programs compiled|prebuilt]
-                      [--image NAME --example-image NAME] [--only PART...] [--epochs N] [-o json]
+                      [--grpc debian|experimental] [--image NAME --example-image NAME]
+                      [--only PART...] [--epochs N] [-o json]
 
-Parts: image, compose, vms. stderr tells what happens; stdout ends with the figures, with -o json as
+Parts: image, compose, tls, vms. stderr tells what happens; stdout ends with the figures, with -o json as
 one JSON object. Status 0: all held; 1: something did not; 77: this machine cannot do it.
 """
 
@@ -15,11 +16,12 @@ import tempfile
 
 import compose_check
 import image_check
+import tls_check
 import vms_check
 from engine import CommandFailed, Engines, Unavailable, note, require_compose, show
 
 SKIPPED = 77
-PARTS = ("image", "compose", "vms")
+PARTS = ("image", "compose", "tls", "vms")
 
 
 def run_parts(engines, options, directory, figures):
@@ -27,13 +29,16 @@ def run_parts(engines, options, directory, figures):
     image, example = options.image, options.example_image
     if not image:
         with engines.to_build() as engine:
-            image, example, seconds = image_check.build(engine, directory, options.programs)
-        figures.update(build_seconds=round(seconds, 1), programs=options.programs)
+            image, example, seconds = image_check.build(engine, directory, options.programs,
+                                                            options.grpc)
+        figures.update(build_seconds=round(seconds, 1), programs=options.programs,
+                       grpc=options.grpc)
     epochs = ["--epochs", str(options.epochs)] if options.epochs else []
     with engines.to_run() as engine:
         parts = {
             "image": lambda: image_check.check_image(engine, image),
             "compose": lambda: compose_check.check_compose(engine, image, example, epochs),
+            "tls": lambda: tls_check.check_tls(engine, image, example, directory),
             "vms": lambda: vms_check.check_machines(engine, image, example, directory),
         }
         for name in options.only:
@@ -49,6 +54,7 @@ def parse():
     parser.add_argument("--start-engine", action="store_true")
     parser.add_argument("--engine-dir", type=pathlib.Path)
     parser.add_argument("--programs", choices=("compiled", "prebuilt"), default="compiled")
+    parser.add_argument("--grpc", choices=tuple(image_check.BASES), default="debian")
     parser.add_argument("--image")
     parser.add_argument("--example-image")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
@@ -57,6 +63,9 @@ def parse():
     options = parser.parse_args()
     if bool(options.image) != bool(options.example_image):
         parser.error("--image and --example-image belong together")
+    if options.programs == "prebuilt" and options.grpc != "debian":
+        parser.error(f"--programs prebuilt has the gRPC of this machine; for --grpc {options.grpc} "
+                     "the programs are compiled in the image")
     if options.epochs is not None and options.epochs < 4:
         parser.error(f"--epochs is {options.epochs}; shards are disturbed after the first three: "
                      "give 4 or more")

@@ -8,9 +8,11 @@ import sys
 import unittest
 from unittest import mock
 
+import base_image
 import cases
 import compose_check
-from engine import CommandFailed, run
+import tls_check
+from engine import CommandFailed, Unavailable, run
 
 PROGRAM = pathlib.Path(__file__).with_name("compose_run.py")
 
@@ -27,11 +29,13 @@ class WithoutEngineTest(unittest.TestCase):
         self.assertEqual(done.returncode, cases.SKIPPED, done.stderr)
         self.assertIn("SKIPPED: ", done.stderr)
         figures = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual(figures, {"passed": False, "skipped": ["image", "compose", "vms"]})
+        self.assertEqual(figures, {"passed": False, "skipped": ["image", "compose", "tls", "vms"]})
 
     def test_wrong_use(self):
         for arguments, message in ((["--image", "a:1"], "belong together"),
                                    (["--epochs", "2"], "--epochs is 2"),
+                                   (["--programs", "prebuilt", "--grpc", "experimental"],
+                                    "the programs are compiled in the image"),
                                    (["--only", "helm"], "invalid choice")):
             done = run_program(*arguments)
             self.assertEqual(done.returncode, 2)
@@ -53,6 +57,47 @@ class JudgementTest(unittest.TestCase):
                            {"trained": {"p_at_1": 0.47}}):
             with self.subTest(difference), self.assertRaises(CommandFailed):
                 self.judge(**difference)
+
+
+class VisitTest(unittest.TestCase):
+    """What is made of what strangers.py says."""
+
+    FOUND = {"tried": 4, "refused": 4, "served": [], "unknown": []}
+
+    def knock(self, **found):
+        authority = mock.Mock(visit=lambda: ["--work", "here"])
+        self.python = mock.Mock()
+        self.python.return_value.stdout = f"noise\n{json.dumps(self.FOUND | found)}\n"
+        return tls_check.knock(self.python, authority, ["a:1", "b:2"], "--revoked", "thief")
+
+    def test_refusals_are_counted(self):
+        self.assertEqual(self.knock(), 4)
+        self.assertEqual(self.python.call_args.args[1:],
+                         ("--work", "here", "--revoked", "thief", "a:1", "b:2"))
+
+    def test_who_is_served_or_unknown_wrongly_fails(self):
+        for wrong in ({"served": ["thief at a:1"]}, {"unknown": ["trainer at b:2"]}):
+            with self.subTest(wrong), self.assertRaisesRegex(CommandFailed, "(thief|trainer) at"):
+                self.knock(**wrong)
+
+
+class BaseImageTest(unittest.TestCase):
+    def provide(self, known, pulled):
+        engine = mock.Mock(has_image=lambda name: known)
+        engine.docker.return_value.returncode = 0 if pulled else 1
+        return engine, base_image.provide(engine, "trixie", "/nonexistent")
+
+    def test_it_is_pulled_when_it_is_missing(self):
+        engine, name = self.provide(known=True, pulled=False)
+        self.assertEqual(name, "debian:trixie-slim")
+        engine.docker.assert_not_called()
+        engine, name = self.provide(known=False, pulled=True)
+        self.assertEqual(engine.docker.call_args.args, ("pull", "-q", name))
+
+    def test_without_a_registry_and_debootstrap_it_says_so(self):
+        with mock.patch("shutil.which", return_value=None), \
+                self.assertRaisesRegex(Unavailable, "debian:trixie-slim cannot be pulled"):
+            self.provide(known=False, pulled=False)
 
 
 class OutputTest(unittest.TestCase):

@@ -18,8 +18,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/integration"))
 from network_namespace import NetworkNamespace  # noqa: E402
 
-BASE_IMAGE = "debian:bookworm-slim"
-BASE_SUITE = "bookworm"
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
 
@@ -153,24 +151,6 @@ class PrivateEngine(Engine):
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-
-def provide_base_image(engine, directory):
-    """Pulls the base image, or makes it of Debian's packages where no registry can be reached."""
-    if engine.has_image(BASE_IMAGE):
-        return
-    if engine.docker("pull", "-q", BASE_IMAGE, accept=(0, 1), within=300).returncode == 0:
-        return
-    if not shutil.which("debootstrap"):
-        raise Unavailable(f"{BASE_IMAGE} cannot be pulled, and debootstrap, which would make it, "
-                          "is not installed")
-    note(f"{BASE_IMAGE} cannot be pulled: making it with debootstrap")
-    root = pathlib.Path(directory) / "root"
-    run(["debootstrap", "--variant=minbase", BASE_SUITE, root], within=600)
-    with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as packer:
-        subprocess.run(["docker", "import", "-", BASE_IMAGE], stdin=packer.stdout, check=True,
-                       env=os.environ | engine.environment, stdout=subprocess.DEVNULL, timeout=300)
-    shutil.rmtree(root)
 
 
 def require_compose():

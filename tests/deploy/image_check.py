@@ -8,9 +8,12 @@ import tarfile
 import time
 import urllib.request
 
-from engine import ROOT, CommandFailed, note, provide_base_image, run, say, wait_until
+import base_image
+from engine import ROOT, CommandFailed, note, run, say, wait_until
 
-BUILD_SECONDS = 3600
+BUILD_SECONDS = 7200
+# By --grpc: Debian's suite and the addition to the name of the image.
+BASES = {"debian": ("bookworm", ""), "experimental": ("trixie", "-grpc-experimental")}
 STARTS = 5
 USER = "10001:10001"
 LOCKED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")
@@ -30,16 +33,19 @@ def revision():
                accept=(0, 128)).stdout.strip() or "unknown"
 
 
-def build(engine, directory, programs):
+def build(engine, directory, programs, grpc="debian"):
     """Builds both targets; (image, example image, seconds)."""
-    provide_base_image(engine, directory)
+    suite, addition = BASES[grpc]
+    base = base_image.provide(engine, suite, directory)
     begun = time.monotonic()
-    names = {"dslide": "dslide:0.1.0", "example": "dslide-example:0.1.0"}
+    names = {"dslide": f"dslide:0.1.0{addition}", "example": f"dslide-example:0.1.0{addition}"}
     for target, name in names.items():
         say(f"Building {name} ({programs} programs)")
         # The host's network: a private engine may have no way out of its own.
         engine.docker("build", "--network", "host", "-f", ROOT / "deploy/image/Dockerfile",
                       "--target", target, "--build-arg", f"PROGRAMS={programs}",
+                      "--build-arg", f"DEBIAN_IMAGE={base}", "--build-arg", f"GRPC={grpc}",
+                      "--build-arg", f"JOBS={os.environ.get('DSLIDE_JOBS', '')}",
                       "--build-arg", f"REVISION={revision()}", "-t", name, ROOT,
                       within=BUILD_SECONDS)
     return *names.values(), time.monotonic() - begun

@@ -1,13 +1,15 @@
 """Who must not get in, at the doors of a cluster with certificates: is any of them served?
 
-usage: strangers.py --certificates DIR --foreign DIR --work DIR ADDRESS...
+usage: strangers.py --certificates DIR --foreign DIR --work DIR [--known NAME] [--revoked NAME]
+                    ADDRESS...
 
 DIRs are as `dslide certs dev` makes them: the cluster's, and those of another authority. The
 strangers speak plaintext, show no certificate, one of the foreign authority, or one that has
-expired. Beside them somebody known must be served at every door, or nothing would be shown. The last
-line of stdout is one JSON object: refused (of `tried`), served (strangers that were, as NAME at
-ADDRESS), unknown (the known who were not). Status 0 when all strangers were refused and all the known
-served, else 3.
+expired. Beside them somebody known must be served at every door, or nothing would be shown.
+--known and --revoked name one certificate more of the cluster's folder, and on which side it
+stands: so it is seen that one was served before it was revoked. The last line of stdout is one JSON
+object: refused (of `tried`), served (strangers that were, as NAME at ADDRESS), unknown (the known
+who were not). Status 0 when all strangers were refused and all the known served, else 3.
 """
 
 import argparse
@@ -25,7 +27,6 @@ from grpc_client import Connection, ConnectionLost  # noqa: E402
 
 HEALTH = "/grpc.health.v1.Health/Check"
 PLAIN = "plaintext"
-STRANGERS = (PLAIN, "no certificate", "foreign authority", "expired")
 # The twin of the expired certificate differs from it in its days alone.
 KNOWN = ("trainer", "twin of the expired")
 SECONDS = 5
@@ -59,19 +60,22 @@ def context(certificates, pair=None):
     return made
 
 
+def holder(folder, name):
+    """The certificate and the key of that name in a folder of `dslide certs`."""
+    return folder / f"{name}.crt", folder / f"{name}.key"
+
+
 def make_visitors(certificates, foreign, directory):
-    """{name: SSLContext, or None for plaintext} of STRANGERS and of KNOWN."""
+    """{name: SSLContext, or None for plaintext} of the strangers and of KNOWN."""
     expired = sign(certificates, directory, "expired", 0)
     twin = sign(certificates, directory, "twin", 1)
     time.sleep(1.5)  # its end is this second
     return {
         PLAIN: None,
         "no certificate": context(certificates),
-        "foreign authority": context(certificates,
-                                     (foreign / "trainer.crt", foreign / "trainer.key")),
+        "foreign authority": context(certificates, holder(foreign, "trainer")),
         "expired": context(certificates, expired),
-        "trainer": context(certificates,
-                           (certificates / "trainer.crt", certificates / "trainer.key")),
+        "trainer": context(certificates, holder(certificates, "trainer")),
         "twin of the expired": context(certificates, twin),
     }
 
@@ -85,16 +89,17 @@ def served(address, tls):
         return False
 
 
-def knock(addresses, visitors):
-    """What became of all visitors at all addresses, as the JSON object above."""
+def knock(addresses, visitors, known=KNOWN):
+    """What became of all visitors at all addresses, as the JSON object above; strangers are those
+    who are not known."""
     let_in = {(name, address) for name, tls in visitors.items() for address in addresses
               if served(address, tls)}
-    tried = [(name, address) for name in STRANGERS for address in addresses]
+    tried = [(name, address) for name in visitors if name not in known for address in addresses]
     return {
         "tried": len(tried),
         "refused": sum(visit not in let_in for visit in tried),
         "served": [f"{name} at {address}" for name, address in tried if (name, address) in let_in],
-        "unknown": [f"{name} at {address}" for name in KNOWN for address in addresses
+        "unknown": [f"{name} at {address}" for name in known for address in addresses
                     if (name, address) not in let_in],
     }
 
@@ -103,11 +108,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for flag in ("--certificates", "--foreign", "--work"):
         parser.add_argument(flag, type=pathlib.Path, required=True)
+    for flag in ("--known", "--revoked"):
+        parser.add_argument(flag, metavar="NAME")
     parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    found = knock(options.addresses,
-                  make_visitors(options.certificates, options.foreign, options.work))
+    visitors = make_visitors(options.certificates, options.foreign, options.work)
+    for name in filter(None, (options.known, options.revoked)):
+        visitors[name] = context(options.certificates, holder(options.certificates, name))
+    known = (*KNOWN, options.known) if options.known else KNOWN
+    found = knock(options.addresses, visitors, known)
     print(json.dumps(found))
     return FOUND if found["served"] or found["unknown"] else 0
 

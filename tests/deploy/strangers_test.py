@@ -36,6 +36,25 @@ class StrangersTest(processes.ProcessTest):
         found = strangers.knock([coordinator.address, shard.address], self.visitors)
         self.assertEqual(found, {"tried": 8, "refused": 8, "served": [], "unknown": []})
 
+    def test_who_is_revoked_was_served_before(self):
+        def certs(*arguments):
+            self.assert_ended(self.run_dslide("certs", *arguments, within=20), 0)
+
+        certs("issue", "--from", self.own, "--name", "stolen")
+        certs("issue", "--from", self.own, "--name", "other")
+        certs("revoke", "--from", self.own, self.own / "other.crt")
+        coordinator = self.start_coordinator(*self.flags("coordinator"), "--tls-crl-dir",
+                                             self.own / "crl")
+        thief = {"stolen": strangers.context(self.own, strangers.holder(self.own, "stolen"))}
+        doors, everybody = [coordinator.address], self.visitors | thief
+        found = strangers.knock(doors, everybody, (*strangers.KNOWN, "stolen"))
+        self.assertEqual(found, {"tried": 4, "refused": 4, "served": [], "unknown": []})
+        found = strangers.knock(doors, everybody)
+        self.assertEqual(found["served"], [f"stolen at {coordinator.address}"])
+        certs("revoke", "--from", self.own, self.own / "stolen.crt")
+        found = strangers.knock(doors, everybody)
+        self.assertEqual(found, {"tried": 5, "refused": 5, "served": [], "unknown": []})
+
     def test_a_server_without_certificates_is_found_out(self):
         coordinator = self.start_coordinator()
         found = strangers.knock([coordinator.address], self.visitors)

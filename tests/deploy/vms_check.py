@@ -1,7 +1,5 @@
 """The files that render.py makes, on machines that have nothing but a network in common."""
 
-import json
-import os
 import pathlib
 import re
 import shutil
@@ -9,9 +7,11 @@ import sys
 import time
 
 import strangers
-from compose_check import CUT_SECONDS, EXAMPLE, Project, Running
-from engine import ROOT, note, run, say
+from certificate_authority import CertificateAuthority
+from compose_check import CUT_SECONDS, EXAMPLE, Project
+from engine import ROOT, note, say
 from image_check import check
+from tls_check import LEARNT, knock
 from virtual_machines import machines
 
 sys.path.insert(0, str(ROOT / "deploy/compose/vms"))
@@ -22,12 +22,10 @@ TRAINER = "vm-d"
 LAYOUT = {"vm-a": ["coordinator = true", "shards = [0]"], "vm-b": ["shards = [1]"],
           "vm-c": ["shards = [2]"], TRAINER: []}
 SERVERS = ("vm-a", "vm-b", "vm-c")
-# Of always guessing the most frequent label: 0.02.
-LEARNT = 0.2
 
 
-def inventory(parts, image, tls, data):
-    lines = ["[cluster]", f'image = "{image}"', f"tls = {str(tls).lower()}",
+def inventory(parts, image, data):
+    lines = ["[cluster]", f'image = "{image}"', "tls = true", "crl = true",
              'durability = "log"', 'shard_memory = "1GiB"', "publish_admin = true"]
     for name, machine in parts.items():
         lines += ["[[machine]]", f'name = "{name}"', f'address = "{machine.address}"',
@@ -35,22 +33,6 @@ def inventory(parts, image, tls, data):
         if name == TRAINER:
             lines.append(f'trainer = "{data}"')
     return "\n".join(lines) + "\n"
-
-
-def has_certificates(engine, image):
-    """Whether the image's programs know TLS."""
-    return "certs" in engine.output("run", "--rm", image, "--help")
-
-
-def make_certificates(engine, image, parts, directory):
-    """Development certificates for the addresses of all machines, in dev; in foreign, strangers'."""
-    directory.mkdir()
-    directory.chmod(0o777)
-    hosts = [word for machine in parts.values() for word in ("--host", machine.address)]
-    for name in ("dev", "foreign"):
-        engine.docker("run", "--rm", "-v", f"{directory}:/certs", image, "certs", "dev", "--output",
-                      f"/certs/{name}", *hosts)
-    return directory / "dev"
 
 
 def copy_example(engine, example, directory):
@@ -80,13 +62,15 @@ def start(projects):
     return round(time.monotonic() - begun, 1)
 
 
-def train(projects, parts):
-    """A short training while one machine is cut off and another's engine is restarted."""
+def train(projects, parts, withdraw):
+    """A short training while a certificate is withdrawn, one machine is cut off and the shard of
+    another is killed."""
     trainer = projects[TRAINER].start(
         "run", "--rm", "-T", "trainer", "train", "--data=/data/train.txt", "--eval=/data/test.txt",
         "--model=/data/model.json", "--epochs", EPOCHS, "-o", "json")
     try:
         trainer.wait_for(r"epoch 1: P@1")
+        withdraw()
         note(f"vm-b is cut off for {CUT_SECONDS} s")
         parts["vm-b"].plug(False)
         time.sleep(CUT_SECONDS)
@@ -100,18 +84,46 @@ def train(projects, parts):
         trainer.kill()
 
 
-def turn_away(parts, certificates):
-    """Strangers knock at all servers from the trainer's machine: how many were refused."""
-    doors = [f"{parts['vm-a'].address}:7000", *(f"{parts[name].address}:7010" for name in SERVERS)]
-    done = parts[TRAINER].python(strangers.__file__, "--certificates", certificates, "--foreign",
-                                 certificates.with_name("foreign"), "--work",
-                                 certificates.with_name("strangers"), *doors,
-                                 accept=(0, strangers.FOUND))
-    found = json.loads(done.stdout)
-    note(f"{found['refused']} of {found['tried']} strangers were refused")
-    check(not found["served"], f"served without a certificate of the cluster: {found['served']}")
-    check(not found["unknown"], f"not served, although known: {found['unknown']}")
-    return {"vms_strangers": found["tried"], "vms_strangers_refused": found["refused"]}
+class Visits:
+    """What strangers see of all servers, from the trainer's machine; one is a stranger later."""
+
+    def __init__(self, parts, authority, rendered):
+        self._parts = parts
+        self._authority = authority
+        self._rendered = rendered
+        self._doors = [f"{parts['vm-a'].address}:7000",
+                       *(f"{parts[name].address}:7010" for name in SERVERS)]
+        self.refused = 0
+        authority.issue("stolen")
+
+    def knock(self, *flags):
+        self.refused += knock(self._parts[TRAINER].python, self._authority, self._doors, *flags)
+
+    def revoke(self):
+        """Puts the new list beside the others on all machines, as docs/deployment.md says."""
+        note("the certificate stolen is revoked")
+        made = self._authority.revoke("stolen")
+        for name in self._parts:
+            shutil.copy(made, self._rendered / name / "crl")
+        self.knock("--revoked", "stolen")
+
+
+def run_cluster(parts, authority, directory, images):
+    """Trains over the machines; (result, lost updates, seconds until ready, strangers refused)."""
+    projects = {}
+    try:
+        for name, machine in parts.items():
+            machine.start_engine(images)
+            projects[name] = Project(machine.engine, "dslide",
+                                     [directory / name / "compose.yaml"], {})
+        up_seconds = start(projects)
+        visits = Visits(parts, authority, directory)
+        visits.knock("--known", "stolen")
+        trained = train(projects, parts, visits.revoke)
+        return trained, lost_updates(parts), up_seconds, visits.refused
+    finally:
+        for project in projects.values():
+            project.remove()
 
 
 def check_machines(engine, image, example, directory):
@@ -121,31 +133,17 @@ def check_machines(engine, image, example, directory):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     say("Training over four machines, each with an engine and a network of its own")
-    archive, data = directory / "images.tar", directory / "data"
+    archive, data, rendered = (directory / name for name in ("images.tar", "data", "rendered"))
     engine.docker("save", "-o", archive, image, within=300)
     copy_example(engine, example, data)
     with machines(LAYOUT, directory / "engines") as parts:
-        tls = has_certificates(engine, image)
-        if not tls:
-            note("SKIPPED: TLS between the machines; these programs have none, so tls = false")
-        certificates = make_certificates(engine, image, parts, directory / "certs") if tls else None
-        render.render(inventory(parts, image, tls, data), directory / "rendered", certificates)
-        projects = {}
-        try:
-            for name, machine in parts.items():
-                machine.start_engine(archive)
-                projects[name] = Project(machine.engine, "dslide",
-                                         [directory / "rendered" / name / "compose.yaml"], {})
-            up_seconds = start(projects)
-            refused = turn_away(parts, certificates) if tls else {}
-            trained = train(projects, parts)
-            lost = lost_updates(parts)
-        finally:
-            for project in projects.values():
-                project.remove()
+        authority = CertificateAuthority(engine, image, directory / "certificates",
+                                         [machine.address for machine in parts.values()])
+        render.render(inventory(parts, image, data), rendered, authority.own)
+        trained, lost, up_seconds, refused = run_cluster(parts, authority, rendered, archive)
     shutil.rmtree(directory)
     check(lost == 0, f"{lost:g} confirmed updates were lost")
     check(trained["p_at_1"] >= LEARNT, f"P@1 over machines is {trained['p_at_1']}")
     note(f"P@1 {trained['p_at_1']:.4f} after {EPOCHS} epochs, lost {lost:g}")
-    return {"vms": len(LAYOUT), "vms_tls": tls, "vms_p_at_1": trained["p_at_1"],
-            "vms_lost": int(lost), "vms_up_seconds": up_seconds, **refused}
+    return {"vms": len(LAYOUT), "vms_p_at_1": trained["p_at_1"], "vms_lost": int(lost),
+            "vms_up_seconds": up_seconds, "vms_refused": refused}

@@ -1,0 +1,151 @@
+"""compose.tls.yaml on one engine: who is refused by running containers, and when."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+import strangers
+from certificate_authority import CertificateAuthority
+from compose_check import COMPOSE, DATA, EXAMPLE, SHARDS, Project, metric_sum
+from engine import note, run, say
+from image_check import check
+
+USER = 10001
+FILES = ("compose.yaml", "compose.tls.yaml", ".env")
+ROLES = ("coordinator", "shard", "trainer")
+DOORS = {"coordinator": 7000} | {shard: 7010 for shard in SHARDS}
+JOB = "check"
+EPOCHS = 2
+# Of always guessing the most frequent label: 0.02.
+LEARNT = 0.2
+# Statuses of `dslide`: its certificate is not for that; nobody lets it in, or nobody may be let in.
+DENIED, UNREACHABLE = 2, 4
+
+
+def knock(python, authority, doors, *flags):
+    """Visits doors as strangers.py does, with python(arguments…, accept=…); how many it refused."""
+    done = python(strangers.__file__, *authority.visit(), *flags, *doors,
+                  accept=(0, strangers.FOUND))
+    found = json.loads(done.stdout.splitlines()[-1])
+    note(f"{found['refused']} of {found['tried']} strangers were refused {' '.join(flags)}")
+    check(not found["served"], f"served without a good certificate: {found['served']}")
+    check(not found["unknown"], f"not served, although known: {found['unknown']}")
+    return found["refused"]
+
+
+def here(*arguments, accept=(0,)):
+    return run([sys.executable, *arguments], accept=accept)
+
+
+def lay_out(authority, folder, role, name):
+    """Puts a certificate where the role's services look for it, as docs/deployment.md says."""
+    target = folder / "tls" / role
+    target.mkdir(parents=True, exist_ok=True)
+    for source, kept in (("ca.crt", "ca.crt"), (f"{name}.crt", "tls.crt"), (f"{name}.key", "tls.key")):
+        (target / kept).unlink(missing_ok=True)
+        shutil.copy(authority.own / source, target / kept)
+        os.chown(target / kept, USER, USER)
+
+
+class Overlay:
+    """A folder with the compose files and their folder tls, and a cluster of it."""
+
+    def __init__(self, engine, image, example, directory):
+        self._folder = directory / "compose"
+        self._folder.mkdir()
+        for name in FILES:
+            shutil.copy(COMPOSE.with_name(name), self._folder)
+        self.authority = CertificateAuthority(engine, image, directory / "certificates", DOORS)
+        self.authority.issue("bound", JOB, "query")
+        self.authority.issue("stolen")
+        for role in ROLES:
+            self.show(role, role)
+        self.show("trainer", "bound")
+        (self._folder / "tls/crl").mkdir()
+        self.project = Project(
+            engine, f"dslide-tls-{os.getpid()}", [self._folder / name for name in FILES[:2]],
+            {"DSLIDE_IMAGE": image, "DSLIDE_EXAMPLE_IMAGE": example})
+
+    def show(self, role, name):
+        """From now on the services of the role show the certificate of that name."""
+        lay_out(self.authority, self._folder, role, name)
+
+    def revoke(self, name):
+        """Revokes it for running containers: a new list, and nothing is restarted."""
+        note(f"the certificate {name} is revoked")
+        shutil.copy(self.authority.revoke(name), self._folder / "tls/crl")
+
+    def trainer(self, *arguments):
+        return ["run", "--rm", "-T", "trainer", *arguments, "-q", "-o", "json"]
+
+    def doors(self):
+        return [f"{self.project.engine.address(self.project.container(service))}:{port}"
+                for service, port in DOORS.items()]
+
+    def evaluate(self, accept=0):
+        """What `dslide eval` of the model says, with that status; impatient, if it is refused."""
+        patience = [] if accept == 0 else ["--timeout", "5s"]
+        done = self.project.compose(
+            *self.trainer("eval", "--data", f"{EXAMPLE}/test.txt", *patience), within=600,
+            accept=(accept,))
+        return json.loads(done.stdout.splitlines()[-1])["p_at_1"] if accept == 0 else done.stderr
+
+
+def train(overlay):
+    """A training, during which somebody else's certificate is revoked; what strangers saw."""
+    denied = overlay.project.compose(*overlay.trainer("train", *DATA, "--epochs", EPOCHS,
+                                                        "--job", "another"),
+                                     within=300, accept=(DENIED,))
+    check('job "another" is not for this certificate' in denied.stderr,
+          f"a certificate of job {JOB} was refused for another with {denied.stderr!r}")
+    note("a trainer was refused a job that its certificate is not for")
+    doors = overlay.doors()
+    refused = knock(here, overlay.authority, doors, "--known", "stolen")
+    trainer = overlay.project.start("run", "--rm", "-T", "trainer", "train", *DATA, "--job", JOB,
+                                    "--overwrite", "--epochs", EPOCHS, "-o", "json")
+    try:
+        trainer.wait_for(r"epoch 1: P@1")
+        overlay.revoke("stolen")
+        refused += knock(here, overlay.authority, doors, "--revoked", "stolen")
+        return trainer.result(), refused
+    finally:
+        trainer.kill()
+
+
+def check_revoked_peers(overlay, trained):
+    """The trainer's own certificate is revoked, then that of the shards, which trainers look up."""
+    overlay.revoke("bound")
+    check("handshake" in overlay.evaluate(UNREACHABLE), "a revoked trainer was not refused in the "
+          "handshake")
+    overlay.show("trainer", "trainer")
+    kept = overlay.evaluate()
+    check(abs(kept - trained) < 1e-6, f"P@1 with another certificate is {kept}, was {trained}")
+    overlay.revoke("shard")
+    check("handshake" in overlay.evaluate(UNREACHABLE), "a trainer did not refuse revoked shards in "
+          "the handshake")
+    note("a revoked trainer was refused, a good one was served and refused revoked shards")
+
+
+def check_tls(engine, image, example, directory):
+    """Figures of a short training with certificates, some of which are revoked meanwhile."""
+    strangers.require()
+    directory = pathlib.Path(directory) / "overlay"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    say("Training with certificates, of which some are revoked")
+    overlay = Overlay(engine, image, example, directory)
+    try:
+        overlay.project.up()
+        trained, refused = train(overlay)
+        shards = [overlay.project.container(shard) for shard in SHARDS]
+        lost = metric_sum(engine, shards, 7011, "dslide_shard_acked_loss_total")
+        check_revoked_peers(overlay, trained["p_at_1"])
+    finally:
+        overlay.project.remove()
+    shutil.rmtree(directory)
+    check(lost == 0, f"{lost:g} confirmed updates were lost")
+    check(trained["p_at_1"] >= LEARNT, f"P@1 with certificates is {trained['p_at_1']}")
+    note(f"P@1 {trained['p_at_1']:.4f} after {EPOCHS} epochs, lost {lost:g}")
+    return {"tls_p_at_1": trained["p_at_1"], "tls_lost": int(lost), "tls_refused": refused}
