@@ -33,7 +33,8 @@ import processes
 from fault_cluster import DURABILITY_FLAGS, READY_SECONDS, supports
 from kill_schedule import COORDINATOR, SHARD, STOP
 
-DRAIN_DELAY_SECONDS = 0.3
+# The admin page has to be looked at within it, which takes longer where deadlines are longer.
+DRAIN_DELAY_SECONDS = 0.3 * processes.SLOWDOWN
 # Cluster checkpoints hold steps back for a moment: stops have to meet some.
 CHECKPOINT_SECONDS = 1
 # The looks at the admin page are this far apart; what a client notices within one is no evidence.
@@ -141,7 +142,7 @@ class DrainLoop(kill_loop.KillLoop):
         self.drains = []
 
     def cluster_options(self):
-        return {"admin": True, "server_flags": ["--drain-delay", f"{DRAIN_DELAY_SECONDS}s"],
+        return {"admin": True, "server_flags": ["--drain-delay", f"{DRAIN_DELAY_SECONDS:g}s"],
                 "coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"]}
 
     def stop_member(self, kind, victim, member):
