@@ -5,8 +5,8 @@
 // look like a race. Here the functions that our code and the shared libraries call stand in front
 // of abseil's own, which are called through, and say what happens before what.
 //
-// Linked into the programs and tests of builds with DSLIDE_SANITIZE=thread. Works because abseil is a shared
-// library, whose symbols an executable may replace.
+// Linked into the programs and tests of builds with DSLIDE_SANITIZE=thread. Works because abseil is
+// a shared library, whose symbols an executable may replace.
 
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
