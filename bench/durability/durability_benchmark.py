@@ -31,6 +31,7 @@ SHARDS = 2
 CUT_SHARDS = 3
 CUT_GIB = 1.0
 CUTS = 20
+CUT_STEPS = 1_000_000  # that training is stopped when there were enough
 MODES = ("checkpoint", "log-periodic", "log")
 TRAIN_SECONDS = 900
 CALL_TIMEOUT = "300s"
@@ -161,7 +162,7 @@ def measure_cuts(options):
     with programs.Programs(options.bin_dir) as started:
         data = started.data([*options.inputs, "--labels", rows])
         cluster = Cluster(started, "checkpoint", CUT_SHARDS)
-        trainer = cluster.train(options, data, "cuts", steps=options.cut_steps)
+        trainer = cluster.train(options, data, "cuts", steps=CUT_STEPS)
         taken = checkpoints_during(cluster, trainer, options.cuts)
         trainer.stop(signal.SIGKILL)
     waits = sorted(one["stall_seconds"] for one in taken)
@@ -245,7 +246,6 @@ def parse():
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.gib = 0.01 if options.quick else CUT_GIB
     options.cuts = 2 if options.quick else CUTS
-    options.cut_steps = 1_000_000  # it is stopped when there were enough cuts
     return options
 
 

@@ -6,8 +6,7 @@ namespace dslide {
 
 ConnectionRate::ConnectionRate(int64_t per_second)
     : per_second_(static_cast<double>(per_second)),
-      burst_(per_second_),
-      shared_{.tokens = burst_, .filled = absl::ZeroDuration()} {}
+      shared_{.tokens = per_second_, .filled = absl::ZeroDuration()} {}
 
 std::optional<absl::Duration> ConnectionRate::Admit(absl::string_view address, absl::Duration now) {
   if (per_second_ <= 0) return now;
@@ -16,7 +15,7 @@ std::optional<absl::Duration> ConnectionRate::Admit(absl::string_view address, a
 
 double ConnectionRate::TokensAt(const Bucket& bucket, absl::Duration now) const {
   const double seconds = absl::ToDoubleSeconds(now - bucket.filled);
-  return std::min(burst_, bucket.tokens + seconds * per_second_);
+  return std::min(per_second_, bucket.tokens + seconds * per_second_);
 }
 
 std::optional<absl::Duration> ConnectionRate::Take(Bucket& bucket, absl::Duration now) const {
@@ -31,10 +30,10 @@ ConnectionRate::Bucket& ConnectionRate::BucketOf(absl::string_view address, absl
   if (found != buckets_.end()) return found->second;
   if (buckets_.size() >= kMaxAddresses) {
     absl::erase_if(buckets_,
-                   [&](const auto& entry) { return TokensAt(entry.second, now) >= burst_; });
+                   [&](const auto& entry) { return TokensAt(entry.second, now) >= per_second_; });
   }
   if (buckets_.size() >= kMaxAddresses) return shared_;
-  return buckets_.try_emplace(address, Bucket{.tokens = burst_, .filled = now}).first->second;
+  return buckets_.try_emplace(address, Bucket{.tokens = per_second_, .filled = now}).first->second;
 }
 
 }  // namespace dslide

@@ -46,8 +46,7 @@ class ConnectionRate {
   double TokensAt(const Bucket& bucket, absl::Duration now) const;
   Bucket& BucketOf(absl::string_view address, absl::Duration now);
 
-  const double per_second_;
-  const double burst_;
+  const double per_second_;  // also as many as an address may save up
   absl::flat_hash_map<std::string, Bucket> buckets_;
   Bucket shared_;
 };

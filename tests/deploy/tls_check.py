@@ -35,6 +35,23 @@ def knock(python, authority, doors, *flags):
     return found["refused"]
 
 
+def prepare(directory, name, what):
+    """An empty folder of that name for a check in which strangers knock."""
+    strangers.require()
+    folder = pathlib.Path(directory) / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    say(what)
+    return folder
+
+
+def judge(trained, lost, how, epochs):
+    """What a training on several shards had to reach."""
+    check(lost == 0, f"{lost:g} confirmed updates were lost")
+    check(trained["p_at_1"] >= LEARNT, f"P@1 {how} is {trained['p_at_1']}")
+    note(f"P@1 {trained['p_at_1']:.4f} after {epochs} epochs, lost {lost:g}")
+
+
 def here(*arguments, accept=(0,)):
     return run([sys.executable, *arguments], accept=accept)
 
@@ -130,11 +147,7 @@ def check_revoked_peers(overlay, trained):
 
 def check_tls(engine, image, example, directory):
     """Figures of a short training with certificates, some of which are revoked meanwhile."""
-    strangers.require()
-    directory = pathlib.Path(directory) / "overlay"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    say("Training with certificates, of which some are revoked")
+    directory = prepare(directory, "overlay", "Training with certificates, of which some are revoked")
     overlay = Overlay(engine, image, example, directory)
     try:
         overlay.project.up()
@@ -145,7 +158,5 @@ def check_tls(engine, image, example, directory):
     finally:
         overlay.project.remove()
     shutil.rmtree(directory)
-    check(lost == 0, f"{lost:g} confirmed updates were lost")
-    check(trained["p_at_1"] >= LEARNT, f"P@1 with certificates is {trained['p_at_1']}")
-    note(f"P@1 {trained['p_at_1']:.4f} after {EPOCHS} epochs, lost {lost:g}")
+    judge(trained, lost, "with certificates", EPOCHS)
     return {"tls_p_at_1": trained["p_at_1"], "tls_lost": int(lost), "tls_refused": refused}

@@ -1,17 +1,14 @@
 """The files that render.py makes, on machines that have nothing but a network in common."""
 
-import pathlib
 import re
 import shutil
 import sys
 import time
 
-import strangers
 from certificate_authority import CertificateAuthority
 from compose_check import CUT_SECONDS, EXAMPLE, Project
-from engine import ROOT, note, say
-from image_check import check
-from tls_check import LEARNT, knock
+from engine import ROOT, note
+from tls_check import judge, knock, prepare
 from virtual_machines import machines
 
 sys.path.insert(0, str(ROOT / "deploy/compose/vms"))
@@ -128,11 +125,8 @@ def run_cluster(parts, authority, directory, images):
 
 def check_machines(engine, image, example, directory):
     """Figures of a training over four machines."""
-    strangers.require()
-    directory = pathlib.Path(directory) / "vms"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    say("Training over four machines, each with an engine and a network of its own")
+    directory = prepare(directory, "vms",
+                        "Training over four machines, each with an engine and a network of its own")
     archive, data, rendered = (directory / name for name in ("images.tar", "data", "rendered"))
     engine.docker("save", "-o", archive, image, within=300)
     copy_example(engine, example, data)
@@ -142,8 +136,6 @@ def check_machines(engine, image, example, directory):
         render.render(inventory(parts, image, data), rendered, authority.own)
         trained, lost, up_seconds, refused = run_cluster(parts, authority, rendered, archive)
     shutil.rmtree(directory)
-    check(lost == 0, f"{lost:g} confirmed updates were lost")
-    check(trained["p_at_1"] >= LEARNT, f"P@1 over machines is {trained['p_at_1']}")
-    note(f"P@1 {trained['p_at_1']:.4f} after {EPOCHS} epochs, lost {lost:g}")
+    judge(trained, lost, "over machines", EPOCHS)
     return {"vms": len(LAYOUT), "vms_p_at_1": trained["p_at_1"], "vms_lost": int(lost),
             "vms_up_seconds": up_seconds, "vms_refused": refused}

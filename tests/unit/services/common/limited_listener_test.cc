@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -115,74 +117,65 @@ TEST(LimitedListenerTest, TakesConnectionsUpToTheLimitAndAgainWhenSomeEnd) {
   for (size_t i = 1; i < taken.size(); ++i) ::close(taken[i]);
 }
 
-TEST(LimitedListenerTest, WhoConnectsOverAndOverIsSentAway) {
-  Metrics metrics;
-  std::atomic<int> taken = 0;
-  auto listener =
-      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  (*listener)->Start([&](int, int fd) {
-    ::shutdown(fd, SHUT_RDWR);
-    ::close(fd);
-    ++taken;
-  });
+// A listener that gives an address one turn a second, and ends whom it takes.
+class TurnsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto bound =
+        LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics_);
+    ASSERT_TRUE(bound.ok()) << bound.status();
+    listener_ = *std::move(bound);
+    listener_->Start([this](int, int fd) {
+      ::shutdown(fd, SHUT_RDWR);
+      ::close(fd);
+      ++taken_;
+    });
+  }
+
+  Metrics metrics_;
+  std::atomic<int> taken_ = 0;
+  std::unique_ptr<LimitedListener> listener_;
+};
+
+TEST_F(TurnsTest, WhoConnectsOverAndOverIsSentAway) {
   constexpr int kAttempts = 200;
   IdleSockets clients;
-  clients.Connect((*listener)->port(), kAttempts);
+  clients.Connect(listener_->port(), kAttempts);
   EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == kAttempts; }));
-  (*listener)->Stop();
+  listener_->Stop();
   // One at once, those that waited, and one more for each second that this has taken.
-  EXPECT_GE(taken, 1 + ConnectionRate::kWaitSeconds);
-  EXPECT_LT(taken, kAttempts / 2);
-  EXPECT_THAT(metrics.Expose(), HasSubstr(absl::StrCat("dslide_server_throttled_connections_total ",
-                                                       kAttempts - taken.load(), "\n")));
+  EXPECT_GE(taken_, 1 + ConnectionRate::kWaitSeconds);
+  EXPECT_LT(taken_, kAttempts / 2);
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr(absl::StrCat("dslide_server_throttled_connections_total ",
+                                     kAttempts - taken_.load(), "\n")));
 }
 
-TEST(LimitedListenerTest, WhoWaitsForItsTurnHasAPlaceUntilItGoes) {
-  Metrics metrics;
-  std::atomic<int> taken = 0;
-  auto listener =
-      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  (*listener)->Start([&](int, int fd) {
-    ::shutdown(fd, SHUT_RDWR);
-    ::close(fd);
-    ++taken;
-  });
+TEST_F(TurnsTest, WhoWaitsForItsTurnHasAPlaceUntilItGoes) {
   const auto open = [&](int count) {
     return Within(absl::Seconds(10), [&] {
-      return absl::StrContains(metrics.Expose(),
+      return absl::StrContains(metrics_.Expose(),
                                absl::StrCat("dslide_server_connections ", count, "\n"));
     });
   };
   IdleSockets patient;
   IdleSockets impatient;
-  patient.Connect((*listener)->port(), 3);  // one at once, the others after 1 and 2 s
-  impatient.Connect((*listener)->port(), 2);
-  EXPECT_TRUE(open(4)) << metrics.Expose();
+  patient.Connect(listener_->port(), 3);  // one at once, the others after 1 and 2 s
+  impatient.Connect(listener_->port(), 2);
+  EXPECT_TRUE(open(4)) << metrics_.Expose();
   impatient.Reset();
-  EXPECT_TRUE(open(2)) << metrics.Expose();
-  EXPECT_TRUE(open(0)) << metrics.Expose();
-  EXPECT_EQ(taken, 3);
+  EXPECT_TRUE(open(2)) << metrics_.Expose();
+  EXPECT_TRUE(open(0)) << metrics_.Expose();
+  EXPECT_EQ(taken_, 3);
 }
 
-TEST(LimitedListenerTest, AStopClosesThoseThatWait) {
-  Metrics metrics;
-  auto listener =
-      LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  std::atomic<int> taken = 0;
-  (*listener)->Start([&](int, int fd) {
-    ::shutdown(fd, SHUT_RDWR);
-    ::close(fd);
-    ++taken;
-  });
+TEST_F(TurnsTest, AStopClosesThoseThatWait) {
   IdleSockets clients;
-  clients.Connect((*listener)->port(), 5);
-  ASSERT_TRUE(Within(absl::Seconds(10), [&] { return taken == 1; }));
-  listener->reset();
+  clients.Connect(listener_->port(), 5);
+  ASSERT_TRUE(Within(absl::Seconds(10), [&] { return taken_ == 1; }));
+  listener_.reset();
   EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == 5; }));
-  EXPECT_LT(taken, 5);
+  EXPECT_LT(taken_, 5);
 }
 
 TEST(LimitedListenerTest, ANameIsBoundAtOnePortOnAllOfItsAddresses) {
