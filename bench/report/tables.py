@@ -180,7 +180,8 @@ def durability(result):
 
 
 _RPC_ROWS = [
-    ("gather_1k_p50_ms", "gather of 1,000 rows, median latency, ms"),
+    ("gather_1k_p50_ms", "gather of 1,000 rows, one at a time, median latency, ms"),
+    ("in_flight", "requests at a time in the rates below"),
     ("gather_10k_gbps", "gather of 10,000 rows, GB/s"),
     ("gather_100k_gbps", "gather of 100,000 rows, GB/s"),
     ("scatter_10k_gbps", "scatter of 10,000 rows, GB/s"),

@@ -16,7 +16,7 @@ namespace {
 constexpr char kModel[] = "bench";
 constexpr char kTable[] = "rows";
 constexpr int kRequestsPerSize = 4;
-// Memory of the scatters of one size; large ones have fewer requests.
+// Memory of a lane's scatters of one size; large ones have fewer requests.
 constexpr int64_t kScatterBytes = int64_t{128} << 20;
 
 std::vector<RowId> RandomRows(int64_t count, int64_t table_rows, uint64_t seed) {
@@ -40,14 +40,9 @@ absl::StatusOr<std::unique_ptr<BulkLoad>> BulkLoad::Start(const Options& options
   client.job = kModel;
   load->client_ = std::make_unique<ShardClient>(std::move(channel), ShardId(0), options.address,
                                                 client, &load->counters_);
-  load->id_ = NewClientId();
   RETURN_IF_ERROR(load->CreateTable());
-  int64_t largest = 0;
-  for (const int64_t rows : options.sizes) {
-    load->MakeRequests(rows);
-    largest = std::max(largest, rows);
-  }
-  load->answer_.resize(static_cast<size_t>(largest * options.dim));
+  load->lanes_.resize(static_cast<size_t>(options.lanes));
+  for (int i = 0; i < options.lanes; ++i) RETURN_IF_ERROR(load->Open(i, load->lanes_[i]));
   return load;
 }
 
@@ -65,29 +60,40 @@ absl::Status BulkLoad::CreateTable() {
   ASSIGN_OR_RETURN(SlotMap slots, SlotMap::Deal(table.num_slots, {1.0}));
   create.slot_maps = {std::move(slots)};
   create.topology_version = 1;
-  RETURN_IF_ERROR(client_->CreateModel(create).status());
+  return client_->CreateModel(create).status();
+}
+
+absl::Status BulkLoad::Open(int number, Lane& lane) {
+  lane.id = NewClientId();
   ASSIGN_OR_RETURN(const ShardGreeting hello,
-                   client_->Hello({.job = kModel, .client = id_}, absl::Seconds(10)));
-  generation_ = hello.reply.generation;
+                   client_->Hello({.job = kModel, .client = lane.id}, absl::Seconds(10)));
+  lane.generation = hello.reply.generation;
+  int64_t largest = 0;
+  for (const int64_t rows : options_.sizes) {
+    MakeRequests(number, rows, lane);
+    largest = std::max(largest, rows);
+  }
+  lane.answer.resize(static_cast<size_t>(largest * options_.dim));
   return absl::OkStatus();
 }
 
-void BulkLoad::MakeRequests(int64_t rows) {
-  Requests& requests = requests_[rows];
+void BulkLoad::MakeRequests(int number, int64_t rows, Lane& lane) const {
+  Requests& requests = lane.requests[rows];
   const int64_t bytes = rows * options_.dim * static_cast<int64_t>(sizeof(float));
   for (int i = 0; i < kRequestsPerSize; ++i) {
+    const auto seed = static_cast<uint64_t>((number * kRequestsPerSize + i) * (int64_t{1} << 32));
     GatherCommand gather;
     gather.model = kModel;
     gather.table = kTable;
-    gather.rows = RandomRows(rows, options_.table_rows, static_cast<uint64_t>(rows * 64 + i));
+    gather.rows = RandomRows(rows, options_.table_rows, seed + static_cast<uint64_t>(rows));
     auto scatter = std::make_shared<ScatterCommand>();  // shared with gRPC while it is sent
     scatter->envelope.model = kModel;
     scatter->envelope.job = kModel;
-    scatter->envelope.client = id_;
+    scatter->envelope.client = lane.id;
     scatter->table = kTable;
     scatter->rows.rows = gather.rows;
     scatter->rows.dim = options_.dim;
-    CounterRng random(static_cast<uint64_t>(rows + i));
+    CounterRng random(seed + static_cast<uint64_t>(rows) + 1);
     scatter->rows.values.resize(static_cast<size_t>(rows * options_.dim));
     for (float& value : scatter->rows.values) value = 1e-3f * (random.NextUniform() - 0.5f);
     requests.gathers.push_back(std::move(gather));
@@ -95,32 +101,39 @@ void BulkLoad::MakeRequests(int64_t rows) {
   }
 }
 
-absl::Status BulkLoad::Gather(int64_t rows) {
-  Requests& requests = requests_[rows];
+absl::Status BulkLoad::Gather(int lane, int64_t rows) {
+  Lane& own = lanes_[lane];
+  Requests& requests = own.requests[rows];
   const GatherCommand& command = requests.gathers[requests.next++ % requests.gathers.size()];
   return client_->GatherInto(
       command, options_.dim,
-      absl::MakeSpan(answer_).subspan(0, static_cast<size_t>(rows * options_.dim)), {});
+      absl::MakeSpan(own.answer).subspan(0, static_cast<size_t>(rows * options_.dim)), {});
 }
 
-absl::Status BulkLoad::Send(ScatterMode mode, const std::shared_ptr<ScatterCommand>& command) {
+absl::Status BulkLoad::Send(Lane& lane, ScatterMode mode,
+                            const std::shared_ptr<ScatterCommand>& command) {
   command->mode = mode;
-  command->envelope.sequence = ++sequence_;
-  command->envelope.first_incomplete = sequence_;
-  command->envelope.generation = generation_;
+  command->envelope.sequence = ++lane.sequence;
+  command->envelope.first_incomplete = lane.sequence;
+  command->envelope.generation = lane.generation;
   return client_->Scatter(command, absl::Seconds(30)).status;
 }
 
-absl::Status BulkLoad::Scatter(ScatterMode mode, int64_t rows) {
-  Requests& requests = requests_[rows];
-  return Send(mode, requests.scatters[requests.next++ % requests.scatters.size()]);
+absl::Status BulkLoad::Scatter(int lane, ScatterMode mode, int64_t rows) {
+  Requests& requests = lanes_[lane].requests[rows];
+  return Send(lanes_[lane], mode, requests.scatters[requests.next++ % requests.scatters.size()]);
 }
 
 absl::Status BulkLoad::CheckRows() {
-  for (auto& [rows, requests] : requests_) {
+  for (Lane& lane : lanes_) RETURN_IF_ERROR(CheckRowsOf(lane));
+  return absl::OkStatus();
+}
+
+absl::Status BulkLoad::CheckRowsOf(Lane& lane) {
+  for (auto& [rows, requests] : lane.requests) {
     const ScatterCommand& sent = *requests.scatters[0];
-    RETURN_IF_ERROR(Send(ScatterMode::kAssign, requests.scatters[0]));
-    const absl::Span<float> got = absl::MakeSpan(answer_).subspan(0, sent.rows.values.size());
+    RETURN_IF_ERROR(Send(lane, ScatterMode::kAssign, requests.scatters[0]));
+    const absl::Span<float> got = absl::MakeSpan(lane.answer).subspan(0, sent.rows.values.size());
     RETURN_IF_ERROR(client_->GatherInto(requests.gathers[0], options_.dim, got, {}));
     if (!std::equal(got.begin(), got.end(), sent.rows.values.begin())) {
       return absl::InternalError(

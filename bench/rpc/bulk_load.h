@@ -1,4 +1,4 @@
-// Gathers and scatters of random rows, one at a time, by one client against one shard.
+// Gathers and scatters of random rows by one client process against one shard.
 
 #pragma once
 
@@ -16,7 +16,11 @@
 
 namespace dslide::bench {
 
-// Not thread-safe. Requests and the memory for answers are made before they are measured.
+// In every lane one at a time, all over one connection. A lane numbers its scatters by itself, so
+// it is what the shard calls a client.
+//
+// Thread safety: different lanes from different threads. Requests and the memory for answers are
+// made before they are measured.
 class BulkLoad {
  public:
   struct Options {
@@ -24,13 +28,14 @@ class BulkLoad {
     int64_t table_rows = 0;
     int64_t dim = 0;
     std::vector<int64_t> sizes;  // rows of a request
+    int lanes = 1;
   };
   // Connects, and creates one table of f32 rows that learns by SGD.
   static absl::StatusOr<std::unique_ptr<BulkLoad>> Start(const Options& options);
 
   // One request of `rows` rows, a size of the options.
-  absl::Status Gather(int64_t rows);
-  absl::Status Scatter(ScatterMode mode, int64_t rows);
+  absl::Status Gather(int lane, int64_t rows);
+  absl::Status Scatter(int lane, ScatterMode mode, int64_t rows);
   // Reads rows back after a scatter that assigned them, and compares.
   absl::Status CheckRows();
 
@@ -42,19 +47,25 @@ class BulkLoad {
     size_t next = 0;
   };
 
+  struct Lane {
+    ClientId id = {};
+    uint64_t generation = 0;
+    uint64_t sequence = 0;
+    std::map<int64_t, Requests> requests;  // by their rows
+    std::vector<float> answer;
+  };
+
   explicit BulkLoad(const Options& options) : options_(options) {}
   absl::Status CreateTable();
-  void MakeRequests(int64_t rows);
-  absl::Status Send(ScatterMode mode, const std::shared_ptr<ScatterCommand>& command);
+  absl::Status Open(int number, Lane& lane);
+  void MakeRequests(int number, int64_t rows, Lane& lane) const;
+  absl::Status Send(Lane& lane, ScatterMode mode, const std::shared_ptr<ScatterCommand>& command);
+  absl::Status CheckRowsOf(Lane& lane);
 
   const Options options_;
   WireCounters counters_;
   std::unique_ptr<ShardClient> client_;
-  ClientId id_ = {};
-  uint64_t generation_ = 0;
-  uint64_t sequence_ = 0;
-  std::map<int64_t, Requests> requests_;
-  std::vector<float> answer_;
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace dslide::bench

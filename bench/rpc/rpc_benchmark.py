@@ -23,7 +23,7 @@ from measurement import say  # noqa: E402
 PACING = "bbr"
 PLAIN = "reno"  # every kernel has it
 # What the two have beside each other.
-COMPARED = ("congestion_control", "gather_1k_p50_ms", "gather_10k_gbps", "gather_100k_gbps",
+COMPARED = ("congestion_control", "in_flight", "gather_1k_p50_ms", "gather_10k_gbps", "gather_100k_gbps",
             "scatter_10k_gbps", "scatter_100k_gbps", "raw_tcp_gbps", "cpu_s_per_gb",
             "echo_cpu_s_per_gb", "gather_cpu_ratio", "scatter_cpu_ratio")
 ISOLATED = ("unshare", "--net", "--", "sh", "-ec",
@@ -55,7 +55,8 @@ def lines(result):
         return (f"{figures['congestion_control']:>8}: gather {figures['gather_10k_gbps']:.2f} and "
                 f"{figures['gather_100k_gbps']:.2f} GB/s at 10,000 and 100,000 rows, scatter "
                 f"{figures['scatter_10k_gbps']:.2f} and {figures['scatter_100k_gbps']:.2f}, raw TCP "
-                f"{figures['raw_tcp_gbps']:.2f}; {figures['gather_1k_p50_ms']:.3f} ms for 1,000 rows")
+                f"{figures['raw_tcp_gbps']:.2f}; {figures['gather_1k_p50_ms']:.3f} ms for 1,000 rows "
+                f"(those of 10,000 rows and more {figures['in_flight']} at a time)")
     if result["as_set"] is not None:
         yield line(result["as_set"])
     yield line(result)

@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,7 @@ struct Options {
   std::vector<int64_t> sizes = {128, 1000, 10000, 100000};
   int64_t dim = 128;
   int64_t table_rows = 670091;
+  int in_flight = 2;
   double seconds = 0.25;
   int64_t min_repeats = 5;
   int64_t max_repeats = 15;
@@ -95,14 +98,24 @@ absl::Status StartPeers(Peers& peers) {
   return absl::OkStatus();
 }
 
+// What moves this many rows is also measured with several requests in flight: then it is the rate
+// that counts, and one request alone has gaps, in which a processor waits for the other.
+constexpr int64_t kManyRows = 10'000;
+
 // One line of the result.
 struct Cell {
   std::string name;
   int64_t rows = 0;
   pid_t server = 0;
-  std::function<absl::Status()> request;
+  TransferLanes lanes;
   std::vector<TransferWindow> windows;
+
+  int in_flight() const { return static_cast<int>(lanes.requests.size()); }
 };
+
+int LanesFor(const Options& options, int64_t rows) {
+  return rows >= kManyRows ? options.in_flight : 1;
+}
 
 std::vector<Cell> MakeCells(const Options& options, const Peers& peers, BulkLoad& load,
                             TcpBaselineClient& tcp, const std::shared_ptr<grpc::Channel>& channel) {
@@ -111,18 +124,29 @@ std::vector<Cell> MakeCells(const Options& options, const Peers& peers, BulkLoad
   const pid_t baseline = peers.baseline->pid();
   for (const int64_t rows : options.sizes) {
     const int64_t bytes = rows * options.dim * 4;
-    const auto add = [&](const char* name, pid_t server, std::function<absl::Status()> request) {
-      cells.push_back({name, rows, server, std::move(request), {}});
+    // `request` gets the number of its lane.
+    const auto add = [&](const char* name, pid_t server, int in_flight,
+                         const std::function<absl::Status(int)>& request) {
+      Cell& cell =
+          cells.emplace_back(Cell{name, rows, server, {.requests = {}, .bytes = bytes}, {}});
+      for (int lane = 0; lane < in_flight; ++lane) {
+        cell.lanes.requests.push_back([request, lane] { return request(lane); });
+      }
     };
-    add("raw_tcp", baseline, [&tcp, bytes] { return tcp.Fetch(bytes); });
-    add("grpc_down", baseline, [channel, bytes] { return StreamDown(channel, bytes); });
-    add("grpc_up", baseline, [channel, bytes] { return StreamUp(channel, bytes); });
-    add("gather", shard, [&load, rows] { return load.Gather(rows); });
-    add("scatter_add", shard, [&load, rows] { return load.Scatter(ScatterMode::kAdd, rows); });
-    add("scatter_gradient", shard,
-        [&load, rows] { return load.Scatter(ScatterMode::kGradient, rows); });
-    add("scatter_assign", shard,
-        [&load, rows] { return load.Scatter(ScatterMode::kAssign, rows); });
+    const auto scatter = [&load, rows](ScatterMode mode) {
+      return [&load, rows, mode](int lane) { return load.Scatter(lane, mode, rows); };
+    };
+    add("raw_tcp", baseline, 1, [&tcp, bytes](int) { return tcp.Fetch(bytes); });
+    for (const int in_flight : std::set<int>{1, LanesFor(options, rows)}) {
+      add("grpc_down", baseline, in_flight,
+          [channel, bytes](int) { return StreamDown(channel, bytes); });
+      add("grpc_up", baseline, in_flight,
+          [channel, bytes](int) { return StreamUp(channel, bytes); });
+      add("gather", shard, in_flight, [&load, rows](int lane) { return load.Gather(lane, rows); });
+      add("scatter_add", shard, in_flight, scatter(ScatterMode::kAdd));
+      add("scatter_gradient", shard, in_flight, scatter(ScatterMode::kGradient));
+      add("scatter_assign", shard, in_flight, scatter(ScatterMode::kAssign));
+    }
   }
   return cells;
 }
@@ -132,9 +156,8 @@ absl::StatusOr<int64_t> Measure(const Options& options, std::vector<Cell>& cells
   for (int64_t round = 1;; ++round) {
     double widest = 0;
     for (Cell& cell : cells) {
-      ASSIGN_OR_RETURN(
-          const TransferWindow window,
-          MeasureWindow(cell.request, cell.rows * options.dim * 4, options.seconds, cell.server));
+      ASSIGN_OR_RETURN(const TransferWindow window,
+                       MeasureWindow(cell.lanes, options.seconds, cell.server));
       cell.windows.push_back(window);
       widest = std::max(widest, Summarise(cell.windows).spread);
     }
@@ -149,36 +172,43 @@ double CpuOf(const TransferWindow& window) {
   return window.client_cpu_s_per_gb + window.server_cpu_s_per_gb;
 }
 
-// Results by (name, rows); of a size that was not measured, zeros.
+// Results by name, rows and requests in flight; of what was not measured, zeros.
 class Results {
  public:
   explicit Results(const std::vector<Cell>& cells) {
-    for (const Cell& cell : cells) by_name_[{cell.name, cell.rows}] = Summarise(cell.windows);
+    for (const Cell& cell : cells) {
+      found_[{cell.name, cell.rows, cell.in_flight()}] = Summarise(cell.windows);
+    }
   }
-  TransferWindow Of(const std::string& name, int64_t rows) const {
-    const auto found = by_name_.find({name, rows});
-    return found == by_name_.end() ? TransferWindow() : found->second.median;
+  TransferWindow Of(const std::string& name, int64_t rows, int in_flight) const {
+    const auto found = found_.find({name, rows, in_flight});
+    return found == found_.end() ? TransferWindow() : found->second.median;
   }
 
  private:
-  std::map<std::pair<std::string, int64_t>, TransferResult> by_name_;
+  std::map<std::tuple<std::string, int64_t, int>, TransferResult> found_;
 };
 
 nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& cells,
                               int64_t rounds, double foreign_load) {
   const Results results(cells);
   const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
-  const double gather_cpu = CpuOf(results.Of("gather", largest));
-  const double scatter_cpu = CpuOf(results.Of("scatter_add", largest));
-  const double down_cpu = CpuOf(results.Of("grpc_down", largest));
-  const double up_cpu = CpuOf(results.Of("grpc_up", largest));
+  const int lanes = LanesFor(options, largest);
+  const double gather_cpu = CpuOf(results.Of("gather", largest, lanes));
+  const double scatter_cpu = CpuOf(results.Of("scatter_add", largest, lanes));
+  const double down_cpu = CpuOf(results.Of("grpc_down", largest, lanes));
+  const double up_cpu = CpuOf(results.Of("grpc_up", largest, lanes));
+  const auto rate = [&](const char* name, int64_t rows) {
+    return results.Of(name, rows, options.in_flight).gbps;
+  };
   nlohmann::ordered_json json;
-  json["gather_1k_p50_ms"] = results.Of("gather", 1000).p50_ms;
-  json["gather_10k_gbps"] = results.Of("gather", 10000).gbps;
-  json["gather_100k_gbps"] = results.Of("gather", 100000).gbps;
-  json["scatter_10k_gbps"] = results.Of("scatter_add", 10000).gbps;
-  json["scatter_100k_gbps"] = results.Of("scatter_add", 100000).gbps;
-  json["raw_tcp_gbps"] = results.Of("raw_tcp", largest).gbps;
+  json["gather_1k_p50_ms"] = results.Of("gather", 1000, 1).p50_ms;
+  json["gather_10k_gbps"] = rate("gather", 10000);
+  json["gather_100k_gbps"] = rate("gather", 100000);
+  json["scatter_10k_gbps"] = rate("scatter_add", 10000);
+  json["scatter_100k_gbps"] = rate("scatter_add", 100000);
+  json["in_flight"] = options.in_flight;
+  json["raw_tcp_gbps"] = results.Of("raw_tcp", largest, 1).gbps;
   json["cpu_s_per_gb"] = std::max(gather_cpu, scatter_cpu);
   json["foreign_load"] = foreign_load;
   json["echo_cpu_s_per_gb"] = std::max(down_cpu, up_cpu);
@@ -193,6 +223,7 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
     nlohmann::ordered_json line;
     line["operation"] = cell.name;
     line["rows"] = cell.rows;
+    line["in_flight"] = cell.in_flight();
     line["rows_per_second"] = 1e9 * median.gbps / (4.0 * double(options.dim));
     line["gbps"] = median.gbps;
     line["gbps_spread"] = result.spread;
@@ -218,13 +249,13 @@ void PrintText(const Options& options, const nlohmann::ordered_json& json) {
       return absl::StrFormat("%.*f", digits, line[key].get<double>());
     };
     lines.push_back({line["operation"], absl::StrCat(line["rows"].get<int64_t>()),
-                     number("gbps", 2), number("gbps_spread", 2), number("p50_ms", 3),
-                     number("p99_ms", 3), number("client_cpu_s_per_gb", 2),
-                     number("server_cpu_s_per_gb", 2)});
+                     absl::StrCat(line["in_flight"].get<int>()), number("gbps", 2),
+                     number("gbps_spread", 2), number("p50_ms", 3), number("p99_ms", 3),
+                     number("client_cpu_s_per_gb", 2), number("server_cpu_s_per_gb", 2)});
   }
-  cli::PrintLine(cli::FormatTable(
-      {"operation", "rows", "GB/s", "spread", "p50 ms", "p99 ms", "client s/GB", "server s/GB"},
-      lines));
+  cli::PrintLine(cli::FormatTable({"operation", "rows", "in flight", "GB/s", "spread", "p50 ms",
+                                   "p99 ms", "client s/GB", "server s/GB"},
+                                  lines));
   cli::PrintLine(absl::StrFormat(
       "\n%d rows of %d floats in the table; medians of %d rounds of %.2f s; GB = 1e9 bytes of row "
       "values.\nCPU-seconds per GB at the largest size: gather %.2f x, scatter (add) %.2f x of a "
@@ -255,7 +286,8 @@ absl::Status Run(const Options& options) {
                    BulkLoad::Start({.address = peers.shard_address,
                                     .table_rows = options.table_rows,
                                     .dim = options.dim,
-                                    .sizes = options.sizes}));
+                                    .sizes = options.sizes,
+                                    .lanes = options.in_flight}));
   RETURN_IF_ERROR(load->CheckRows());
   ASSIGN_OR_RETURN(std::unique_ptr<TcpBaselineClient> tcp,
                    TcpBaselineClient::Connect(peers.tcp_port));
@@ -311,6 +343,10 @@ void AddRpcCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   rpc->add_option("--table-rows", options->table_rows, "Rows of the table")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 31))
+      ->capture_default_str();
+  rpc->add_option("--in-flight", options->in_flight,
+                  "Requests of 10,000 rows and more that are also measured at one time")
+      ->check(CLI::Range(1, 16))
       ->capture_default_str();
   rpc->add_option("--seconds", options->seconds, "Length of one measurement")
       ->check(CLI::Range(0.01, 60.0))

@@ -13,7 +13,7 @@
 
 namespace dslide::bench {
 
-// One window: requests one after the other for a while.
+// One window: requests for a while, in each lane one after the other.
 struct TransferWindow {
   double gbps = 0;  // 1e9 payload bytes a second
   double p50_ms = 0;
@@ -22,10 +22,17 @@ struct TransferWindow {
   double server_cpu_s_per_gb = 0;
 };
 
-// Runs `request`, which moves `bytes`, for `seconds` and at least three times. `server` is the
-// other process. Errors: those of the request.
-absl::StatusOr<TransferWindow> MeasureWindow(const std::function<absl::Status()>& request,
-                                             int64_t bytes, double seconds, pid_t server);
+// Requests of one kind and size; each moves `bytes`. There are as many in flight as lanes, whose
+// functions are called from threads of their own.
+struct TransferLanes {
+  std::vector<std::function<absl::Status()>> requests;
+  int64_t bytes = 0;
+};
+
+// Runs every lane for `seconds` and at least three times. `server` is the other process. Errors:
+// those of a request.
+absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double seconds,
+                                             pid_t server);
 
 // The medians over windows.
 struct TransferResult {
