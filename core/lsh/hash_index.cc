@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -197,6 +198,7 @@ struct HashIndex::State {
   HashTables tables;  // present
   HashTables next;    // of the build under way
   std::thread sorter;
+  std::atomic<bool> sorting = false;
 };
 
 template <typename RowAt>
@@ -298,11 +300,17 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
     state_->next.Reset(state_->codes.num_tables(), state_->codes.fingerprint_bits(),
                        rows.num_rows());
   }
+  state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);
     state->next.Sort(state->codes, Parallelism{1});
+    state->sorting = false;
   });
 }
+
+bool HashIndex::building() const { return state_->sorter.joinable(); }
+
+bool HashIndex::sorting() const { return state_->sorting; }
 
 void HashIndex::FinishBuild() {
   if (!state_->sorter.joinable()) return;

@@ -120,6 +120,9 @@ class HashIndex {
   // Waits for the sorting and makes the new tables the present ones. Without a build under way
   // nothing happens.
   void FinishBuild();
+  // Whether a build was started and not finished; and whether finishing it would take time.
+  bool building() const;
+  bool sorting() const;
   // Both, with all threads sorting.
   void Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
              Parallelism parallelism, StageTimes* times = nullptr);

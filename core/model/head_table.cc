@@ -70,6 +70,17 @@ void HeadTable::SettleHashes() {
   if (index_ != nullptr) index_->FinishBuild();
 }
 
+bool HeadTable::building() const { return index_ != nullptr && index_->building(); }
+
+bool HeadTable::SettlingWaits(int64_t steps) const {
+  if (index_ == nullptr || store_->num_rows() == 0 || StepsUntilVisible() == 0) return false;
+  const int64_t interval = spec_.hash.rebuild_every_steps;
+  const int64_t until_next = interval - applied_.value() % interval;
+  // Where builds follow each other closely there is no better moment.
+  const int64_t soon = std::min(steps, (interval - StepsUntilVisible()) / 2);
+  return index_->sorting() || until_next <= soon;
+}
+
 HeadHashes HeadTable::SaveHashes() const { return {.index = index_->Save(), .dirty = dirty_}; }
 
 absl::Status HeadTable::RestoreAfterLoad(Step applied, HeadHashes hashes, Parallelism parallelism) {

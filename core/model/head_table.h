@@ -55,6 +55,10 @@ class HeadTable {
   // Finishes a build of the hash tables that is under way, before its time. A part of the command
   // stream: copies that must agree settle at the same place.
   void SettleHashes();
+  // Whether tables are being made that do not serve yet: settling would let them serve early.
+  bool building() const;
+  // Whether settling now, or when `steps` more have been applied, waits for tables to be sorted.
+  bool SettlingWaits(int64_t steps) const;
   // Requires has_hashes(), and that they are settled.
   HeadHashes SaveHashes() const;
   // After rows were loaded: as ResetAfterLoad(), but with the hash tables that were saved, and the

@@ -18,6 +18,9 @@ namespace {
 // Between questions to shards: trainers stand still during the first kind.
 constexpr absl::Duration kStepPause = absl::Milliseconds(1);
 constexpr absl::Duration kWritePause = absl::Milliseconds(20);
+// Between questions whether this is a good moment, and for how long they are asked at most.
+constexpr absl::Duration kMomentPause = absl::Milliseconds(5);
+constexpr absl::Duration kLongestMoment = absl::Seconds(10);
 // A freeze that nobody ends is over after the barrier's time and this.
 constexpr absl::Duration kFreezeSlack = absl::Seconds(30);
 // Where nobody answers to the end of a freeze, it is told again, for five seconds: what broke the
@@ -79,14 +82,33 @@ absl::Status ClusterCheckpoints::OnAll(const ClusterMap& map, const std::string&
   return CombineFailures(what, map.shards, results);
 }
 
+absl::Duration ClusterCheckpoints::FreezeLimit() const {
+  return options_.barrier_timeout + kFreezeSlack;
+}
+
+absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map, uint64_t epoch) const {
+  const absl::Duration start = clock_->Now();
+  for (;;) {
+    std::vector<absl::Duration> worth(map.shards.size());
+    RETURN_IF_ERROR(OnAll(map, What("freezing for", epoch), [&](size_t i) -> absl::Status {
+      const ShardView& shard = map.shards[i];
+      ASSIGN_OR_RETURN(worth[i], shards_->WorthWaiting(shard.address, epoch, shard.generation,
+                                                       FreezeLimit(), options_.call_timeout));
+      return absl::OkStatus();
+    }));
+    const absl::Duration longest = *std::max_element(worth.begin(), worth.end());
+    if (clock_->Now() - start >= std::min(longest, kLongestMoment)) return absl::OkStatus();
+    options_.sleep(kMomentPause);
+  }
+}
+
 absl::Status ClusterCheckpoints::Freeze(const ClusterMap& map, uint64_t epoch,
                                         std::map<ClientId, int64_t>& steps) const {
   std::vector<std::vector<ClientStep>> changed(map.shards.size());
   RETURN_IF_ERROR(OnAll(map, What("freezing for", epoch), [&](size_t i) -> absl::Status {
     const ShardView& shard = map.shards[i];
     ASSIGN_OR_RETURN(changed[i], shards_->FreezeSteps(shard.address, epoch, shard.generation,
-                                                      options_.barrier_timeout + kFreezeSlack,
-                                                      options_.call_timeout));
+                                                      FreezeLimit(), options_.call_timeout));
     return absl::OkStatus();
   }));
   for (const std::vector<ClientStep>& of_shard : changed) {
@@ -129,7 +151,7 @@ absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t epo
     if (open.empty()) return absl::OkStatus();
     if (clock_->Now() >= deadline) break;
     for (const auto& [client, waits] : open) {
-      // What would finish its step stands behind the beginning of its next one.
+      // What would finish its step may stand behind changes of later ones.
       int64_t& step = steps[client];
       step = std::max(step, waits);
     }
@@ -192,7 +214,7 @@ void ClusterCheckpoints::Abandon(const ClusterMap& map, uint64_t epoch) const {
   if (ended.ok()) return;
   LogWarning("steps may stand still until the freeze of a cluster checkpoint ends by itself",
              {{"epoch", epoch},
-              {"seconds", absl::ToInt64Seconds(options_.barrier_timeout + kFreezeSlack)},
+              {"seconds", absl::ToInt64Seconds(FreezeLimit())},
               {"error", ended.message()}});
 }
 
@@ -254,8 +276,10 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   manifest.given_up = store_->GivenUp();
   std::optional<Manifest> base = FindBase(map);
   std::map<ClientId, int64_t> steps;
+  const absl::Duration begin = clock_->Now();
+  absl::Status status = AwaitGoodMoment(map, epoch);
   const absl::Duration start = clock_->Now();
-  absl::Status status = Freeze(map, epoch, steps);
+  if (status.ok()) status = Freeze(map, epoch, steps);
   DSLIDE_FAILPOINT("coordinator.cut.frozen");
   if (status.ok()) status = FinishSteps(map, epoch, steps, manifest);
   DSLIDE_FAILPOINT("coordinator.cut.finished");
@@ -274,7 +298,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
   RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));
   DSLIDE_FAILPOINT("coordinator.manifest.prepared");
-  manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);
+  manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - begin);
   RETURN_IF_ERROR(store_->Commit(manifest));
   DSLIDE_FAILPOINT("coordinator.manifest.committed");
   LogInfo("cluster checkpoint committed",

@@ -51,11 +51,12 @@ class ClusterCheckpoints {
   ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards, const Clock* clock,
                      std::unique_ptr<ManifestStore> store);
 
-  // Takes one: freezes steps, has those finished that were begun, cuts, lets steps go on, waits for
-  // the shards' writing, and commits. `capture` is called between the last finished step and the
-  // cuts, and adds what else belongs to the cut: models and jobs; `after_cut` when the cuts were
-  // made. After an error nothing is committed, and steps go on.
-  // Errors: those of the shards, combined; Unavailable of the disk.
+  // Takes one: waits a little for a moment when no shard makes hash tables, freezes steps, has
+  // those finished that were begun, cuts, lets steps go on, waits for the shards' writing, and
+  // commits. `capture` is called between the last finished step and the cuts, and adds what else
+  // belongs to the cut: models and jobs; `after_cut` when the cuts were made. After an error
+  // nothing is committed, and steps go on. Errors: those of the shards, combined; Unavailable of
+  // the disk.
   absl::StatusOr<Manifest> Take(const ClusterMap& map,
                                 const std::function<void(Manifest&)>& capture,
                                 const std::function<void()>& after_cut);
@@ -107,6 +108,8 @@ class ClusterCheckpoints {
   // Calls `call(i)` for each shard and joins what failed.
   absl::Status OnAll(const ClusterMap& map, const std::string& what,
                      absl::FunctionRef<absl::Status(size_t)> call) const;
+  absl::Duration FreezeLimit() const;
+  absl::Status AwaitGoodMoment(const ClusterMap& map, uint64_t epoch) const;
   absl::Status Freeze(const ClusterMap& map, uint64_t epoch,
                       std::map<ClientId, int64_t>& steps) const;
   absl::Status FinishSteps(const ClusterMap& map, uint64_t epoch,

@@ -62,6 +62,10 @@ class ShardAdmin {
                                                  absl::Duration timeout) = 0;
 
   // --- Parts of cluster checkpoints (ShardService has what they do).
+  // For how long it is worth to wait for a better moment to freeze; zero: it is now.
+  virtual absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
+                                                      uint64_t generation, absl::Duration limit,
+                                                      absl::Duration timeout) = 0;
   // Returns the highest steps that have changed rows.
   virtual absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
                                                               uint64_t epoch, uint64_t generation,

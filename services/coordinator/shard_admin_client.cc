@@ -40,6 +40,14 @@ PartProgress::State DecodeState(v1::CheckpointState state) {
   }
 }
 
+v1::FreezeStepsRequest FreezeRequest(uint64_t epoch, uint64_t generation, absl::Duration limit) {
+  v1::FreezeStepsRequest request;
+  request.set_epoch(epoch);
+  request.set_generation(generation);
+  request.set_limit_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(limit)));
+  return request;
+}
+
 class ShardAdminClient final : public ShardAdmin {
  public:
   explicit ShardAdminClient(ServiceChannelFactory channels) : channels_(std::move(channels)) {}
@@ -55,6 +63,9 @@ class ShardAdminClient final : public ShardAdmin {
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,
                                          const std::string& checkpoint,
                                          absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
+                                              uint64_t generation, absl::Duration limit,
+                                              absl::Duration timeout) override;
   absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
                                                       uint64_t generation, absl::Duration limit,
                                                       absl::Duration timeout) override;
@@ -77,6 +88,9 @@ class ShardAdminClient final : public ShardAdmin {
  private:
   using Stub = v1::ShardService::Stub;
 
+  absl::StatusOr<v1::FreezeStepsResponse> CallFreezeSteps(const std::string& address,
+                                                          const v1::FreezeStepsRequest& request,
+                                                          absl::Duration timeout);
   absl::StatusOr<Stub*> StubOf(const std::string& address);
   // Runs `invoke(stub, context)` with a deadline, cancellable by Stop().
   template <typename Invoke>
@@ -168,19 +182,33 @@ absl::StatusOr<int64_t> ShardAdminClient::LoadCheckpoint(const std::string& addr
   return response.rows();
 }
 
+absl::StatusOr<v1::FreezeStepsResponse> ShardAdminClient::CallFreezeSteps(
+    const std::string& address, const v1::FreezeStepsRequest& request, absl::Duration timeout) {
+  v1::FreezeStepsResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.FreezeSteps(context, request, &response);
+  }));
+  return response;
+}
+
+absl::StatusOr<absl::Duration> ShardAdminClient::WorthWaiting(const std::string& address,
+                                                              uint64_t epoch, uint64_t generation,
+                                                              absl::Duration limit,
+                                                              absl::Duration timeout) {
+  v1::FreezeStepsRequest request = FreezeRequest(epoch, generation, limit);
+  request.set_only_ask(true);
+  ASSIGN_OR_RETURN(const v1::FreezeStepsResponse response,
+                   CallFreezeSteps(address, request, timeout));
+  return absl::Milliseconds(response.worth_waiting_ms());
+}
+
 absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::FreezeSteps(const std::string& address,
                                                                       uint64_t epoch,
                                                                       uint64_t generation,
                                                                       absl::Duration limit,
                                                                       absl::Duration timeout) {
-  v1::FreezeStepsRequest request;
-  request.set_epoch(epoch);
-  request.set_generation(generation);
-  request.set_limit_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(limit)));
-  v1::FreezeStepsResponse response;
-  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
-    return stub.FreezeSteps(context, request, &response);
-  }));
+  ASSIGN_OR_RETURN(const v1::FreezeStepsResponse response,
+                   CallFreezeSteps(address, FreezeRequest(epoch, generation, limit), timeout));
   return wire::DecodeClientSteps(response.changed());
 }
 

@@ -15,6 +15,12 @@ namespace dslide::shard {
 namespace {
 
 constexpr absl::Duration kLongestFreeze = absl::Minutes(10);
+// Sorting a shard's tables takes a second for a million rows. Between the steps of one trainer
+// there is a moment every few steps; those of many need not have one in common.
+constexpr absl::Duration kForTables = absl::Seconds(5);
+constexpr absl::Duration kForSteps = absl::Milliseconds(300);
+// Steps that are applied from the question whether to cut until the cut, at most: those in flight.
+constexpr int64_t kStepsOfACut = 16;
 
 int64_t CountRows(const ShardCore& core) {
   int64_t rows = 0;
@@ -52,6 +58,20 @@ absl::Status CheckpointParticipant::CheckIdle(const ShardCore& core) const {
       "this shard still writes another image of its state: try again when it has done so");
 }
 
+absl::Status CheckpointParticipant::CheckGeneration(const ShardCore& core, uint64_t generation) {
+  if (generation == core.generation()) return absl::OkStatus();
+  return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kStaleGeneration,
+                          absl::StrCat("the request is for generation ", generation,
+                                       ", this shard is ", core.generation()));
+}
+
+absl::StatusOr<absl::Duration> CheckpointParticipant::WorthWaiting(const ShardCore& core,
+                                                                   uint64_t generation) const {
+  RETURN_IF_ERROR(CheckGeneration(core, generation));
+  if (!CheckIdle(core).ok() || core.SettlingWaits(kStepsOfACut)) return kForTables;
+  return StepGate::AnyBegun(core.contexts()) ? kForSteps : absl::ZeroDuration();
+}
+
 absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore& core,
                                                                       uint64_t epoch,
                                                                       uint64_t generation,
@@ -60,11 +80,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore&
     return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
                             "limit_ms must be in (0, 600000]");
   }
-  if (generation != core.generation()) {
-    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kStaleGeneration,
-                            absl::StrCat("the request is for generation ", generation,
-                                         ", this shard is ", core.generation()));
-  }
+  RETURN_IF_ERROR(CheckGeneration(core, generation));
   RETURN_IF_ERROR(CheckIdle(core));
   sequencer_->Freeze(epoch, limit);
   DSLIDE_FAILPOINT("shard.cut.frozen");
@@ -108,7 +124,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
       epoch, std::move(snapshot),
       [sequencer = sequencer_](const std::shared_ptr<ShardSnapshot>& written) {
         // Refused only while the shard stops; then nobody changes rows any more.
-        sequencer->SubmitTask([written](ShardCore&) { written->Release(); }).IgnoreError();
+        sequencer->SubmitUrgentTask([written](ShardCore&) { written->Release(); }).IgnoreError();
       }));
   gate.Open();
   DSLIDE_FAILPOINT("shard.cut.made");

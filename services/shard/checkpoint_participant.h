@@ -46,6 +46,11 @@ class CheckpointParticipant {
 
   CheckpointImages& images() { return *images_; }
 
+  // For how long it is worth to wait for a better moment: seconds where a cut would wait for hash
+  // tables that are being sorted, or will be before the steps in flight are applied, or for the
+  // image before; less where steps are under way that have changed rows and would have to be
+  // finished first; zero otherwise. Errors: FailedPrecondition STALE_GENERATION.
+  absl::StatusOr<absl::Duration> WorthWaiting(const ShardCore& core, uint64_t generation) const;
   // Errors: FailedPrecondition STALE_GENERATION, CHECKPOINT_RUNNING; InvalidArgument OUT_OF_RANGE.
   absl::StatusOr<std::vector<ClientStep>> Freeze(ShardCore& core, uint64_t epoch,
                                                  uint64_t generation, absl::Duration limit);
@@ -65,6 +70,7 @@ class CheckpointParticipant {
  private:
   absl::Status CheckFrozen(uint64_t epoch) const;
   absl::Status CheckIdle(const ShardCore& core) const;
+  static absl::Status CheckGeneration(const ShardCore& core, uint64_t generation);
 
   Sequencer* const sequencer_;
   CheckpointImages* const images_;

@@ -326,6 +326,10 @@ void DurableState::MaybeTakeImage(ShardCore& core) {
   if (bytes - bytes_at_image_ < options_.durability.image_every_bytes) return;
   // A cluster checkpoint is being written: later.
   if (ShardSnapshot::Active(core)) return;
+  // Hash tables are being made, for which the image would wait: a few steps later, but not for
+  // ever. By steps, not by how far they are: equal commands have to give equal states.
+  const int64_t latest = bytes_at_image_ + 3 * options_.durability.image_every_bytes / 2;
+  if (core.building() && bytes < latest) return;
   bytes_at_image_ = bytes;
   report(BeginImage(core));
 }

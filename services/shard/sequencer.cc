@@ -1,5 +1,6 @@
 #include "services/shard/sequencer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -55,14 +56,14 @@ Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& me
 
 Sequencer::~Sequencer() { Stop(); }
 
-absl::Status Sequencer::Push(Item item, bool reserved) {
+absl::Status Sequencer::Push(Item item, bool reserved, bool urgent) {
   item.arrival = clock_.Now();
   const absl::MutexLock lock(&mu_);
   if (stopping_) return ShuttingDown();
   if (!item.task) item.expected = load_.Expect(CommandKind(item.request.command));
   RETURN_IF_ERROR(CheckRoom(item, reserved));
   load_.Enter(item.request.bytes, item.expected);
-  queue_.push_back(std::move(item));
+  queue_.insert(urgent ? queue_.begin() + urgent_++ : queue_.end(), std::move(item));
   return absl::OkStatus();
 }
 
@@ -75,7 +76,7 @@ absl::Status Sequencer::CheckRoom(const Item& item, bool reserved) const {
       (!reserved && waiting > 0 && load_.bytes() + item.request.bytes > options_.queue_bytes);
   // Those of a kind that is new are not expected to take any time; what came first tells, then.
   const absl::Duration waited =
-      waiting > 0 ? item.arrival - queue_.front().arrival : absl::ZeroDuration();
+      waiting > urgent_ ? item.arrival - queue_[urgent_].arrival : absl::ZeroDuration();
   const absl::Duration wait = std::max(waited, load_.work());
   const bool late = !reserved && wait > item.request.patience / 2;
   if (!full && !late) return absl::OkStatus();
@@ -98,6 +99,12 @@ absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task) {
   Item item;
   item.task = std::move(task);
   return Push(std::move(item), /*reserved=*/true);
+}
+
+absl::Status Sequencer::SubmitUrgentTask(std::function<void(ShardCore&)> task) {
+  Item item;
+  item.task = std::move(task);
+  return Push(std::move(item), /*reserved=*/true, /*urgent=*/true);
 }
 
 absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& task) {
@@ -130,6 +137,7 @@ bool Sequencer::Pop(Item& item) {
   if (queue_.empty()) return false;
   item = std::move(queue_.front());
   queue_.pop_front();
+  urgent_ = std::max<int64_t>(0, urgent_ - 1);
   load_.Leave(item.request.bytes, item.expected);
   metrics_.SetQueue(static_cast<int64_t>(queue_.size()), load_.bytes());
   return true;

@@ -42,7 +42,7 @@ struct SequencerLog {
   LogAppender* log = nullptr;
   // Answers are held back until what they show is durable.
   bool answers_wait = false;
-  // Called on the sequencer's thread after a command that was logged. May be null.
+  // On the sequencer's thread, after a command that was logged. May be null.
   std::function<void(ShardCore&)> after_logged = nullptr;
 };
 
@@ -55,8 +55,7 @@ class Sequencer {
     wire::LoggedCommand logged = {};
     // Memory of the command, for the queue's budget.
     int64_t bytes = 0;
-    // Small, and needed when the shard is overloaded: uses reserved places.
-    bool control = false;
+    bool control = false;  // small, and needed when the shard is overloaded: uses reserved places
     // How long its caller waits for the answer. Where half of it would go by in the queue, it is
     // refused at once: served at the last moment, it would cost as much and be of no use.
     absl::Duration patience = absl::InfiniteDuration();
@@ -70,8 +69,7 @@ class Sequencer {
   // `core`, `metrics` and `clock` outlive it.
   Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock,
             SequencerLog log = {});
-  // Stops first.
-  ~Sequencer();
+  ~Sequencer();  // stops first
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
@@ -83,6 +81,8 @@ class Sequencer {
   // that needs the state itself: checkpoints, ownership. Commands wait meanwhile.
   // Errors: Unavailable SHUTTING_DOWN; the task is then not run.
   absl::Status SubmitTask(std::function<void(ShardCore&)> task);
+  // As SubmitTask, in front of what waits, but not of others of its kind: trainers stand still.
+  absl::Status SubmitUrgentTask(std::function<void(ShardCore&)> task);
   // As SubmitTask, and waits for its result. Not from the sequencer's threads.
   absl::Status RunTask(const std::function<absl::Status(ShardCore&)>& task);
 
@@ -109,13 +109,13 @@ class Sequencer {
   // Requests that wait at the gate.
   int64_t waiting() const { return waiting_.load(); }
 
-  // From the log's thread.
+  // From the log's thread. After the second, nothing that was not durable by now is confirmed any
+  // more, and nothing more is applied.
   void OnDurable(uint64_t lsn);
-  // Nothing that was not durable by now is confirmed any more, and nothing more is applied.
   void OnLogFailed(const absl::Status& why);
 
-  // Refuses new requests, answers those that are queued, and ends the threads. Without threads it
-  // only refuses: what nobody turns is dropped.
+  // Refuses new requests, answers those that are queued, and ends the threads; without threads it
+  // only refuses.
   void Stop();
 
   // Without threads: applies the next in the queue, and gives answers. False when it was empty.
@@ -142,13 +142,12 @@ class Sequencer {
     uint64_t lsn = 0;  // that must be durable first
   };
 
-  absl::Status Push(Item item, bool reserved);
+  absl::Status Push(Item item, bool reserved, bool urgent = false);
   // Errors: ResourceExhausted QUEUE_FULL.
   absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyLoop();
-  // Takes the next item. False at the end; one with nothing in it when the gate's time is over.
-  bool Next(Item& item);
+  bool Next(Item& item);  // false: the end; an item with nothing in it: the gate's time is over
   bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Handle(Item item);  // also ends a freeze whose time is over; the item may be empty
   void ApplyOrHold(Item item);
@@ -181,6 +180,7 @@ class Sequencer {
 
   absl::Mutex mu_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
+  int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // the first so many are urgent tasks
   QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);

@@ -92,6 +92,23 @@ void ShardCore::SettleTables() {
   }
 }
 
+bool ShardCore::AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const {
+  for (const auto& [name, model] : models_) {
+    for (const ShardTable& table : std::as_const(*model).tables()) {
+      if (table.head != nullptr && holds(*table.head)) return true;
+    }
+  }
+  return false;
+}
+
+bool ShardCore::building() const {
+  return AnyHead([](const HeadTable& head) { return head.building(); });
+}
+
+bool ShardCore::SettlingWaits(int64_t steps) const {
+  return AnyHead([&](const HeadTable& head) { return head.SettlingWaits(steps); });
+}
+
 ShardCore::Counts ShardCore::counts() const {
   return {.shard = shard_,
           .generation = generation_,

@@ -92,6 +92,9 @@ class ShardCore {
   // Finishes builds of hash tables that are under way: an image has tables, but no half-made ones.
   // Whoever goes on beside a restored image settles at the same point.
   void SettleTables();
+  // HeadTable::building() and SettlingWaits() of any table.
+  bool building() const;
+  bool SettlingWaits(int64_t steps) const;
 
   // --- For images of the state: what is not rows.
   struct Counts {
@@ -149,6 +152,7 @@ class ShardCore {
   // CheckRoom, after giving up silent clients if that makes room.
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
   void DropGivenUp();
+  bool AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const;
   Answer Ok(ReplyBody body, const ShardModel* model = nullptr) const;
   Answer Error(absl::Status status) const;
 

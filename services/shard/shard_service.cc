@@ -207,18 +207,21 @@ void ShardServiceImpl::SubmitTask(Unary* call, const std::string& model,
   absl::Status status = wire::CheckName("model", model);
   if (status.ok()) status = wire::CheckName("checkpoint", checkpoint);
   if (!status.ok()) return Refuse(call, status);
-  SubmitTask(call, std::move(task));
+  SubmitTask(call, Turn::kOwn, std::move(task));
 }
 
-void ShardServiceImpl::SubmitTask(Unary* call, std::function<absl::Status(ShardCore&)> task) {
+void ShardServiceImpl::SubmitTask(Unary* call, Turn turn,
+                                  std::function<absl::Status(ShardCore&)> task) {
   if (shared_.store == nullptr) return Refuse(call, NoDataDir());
+  const auto run = [this, call, task = std::move(task)](ShardCore& core) {
+    const absl::Status alive = RefuseCancelled(call->context())();
+    const absl::Status done = alive.ok() ? task(core) : alive;
+    if (!done.ok()) shared_.metrics->RecordRefusal(done);
+    call->End(done);
+  };
+  Sequencer& sequencer = *shared_.sequencer;
   const absl::Status queued =
-      shared_.sequencer->SubmitTask([this, call, task = std::move(task)](ShardCore& core) {
-        const absl::Status alive = RefuseCancelled(call->context())();
-        const absl::Status done = alive.ok() ? task(core) : alive;
-        if (!done.ok()) shared_.metrics->RecordRefusal(done);
-        call->End(done);
-      });
+      turn == Turn::kOwn ? sequencer.SubmitTask(run) : sequencer.SubmitUrgentTask(run);
   if (!queued.ok()) Refuse(call, queued);
 }
 

@@ -16,6 +16,17 @@ const StepContexts::Client* Find(const StepContexts& contexts, const ClientId& c
   return found == contexts.clients().end() ? nullptr : &found->second;
 }
 
+// The highest step whose head forward has no backward yet; 0: none.
+int64_t LastScoredStep(const StepContexts::Client* client) {
+  if (client == nullptr) return 0;
+  for (auto step = client->steps.rbegin(); step != client->steps.rend(); ++step) {
+    for (const StepContexts::Entry& entry : step->second) {
+      if (std::holds_alternative<HeadContext>(entry.data)) return step->first;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 const ClientId* SequencedClient(const Command& command) {
@@ -45,6 +56,13 @@ std::vector<ClientStep> StepGate::Changed(const StepContexts& contexts) {
   return changed;
 }
 
+bool StepGate::AnyBegun(const StepContexts& contexts) {
+  return std::any_of(contexts.clients().begin(), contexts.clients().end(), [](const auto& entry) {
+    const StepContexts::Client& client = entry.second;
+    return !client.steps.empty() && client.steps.begin()->first <= client.last_changed_step;
+  });
+}
+
 void StepGate::Admit(const ClientId& client, int64_t up_to) {
   int64_t& limit = admitted_[client];
   limit = std::max(limit, up_to);
@@ -57,13 +75,27 @@ int64_t StepGate::LimitOf(const ClientId& client, const StepContexts& contexts) 
   return admitted == admitted_.end() ? changed : std::max(changed, admitted->second);
 }
 
+bool StepGate::IsComplete(const ClientId& client, int64_t limit,
+                          const StepContexts& contexts) const {
+  const auto waiting = waiting_.find(client);
+  const StepContexts::Client* const known = Find(contexts, client);
+  const int64_t said = std::max(known == nullptr ? 0 : known->first_open_step,
+                                waiting == waiting_.end() ? 0 : waiting->second.first_open_step);
+  const bool open = known != nullptr && !known->steps.empty() &&
+                    known->steps.begin()->first <= limit && said <= limit;
+  const bool changed =
+      known != nullptr && known->last_changed_step >= limit && known->last_kept_step >= limit;
+  return !open && (said > limit || changed);
+}
+
 bool StepGate::MustWait(const Command& command, const StepContexts& contexts) const {
   if (!frozen_) return false;
   const ClientId* const client = SequencedClient(command);
   if (client == nullptr) return false;
   if (waiting_.contains(*client)) return true;
   const auto* const step = std::get_if<StepCommand>(&command);
-  return step != nullptr && ChangesRows(step->op) && step->step > LimitOf(*client, contexts);
+  if (step == nullptr || step->step <= LimitOf(*client, contexts)) return false;
+  return ChangesRows(step->op) || IsComplete(*client, LimitOf(*client, contexts), contexts);
 }
 
 void StepGate::NoteWaiting(const Command& command) {
@@ -71,8 +103,8 @@ void StepGate::NoteWaiting(const Command& command) {
   const auto* const step = std::get_if<StepCommand>(&command);
   if (step == nullptr) return;
   waiting.first_open_step = std::max(waiting.first_open_step, step->first_open_step);
-  if (waiting.first_changing_step == 0 && ChangesRows(step->op)) {
-    waiting.first_changing_step = step->step;
+  if (ChangesRows(step->op)) {
+    waiting.last_changing_step = std::max(waiting.last_changing_step, step->step);
   }
 }
 
@@ -81,17 +113,11 @@ void StepGate::NoteNoneWaiting(const ClientId& client) { waiting_.erase(client);
 std::vector<ClientStep> StepGate::Incomplete(const StepContexts& contexts) const {
   std::vector<ClientStep> incomplete;
   for (const auto& [id, limit] : admitted_) {
+    if (IsComplete(id, limit, contexts)) continue;
     const auto waiting = waiting_.find(id);
-    const bool waits = waiting != waiting_.end();
-    const StepContexts::Client* const known = Find(contexts, id);
-    const int64_t said = std::max(known == nullptr ? 0 : known->first_open_step,
-                                  waits ? waiting->second.first_open_step : 0);
-    const bool open = known != nullptr && !known->steps.empty() &&
-                      known->steps.begin()->first <= limit && said <= limit;
-    const bool changed =
-        known != nullptr && known->last_changed_step >= limit && known->last_kept_step >= limit;
-    if (!open && (said > limit || changed)) continue;
-    incomplete.push_back({id, waits ? waiting->second.first_changing_step : 0});
+    int64_t up_to = waiting == waiting_.end() ? 0 : waiting->second.last_changing_step;
+    if (up_to > 0) up_to = std::max(up_to, LastScoredStep(Find(contexts, id)));
+    incomplete.push_back({id, up_to});
   }
   return incomplete;
 }

@@ -4,11 +4,13 @@
 // cut, a client's operations that change rows wait if their step is higher than any that has
 // changed rows here; reads do not wait, but nothing of a client passes what already waits of it.
 // The coordinator takes the highest such step k over all shards, admits steps up to k everywhere,
-// and has the cut made when k is complete everywhere.
+// and has the cut made when k is complete everywhere. Where all steps up to the highest that may
+// change rows are complete, operations of later ones wait whatever they do: the other shards and
+// the cut have the processors for themselves.
 //
 // A client's step is complete here when none of its contexts is left and the client either has
 // changed rows in it, or says by a higher first_open_step that it is over. For that a step's
-// EmbedBackward, where there is one, is its last operation on a shard (docs/protocol.md).
+// EmbedBackward, where there is one, is its last operation on a shard (docs/checkpoint.md).
 //
 // Not part of the state machine: it only decides when commands are applied, not what they do.
 
@@ -40,6 +42,9 @@ class StepGate {
   // The highest step that has changed rows, for each client that has changed any.
   static std::vector<ClientStep> Changed(const StepContexts& contexts);
 
+  // Whether a step of any client is under way that is not above those that have changed rows.
+  static bool AnyBegun(const StepContexts& contexts);
+
   // The client's steps up to this one need not wait.
   void Admit(const ClientId& client, int64_t up_to);
 
@@ -52,16 +57,19 @@ class StepGate {
   void NoteWaiting(const Command& command);
   void NoteNoneWaiting(const ClientId& client);
 
-  // The clients whose admitted steps are not complete, each with the step of the operation that
-  // waits first (0: none waits). Only of clients that were admitted by Admit().
+  // The clients whose admitted steps are not complete. Each with the step up to which it should be
+  // admitted instead, 0 when it need not be: where changes of later steps wait, what would complete
+  // the admitted ones may stand behind them, and so it would behind those of all steps whose head
+  // forward was answered. Only of clients that were admitted by Admit().
   std::vector<ClientStep> Incomplete(const StepContexts& contexts) const;
 
  private:
   struct Waiting {
-    int64_t first_changing_step = 0;  // of the first operation that waits for its own sake
-    int64_t first_open_step = 0;      // the highest that was said by those that wait
+    int64_t last_changing_step = 0;  // the highest of the operations that would change rows
+    int64_t first_open_step = 0;     // the highest that was said by those that wait
   };
   int64_t LimitOf(const ClientId& client, const StepContexts& contexts) const;
+  bool IsComplete(const ClientId& client, int64_t limit, const StepContexts& contexts) const;
 
   bool frozen_ = false;
   uint64_t epoch_ = 0;

@@ -89,6 +89,22 @@ absl::StatusOr<bool> ShardCalls::CreateModel(const std::string& address,
   });
 }
 
+absl::StatusOr<absl::Duration> ShardCalls::WorthWaiting(const std::string& address,
+                                                        uint64_t /*epoch*/, uint64_t generation,
+                                                        absl::Duration /*limit*/,
+                                                        absl::Duration timeout) {
+  using Time = absl::Duration;
+  return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
+    auto worth = std::make_shared<absl::StatusOr<Time>>(Time());  // shared with the task
+    shard.UrgentTask(
+        [&shard, worth, generation](shard::ShardCore& core) {
+          *worth = shard.participant().WorthWaiting(core, generation);
+          return worth->status();
+        },
+        [worth, done](const absl::Status& status) { status.ok() ? done(*worth) : done(status); });
+  });
+}
+
 absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::string& address,
                                                                 uint64_t epoch, uint64_t generation,
                                                                 absl::Duration limit,
@@ -97,7 +113,7 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::strin
   MaybeKill(Fault::kKillAtFreeze, address);
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.Task(
+    shard.UrgentTask(
         [&shard, steps, epoch, generation, limit](shard::ShardCore& core) {
           *steps = shard.Freeze(core, epoch, generation, limit);
           return steps->status();
@@ -115,7 +131,7 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string
   MaybeKill(Fault::kKillAtAdmit, address);
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.Task(
+    shard.UrgentTask(
         [&shard, steps, epoch, up_to, give_up](shard::ShardCore& core) {
           *steps = shard.Admit(core, epoch, up_to, give_up);
           return steps->status();
@@ -131,7 +147,7 @@ absl::Status ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoc
   return Ask<bool>(
              address, timeout,
              [=](ShardProcess& shard, Done<bool> done) {
-               shard.Task(
+               shard.UrgentTask(
                    [&shard, epoch, base, abandon](shard::ShardCore& core) {
                      if (abandon) return shard.Abandon(core, epoch);
                      return shard.Cut(core, epoch, {base.epoch, base.files_checksum});

@@ -27,6 +27,9 @@ class ShardCalls final : public coordinator::ShardAdmin {
 
   absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& command,
                                    absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
+                                              uint64_t generation, absl::Duration limit,
+                                              absl::Duration timeout) override;
   absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
                                                       uint64_t generation, absl::Duration limit,
                                                       absl::Duration timeout) override;

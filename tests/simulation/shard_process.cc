@@ -225,6 +225,14 @@ void ShardProcess::Task(std::function<absl::Status(ShardCore&)> task,
   Poke(kTurnTime);
 }
 
+void ShardProcess::UrgentTask(std::function<absl::Status(ShardCore&)> task,
+                              std::function<void(absl::Status)> done) {
+  const absl::Status queued = sequencer_->SubmitUrgentTask(
+      [task = std::move(task), done](ShardCore& core) { done(task(core)); });
+  if (!queued.ok()) return done(queued);
+  Poke(kTurnTime);
+}
+
 absl::StatusOr<std::vector<ClientStep>> ShardProcess::Freeze(ShardCore& core, uint64_t epoch,
                                                              uint64_t generation,
                                                              absl::Duration limit) {

@@ -65,6 +65,10 @@ class ShardProcess {
   // Runs in its turn; the result goes to `done`.
   void Task(std::function<absl::Status(shard::ShardCore&)> task,
             std::function<void(absl::Status)> done);
+  // As Task(), in front of what waits.
+  void UrgentTask(std::function<absl::Status(shard::ShardCore&)> task,
+                  std::function<void(absl::Status)> done);
+  const shard::CheckpointParticipant& participant() const { return *participant_; }
   absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t epoch,
                                                  uint64_t generation, absl::Duration limit);
   absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t epoch,

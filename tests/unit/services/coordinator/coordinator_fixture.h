@@ -41,6 +41,11 @@ class ForwardingAdmin final : public ShardAdmin {
                                          const std::string& c, absl::Duration t) override {
     return to_->LoadCheckpoint(address, m, c, t);
   }
+  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
+                                              uint64_t generation, absl::Duration limit,
+                                              absl::Duration t) override {
+    return to_->WorthWaiting(address, epoch, generation, limit, t);
+  }
   absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
                                                       uint64_t generation, absl::Duration limit,
                                                       absl::Duration t) override {

@@ -24,11 +24,11 @@ class FakeShards final : public ShardAdmin {
     std::set<std::string> checkpoints;  // "model/checkpoint"
     absl::Status failure;               // what every call answers, if not OK
     int creates = 0;
-    std::vector<ClientStep> changed;  // what a freeze finds
-    // What is not complete after an admission; null: nothing.
+    std::function<absl::Duration()> worth_waiting;  // null: always a good moment
+    std::vector<ClientStep> changed;                // what a freeze finds
     std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
                                           const std::vector<ClientId>&)>
-        incomplete;
+        incomplete;  // after an admission; null: nothing
     absl::Status create_failure, cut_failure;
     int abandons_lost = 0;  // so many of the next do not arrive
     absl::Status roll_back_failure;
@@ -83,6 +83,13 @@ class FakeShards final : public ShardAdmin {
       return absl::NotFoundError("no checkpoint");
     }
     return 10;
+  }
+  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t, uint64_t,
+                                              absl::Duration, absl::Duration) override {
+    const absl::MutexLock lock(&mu_);
+    Shard& shard = shards_[address];
+    if (!shard.failure.ok()) return shard.failure;
+    return shard.worth_waiting ? shard.worth_waiting() : absl::ZeroDuration();
   }
   absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
                                                       uint64_t, absl::Duration,

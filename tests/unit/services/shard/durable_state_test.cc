@@ -378,5 +378,34 @@ TEST_F(DurableStateTest, ImagesAreTakenAsTheLogGrows) {
   EXPECT_EQ(Everything(*restored), Everything(*core_));
 }
 
+// An image settles hash tables. Between builds that changes nothing, and waits for nothing.
+TEST_F(DurableStateTest, ImagesAreTakenBetweenBuildsOfHashTables) {
+  options_.durability.image_every_bytes = 2000;
+  Create();
+  ModelSpec spec = SampleSpec();
+  TableSpec& head = spec.tables[2];
+  head.rows = 120'000;  // so many that tables are sorted in the background
+  head.head.hash.num_tables = 150;
+  head.head.hash.rebuild_every_steps = 8;
+  Do(SampleCreate(spec));
+  SampleTrainer trainer;
+  Do(trainer.Hello());
+  int images = 0;
+  int while_building = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Answer answer = Do(trainer.Scatter(ScatterMode::kGradient));
+    ASSERT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+    const bool building = core_->building();
+    const std::string before = Image(0);
+    state_->MaybeTakeImage(*core_);
+    ASSERT_TRUE(state_->EndImage().ok());
+    images += Image(0) != before;
+    while_building += building;
+    EXPECT_FALSE(building && Image(0) != before) << i;
+  }
+  EXPECT_GT(images, 4);
+  EXPECT_GT(while_building, 20);
+}
+
 }  // namespace
 }  // namespace dslide::shard

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/retry_after.h"
@@ -241,6 +242,25 @@ TEST_F(SequencerTest, TasksRunInTheirTurn) {
                   })
                   .ok());
   EXPECT_EQ(commands, 4);  // ownership, create, hello, describe
+}
+
+TEST_F(SequencerTest, UrgentTasksOvertakeWhatWaitsButNotEachOther) {
+  Make();
+  Block();
+  const int64_t before = core_->commands();
+  std::vector<std::string> order;
+  const auto note = [&](const std::string& name) {
+    return [&order, name, before](ShardCore& core) {
+      order.push_back(absl::StrCat(name, " after ", core.commands() - before));
+    };
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(sequencer_->Submit(Describe([](Answer) {})).ok());
+  ASSERT_TRUE(sequencer_->SubmitTask(note("task")).ok());
+  ASSERT_TRUE(sequencer_->SubmitUrgentTask(note("first")).ok());
+  ASSERT_TRUE(sequencer_->SubmitUrgentTask(note("second")).ok());
+  Release();
+  sequencer_->Stop();
+  EXPECT_THAT(order, ::testing::ElementsAre("first after 0", "second after 0", "task after 3"));
 }
 
 TEST_F(SequencerTest, ThePageShowsWhatHappened) {

@@ -48,19 +48,36 @@ TEST_F(StepGateTest, HoldsNothingWhileItIsOpen) {
 TEST_F(StepGateTest, HoldsChangesOfNewStepsAndLetsReadsAndBegunStepsPass) {
   Train(kAnn, 3);
   Forward(kAnn, 4);
+  contexts_.Changed(kAnn, 4);
   gate_.Freeze(1);
-  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 5, EmbedForwardOp())));
   EXPECT_FALSE(Waits(Step(kAnn, 5, HeadForwardOp())));
   EXPECT_FALSE(Waits(Step(kAnn, 5, DenseGatherOp())));
-  EXPECT_FALSE(Waits(Step(kAnn, 3, EmbedBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 4, HeadBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 4, EmbedBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 4, DenseScatterOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 5, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 5, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 5, DenseScatterOp())));
   EXPECT_FALSE(Waits(GatherCommand()));
   EXPECT_FALSE(Waits(HelloCommand()));
+  gate_.Admit(kAnn, 5);
+  EXPECT_FALSE(Waits(Step(kAnn, 5, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(Step(kAnn, 6, HeadBackwardOp())));
+}
+
+TEST_F(StepGateTest, WhereTheAdmittedStepsAreCompleteReadsOfLaterOnesWaitToo) {
+  Train(kAnn, 3);
+  Forward(kAnn, 4);
+  gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
-  EXPECT_FALSE(Waits(Step(kAnn, 4, HeadBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 5, HeadBackwardOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 5, EmbedForwardOp()))) << "the end of step 4 may stand behind it";
+  Finish(kAnn, 4);
+  EXPECT_TRUE(Waits(Step(kAnn, 5, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(Step(kBob, 5, EmbedForwardOp()))) << "it has not begun to change rows";
+  Train(kBob, 4);
+  EXPECT_TRUE(Waits(Step(kBob, 5, EmbedForwardOp())));
+  gate_.Admit(kAnn, 5);  // another shard cannot do without
+  EXPECT_FALSE(Waits(Step(kAnn, 6, EmbedForwardOp())));
 }
 
 TEST_F(StepGateTest, NothingOfAClientPassesWhatWaitsOfIt) {
@@ -87,6 +104,17 @@ TEST_F(StepGateTest, SaysWhichStepsHaveChangedRows) {
   EXPECT_EQ(changed[0].step, 3);
 }
 
+TEST_F(StepGateTest, KnowsWhetherAStepIsBegunAndNotFinished) {
+  EXPECT_FALSE(StepGate::AnyBegun(contexts_));
+  Train(kAnn, 3);
+  Forward(kAnn, 4);
+  EXPECT_FALSE(StepGate::AnyBegun(contexts_)) << "step 4 has only read";
+  contexts_.Changed(kAnn, 4);
+  EXPECT_TRUE(StepGate::AnyBegun(contexts_));
+  Finish(kAnn, 4);
+  EXPECT_FALSE(StepGate::AnyBegun(contexts_));
+}
+
 TEST_F(StepGateTest, AStepIsCompleteWhenItsContextsAreGone) {
   Forward(kAnn, 4);
   gate_.Freeze(1);
@@ -107,18 +135,24 @@ TEST_F(StepGateTest, AStepWithoutContextsIsCompleteWhenTheClientGoesOn) {
   EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 
-// The end of step 4 stands behind the change of step 5: that one has to be admitted as well.
+// The end of step 4 stands behind the changes of steps 5 and 6: they have to be admitted as well.
 TEST_F(StepGateTest, SaysWhatStandsInTheWay) {
   Forward(kAnn, 4);
   Forward(kAnn, 5);
+  Forward(kAnn, 6);
   contexts_.Changed(kAnn, 4);
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
   gate_.NoteWaiting(Step(kAnn, 5, HeadBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(Step(kAnn, 6, HeadBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(Step(kAnn, 7, HeadForwardOp(), /*first_open=*/4));
   gate_.NoteWaiting(Step(kAnn, 4, EmbedBackwardOp(), /*first_open=*/4));
   const auto incomplete = gate_.Incomplete(contexts_);
   ASSERT_EQ(incomplete.size(), 1u);
-  EXPECT_EQ(incomplete[0].step, 5);
+  EXPECT_EQ(incomplete[0].step, 6);
+  // Step 8 has asked for its scores: its change will be on its way.
+  contexts_.Put(kAnn, 8, "m", "head", HeadContext());
+  EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 8);
 }
 
 TEST_F(StepGateTest, ForgetsWhoIsRetired) {
