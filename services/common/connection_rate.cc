@@ -4,25 +4,31 @@
 
 namespace dslide {
 
-ConnectionRate::ConnectionRate(int64_t per_second)
-    : per_second_(static_cast<double>(per_second)),
-      shared_{.tokens = per_second_, .filled = absl::ZeroDuration()} {}
+bool ConnectionRate::Take(absl::string_view address, absl::Duration now) {
+  if (per_second_ <= 0) return true;
+  Bucket& bucket = BucketOf(address, now);
+  const double left = TokensAt(bucket, now) - 1;
+  if (left < 0) return false;
+  bucket = {.tokens = left, .filled = now};
+  return true;
+}
 
-std::optional<absl::Duration> ConnectionRate::Admit(absl::string_view address, absl::Duration now) {
+absl::Duration ConnectionRate::NextTurn(absl::string_view address, absl::Duration now) {
   if (per_second_ <= 0) return now;
-  return Take(BucketOf(address, now), now);
+  const double missing = 1 - TokensAt(BucketOf(address, now), now);
+  return now + absl::Seconds(std::max(0.0, missing) / per_second_);
+}
+
+void ConnectionRate::Charge(absl::string_view address, absl::Duration now) {
+  if (per_second_ <= 0) return;
+  Bucket& bucket = BucketOf(address, now);
+  const double left = TokensAt(bucket, now) - per_second_;
+  bucket = {.tokens = std::max(left, -per_second_ * kMostDebtSeconds), .filled = now};
 }
 
 double ConnectionRate::TokensAt(const Bucket& bucket, absl::Duration now) const {
   const double seconds = absl::ToDoubleSeconds(now - bucket.filled);
   return std::min(per_second_, bucket.tokens + seconds * per_second_);
-}
-
-std::optional<absl::Duration> ConnectionRate::Take(Bucket& bucket, absl::Duration now) const {
-  const double left = TokensAt(bucket, now) - 1;
-  if (left < -per_second_ * kWaitSeconds) return std::nullopt;
-  bucket = {.tokens = left, .filled = now};
-  return now + absl::Seconds(std::max(0.0, -left) / per_second_);
 }
 
 ConnectionRate::Bucket& ConnectionRate::BucketOf(absl::string_view address, absl::Duration now) {
@@ -33,7 +39,7 @@ ConnectionRate::Bucket& ConnectionRate::BucketOf(absl::string_view address, absl
                    [&](const auto& entry) { return TokensAt(entry.second, now) >= per_second_; });
   }
   if (buckets_.size() >= kMaxAddresses) return shared_;
-  return buckets_.try_emplace(address, Bucket{.tokens = per_second_, .filled = now}).first->second;
+  return buckets_.try_emplace(address).first->second;
 }
 
 }  // namespace dslide

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,10 +12,10 @@
 namespace dslide {
 
 // A TLS handshake takes milliseconds of a processor before anybody has shown a certificate, so who
-// connects over and over must not get as many as it likes, and not all at one time, where others
-// would wait for their end. Each address has a token bucket: it may connect `per_second` times a
-// second, after a quiet time a second's worth at once, and kWaitSeconds' worth more wait for their
-// turns. So many trainers of one machine may start together, and nobody notices.
+// connects over and over must not get as many as it likes. Each address has a token bucket: a turn
+// takes one token, `per_second` come back every second, and as many may be saved up. So many
+// trainers of one machine may start together, and nobody notices. A connection that turns out to be
+// of no use costs its address a second's worth more: who only tries gets one a second.
 //
 // What is remembered is bounded: addresses whose buckets are full again are forgotten, and while
 // there are more than kMaxAddresses others, new ones share a bucket.
@@ -24,29 +23,32 @@ namespace dslide {
 // Thread safety: of one thread. Times are of a monotonic clock and never go back.
 class ConnectionRate {
  public:
-  static constexpr int64_t kWaitSeconds = 4;
   static constexpr size_t kMaxAddresses = 4096;
+  // No address owes more than this many seconds' worth.
+  static constexpr int64_t kMostDebtSeconds = 4;
 
   // 0: any number.
-  explicit ConnectionRate(int64_t per_second);
+  explicit ConnectionRate(int64_t per_second) : per_second_(static_cast<double>(per_second)) {}
 
-  // When the next connection of `address` (any bytes that name it) has its turn, `now` or later.
-  // None: too many wait already; the call changes nothing then.
-  std::optional<absl::Duration> Admit(absl::string_view address, absl::Duration now);
+  // Takes a turn of `address` (any bytes that name it). False: it has none now.
+  bool Take(absl::string_view address, absl::Duration now);
+  // When it has one, `now` or later, if nobody takes any before.
+  absl::Duration NextTurn(absl::string_view address, absl::Duration now);
+  // A connection of it was of no use.
+  void Charge(absl::string_view address, absl::Duration now);
 
   size_t addresses() const { return buckets_.size(); }
 
  private:
   struct Bucket {
-    double tokens;          // below 0: turns that are given away already
-    absl::Duration filled;  // when it had so many
+    double tokens = 0;                                  // below 0: a debt
+    absl::Duration filled = -absl::InfiniteDuration();  // when it had so many
   };
 
-  std::optional<absl::Duration> Take(Bucket& bucket, absl::Duration now) const;
   double TokensAt(const Bucket& bucket, absl::Duration now) const;
   Bucket& BucketOf(absl::string_view address, absl::Duration now);
 
-  const double per_second_;  // also as many as an address may save up
+  const double per_second_;
   absl::flat_hash_map<std::string, Bucket> buckets_;
   Bucket shared_;
 };

@@ -1,9 +1,10 @@
 #include "services/common/limited_listener.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/tcp.h>  // as netinet/tcp.h, and all of tcp_info
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -29,6 +31,8 @@ namespace {
 
 constexpr int kBindAttempts = 20;
 constexpr absl::Duration kOutOfFilesPause = absl::Milliseconds(50);
+// Turns come a little late: the last one who may wait has to see its own.
+constexpr absl::Duration kWaitSlack = absl::Milliseconds(100);
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -86,6 +90,29 @@ std::string NetworkOf(const sockaddr_storage& peer) {
   return {reinterpret_cast<const char*>(&address), sizeof(address)};
 }
 
+// A peer as gRPC names it: "ipv4:10.0.0.7:4711", "ipv6:%5Bfd00::7%5D:4711". One with a zone has
+// another name there, and is not recognised.
+std::string NameOf(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (peer.ss_family == AF_INET6) {
+    const auto& address = reinterpret_cast<const sockaddr_in6&>(peer);
+    ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
+    return absl::StrCat("ipv6:%5B", text.data(), "%5D:", ntohs(address.sin6_port));
+  }
+  const auto& address = reinterpret_cast<const sockaddr_in&>(peer);
+  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+  return absl::StrCat("ipv4:", text.data(), ":", ntohs(address.sin_port));
+}
+
+// Whether the peer has sent nothing; false when the system does not tell.
+bool WasSilent(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return size >= offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received) &&
+         info.tcpi_bytes_received == 0;
+}
+
 bool IsAbsentProtocol(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 void AddToEpoll(int epoll, int fd, uint32_t events) {
@@ -105,13 +132,14 @@ void SetUp(int fd) {
 
 LimitedListener::LimitedListener(const ConnectionLimits& limits, Metrics& metrics)
     : max_connections_(limits.open),
+      max_waiting_(static_cast<size_t>(limits.per_second * kWaitSeconds)),
       rate_(limits.per_second),
       refused_(metrics.AddCounter("dslide_server_refused_connections_total",
                                   "Connections closed at once because --max-connections were "
                                   "open.")),
       throttled_(metrics.AddCounter("dslide_server_throttled_connections_total",
-                                    "Connections closed at once because their address had opened "
-                                    "more than --max-connection-rate allows.")),
+                                    "Connections closed because their address had opened more than "
+                                    "--max-connection-rate allows.")),
       open_(metrics.AddGauge("dslide_server_connections", "Open connections over TCP.")),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -156,7 +184,7 @@ absl::Status LimitedListener::BindAll(const ListenAddress& address) {
 LimitedListener::~LimitedListener() {
   Stop();
   for (const int fd : listeners_) ::close(fd);  // of a listener that never started
-  for (const int fd : watched_) ::close(fd);
+  for (const auto& [fd, connection] : watched_) ::close(fd);
   if (epoll_ >= 0) ::close(epoll_);
   if (wake_ >= 0) ::close(wake_);
 }
@@ -175,13 +203,15 @@ void LimitedListener::Stop() {
   thread_.join();
   for (const int fd : listeners_) ::close(fd);
   listeners_.clear();
-  for (const auto& [turn, waiting] : waiting_) ::close(waiting.fd);
+  for (const auto& [network, waiting] : waiting_) {
+    for (const Waiting& one : waiting) ::close(one.fd);
+  }
   waiting_.clear();
   open_.Set(0);
 }
 
 void LimitedListener::HangUp() {
-  for (const int fd : watched_) ::shutdown(fd, SHUT_RD);
+  for (const auto& [fd, connection] : watched_) ::shutdown(fd, SHUT_RD);
 }
 
 void LimitedListener::Run() {
@@ -193,7 +223,7 @@ void LimitedListener::Run() {
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == wake_) return;
-      if (watched_.contains(fd)) Forget(fd);
+      if (watched_.contains(fd)) End(fd);
     }
     open_.Set(static_cast<double>(watched_.size()));
     for (int i = 0; i < count; ++i) {
@@ -203,18 +233,39 @@ void LimitedListener::Run() {
   }
 }
 
-int LimitedListener::MillisecondsToWait() const {
+int LimitedListener::MillisecondsToWait() {
   if (waiting_.empty()) return -1;
-  const absl::Duration left = waiting_.begin()->first - SteadyClock().Now();
-  return static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(left) + 1));
+  const absl::Duration now = SteadyClock().Now();
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [network, waiting] : waiting_) {  // none of them is empty here
+    next = std::min({next, waiting.front().until, rate_.NextTurn(network, now)});
+  }
+  return static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(next - now) + 1));
+}
+
+void LimitedListener::HandOver(const Waiting& next) {
+  watched_.at(next.watch).handed_over = true;
+  take_(next.listener, next.fd);
 }
 
 void LimitedListener::HandOverDue() {
-  while (!waiting_.empty() && waiting_.begin()->first <= SteadyClock().Now()) {
-    const Waiting next = waiting_.begin()->second;
-    waiting_.erase(waiting_.begin());
-    take_(next.listener, next.fd);
+  const absl::Duration now = SteadyClock().Now();
+  for (auto& [network, waiting] : waiting_) {
+    for (; !waiting.empty(); waiting.pop_front()) {
+      const Waiting& next = waiting.front();
+      if (rate_.Take(network, now)) {
+        HandOver(next);
+      } else if (next.until <= now) {
+        throttled_.Increment();
+        ::close(next.fd);
+        Unwatch(next.watch);
+      } else {
+        break;
+      }
+    }
   }
+  std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
+  open_.Set(static_cast<double>(watched_.size()));
 }
 
 void LimitedListener::Accept(int listener) {
@@ -234,36 +285,84 @@ void LimitedListener::Accept(int listener) {
       refused_.Increment();
       continue;
     }
-    const auto turn = rate_.Admit(NetworkOf(peer), SteadyClock().Now());
-    if (!turn.has_value()) {
-      ::close(fd);
-      throttled_.Increment();
-      continue;
-    }
-    SetUp(fd);
-    waiting_.emplace(*turn, Waiting{.listener = listener, .fd = fd, .watch = Watch(fd)});
+    Admit(listener, fd, {.network = NetworkOf(peer), .name = NameOf(peer)});
   }
 }
 
-int LimitedListener::Watch(int fd) {
+void LimitedListener::Admit(int listener, int fd, Connection connection) {
+  const absl::Duration now = SteadyClock().Now();
+  const std::string network = connection.network;
+  const auto before = waiting_.find(network);
+  const size_t ahead = before == waiting_.end() ? 0 : before->second.size();
+  const bool at_once = ahead == 0 && rate_.Take(network, now);
+  if (!at_once && ahead >= max_waiting_) {
+    ::close(fd);
+    throttled_.Increment();
+    return;
+  }
+  const Waiting next{.listener = listener,
+                     .fd = fd,
+                     .watch = Watch(fd, std::move(connection)),
+                     .until = now + absl::Seconds(kWaitSeconds) + kWaitSlack};
+  if (next.watch < 0) {
+    ::close(fd);
+    refused_.Increment();
+    return;
+  }
+  SetUp(fd);
+  if (at_once) return HandOver(next);
+  waiting_[network].push_back(next);
+}
+
+int LimitedListener::Watch(int fd, Connection connection) {
   const int watch = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (watch < 0) return watch;  // out of descriptors: this one goes uncounted
+  if (watch < 0) return watch;
   // No events but those that are always told: both sides are shut, or it is broken.
   AddToEpoll(epoll_, watch, 0);
-  watched_.insert(watch);
-  open_.Set(static_cast<double>(watched_.size()));
+  {
+    const absl::MutexLock lock(&mu_);
+    permitted_[connection.name] = false;
+  }
+  watched_.emplace(watch, std::move(connection));
   return watch;
 }
 
-void LimitedListener::Forget(int watch) {
-  watched_.erase(watch);
+void LimitedListener::Unwatch(int watch) {
+  const auto found = watched_.find(watch);
+  {
+    const absl::MutexLock lock(&mu_);
+    permitted_.erase(found->second.name);
+  }
+  watched_.erase(found);
   ::close(watch);
-  // Who has gone before its turn was not handed over: nobody else would close it.
-  const auto gone = std::find_if(waiting_.begin(), waiting_.end(),
-                                 [&](const auto& entry) { return entry.second.watch == watch; });
-  if (gone == waiting_.end()) return;
-  ::close(gone->second.fd);
-  waiting_.erase(gone);
+}
+
+void LimitedListener::NotePermitted(absl::string_view peer) {
+  const absl::MutexLock lock(&mu_);
+  if (const auto known = permitted_.find(peer); known != permitted_.end()) known->second = true;
+}
+
+bool LimitedListener::WasOfUse(int watch, const Connection& connection) {
+  {
+    const absl::MutexLock lock(&mu_);
+    const auto known = permitted_.find(connection.name);
+    if (known != permitted_.end() && known->second) return true;
+  }
+  return WasSilent(watch);
+}
+
+void LimitedListener::End(int watch) {
+  const Connection& connection = watched_.at(watch);
+  if (connection.handed_over) {
+    if (!WasOfUse(watch, connection)) rate_.Charge(connection.network, SteadyClock().Now());
+  } else {
+    // It was not handed over: nobody else would close it.
+    std::erase_if(waiting_.at(connection.network), [&](const Waiting& one) {
+      if (one.watch == watch) ::close(one.fd);
+      return one.watch == watch;
+    });
+  }
+  Unwatch(watch);
 }
 
 }  // namespace dslide

@@ -25,8 +25,8 @@ void AddSecuritySettings(ConfigParser& config, ServerOptions& options) {
   config.AddInt(
       "max-connection-rate", &options.max_connection_rate, 0, 1'000'000,
       "New connections a second from one address, after a burst of a second's worth; four "
-      "seconds' worth more wait for their turns, others are closed as soon as they "
-      "come. 0: any number");
+      "seconds' worth more wait for their turns, others are closed as soon as they come. One that "
+      "ends before a call was permitted counts for a second's worth. 0: any number");
   config.AddDuration("max-connection-age", &options.max_connection_age, absl::Seconds(1),
                      absl::Hours(24 * 365),
                      "Older connections are renewed by their clients; calls under way on them may "

@@ -6,6 +6,7 @@
 #include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <chrono>
 #include <thread>
@@ -36,6 +37,39 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
     std::erase_if(*plugins,
                   [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
   }
+};
+
+// Tells the listener whose calls got as far as a handler.
+class PermittedCalls final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit PermittedCalls(LimitedListener* listener) : listener_(listener) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    return new Note(listener_, info);  // gRPC's
+  }
+
+ private:
+  // Of one call.
+  class Note final : public grpc::experimental::Interceptor {
+   public:
+    Note(LimitedListener* listener, grpc::experimental::ServerRpcInfo* call)
+        : listener_(listener), call_(call) {}
+    void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+      // The call has no peer before.
+      if (methods->QueryInterceptionHookPoint(
+              grpc::experimental::InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+        listener_->NotePermitted(call_->server_context()->peer());
+      }
+      methods->Proceed();
+    }
+
+   private:
+    LimitedListener* const listener_;
+    grpc::experimental::ServerRpcInfo* const call_;
+  };
+
+  LimitedListener* const listener_;
 };
 
 absl::Status CannotListen(const std::string& where) {
@@ -148,6 +182,11 @@ absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metric
                                                       {.open = options_.max_connections,
                                                        .per_second = options_.max_connection_rate},
                                                       metrics));
+    if (options_.max_connection_rate > 0) {
+      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
+      watchers.push_back(std::make_unique<PermittedCalls>(listener_.get()));
+      builder.experimental().SetInterceptorCreators(std::move(watchers));
+    }
     acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
     listen.port = listener_->port();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +41,12 @@ class IdleSockets {
     for (int i = 0; i < count; ++i) {
       fds_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       EXPECT_EQ(::connect(fds_.back(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    }
+  }
+  void Say(absl::string_view text) {
+    for (const int fd : fds_) {
+      EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(text.size()));
     }
   }
   // Ends all of them at once, by RST.
@@ -117,34 +124,55 @@ TEST(LimitedListenerTest, TakesConnectionsUpToTheLimitAndAgainWhenSomeEnd) {
   for (size_t i = 1; i < taken.size(); ++i) ::close(taken[i]);
 }
 
-// A listener that gives an address one turn a second, and ends whom it takes.
+// A listener that ends whom it takes.
 class TurnsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    auto bound =
-        LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"), {.per_second = 1}, metrics_);
+  void Listen(int64_t per_second) {
+    auto bound = LimitedListener::Bind(*ParseListenAddress("127.0.0.1:0"),
+                                       {.per_second = per_second}, metrics_);
     ASSERT_TRUE(bound.ok()) << bound.status();
     listener_ = *std::move(bound);
     listener_->Start([this](int, int fd) {
+      if (speak_first_) {
+        pollfd heard{.fd = fd, .events = POLLIN, .revents = 0};
+        EXPECT_EQ(::poll(&heard, 1, /*timeout=*/10'000), 1);
+      }
       ::shutdown(fd, SHUT_RDWR);
       ::close(fd);
       ++taken_;
     });
   }
+  // Connects, and says something; waits until the listener is done with it.
+  absl::Duration Visit() {
+    const int before = taken_;
+    const absl::Time start = absl::Now();
+    IdleSockets client;
+    client.Connect(listener_->port(), 1);
+    client.Say("x");
+    EXPECT_TRUE(Within(absl::Seconds(10), [&] { return taken_ > before; }));
+    const absl::Duration took = absl::Now() - start;
+    client.Reset();
+    EXPECT_TRUE(Within(absl::Seconds(10), [&] {
+      return absl::StrContains(metrics_.Expose(), "dslide_server_connections 0\n");
+    }));
+    return took;
+  }
 
   Metrics metrics_;
   std::atomic<int> taken_ = 0;
+  bool speak_first_ = false;  // clients do
   std::unique_ptr<LimitedListener> listener_;
 };
 
 TEST_F(TurnsTest, WhoConnectsOverAndOverIsSentAway) {
+  Listen(/*per_second=*/1);
   constexpr int kAttempts = 200;
   IdleSockets clients;
   clients.Connect(listener_->port(), kAttempts);
   EXPECT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == kAttempts; }));
   listener_->Stop();
   // One at once, those that waited, and one more for each second that this has taken.
-  EXPECT_GE(taken_, 1 + ConnectionRate::kWaitSeconds);
+  EXPECT_GE(taken_, 1 + LimitedListener::kWaitSeconds);
   EXPECT_LT(taken_, kAttempts / 2);
   EXPECT_THAT(metrics_.Expose(),
               HasSubstr(absl::StrCat("dslide_server_throttled_connections_total ",
@@ -152,6 +180,7 @@ TEST_F(TurnsTest, WhoConnectsOverAndOverIsSentAway) {
 }
 
 TEST_F(TurnsTest, WhoWaitsForItsTurnHasAPlaceUntilItGoes) {
+  Listen(/*per_second=*/1);
   const auto open = [&](int count) {
     return Within(absl::Seconds(10), [&] {
       return absl::StrContains(metrics_.Expose(),
@@ -169,7 +198,31 @@ TEST_F(TurnsTest, WhoWaitsForItsTurnHasAPlaceUntilItGoes) {
   EXPECT_EQ(taken_, 3);
 }
 
+TEST_F(TurnsTest, WhoseConnectionsAreOfNoUseGetsFewer) {
+  speak_first_ = true;
+  Listen(/*per_second=*/4);
+  Visit();  // one of four turns, and four more: a debt of one
+  EXPECT_GE(Visit(), absl::Milliseconds(300));
+  EXPECT_GE(Visit(), absl::Milliseconds(800));
+}
+
+TEST_F(TurnsTest, WhoOnlyLooksWhetherThePortIsOpenIsNotCharged) {
+  Listen(/*per_second=*/10);
+  IdleSockets clients;
+  const absl::Time start = absl::Now();
+  for (int i = 1; i <= 20; ++i) {
+    clients.Connect(listener_->port(), 1);
+    clients.Reset();
+    clients.Connect(listener_->port(), 1);
+    ASSERT_TRUE(Within(absl::Seconds(10), [&] { return clients.Closed() == 1; }));
+    clients.Reset();
+  }
+  // Charged, they would take 40 s.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+}
+
 TEST_F(TurnsTest, AStopClosesThoseThatWait) {
+  Listen(/*per_second=*/1);
   IdleSockets clients;
   clients.Connect(listener_->port(), 5);
   ASSERT_TRUE(Within(absl::Seconds(10), [&] { return taken_ == 1; }));
@@ -204,6 +257,29 @@ grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
   v1::ListModelsResponse response;
   return v1::CoordinatorService::NewStub(channel)->ListModels(&context, {}, &response);
 }
+
+// Addresses of both families: their names have to be those that gRPC uses.
+class PermittedCallsTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PermittedCallsTest, ConnectionsWithOneAreNotCharged) {
+  Metrics metrics;
+  EmptyService service;
+  auto runtime =
+      ServerRuntime::Start({.binary = "test", .listen = GetParam(), .max_connection_rate = 5},
+                           {{&service, "dslide.v1.CoordinatorService"}}, metrics);
+  if (absl::IsUnavailable(runtime.status())) GTEST_SKIP() << runtime.status();
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 15; ++i) {
+    const auto own_connection = *NetworkServiceChannels(false, nullptr)((*runtime)->address());
+    EXPECT_TRUE(ListModels(own_connection).ok());
+  }
+  // Two seconds for the turns of ten. Charged, each would take more than a second.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(8));
+  EXPECT_THAT(metrics.Expose(), HasSubstr("dslide_server_throttled_connections_total 0\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PermittedCallsTest, ::testing::Values("127.0.0.1:0", "[::1]:0"));
 
 // With TLS and without: 300 sockets that say nothing.
 class IdleSocketsTest : public ::testing::TestWithParam<bool> {};
