@@ -334,6 +334,8 @@ void LimitedListener::Unwatch(int watch) {
     permitted_.erase(found->second.name);
   }
   watched_.erase(found);
+  // By hand: while gRPC has its descriptor of the same socket, events of this one would go on.
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, watch, nullptr);
   ::close(watch);
 }
 
