@@ -95,7 +95,7 @@ PLANTS = (
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
         (Edit("services/coordinator/cluster_checkpoints.cc",
-              "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - begin);\n"
+              "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
               "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
          Edit("services/coordinator/cluster_checkpoints.cc",
               "RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));",
