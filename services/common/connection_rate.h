@@ -24,8 +24,9 @@ namespace dslide {
 class ConnectionRate {
  public:
   static constexpr size_t kMaxAddresses = 4096;
-  // No address owes more than this many seconds' worth.
-  static constexpr int64_t kMostDebtSeconds = 4;
+  // No address owes more than this many seconds' worth: who comes after an attack that shared its
+  // address gets a turn soon.
+  static constexpr int64_t kMostDebtSeconds = 2;
 
   // 0: any number.
   explicit ConnectionRate(int64_t per_second) : per_second_(static_cast<double>(per_second)) {}

@@ -64,15 +64,15 @@ bool StepGate::AnyBegun(const StepContexts& contexts) {
 }
 
 void StepGate::Admit(const ClientId& client, int64_t up_to) {
-  int64_t& limit = admitted_[client];
-  limit = std::max(limit, up_to);
+  Admitted& admitted = admitted_.try_emplace(client, Admitted{.first = up_to}).first->second;
+  admitted.limit = std::max(admitted.limit, up_to);
 }
 
 int64_t StepGate::LimitOf(const ClientId& client, const StepContexts& contexts) const {
   const StepContexts::Client* const known = Find(contexts, client);
   const int64_t changed = known == nullptr ? 0 : known->last_changed_step;
   const auto admitted = admitted_.find(client);
-  return admitted == admitted_.end() ? changed : std::max(changed, admitted->second);
+  return admitted == admitted_.end() ? changed : std::max(changed, admitted->second.limit);
 }
 
 bool StepGate::IsComplete(const ClientId& client, int64_t limit,
@@ -103,8 +103,8 @@ void StepGate::NoteWaiting(const Command& command) {
   const auto* const step = std::get_if<StepCommand>(&command);
   if (step == nullptr) return;
   waiting.first_open_step = std::max(waiting.first_open_step, step->first_open_step);
-  if (ChangesRows(step->op)) {
-    waiting.last_changing_step = std::max(waiting.last_changing_step, step->step);
+  if (waiting.first_changing_step == 0 && ChangesRows(step->op)) {
+    waiting.first_changing_step = step->step;
   }
 }
 
@@ -112,11 +112,13 @@ void StepGate::NoteNoneWaiting(const ClientId& client) { waiting_.erase(client);
 
 std::vector<ClientStep> StepGate::Incomplete(const StepContexts& contexts) const {
   std::vector<ClientStep> incomplete;
-  for (const auto& [id, limit] : admitted_) {
-    if (IsComplete(id, limit, contexts)) continue;
+  for (const auto& [id, admitted] : admitted_) {
+    if (IsComplete(id, admitted.limit, contexts)) continue;
     const auto waiting = waiting_.find(id);
-    int64_t up_to = waiting == waiting_.end() ? 0 : waiting->second.last_changing_step;
-    if (up_to > 0) up_to = std::max(up_to, LastScoredStep(Find(contexts, id)));
+    int64_t up_to = waiting == waiting_.end() ? 0 : waiting->second.first_changing_step;
+    if (up_to > 0 && admitted.limit == admitted.first) {
+      up_to = std::max(up_to, LastScoredStep(Find(contexts, id)));
+    }
     incomplete.push_back({id, up_to});
   }
   return incomplete;

@@ -58,22 +58,28 @@ class StepGate {
   void NoteNoneWaiting(const ClientId& client);
 
   // The clients whose admitted steps are not complete. Each with the step up to which it should be
-  // admitted instead, 0 when it need not be: where changes of later steps wait, what would complete
-  // the admitted ones may stand behind them, and so it would behind those of all steps whose head
-  // forward was answered. Only of clients that were admitted by Admit().
+  // admitted instead, 0 when it need not be: where a change of a later step waits, what would
+  // complete the admitted ones may stand behind it, and so it would behind those of all steps whose
+  // head forward was answered. These are named once, or a client that goes on and on would never
+  // be complete; afterwards it is the first that waits. Only of clients that were admitted by
+  // Admit().
   std::vector<ClientStep> Incomplete(const StepContexts& contexts) const;
 
  private:
   struct Waiting {
-    int64_t last_changing_step = 0;  // the highest of the operations that would change rows
-    int64_t first_open_step = 0;     // the highest that was said by those that wait
+    int64_t first_changing_step = 0;  // of the first operation that waits for its own sake
+    int64_t first_open_step = 0;      // the highest that was said by those that wait
   };
   int64_t LimitOf(const ClientId& client, const StepContexts& contexts) const;
   bool IsComplete(const ClientId& client, int64_t limit, const StepContexts& contexts) const;
 
   bool frozen_ = false;
   uint64_t epoch_ = 0;
-  std::map<ClientId, int64_t> admitted_;
+  struct Admitted {
+    int64_t first = 0;  // what was admitted at first
+    int64_t limit = 0;
+  };
+  std::map<ClientId, Admitted> admitted_;
   std::map<ClientId, Waiting> waiting_;
 };
 

@@ -48,6 +48,8 @@ _CALL = "/dslide.v1.ShardService/GetServerInfo"
 _PACE_SECONDS = 0.005
 _HONEST_TIMEOUT = 20
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Newcomers try again for so long, as gRPC's clients do by themselves.
+_NEWCOMER_SECONDS = 15
 # An attacker that does not stop by itself is ended after so long.
 _GRACE_SECONDS = 10
 
@@ -191,6 +193,22 @@ def quantiles(times):
     return [quantile(times, 0.5) or 0.0, quantile(times, 0.99) or 0.0]
 
 
+def newcomer_failures(address, tls):
+    """What keeps somebody from being served who shares the attacker's address and its debts."""
+    until = time.monotonic() + _NEWCOMER_SECONDS
+    while True:
+        try:
+            newcomer = Honest(address, tls)
+            newcomer.call_for(0.1)
+            newcomer.close()
+            failures = newcomer.failures
+        except (ConnectionLost, OSError) as error:
+            failures = [str(error)]
+        if not failures or time.monotonic() >= until:
+            return failures
+        time.sleep(0.2)
+
+
 def measure(attack, position, subject, target, honest_tls, seconds):
     """The Outcome of one attack on a server that was just started."""
     honest = Honest(subject.address, honest_tls)
@@ -215,10 +233,8 @@ def measure(attack, position, subject, target, honest_tls, seconds):
     peak = max(0.0, subject.peak_mib() - memory)
     honest.close()
     if alive:
-        newcomer = Honest(subject.address, honest_tls)
-        newcomer.call_for(0.1)
-        honest.failures.extend(f"afterwards: {failure}" for failure in newcomer.failures)
-        newcomer.close()
+        honest.failures.extend(f"afterwards: {failure}"
+                               for failure in newcomer_failures(subject.address, honest_tls))
     return Outcome(attack.__name__, position, alive, round(used, 2), round(peak, 1),
                    quantiles(before), quantiles(during), honest.failures, sent)
 

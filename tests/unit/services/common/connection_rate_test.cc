@@ -39,7 +39,7 @@ TEST(ConnectionRateTest, OneThatWasOfNoUseCostsASecondsWorth) {
   // Whoever only tries gets one a second, whatever else it has spoilt before.
   for (int i = 0; i < 1000; ++i) rate.Charge("a", kStart);
   EXPECT_DOUBLE_EQ(SecondsToTurn(rate, "a", kStart), ConnectionRate::kMostDebtSeconds + 0.1);
-  absl::Duration now = kStart + absl::Seconds(4.1);
+  absl::Duration now = kStart + absl::Seconds(ConnectionRate::kMostDebtSeconds + 0.1);
   for (int i = 0; i < 5; ++i) {
     ASSERT_EQ(Taken(rate, "a", 100, now), 1) << i;
     rate.Charge("a", now);

@@ -135,7 +135,7 @@ TEST_F(StepGateTest, AStepWithoutContextsIsCompleteWhenTheClientGoesOn) {
   EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 
-// The end of step 4 stands behind the changes of steps 5 and 6: they have to be admitted as well.
+// The end of step 4 stands behind the change of step 5: that one has to be admitted as well.
 TEST_F(StepGateTest, SaysWhatStandsInTheWay) {
   Forward(kAnn, 4);
   Forward(kAnn, 5);
@@ -149,10 +149,29 @@ TEST_F(StepGateTest, SaysWhatStandsInTheWay) {
   gate_.NoteWaiting(Step(kAnn, 4, EmbedBackwardOp(), /*first_open=*/4));
   const auto incomplete = gate_.Incomplete(contexts_);
   ASSERT_EQ(incomplete.size(), 1u);
-  EXPECT_EQ(incomplete[0].step, 6);
+  EXPECT_EQ(incomplete[0].step, 5);
   // Step 8 has asked for its scores: its change will be on its way.
   contexts_.Put(kAnn, 8, "m", "head", HeadContext());
   EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 8);
+  // Once: whoever goes on and on would never be complete.
+  gate_.Admit(kAnn, 8);
+  contexts_.Put(kAnn, 9, "m", "head", HeadContext());
+  EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 5);
+}
+
+// A client without contexts that keeps several steps in flight says late that a step is over: were
+// it admitted up to all that waits, it would never say so in time.
+TEST_F(StepGateTest, OfAClientWithoutContextsOnlyTheFirstThatWaitsStandsInTheWay) {
+  contexts_.Changed(kAnn, 4);
+  gate_.Freeze(1);
+  gate_.Admit(kAnn, 4);
+  for (int64_t step = 5; step <= 8; ++step) {
+    gate_.NoteWaiting(Step(kAnn, step, DenseScatterOp(), /*first_open=*/step - 4));
+  }
+  ASSERT_EQ(gate_.Incomplete(contexts_).size(), 1u);
+  EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 5);
+  gate_.NoteWaiting(Step(kAnn, 9, DenseScatterOp(), /*first_open=*/5));
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 
 TEST_F(StepGateTest, ForgetsWhoIsRetired) {
