@@ -23,9 +23,9 @@ from measurement import say  # noqa: E402
 PACING = "bbr"
 PLAIN = "reno"  # every kernel has it
 # What the two have beside each other.
-COMPARED = ("congestion_control", "in_flight", "gather_1k_p50_ms", "gather_10k_gbps", "gather_100k_gbps",
-            "scatter_10k_gbps", "scatter_100k_gbps", "raw_tcp_gbps", "cpu_s_per_gb",
-            "echo_cpu_s_per_gb", "gather_cpu_ratio", "scatter_cpu_ratio")
+COMPARED = ("congestion_control", "in_flight", "gather_1k_p50_ms", "gather_10k_gbps",
+            "gather_100k_gbps", "scatter_10k_gbps", "scatter_100k_gbps", "raw_tcp_gbps",
+            "cpu_s_per_gb", "echo_cpu_s_per_gb", "gather_cpu_ratio", "scatter_cpu_ratio")
 ISOLATED = ("unshare", "--net", "--", "sh", "-ec",
             "ip link set lo up\n"
             f"echo {PLAIN} >/proc/sys/net/ipv4/tcp_congestion_control\n"

@@ -94,8 +94,9 @@ bool StepGate::MustWait(const Command& command, const StepContexts& contexts) co
   if (client == nullptr) return false;
   if (waiting_.contains(*client)) return true;
   const auto* const step = std::get_if<StepCommand>(&command);
-  if (step == nullptr || step->step <= LimitOf(*client, contexts)) return false;
-  return ChangesRows(step->op) || IsComplete(*client, LimitOf(*client, contexts), contexts);
+  if (step == nullptr) return false;
+  const int64_t limit = LimitOf(*client, contexts);
+  return step->step > limit && (ChangesRows(step->op) || IsComplete(*client, limit, contexts));
 }
 
 void StepGate::NoteWaiting(const Command& command) {
