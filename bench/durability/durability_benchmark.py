@@ -48,10 +48,10 @@ class Cluster:
     def __init__(self, started, mode, shards=SHARDS):
         self._started = started
         self._mode = mode
-        coordinator = started.start(
+        self._coordinator = started.start(
             "dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--shards", shards,
             "--data-dir", started.directory / "coordinator", "--checkpoint-interval", "off")
-        self.address = coordinator.wait_for_stderr(r" address=(\S+)").group(1)
+        self.address = self._coordinator.wait_for_stderr(r" address=(\S+)").group(1)
         self._shards = [self._start(shard) for shard in range(shards)]
         for process in self._shards:
             process.wait_for_stderr(r" shard ready ")
@@ -82,6 +82,12 @@ class Cluster:
     def checkpoint(self):
         return self._started.run_json("dslide", "checkpoint", "create", "--cluster", self.address,
                                       "-o", "json", "--timeout", CALL_TIMEOUT, within=400)
+
+
+    def frozen_seconds(self):
+        """From the freeze of the first shard to the cut of the last, of each checkpoint."""
+        return [duration_seconds(frozen) for frozen in re.findall(
+            r" cluster checkpoint committed .* frozen=(\S+)", self._coordinator.stderr)]
 
 
 def duration_seconds(text):
@@ -165,6 +171,7 @@ def measure_cuts(options):
         trainer = cluster.train(options, data, "cuts", steps=CUT_STEPS)
         taken = checkpoints_during(cluster, trainer, options.cuts)
         trainer.stop(signal.SIGKILL)
+        frozen = cluster.frozen_seconds()[-len(taken):]
     waits = sorted(one["stall_seconds"] for one in taken)
     return {
         "shards": CUT_SHARDS,
@@ -173,6 +180,7 @@ def measure_cuts(options):
         "bytes": taken[-1]["bytes"],
         "stall_median_seconds": measurement.median(waits),
         "stall_max_seconds": waits[-1],
+        "frozen_max_seconds": max(frozen),
     }
 
 
@@ -218,7 +226,8 @@ def lines(result):
     cuts = result["cuts"]
     yield (f"{'cuts':>14} {cuts['taken']} of {cuts['bytes'] / 1e9:.2f} GB on {cuts['shards']} shards: "
            f"changes waited {cuts['stall_median_seconds']:.4f} s "
-           f"(at most {cuts['stall_max_seconds']:.4f})")
+           f"(at most {cuts['stall_max_seconds']:.4f}), shards were frozen for at most "
+           f"{cuts['frozen_max_seconds']:.4f} s")
     for kind in ("full", "incremental"):
         figures = result["increments"][kind]
         yield (f"{kind:>14} {figures['seconds_per_gib']:.2f} s per GiB of table, "

@@ -161,6 +161,8 @@ def durability(result):
         ["changes wait at a cut, s (longest)", number(taken["stall_max_seconds"])],
         [f"{large}, s (median of {cuts['taken']})", number(cuts["stall_median_seconds"])],
         [f"{large}, s (longest)", number(cuts["stall_max_seconds"])],
+        ["from their first freeze to their last cut, s (longest)",
+         number(cuts["frozen_max_seconds"])],
         ["a checkpoint, GB", number(taken["bytes"] / 1e9)],
         ["of which are written, GB", number(taken["written_bytes"] / 1e9)],
         ["beside the training, in s", number(taken["seconds"])],

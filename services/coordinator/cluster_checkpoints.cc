@@ -88,7 +88,8 @@ absl::Duration ClusterCheckpoints::FreezeLimit() const {
 
 absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map, uint64_t epoch) const {
   const absl::Duration start = clock_->Now();
-  for (;;) {
+  absl::Duration since = start;
+  for (absl::Duration last = absl::ZeroDuration();;) {
     std::vector<absl::Duration> worth(map.shards.size());
     RETURN_IF_ERROR(OnAll(map, What("freezing for", epoch), [&](size_t i) -> absl::Status {
       const ShardView& shard = map.shards[i];
@@ -97,7 +98,11 @@ absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map, uint64_t
       return absl::OkStatus();
     }));
     const absl::Duration longest = *std::max_element(worth.begin(), worth.end());
-    if (clock_->Now() - start >= std::min(longest, kLongestMoment)) return absl::OkStatus();
+    const absl::Duration now = clock_->Now();
+    // Another reason to wait: what was waited for the one before does not count.
+    if (longest != last) since = now;
+    last = longest;
+    if (now - since >= longest || now - start >= kLongestMoment) return absl::OkStatus();
     options_.sleep(kMomentPause);
   }
 }
@@ -192,19 +197,24 @@ std::optional<Manifest> ClusterCheckpoints::FindBase(const ClusterMap& map) cons
   return *std::move(newest);
 }
 
-absl::Status ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch,
-                                     const std::vector<PartBase>& bases) const {
-  return OnAll(map, What("cutting", epoch), [&](size_t i) {
-    return shards_->CutCheckpoint(map.shards[i].address, epoch, bases[i], /*abandon=*/false,
-                                  options_.call_timeout);
-  });
+absl::StatusOr<absl::Duration> ClusterCheckpoints::Cut(const ClusterMap& map, uint64_t epoch,
+                                                       const std::vector<PartBase>& bases) const {
+  std::vector<absl::Duration> stalls(map.shards.size());
+  RETURN_IF_ERROR(OnAll(map, What("cutting", epoch), [&](size_t i) -> absl::Status {
+    ASSIGN_OR_RETURN(stalls[i], shards_->CutCheckpoint(map.shards[i].address, epoch, bases[i],
+                                                       /*abandon=*/false, options_.call_timeout));
+    return absl::OkStatus();
+  }));
+  return *std::max_element(stalls.begin(), stalls.end());
 }
 
 void ClusterCheckpoints::Abandon(const ClusterMap& map, uint64_t epoch) const {
   const absl::Status ended = OnAll(map, What("abandoning", epoch), [&](size_t i) {
     for (int attempt = 1;; ++attempt) {
-      absl::Status status = shards_->CutCheckpoint(map.shards[i].address, epoch, {},
-                                                   /*abandon=*/true, options_.call_timeout);
+      absl::Status status = shards_
+                                ->CutCheckpoint(map.shards[i].address, epoch, {},
+                                                /*abandon=*/true, options_.call_timeout)
+                                .status();
       const bool may_heal =
           absl::IsUnavailable(status) && ReasonOf(status) != reason::kShuttingDown;
       if (!may_heal || attempt == kAbandonAttempts) return status;
@@ -285,11 +295,13 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   if (status.ok()) {
     capture(manifest);
     if (base.has_value() && base->models != manifest.models) base.reset();
-    status = Cut(map, epoch, BasesFor(map, base));
+    const absl::StatusOr<absl::Duration> stall = Cut(map, epoch, BasesFor(map, base));
+    status = stall.status();
+    if (stall.ok()) manifest.stall_us = absl::ToInt64Microseconds(*stall);
   }
   DSLIDE_FAILPOINT("coordinator.cut.made");
   after_cut();
-  manifest.stall_us = absl::ToInt64Microseconds(clock_->Now() - start);
+  const absl::Duration frozen = clock_->Now() - start;
   if (!status.ok()) {
     Abandon(map, epoch);
     return status;
@@ -305,6 +317,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
            {"clients", manifest.steps.size()},
            {"written", WrittenBytes(manifest)},
            {"stall", absl::FormatDuration(absl::Microseconds(manifest.stall_us))},
+           {"frozen", absl::FormatDuration(frozen)},
            {"duration", absl::FormatDuration(absl::Microseconds(manifest.duration_us))}});
   if (const absl::Status named = store_->KeepGivenUp({}); !named.ok()) {
     LogWarning("the next cluster checkpoint names clients again that were given up for this one",

@@ -120,8 +120,9 @@ class ClusterCheckpoints {
                                                     const std::vector<ClientId>& give_up) const;
   // The newest one, if the next may be built on it as far as the coordinator knows.
   std::optional<Manifest> FindBase(const ClusterMap& map) const;
-  // bases: by shard.
-  absl::Status Cut(const ClusterMap& map, uint64_t epoch, const std::vector<PartBase>& bases) const;
+  // bases: by shard. Returns the longest that requests had to wait for the cut of a shard.
+  absl::StatusOr<absl::Duration> Cut(const ClusterMap& map, uint64_t epoch,
+                                     const std::vector<PartBase>& bases) const;
   void Abandon(const ClusterMap& map, uint64_t epoch) const;
   // base: of the cut, or null.
   absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest) const;

@@ -45,7 +45,7 @@ struct Manifest {
   std::vector<ClientId> given_up;
   // Not in the file: what the last verification found wrong with it; "": nothing.
   std::string damage = {};
-  int64_t stall_us = 0;     // from the first freeze to the last cut
+  int64_t stall_us = 0;     // the longest that requests had to wait for the cut of a shard
   int64_t duration_us = 0;  // until all parts were prepared
 };
 

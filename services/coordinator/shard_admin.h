@@ -77,10 +77,10 @@ class ShardAdmin {
                                                              const std::vector<ClientStep>& up_to,
                                                              const std::vector<ClientId>& give_up,
                                                              absl::Duration timeout) = 0;
-  // abandon: makes no cut.
-  virtual absl::Status CutCheckpoint(const std::string& address, uint64_t epoch,
-                                     const PartBase& base, bool abandon,
-                                     absl::Duration timeout) = 0;
+  // Returns for how long requests had to wait for it. abandon: makes no cut.
+  virtual absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
+                                                       const PartBase& base, bool abandon,
+                                                       absl::Duration timeout) = 0;
   virtual absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
                                                           uint64_t epoch,
                                                           absl::Duration timeout) = 0;

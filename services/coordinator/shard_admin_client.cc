@@ -73,8 +73,9 @@ class ShardAdminClient final : public ShardAdmin {
                                                      const std::vector<ClientStep>& up_to,
                                                      const std::vector<ClientId>& give_up,
                                                      absl::Duration timeout) override;
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, const PartBase& base,
-                             bool abandon, absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
+                                               const PartBase& base, bool abandon,
+                                               absl::Duration timeout) override;
   absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
                                                   absl::Duration timeout) override;
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t files_checksum,
@@ -226,18 +227,20 @@ absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
   return wire::DecodeClientSteps(response.incomplete());
 }
 
-absl::Status ShardAdminClient::CutCheckpoint(const std::string& address, uint64_t epoch,
-                                             const PartBase& base, bool abandon,
-                                             absl::Duration timeout) {
+absl::StatusOr<absl::Duration> ShardAdminClient::CutCheckpoint(const std::string& address,
+                                                               uint64_t epoch, const PartBase& base,
+                                                               bool abandon,
+                                                               absl::Duration timeout) {
   v1::CutCheckpointRequest request;
   request.set_epoch(epoch);
   request.set_abandon(abandon);
   request.set_base_epoch(base.epoch);
   request.set_base_files_checksum(base.files_checksum);
   v1::CutCheckpointResponse response;
-  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.CutCheckpoint(context, request, &response);
-  });
+  }));
+  return absl::Microseconds(response.stall_us());
 }
 
 absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::string& address,

@@ -55,7 +55,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerCont
                                                         const v1::FreezeStepsRequest* request,
                                                         v1::FreezeStepsResponse* response) {
   Unary* const call = Start("FreezeSteps", context, *request);
-  SubmitTask(call, Turn::kNext, [this, request, response](ShardCore& core) -> absl::Status {
+  SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
     if (request->only_ask()) {
       ASSIGN_OR_RETURN(const absl::Duration worth,
                        participant_->WorthWaiting(core, request->generation()));
@@ -75,7 +75,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerConte
                                                        const v1::AdmitStepsRequest* request,
                                                        v1::AdmitStepsResponse* response) {
   Unary* const call = Start("AdmitSteps", context, *request);
-  SubmitTask(call, Turn::kNext, [this, request, response](ShardCore& core) -> absl::Status {
+  SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
     RETURN_IF_ERROR(CheckCount(request->up_to_size(), kMaxClients, "up_to"));
     RETURN_IF_ERROR(CheckCount(request->give_up_size(), kMaxClients, "give_up"));
     ASSIGN_OR_RETURN(const std::vector<ClientStep> up_to,
@@ -97,7 +97,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerCo
                                                           const v1::CutCheckpointRequest* request,
                                                           v1::CutCheckpointResponse* response) {
   Unary* const call = Start("CutCheckpoint", context, *request);
-  SubmitTask(call, Turn::kNext, [this, request, response](ShardCore& core) -> absl::Status {
+  SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
     if (request->abandon()) {
       participant_->Abandon(core, request->epoch());
       return absl::OkStatus();
@@ -106,6 +106,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerCo
                         .files_checksum = request->base_files_checksum()};
     ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->epoch(), base));
     response->set_rows(cut.rows);
+    response->set_stall_us(absl::ToInt64Microseconds(cut.stall));
     return absl::OkStatus();
   });
   return call;
@@ -165,7 +166,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::RollBack(grpc::CallbackServerContext
                                                      const v1::RollBackRequest* request,
                                                      v1::RollBackResponse* response) {
   Unary* const call = Start("RollBack", context, *request);
-  SubmitTask(call, Turn::kOwn, [this, request, response](ShardCore& core) -> absl::Status {
+  SubmitTask(call, QueuePlace::kBack, [this, request, response](ShardCore& core) -> absl::Status {
     ASSIGN_OR_RETURN(const CutSize size,
                      participant_->RollBack(core, request->epoch(), request->files_checksum()));
     response->set_rows(size.rows);

@@ -124,11 +124,13 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
       epoch, std::move(snapshot),
       [sequencer = sequencer_](const std::shared_ptr<ShardSnapshot>& written) {
         // Refused only while the shard stops; then nobody changes rows any more.
-        sequencer->SubmitUrgentTask([written](ShardCore&) { written->Release(); }).IgnoreError();
+        sequencer->SubmitTask([written](ShardCore&) { written->Release(); }, QueuePlace::kFront)
+            .IgnoreError();
       }));
+  const CutSize size{.rows = CountRows(core), .stall = sequencer_->Stall()};
   gate.Open();
   DSLIDE_FAILPOINT("shard.cut.made");
-  return CutSize{.rows = CountRows(core)};
+  return size;
 }
 
 void CheckpointParticipant::Abandon(ShardCore& core, uint64_t epoch) {

@@ -35,6 +35,7 @@ struct ParticipantHooks {
 // What a cut marks.
 struct CutSize {
   int64_t rows = 0;
+  absl::Duration stall = {};  // for how long requests had to wait for it
 };
 
 // Thread safety: what takes a core runs within a task of the sequencer; the rest is safe anywhere.

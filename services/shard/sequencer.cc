@@ -56,14 +56,15 @@ Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& me
 
 Sequencer::~Sequencer() { Stop(); }
 
-absl::Status Sequencer::Push(Item item, bool reserved, bool urgent) {
+absl::Status Sequencer::Push(Item item, bool reserved, QueuePlace place) {
   item.arrival = clock_.Now();
   const absl::MutexLock lock(&mu_);
   if (stopping_) return ShuttingDown();
   if (!item.task) item.expected = load_.Expect(CommandKind(item.request.command));
   RETURN_IF_ERROR(CheckRoom(item, reserved));
   load_.Enter(item.request.bytes, item.expected);
-  queue_.insert(urgent ? queue_.begin() + urgent_++ : queue_.end(), std::move(item));
+  const bool front = place == QueuePlace::kFront;
+  queue_.insert(front ? queue_.begin() + urgent_++ : queue_.end(), std::move(item));
   return absl::OkStatus();
 }
 
@@ -95,16 +96,10 @@ absl::Status Sequencer::Submit(Request request) {
   return Push(std::move(item), reserved);
 }
 
-absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task) {
+absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task, QueuePlace place) {
   Item item;
   item.task = std::move(task);
-  return Push(std::move(item), /*reserved=*/true);
-}
-
-absl::Status Sequencer::SubmitUrgentTask(std::function<void(ShardCore&)> task) {
-  Item item;
-  item.task = std::move(task);
-  return Push(std::move(item), /*reserved=*/true, /*urgent=*/true);
+  return Push(std::move(item), /*reserved=*/true, place);
 }
 
 absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& task) {
@@ -158,6 +153,7 @@ void Sequencer::Handle(Item item) {
     GoOn();
   }
   if (item.task || item.request.done) ApplyOrHold(std::move(item));
+  hold_meter_.Note(!held_.empty(), clock_.Now());
 }
 
 void Sequencer::ApplyOrHold(Item item) {
@@ -184,8 +180,20 @@ void Sequencer::GoOn() {
 
 void Sequencer::Freeze(uint64_t epoch, absl::Duration limit) {
   if (!holds_) return;
+  hold_meter_.Reset();
   gate_.Freeze(epoch);
   gate_opens_ = clock_.Now() + limit;
+}
+
+absl::Duration Sequencer::Stall() const {
+  absl::Duration arrival = absl::InfiniteDuration();
+  {
+    const absl::MutexLock lock(&mu_);
+    for (const Item& item : queue_) {
+      if (!item.task) arrival = std::min(arrival, item.arrival);
+    }
+  }
+  return hold_meter_.Total(clock_.Now(), std::max(arrival, task_start_));
 }
 
 void Sequencer::StopHolding() {
@@ -204,6 +212,7 @@ void Sequencer::Apply(Item item) {
   if (item.task) {
     // A task may show the state to others: in a checkpoint, for instance.
     if (log_.answers_wait) log_.log->Sync().IgnoreError();
+    task_start_ = start;
     item.task(core_);
     PublishSizes();
     return;

@@ -20,31 +20,14 @@
 #include "core/base/clock.h"
 #include "core/model/commands.h"
 #include "core/wire/logged_command.h"
-#include "services/shard/log_appender.h"
+#include "services/shard/hold_meter.h"
 #include "services/shard/queue_load.h"
+#include "services/shard/sequencer_options.h"
 #include "services/shard/shard_core.h"
 #include "services/shard/shard_metrics.h"
 #include "services/shard/step_gate.h"
 
 namespace dslide::shard {
-
-struct SequencerOptions {
-  // What may wait. Control requests may exceed both by `control_commands`.
-  int64_t queue_bytes = int64_t{128} << 20;
-  int64_t queue_commands = 4096;
-  int64_t control_commands = 256;
-  // False: there are none, and the owner's one thread does their work by Turn().
-  bool threads = true;
-};
-
-struct SequencerLog {
-  // Null: nothing is logged. Outlives the sequencer, and reports to OnDurable() and OnLogFailed().
-  LogAppender* log = nullptr;
-  // Answers are held back until what they show is durable.
-  bool answers_wait = false;
-  // On the sequencer's thread, after a command that was logged. May be null.
-  std::function<void(ShardCore&)> after_logged = nullptr;
-};
 
 // Thread safety: safe from any thread.
 class Sequencer {
@@ -80,9 +63,8 @@ class Sequencer {
   // Runs `task` in its turn on the sequencer's thread, which alone may touch the core. For work
   // that needs the state itself: checkpoints, ownership. Commands wait meanwhile.
   // Errors: Unavailable SHUTTING_DOWN; the task is then not run.
-  absl::Status SubmitTask(std::function<void(ShardCore&)> task);
-  // As SubmitTask, in front of what waits, but not of others of its kind: trainers stand still.
-  absl::Status SubmitUrgentTask(std::function<void(ShardCore&)> task);
+  absl::Status SubmitTask(std::function<void(ShardCore&)> task,
+                          QueuePlace place = QueuePlace::kBack);
   // As SubmitTask, and waits for its result. Not from the sequencer's threads.
   absl::Status RunTask(const std::function<absl::Status(ShardCore&)>& task);
 
@@ -106,6 +88,9 @@ class Sequencer {
   // What waits goes on, and nothing is held any more, for good: the shard is about to stop. From
   // any thread. A checkpoint that counted on it finds that nothing is frozen here.
   void StopHolding();
+  // Within a task: for how long this freeze has made requests wait by now, at the gate or for the
+  // task itself. While a shard still works on what the gate lets through, nobody has to wait.
+  absl::Duration Stall() const;
   // Requests that wait at the gate.
   int64_t waiting() const { return waiting_.load(); }
 
@@ -142,7 +127,7 @@ class Sequencer {
     uint64_t lsn = 0;  // that must be durable first
   };
 
-  absl::Status Push(Item item, bool reserved, bool urgent = false);
+  absl::Status Push(Item item, bool reserved, QueuePlace place = QueuePlace::kBack);
   // Errors: ResourceExhausted QUEUE_FULL.
   absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -175,12 +160,14 @@ class Sequencer {
   // Of apply_thread_.
   StepGate gate_;
   bool holds_ = true;
+  HoldMeter hold_meter_;
+  absl::Duration task_start_;
   absl::Duration gate_opens_;
   std::map<ClientId, std::deque<Item>> held_;
 
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
-  int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // the first so many are urgent tasks
+  int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // so many came to the front
   QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);

@@ -207,21 +207,19 @@ void ShardServiceImpl::SubmitTask(Unary* call, const std::string& model,
   absl::Status status = wire::CheckName("model", model);
   if (status.ok()) status = wire::CheckName("checkpoint", checkpoint);
   if (!status.ok()) return Refuse(call, status);
-  SubmitTask(call, Turn::kOwn, std::move(task));
+  SubmitTask(call, QueuePlace::kBack, std::move(task));
 }
 
-void ShardServiceImpl::SubmitTask(Unary* call, Turn turn,
+void ShardServiceImpl::SubmitTask(Unary* call, QueuePlace place,
                                   std::function<absl::Status(ShardCore&)> task) {
   if (shared_.store == nullptr) return Refuse(call, NoDataDir());
-  const auto run = [this, call, task = std::move(task)](ShardCore& core) {
+  auto run = [this, call, task = std::move(task)](ShardCore& core) {
     const absl::Status alive = RefuseCancelled(call->context())();
     const absl::Status done = alive.ok() ? task(core) : alive;
     if (!done.ok()) shared_.metrics->RecordRefusal(done);
     call->End(done);
   };
-  Sequencer& sequencer = *shared_.sequencer;
-  const absl::Status queued =
-      turn == Turn::kOwn ? sequencer.SubmitTask(run) : sequencer.SubmitUrgentTask(run);
+  const absl::Status queued = shared_.sequencer->SubmitTask(std::move(run), place);
   if (!queued.ok()) Refuse(call, queued);
 }
 

@@ -155,8 +155,7 @@ class ShardServiceImpl final : public ShardServiceBase {
   // Runs a checkpoint operation in its turn; without a store the call ends at once.
   void SubmitTask(Unary* call, const std::string& model, const std::string& checkpoint,
                   std::function<absl::Status(ShardCore&)> task);
-  enum class Turn { kOwn, kNext };  // kNext: in front of what waits
-  void SubmitTask(Unary* call, Turn turn, std::function<absl::Status(ShardCore&)> task);
+  void SubmitTask(Unary* call, QueuePlace place, std::function<absl::Status(ShardCore&)> task);
   static absl::Status NoDataDir();
   void Refuse(Unary* call, const absl::Status& why);
   // Runs `work`, which reads files, on a thread of its own.

@@ -133,7 +133,7 @@ class SmokeTest(processes.ProcessTest):
             self.assert_positive(mode, "samples_per_second", "relative")
         self.assert_positive(result["checkpoints"], "taken", "bytes", "written_bytes", "seconds",
                              "default_interval_seconds")
-        self.assert_positive(result["cuts"], "shards", "taken", "bytes", "stall_max_seconds")
+        self.assert_positive(result["cuts"], "shards", "taken", "bytes", "frozen_max_seconds")
         for kind in ("full", "incremental"):
             self.assert_positive(result["increments"][kind], "seconds_per_gib", "gb_per_second")
         self.assert_positive(result["restart"], "image_bytes", "image_seconds_per_gib",

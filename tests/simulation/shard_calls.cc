@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/status_macros.h"
 #include "tests/simulation/coordinator_host.h"
 #include "tests/simulation/shard_host.h"
 
@@ -96,12 +97,13 @@ absl::StatusOr<absl::Duration> ShardCalls::WorthWaiting(const std::string& addre
   using Time = absl::Duration;
   return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
     auto worth = std::make_shared<absl::StatusOr<Time>>(Time());  // shared with the task
-    shard.UrgentTask(
+    shard.Task(
         [&shard, worth, generation](shard::ShardCore& core) {
           *worth = shard.participant().WorthWaiting(core, generation);
           return worth->status();
         },
-        [worth, done](const absl::Status& status) { status.ok() ? done(*worth) : done(status); });
+        [worth, done](const absl::Status& status) { status.ok() ? done(*worth) : done(status); },
+        shard::QueuePlace::kFront);
   });
 }
 
@@ -113,12 +115,13 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::strin
   MaybeKill(Fault::kKillAtFreeze, address);
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.UrgentTask(
+    shard.Task(
         [&shard, steps, epoch, generation, limit](shard::ShardCore& core) {
           *steps = shard.Freeze(core, epoch, generation, limit);
           return steps->status();
         },
-        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); });
+        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
+        shard::QueuePlace::kFront);
   });
 }
 
@@ -131,30 +134,34 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string
   MaybeKill(Fault::kKillAtAdmit, address);
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.UrgentTask(
+    shard.Task(
         [&shard, steps, epoch, up_to, give_up](shard::ShardCore& core) {
           *steps = shard.Admit(core, epoch, up_to, give_up);
           return steps->status();
         },
-        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); });
+        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
+        shard::QueuePlace::kFront);
   });
 }
 
-absl::Status ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoch,
-                                       const coordinator::PartBase& base, bool abandon,
-                                       absl::Duration timeout) {
+absl::StatusOr<absl::Duration> ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoch,
+                                                         const coordinator::PartBase& base,
+                                                         bool abandon, absl::Duration timeout) {
+  using Time = absl::Duration;
   MaybeKill(Fault::kKillAtCut, address);
-  return Ask<bool>(
-             address, timeout,
-             [=](ShardProcess& shard, Done<bool> done) {
-               shard.UrgentTask(
-                   [&shard, epoch, base, abandon](shard::ShardCore& core) {
-                     if (abandon) return shard.Abandon(core, epoch);
-                     return shard.Cut(core, epoch, {base.epoch, base.files_checksum});
-                   },
-                   [done](const absl::Status& status) { status.ok() ? done(true) : done(status); });
-             })
-      .status();
+  return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
+    auto stall = std::make_shared<Time>();  // shared with the task
+    shard.Task(
+        [&shard, stall, epoch, base, abandon](shard::ShardCore& core) -> absl::Status {
+          if (abandon) return shard.Abandon(core, epoch);
+          ASSIGN_OR_RETURN(const shard::CutSize cut,
+                           shard.Cut(core, epoch, {base.epoch, base.files_checksum}));
+          *stall = cut.stall;
+          return absl::OkStatus();
+        },
+        [stall, done](const absl::Status& status) { status.ok() ? done(*stall) : done(status); },
+        shard::QueuePlace::kFront);
+  });
 }
 
 absl::StatusOr<PartProgress> ShardCalls::CheckpointProgress(const std::string& address,

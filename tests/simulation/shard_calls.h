@@ -37,9 +37,9 @@ class ShardCalls final : public coordinator::ShardAdmin {
                                                      const std::vector<ClientStep>& up_to,
                                                      const std::vector<ClientId>& give_up,
                                                      absl::Duration timeout) override;
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch,
-                             const coordinator::PartBase& base, bool abandon,
-                             absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
+                                               const coordinator::PartBase& base, bool abandon,
+                                               absl::Duration timeout) override;
   absl::StatusOr<coordinator::PartProgress> CheckpointProgress(const std::string& address,
                                                                uint64_t epoch,
                                                                absl::Duration timeout) override;

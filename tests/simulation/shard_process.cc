@@ -218,17 +218,9 @@ void ShardProcess::CreateModel(const CreateModelCommand& command, Respond respon
 }
 
 void ShardProcess::Task(std::function<absl::Status(ShardCore&)> task,
-                        std::function<void(absl::Status)> done) {
-  const absl::Status queued =
-      sequencer_->SubmitTask([task = std::move(task), done](ShardCore& core) { done(task(core)); });
-  if (!queued.ok()) return done(queued);
-  Poke(kTurnTime);
-}
-
-void ShardProcess::UrgentTask(std::function<absl::Status(ShardCore&)> task,
-                              std::function<void(absl::Status)> done) {
-  const absl::Status queued = sequencer_->SubmitUrgentTask(
-      [task = std::move(task), done](ShardCore& core) { done(task(core)); });
+                        std::function<void(absl::Status)> done, shard::QueuePlace place) {
+  const absl::Status queued = sequencer_->SubmitTask(
+      [task = std::move(task), done](ShardCore& core) { done(task(core)); }, place);
   if (!queued.ok()) return done(queued);
   Poke(kTurnTime);
 }
@@ -255,12 +247,13 @@ absl::Status ShardProcess::Abandon(ShardCore& core, uint64_t epoch) {
   return absl::OkStatus();
 }
 
-absl::Status ShardProcess::Cut(ShardCore& core, uint64_t epoch, const shard::PartBase& base) {
+absl::StatusOr<shard::CutSize> ShardProcess::Cut(ShardCore& core, uint64_t epoch,
+                                                 const shard::PartBase& base) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) {
     RETURN_IF_ERROR(
         participant_->Freeze(core, epoch, core.generation(), absl::Seconds(1)).status());
   }
-  return participant_->Cut(core, epoch, base).status();
+  return participant_->Cut(core, epoch, base);
 }
 
 absl::Status ShardProcess::RollBack(ShardCore& core, uint64_t epoch, uint32_t checksum) {

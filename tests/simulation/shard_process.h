@@ -64,17 +64,16 @@ class ShardProcess {
   void CreateModel(const CreateModelCommand& command, Respond respond);
   // Runs in its turn; the result goes to `done`.
   void Task(std::function<absl::Status(shard::ShardCore&)> task,
-            std::function<void(absl::Status)> done);
-  // As Task(), in front of what waits.
-  void UrgentTask(std::function<absl::Status(shard::ShardCore&)> task,
-                  std::function<void(absl::Status)> done);
+            std::function<void(absl::Status)> done,
+            shard::QueuePlace place = shard::QueuePlace::kBack);
   const shard::CheckpointParticipant& participant() const { return *participant_; }
   absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t epoch,
                                                  uint64_t generation, absl::Duration limit);
   absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t epoch,
                                                 const std::vector<ClientStep>& up_to,
                                                 const std::vector<ClientId>& give_up);
-  absl::Status Cut(shard::ShardCore& core, uint64_t epoch, const shard::PartBase& base);
+  absl::StatusOr<shard::CutSize> Cut(shard::ShardCore& core, uint64_t epoch,
+                                     const shard::PartBase& base);
   absl::Status Abandon(shard::ShardCore& core, uint64_t epoch);
   absl::Status RollBack(shard::ShardCore& core, uint64_t epoch, uint32_t checksum);
   PartStore& parts() { return *parts_; }

@@ -24,6 +24,8 @@ constexpr ClientId kAnn = {1};
 constexpr ClientId kBob = {2};
 
 TEST_F(ClusterCheckpointsTest, CommitsWhatAllShardsHaveWritten) {
+  Shard(1)([](auto& shard) { shard.stall = absl::Milliseconds(40); });
+  Shard(2)([](auto& shard) { shard.stall = absl::Milliseconds(30); });
   const auto taken = Take();
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(taken->epoch, 1u);
@@ -31,6 +33,7 @@ TEST_F(ClusterCheckpointsTest, CommitsWhatAllShardsHaveWritten) {
   EXPECT_EQ(taken->parts[2].shard, ShardId(2));
   EXPECT_EQ(taken->parts[2].generation, 7u);
   EXPECT_EQ(taken->parts[2].rows, 10);
+  EXPECT_EQ(taken->stall_us, 40'000) << "the longest";
   EXPECT_EQ(captured_, 1);
   EXPECT_EQ(cut_, 1);
   EXPECT_THAT(Committed(), ElementsAre(1));

@@ -57,8 +57,9 @@ class ForwardingAdmin final : public ShardAdmin {
                                                      absl::Duration t) override {
     return to_->AdmitSteps(address, epoch, up_to, give_up, t);
   }
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, const PartBase& base,
-                             bool abandon, absl::Duration t) override {
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
+                                               const PartBase& base, bool abandon,
+                                               absl::Duration t) override {
     return to_->CutCheckpoint(address, epoch, base, abandon, t);
   }
   absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,

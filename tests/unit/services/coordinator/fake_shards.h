@@ -21,19 +21,18 @@ class FakeShards final : public ShardAdmin {
  public:
   struct Shard {
     std::map<std::string, CreateModelCommand> models;
-    std::set<std::string> checkpoints;  // "model/checkpoint"
-    absl::Status failure;               // what every call answers, if not OK
-    int creates = 0;
+    std::set<std::string> checkpoints;              // "model/checkpoint"
+    absl::Status failure;                           // what every call answers, if not OK
     std::function<absl::Duration()> worth_waiting;  // null: always a good moment
     std::vector<ClientStep> changed;                // what a freeze finds
     std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
                                           const std::vector<ClientId>&)>
         incomplete;  // after an admission; null: nothing
-    absl::Status create_failure, cut_failure;
+    absl::Status create_failure, cut_failure, roll_back_failure;
     int abandons_lost = 0;  // so many of the next do not arrive
-    absl::Status roll_back_failure;
     uint64_t frozen = 0;
-    int admissions = 0;
+    absl::Duration stall;
+    int creates = 0, admissions = 0;
     std::vector<ClientId> retired;
     std::map<uint64_t, PartProgress> cuts;
     std::map<uint64_t, PartBase> bases;  // that were named, by epoch
@@ -111,8 +110,9 @@ class FakeShards final : public ShardAdmin {
     ++shard.admissions;
     return shard.incomplete ? shard.incomplete(up_to, give_up) : std::vector<ClientStep>();
   }
-  absl::Status CutCheckpoint(const std::string& address, uint64_t epoch, const PartBase& base,
-                             bool abandon, absl::Duration) override {
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
+                                               const PartBase& base, bool abandon,
+                                               absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (abandon && shard.abandons_lost > 0) {
@@ -120,7 +120,7 @@ class FakeShards final : public ShardAdmin {
       return absl::UnavailableError("connection reset");
     }
     shard.frozen = 0;
-    if (abandon) return absl::OkStatus();
+    if (abandon) return absl::ZeroDuration();
     if (!shard.failure.ok() || !shard.cut_failure.ok()) {
       return shard.failure.ok() ? shard.cut_failure : shard.failure;
     }
@@ -137,7 +137,7 @@ class FakeShards final : public ShardAdmin {
                          .base_epoch = builds ? base.epoch : 0,
                          .written_bytes = builds ? 50 : 1000,
                          .error = ""};
-    return absl::OkStatus();
+    return shard.stall;
   }
   absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
                                                   absl::Duration) override {

@@ -230,6 +230,48 @@ TEST_F(SequencerTest, WhatWaitsForACutGoesOnWhenTheShardIsAboutToStop) {
   EXPECT_FALSE(freeze(2));  // nothing is held any more
 }
 
+TEST_F(SequencerTest, MeasuresForHowLongAFreezeMakesRequestsWait) {
+  HandClock clock;
+  sequencer_ = std::make_unique<Sequencer>(*core_, SequencerOptions{.threads = false},
+                                           shard_metrics_, clock);
+  const auto freeze = [&](uint64_t epoch) {
+    ASSERT_TRUE(
+        sequencer_->SubmitTask([=, this](ShardCore&) { sequencer_->Freeze(epoch, absl::Hours(1)); })
+            .ok());
+    sequencer_->Turn();
+  };
+  // Asked by a task that takes 3 ms.
+  const auto stall = [&] {
+    absl::Duration stall;
+    const auto ask = [&](ShardCore&) {
+      clock.now_ms += 3;
+      stall = sequencer_->Stall();
+    };
+    EXPECT_TRUE(sequencer_->SubmitTask(ask, QueuePlace::kFront).ok());
+    sequencer_->Turn();
+    return stall;
+  };
+  freeze(1);
+  clock.now_ms = 50;
+  EXPECT_EQ(stall(), absl::ZeroDuration()) << "nobody wants anything";
+  Sequencer::Request change;
+  change.command = trainer_.Step(trainer_.DenseScatter(), 1);
+  bool changed = false;
+  change.done = [&](const Answer&) { changed = true; };
+  ASSERT_TRUE(sequencer_->Submit(std::move(change)).ok());
+  EXPECT_EQ(stall(), absl::Milliseconds(3)) << "it waits for the task";
+  sequencer_->Turn();
+  clock.now_ms += 20;
+  EXPECT_EQ(stall(), absl::Milliseconds(23)) << "and at the gate";
+  sequencer_->gate().Open();
+  stall();
+  EXPECT_TRUE(changed);
+  clock.now_ms += 100;
+  EXPECT_EQ(stall(), absl::Milliseconds(26)) << "and then no longer";
+  freeze(2);
+  EXPECT_EQ(stall(), absl::ZeroDuration());
+}
+
 TEST_F(SequencerTest, TasksRunInTheirTurn) {
   Make();
   // Its answer may come after that of the task: only the order of the work is fixed.
@@ -256,8 +298,8 @@ TEST_F(SequencerTest, UrgentTasksOvertakeWhatWaitsButNotEachOther) {
   };
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(sequencer_->Submit(Describe([](Answer) {})).ok());
   ASSERT_TRUE(sequencer_->SubmitTask(note("task")).ok());
-  ASSERT_TRUE(sequencer_->SubmitUrgentTask(note("first")).ok());
-  ASSERT_TRUE(sequencer_->SubmitUrgentTask(note("second")).ok());
+  ASSERT_TRUE(sequencer_->SubmitTask(note("first"), QueuePlace::kFront).ok());
+  ASSERT_TRUE(sequencer_->SubmitTask(note("second"), QueuePlace::kFront).ok());
   Release();
   sequencer_->Stop();
   EXPECT_THAT(order, ::testing::ElementsAre("first after 0", "second after 0", "task after 3"));
