@@ -108,9 +108,9 @@ class IncrementClientTest(processes.ProcessTest):
     def test_counts_exactly_while_replies_are_lost(self):
         proxy = self.proxy(Rule("lose_reply", DOWN, every=20, frame="HEADERS"))
         verdict = self.count(proxy.address)
-        self.assertGreater(proxy.trace.counts()["lose_reply"], 10)
-        self.assert_exact(verdict, at_least=100)
-        self.assertGreater(verdict.counts["repeated"], 10)
+        self.assertGreater(proxy.trace.counts()["lose_reply"], 5)
+        self.assert_exact(verdict, at_least=20)
+        self.assertGreater(verdict.counts["repeated"], 5)
 
     def test_counts_exactly_while_connections_are_cut_anywhere(self):
         proxy = self.proxy(Rule("cut", UP, every=15000), Rule("cut", DOWN, every=4000))

@@ -199,6 +199,9 @@ class KillLoop(contextlib.ExitStack):
     def strike(self, strike):
         """Waits, strikes, waits, lets the victim go on; meanwhile the others are looked after."""
         self._supervise(strike.pause)
+        if self.settings.expect_loss:
+            # On a slow machine nobody may have come back yet from what was before.
+            self._wait_for_progress("before a strike")
         member = self._victims[strike.kind][strike.victim]
         self.counts[strike.kind, strike.deed] += 1
         if strike.deed == PAUSE:
