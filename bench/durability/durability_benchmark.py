@@ -83,7 +83,6 @@ class Cluster:
         return self._started.run_json("dslide", "checkpoint", "create", "--cluster", self.address,
                                       "-o", "json", "--timeout", CALL_TIMEOUT, within=400)
 
-
     def frozen_seconds(self):
         """From the freeze of the first shard to the cut of the last, of each checkpoint."""
         return [duration_seconds(frozen) for frozen in re.findall(

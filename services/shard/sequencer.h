@@ -29,6 +29,12 @@
 
 namespace dslide::shard {
 
+enum class QueuePlace {
+  kBack,
+  // In front of what waits, but behind others of this kind: while trainers stand still.
+  kFront,
+};
+
 // Thread safety: safe from any thread.
 class Sequencer {
  public:
@@ -167,7 +173,7 @@ class Sequencer {
 
   mutable absl::Mutex mu_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
-  int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // so many came to the front
+  int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // the first so many came to the front
   QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);

@@ -19,12 +19,6 @@ struct SequencerOptions {
   bool threads = true;
 };
 
-enum class QueuePlace {
-  kBack,
-  // In front of what waits, but behind others of this kind: while trainers stand still.
-  kFront,
-};
-
 struct SequencerLog {
   // Null: nothing is logged. Outlives the sequencer, and reports to OnDurable() and OnLogFailed().
   LogAppender* log = nullptr;
