@@ -391,7 +391,7 @@ class Tally:
             yield f"{way:8} {file_kind:9} {kind:10} {listed}"
 
 
-def run(seed, counts, findings_path=None):
+def run(seed, counts, findings_path=None, say=lambda line: None):
     """The Tally of `counts`: {way: number of rounds, or a list of round numbers}."""
     tally = Tally(findings_path)
     with contextlib.ExitStack() as stack:
@@ -403,6 +403,7 @@ def run(seed, counts, findings_path=None):
             for number in range(rounds) if isinstance(rounds, int) else rounds:
                 record, (outcome, remark) = way.round(damage_of(seed, name, number, way.older))
                 tally.add(record, outcome, remark)
+                say(f"{name}: {outcome}: {record['kind']} of {record['file']} (round {number})")
                 if outcome in BAD:
                     print(f"corruption: {outcome}: {json.dumps(record)}: {remark}", file=sys.stderr,
                           flush=True)

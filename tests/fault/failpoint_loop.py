@@ -421,7 +421,7 @@ def _settings(strikes, seed):
 def run(points, seed, runs=1, say=lambda line: None, keep=None):
     """{failpoints, failpoints_hit, failpoint_violations, ...} of strikes at all the points."""
     strikes = strikes_for(points, runs, seed)
-    hit, missed, violations, clusters = set(), [], [], 0
+    hit, missed, violations, clusters, ended = set(), [], [], 0, 0
     for part in clusters_for(strikes):
         clusters += 1
         directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-failpoints-"))
@@ -429,12 +429,14 @@ def run(points, seed, runs=1, say=lambda line: None, keep=None):
         directory.mkdir(parents=True)
         wrong = []
         try:
-            with FailpointLoop(_settings(part, seed), part, directory, say) as loop:
+            with FailpointLoop(_settings(part, seed), part, directory, lambda line: say(
+                    f"{ended + len(loop.hit) + len(loop.missed)}/{len(strikes)}: {line}")) as loop:
                 result = loop.play()
             wrong = [f"{name}: {count}" for name, count in result["violations"].items()]
             wrong += result["problems"]
         except (AssertionError, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
             wrong = [str(error)[:500]]
+        ended += len(part)
         hit |= {strike.point for strike in loop.hit}
         missed += loop.missed
         for what in wrong:

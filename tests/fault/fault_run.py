@@ -32,6 +32,7 @@ import restore_loop
 import simulation
 from fault_cluster import supports
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
+from now_and_then import NowAndThen
 from small_disk import CannotMount
 
 # A cluster is started anew after so many strikes: other ports, other sizes, short histories.
@@ -154,16 +155,17 @@ class FaultRun:
         self.skipped = {}  # {keys: why they are null}
         self.simulated = None
         self._bin_dir = bin_dir
+        self._progress = NowAndThen(self.say)
 
     def say(self, text):
         print(f"   {text}", file=sys.stderr, flush=True)
 
     def run(self):
         deeds = {"kills": self._kill, "increments": self._increment,
-                 "failpoints": self._strike_failpoints, "damage": self._corrupt, "drains": self._drain, "poison": self._poison,
-                 "disks": self._fill_disks, "overload": self._overload, "abuse": self._abuse,
-                 "simulation": self._simulate, "restores": self._restore,
-                 "planted": self._plant_bugs}
+                 "failpoints": self._strike_failpoints, "damage": self._corrupt,
+                 "drains": self._drain, "poison": self._poison, "disks": self._fill_disks,
+                 "overload": self._overload, "abuse": self._abuse, "simulation": self._simulate,
+                 "restores": self._restore, "planted": self._plant_bugs}
         for part, deed in deeds.items():
             if part not in self._parts:
                 self.skipped[PARTS[part]] = NOT_ASKED_FOR
@@ -205,7 +207,8 @@ class FaultRun:
         for mode in ("checkpoint", "log") if self.logged else ("checkpoint",):
             self.say(f"drains: seed {self._seed}, {_words(self._plan.drains)}, {mode}")
             result = kill_loop.run_kept(kill_loop.Settings(
-                self._seed, mode, strikes=self._plan.drains), loop_class=drain_loop.DrainLoop)
+                self._seed, mode, strikes=self._plan.drains), report=self._progress,
+                loop_class=drain_loop.DrainLoop)
             found["drains"] += result["drains"]
             found["drain_acked_lost"] += result["acked_lost"]
             found["drain_p99_seconds"] = max(found["drain_p99_seconds"],
@@ -273,7 +276,7 @@ class FaultRun:
             self.skipped[PARTS["restores"]] = WITHOUT_TRACER
             return
         self.say(f"restores: seed {self._seed}, {self._plan.restores}")
-        result = restore_loop.run(self._seed, self._plan.restores)
+        result = restore_loop.run(self._seed, self._plan.restores, say=self._progress)
         self.figures |= {"restores": result["restores"], "cut_mismatches": result["mismatches"]}
         self.failures += [f"restores, {what}" for what in result["violations"]]
 
@@ -283,7 +286,7 @@ class FaultRun:
                  f"{settings.shards} shards, {settings.trainers} trainers, {settings.mode}, "
                  f"{'faulty' if settings.rules else 'clean'} network")
         try:
-            result = kill_loop.run_kept(settings)
+            result = kill_loop.run_kept(settings, report=self._progress)
         except (AssertionError, RuntimeError, OSError) as error:
             self.failures.append(f"{title}, seed {settings.seed}: {str(error)[:500]}")
             return None
@@ -317,7 +320,8 @@ class FaultRun:
             points = failpoint_loop.sample(points, self._plan.failpoint_sample, self._seed)
         self.say(f"failpoints: seed {self._seed}, {self._plan.failpoint_runs} strikes at each of "
                  f"{len(points)} of {len(self._points)}")
-        self.failpoints = failpoint_loop.run(points, self._seed, self._plan.failpoint_runs)
+        self.failpoints = failpoint_loop.run(points, self._seed, self._plan.failpoint_runs,
+                                            self._progress)
         for violation in self.failpoints["violations"]:
             self.failures.append(f"failpoints, seed {self._seed}: {violation}")
         for point in self.failpoints["not_hit"]:
@@ -342,7 +346,8 @@ class FaultRun:
     def _corrupt(self):
         self.say(f"damaged files: seed {self._seed}, {_words(self._plan.corruptions)}")
         try:
-            tally = corruption_loop.run(self._seed, self._plan.corruptions)
+            tally = corruption_loop.run(self._seed, self._plan.corruptions,
+                                        say=self._progress)
         except (AssertionError, RuntimeError, OSError) as error:
             self.failures.append(f"damaged files, seed {self._seed}: {str(error)[:500]}")
             return

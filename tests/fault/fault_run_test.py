@@ -18,6 +18,7 @@ from corruption_loop import Tally
 from failpoints import Point
 from fault_run import PARTS, PLANS, FaultRun, batches
 from kill_schedule import CLIENT, KILL, SHARD, TRAINER
+from now_and_then import NowAndThen
 from small_disk import CannotMount
 
 # Keys that readers of the JSON rely on.
@@ -38,6 +39,16 @@ def loop_result(settings, **changes):
     return result | changes
 
 
+class NowAndThenTest(unittest.TestCase):
+    def test_a_line_is_passed_on_when_the_last_is_long_ago(self):
+        now, said = 100.0, []
+        say = NowAndThen(said.append, seconds=30, clock=lambda: now)
+        for number in range(100):
+            say(f"{number}/100")
+            now += 1
+        self.assertEqual(said, ["30/100", "60/100", "90/100"])
+
+
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
                   mismatches=0, simulated=None, restored=None, only=tuple(PARTS)):
@@ -50,11 +61,11 @@ class FaultRunTest(unittest.TestCase):
 
         self.seen = []
 
-        def run_kept(settings, loop_class=None):
+        def run_kept(settings, report, loop_class=None):
             self.seen.append(settings)
             return loop(settings)
 
-        def run_corruption(seed, counts):
+        def run_corruption(seed, counts, say):
             tally = Tally()
             for way, count in counts.items():
                 for number in range(count):
@@ -79,7 +90,7 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("simulation.exists", lambda _: simulated is not None), \
                 mock.patch("simulation.run", lambda *_: simulated), \
                 mock.patch("restore_loop.exists", lambda _: restored is not None), \
-                mock.patch("restore_loop.run", lambda *_: restored), \
+                mock.patch("restore_loop.run", lambda *_, say: restored), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory, only)
             run.run()
