@@ -39,6 +39,7 @@ KERNELS = [
     ("SumOfSquaresBenchmark", ROW, "SumOfSquaresReferenceBenchmark", 1, "LimitRead/512"),
     ("AxpyBenchmark", 3 * ROW, "AxpyReferenceBenchmark", 1, "LimitCopy/512"),
     ("AddToBenchmark", 3 * ROW, "AddToReferenceBenchmark", 1, "LimitCopy/512"),
+    ("AddWithinBenchmark", 3 * ROW, "AddWithinReferenceBenchmark", 1, "LimitCopy/512"),
     ("AllWithinBenchmark", ROW, "AllWithinReferenceBenchmark", 1, "LimitRead/512"),
     ("ToBFloat16Benchmark", DIM * (F32 + BF16), "ToBFloat16ReferenceBenchmark", 1,
      "LimitCopy/512"),

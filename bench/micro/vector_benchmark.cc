@@ -76,6 +76,25 @@ void AddToReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(AddToReferenceBenchmark);
 
+void AddWithinBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  AlignedBuffer y = RandomFloats(kDim, 2);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(AddWithin(x.data(), y.data(), kDim, 1e30f));
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(AddWithinBenchmark);
+void AddWithinReferenceBenchmark(benchmark::State& state) {
+  const AlignedBuffer x = RandomFloats(kDim, 1);
+  std::vector<double> y = RandomDoubles(kDim, 2);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(reference::AddWithin(x.span(), absl::MakeSpan(y), 1e30));
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(AddWithinReferenceBenchmark);
+
 void AllWithinBenchmark(benchmark::State& state) {
   const AlignedBuffer x = RandomFloats(kDim, 1);
   for (auto _ : state) benchmark::DoNotOptimize(AllWithin(x.data(), kDim, 2.0f));

@@ -42,6 +42,10 @@ void Axpy(float alpha, const float* x, float* y, int64_t n);
 // y[i] += x[i]. x, y: [n].
 void AddTo(const float* x, float* y, int64_t n);
 
+// y[i] += x[i] where all the sums are within the bound, as AllWithin() says; otherwise nothing is
+// changed. Returns whether. x, y: [n].
+bool AddWithin(const float* x, float* y, int64_t n, float bound);
+
 // True when every |x[i]| <= bound; NaN and infinity make it false. x: [n].
 bool AllWithin(const float* x, int64_t n, float bound);
 

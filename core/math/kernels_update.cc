@@ -140,6 +140,16 @@ void AxpyImpl(float alpha, const float* x, float* y, size_t n) {
 
 void AddToImpl(const float* x, float* y, size_t n) { ForEachVector(n, AddStep{x, y}); }
 
+// Looks at the sums and stores none.
+struct TrialSum {
+  const float* x;
+  const float* y;
+  template <typename Access>
+  HWY_INLINE void operator()(Access at, size_t i, Largest& largest) const {
+    largest.SeeWeight(hn::Add(at.Load(x + i), at.Load(y + i)));
+  }
+};
+
 // Runs a step over n elements; true when all is good. Lanes beyond a partial vector hold zeros
 // throughout, which are.
 template <typename Update>
@@ -149,6 +159,13 @@ HWY_INLINE bool AllGood(size_t n, float bound, const Update& update) {
   for (; i + kLanes <= n; i += kLanes) update(FullVector{}, i, largest);
   if (i < n) update(PartialVector{n - i}, i, largest);
   return largest.IsWithin(bound);
+}
+
+bool AddWithinImpl(const float* x, float* y, size_t n, float bound) {
+  // Twice over a row that is in the nearest cache then: cheaper than to keep the sums somewhere.
+  if (!AllGood(n, bound, TrialSum{x, y})) return false;
+  AddToImpl(x, y, n);
+  return true;
 }
 
 bool SgdUpdateImpl(VectorUpdate w, const float* g, size_t n, float rate, float keep, float bound) {
@@ -187,6 +204,7 @@ float FiniteBound(float bound) { return bound > FLT_MAX ? FLT_MAX : bound; }
 
 HWY_EXPORT(AxpyImpl);
 HWY_EXPORT(AddToImpl);
+HWY_EXPORT(AddWithinImpl);
 HWY_EXPORT(SgdUpdateImpl);
 HWY_EXPORT(AdagradUpdateImpl);
 HWY_EXPORT(AdamUpdateImpl);
@@ -197,6 +215,10 @@ void Axpy(float alpha, const float* x, float* y, int64_t n) {
 
 void AddTo(const float* x, float* y, int64_t n) {
   DSLIDE_DISPATCH(AddToImpl)(x, y, static_cast<size_t>(n));
+}
+
+bool AddWithin(const float* x, float* y, int64_t n, float bound) {
+  return DSLIDE_DISPATCH(AddWithinImpl)(x, y, static_cast<size_t>(n), FiniteBound(bound));
 }
 
 bool SgdUpdate(VectorUpdate w, const float* g, int64_t n, float rate, float keep, float bound) {

@@ -246,21 +246,17 @@ bool RowStore::ChangeFloats(LocalRow row, Change change, const float* values, fl
   const int64_t dim = layout_.dim;
   auto* const weights = reinterpret_cast<float*>(Record(row));
   float* const tail = Tail(row);
-  const float* stored = values;
-  float new_bias = layout_.has_bias ? bias : 0.0f;
-  if (change == Change::kAdd) {
-    Workspace& work = ThreadWorkspace();
-    std::copy_n(weights, dim, work.weights);
-    AddTo(values, work.weights, dim);
-    stored = work.weights;
-    if (layout_.has_bias) new_bias += tail[0];
-  }
-  if (!AllWithin(stored, dim, magnitude_bound) || !(std::abs(new_bias) <= magnitude_bound)) {
+  const bool add = change == Change::kAdd;
+  float new_bias = 0.0f;
+  if (layout_.has_bias) new_bias = add ? tail[0] + bias : bias;
+  if (!(std::abs(new_bias) <= magnitude_bound) ||
+      !(add ? AddWithin(values, weights, dim, magnitude_bound)
+            : AllWithin(values, dim, magnitude_bound))) {
     return false;
   }
-  std::copy_n(stored, dim, weights);
   if (layout_.has_bias) tail[0] = new_bias;
-  if (change == Change::kAdd) return true;
+  if (add) return true;
+  std::copy_n(values, dim, weights);
   std::memset(Record(row) + layout_.weight_bytes, 0, layout_.tail_offset - layout_.weight_bytes);
   std::fill(tail + 1, tail + layout_.tail_floats - 1, 0.0f);
   return true;

@@ -16,6 +16,14 @@ void Axpy(double alpha, absl::Span<const float> x, absl::Span<double> y) {
 
 void AddTo(absl::Span<const float> x, absl::Span<double> y) { Axpy(1.0, x, y); }
 
+bool AddWithin(absl::Span<const float> x, absl::Span<double> y, double bound) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!(std::fabs(y[i] + double{x[i]}) <= bound)) return false;
+  }
+  AddTo(x, y);
+  return true;
+}
+
 bool AllWithin(absl::Span<const float> x, double bound) {
   for (const float value : x) {
     if (!(std::fabs(double{value}) <= bound)) return false;

@@ -11,6 +11,8 @@ double SumOfSquares(absl::Span<const float> a);
 void Axpy(double alpha, absl::Span<const float> x, absl::Span<double> y);
 // y[i] += x[i].
 void AddTo(absl::Span<const float> x, absl::Span<double> y);
+// The same, or nothing when one sum is beyond `bound`. Returns whether.
+bool AddWithin(absl::Span<const float> x, absl::Span<double> y, double bound);
 // True when every |x[i]| <= bound; NaN makes it false.
 bool AllWithin(absl::Span<const float> x, double bound);
 

@@ -48,6 +48,43 @@ TEST_P(UpdateKernelTest, AddToIsExactlyRounded) {
   }
 }
 
+TEST_P(UpdateKernelTest, AddWithinAddsAsAddToDoes) {
+  for (const int64_t n : Lengths()) {
+    for (const Values values : AllValues()) {
+      GuardedArray<float> x(RandomFloats(n, values, 23));
+      GuardedArray<float> y(RandomFloats(n, values, 24));
+      std::vector<float> expected = y.ToVector();
+      AddTo(x.data(), expected.data(), n);
+      ASSERT_TRUE(AddWithin(x.data(), y.data(), n, kNoBound));
+      ASSERT_EQ(y.ToVector(), expected);
+    }
+  }
+}
+
+TEST_P(UpdateKernelTest, AddWithinChangesNothingWhenOneSumIsBeyondTheBound) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const int64_t n : Lengths()) {
+    GuardedArray<float> x(std::vector<float>(n, 0.25f));
+    GuardedArray<float> y(std::vector<float>(n, 0.75f));
+    for (int64_t at = 0; at < n; ++at) {
+      for (const float bad : {0.2500001f, -1.7500001f, kInfinity, kNan}) {
+        x[at] = bad;
+        ASSERT_FALSE(AddWithin(x.data(), y.data(), n, 1.0f)) << "n " << n << " at " << at;
+        ASSERT_EQ(y.ToVector(), std::vector<float>(n, 0.75f)) << "n " << n << " at " << at;
+      }
+      x[at] = 0.25f;
+    }
+    const bool has_sums = n > 0;
+    ASSERT_FALSE(AddWithin(x.data(), y.data(), n, kNan)) << "NaN bounds nothing, as AllWithin()";
+    ASSERT_TRUE(AddWithin(x.data(), y.data(), n, 1.0f)) << "a sum may be as large as the bound";
+    ASSERT_EQ(y.ToVector(), std::vector<float>(n, 1.0f));
+    std::vector<float> largest(n, kNoBound);
+    ASSERT_EQ(AddWithin(largest.data(), largest.data(), n, kInfinity), !has_sums)
+        << "infinity is within no bound";
+  }
+}
+
 TEST_P(UpdateKernelTest, SgdFollowsItsFormula) {
   const float rate = 0.05f;
   const float keep = 0.99f;
