@@ -33,7 +33,6 @@ class AlignedBuffer {
  private:
   float* data_ = nullptr;
   int64_t size_ = 0;
-  size_t mapped_bytes_ = 0;
 };
 
 }  // namespace dslide

@@ -336,7 +336,7 @@ IndexState HashIndex::Save() const {
   }
   return {.mean = state.center.mean(),
           .bound_squared = state.center.bound_squared(),
-          .codes = state.codes.words()};
+          .codes = {state.codes.words().begin(), state.codes.words().end()}};
 }
 
 absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism parallelism,
@@ -351,7 +351,7 @@ absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism 
   }
   FinishBuild();
   MakeRoom(num_rows);
-  state.codes.SetWords(std::move(saved.codes));
+  state.codes.SetWords(saved.codes);
   state.center = RowCenter::Of(state.spec, std::move(saved.mean), saved.bound_squared);
   const ScopedStage stage(times, Stage::kTableBuild);
   state.tables.Sort(state.codes, parallelism);

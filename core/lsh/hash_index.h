@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/base/stage_times.h"
@@ -56,7 +57,7 @@ struct Selection {
 class SelectScratch {
  public:
   // What the present call knows of a row, as an offset from `call`; older values mean nothing.
-  std::vector<uint16_t> marks;  // [>= num_rows]
+  HugeVector<uint16_t> marks;  // [>= num_rows]
   uint16_t call = 0;
   std::vector<LocalRow> seen;   // room for the rows that share a bucket, labels not among them
   std::vector<uint16_t> equal;  // [seen]: codes equal to the query's

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
+#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/lsh/row_codes.h"
@@ -55,8 +55,8 @@ class HashTables {
   int64_t fingerprint_bits_ = 0;
   int64_t shift_ = 0;              // address = fingerprint >> shift_
   int64_t offsets_per_table_ = 0;  // addresses + 2: see SortTable
-  std::vector<uint32_t> offsets_;  // [num_tables, offsets_per_table]
-  std::vector<LocalRow> ids_;      // [num_tables, num_rows]
+  HugeVector<uint32_t> offsets_;   // [num_tables, offsets_per_table]
+  HugeVector<LocalRow> ids_;       // [num_tables, num_rows]
 };
 
 }  // namespace dslide

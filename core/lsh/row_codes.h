@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "absl/types/span.h"
+#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
 
 namespace dslide {
@@ -61,9 +60,9 @@ class RowCodes {
   }
 
   // [num_rows, words_per_row].
-  const std::vector<uint64_t>& words() const { return words_; }
+  absl::Span<const uint64_t> words() const { return words_; }
   // Takes those of codes of the same shape.
-  void SetWords(std::vector<uint64_t> words) { words_ = std::move(words); }
+  void SetWords(absl::Span<const uint64_t> words) { words_.assign(words.begin(), words.end()); }
 
   int64_t num_tables() const { return num_tables_; }
   int64_t num_rows() const { return num_rows_; }
@@ -95,9 +94,9 @@ class RowCodes {
   int64_t fingerprint_bits_ = 0;
   uint32_t fingerprint_mask_ = 0;
   int64_t tables_per_word_ = 1;
-  int64_t stride_ = 0;           // words of a row
-  uint64_t lowest_bits_ = 0;     // of the codes in a word
-  std::vector<uint64_t> words_;  // [num_rows, stride]
+  int64_t stride_ = 0;          // words of a row
+  uint64_t lowest_bits_ = 0;    // of the codes in a word
+  HugeVector<uint64_t> words_;  // [num_rows, stride]
 };
 
 }  // namespace dslide

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 
@@ -45,13 +46,13 @@ class BatchInversion {
   void DealIntoBuckets(int low_bits, int bucket_bits, int parts);
   void SortBucket(Bucket& bucket, int bits);
 
-  std::vector<uint64_t> keys_;
-  std::vector<uint64_t> buffer_;
+  HugeVector<uint64_t> keys_;
+  HugeVector<uint64_t> buffer_;
   std::vector<Bucket> buckets_;
   std::vector<uint32_t> places_;  // [parts, buckets]
   std::vector<LocalRow> rows_;
   std::vector<uint32_t> offsets_;
-  std::vector<uint32_t> tags_;
+  HugeVector<uint32_t> tags_;
 };
 
 }  // namespace dslide
