@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/wire_counters.h"
+#include "core/base/huge_pages.h"
 #include "core/model/commands.h"
 
 namespace dslide::bench {
@@ -52,7 +53,7 @@ class BulkLoad {
     uint64_t generation = 0;
     uint64_t sequence = 0;
     std::map<int64_t, Requests> requests;  // by their rows
-    std::vector<float> answer;
+    HugeVector<float> answer;              // as an array library would allocate it
   };
 
   explicit BulkLoad(const Options& options) : options_(options) {}

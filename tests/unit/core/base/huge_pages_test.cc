@@ -2,36 +2,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <new>
 #include <numeric>
-#include <sstream>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/core/base/memory_flags.h"
 
 namespace dslide {
 namespace {
 
 constexpr size_t kLarge = kHugePageBytes / 2;
-
-// The flags of the mapping that holds `address` ("rd wr hg ..."); empty where the kernel tells
-// none.
-std::string FlagsOfMapping(const void* address) {
-  const auto wanted = reinterpret_cast<uintptr_t>(address);
-  std::ifstream maps("/proc/self/smaps");
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    std::istringstream range(line);
-    if (range >> std::hex >> begin >> dash >> end && dash == '-') {
-      inside = begin <= wanted && wanted < end;
-    }
-    if (inside && line.starts_with("VmFlags:")) return line.substr(8);
-  }
-  return "";
-}
 
 TEST(HugePagesTest, ZerosAreMappedInWholePages) {
   EXPECT_EQ(MappedBytes(1), 4096u);
@@ -72,9 +55,8 @@ TEST(HugePagesTest, AnImpossibleVectorThrows) {
 
 TEST(HugePagesTest, TheKernelIsAskedForHugePages) {
   const HugeVector<char> large(kHugePageBytes, 'x');
-  const std::string flags = FlagsOfMapping(large.data());
-  std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
-  if (flags.empty() || !setting) GTEST_SKIP() << "this kernel has no huge pages, or tells nothing";
+  const std::string flags = MemoryFlags(large.data());
+  if (flags.empty()) GTEST_SKIP() << "this kernel has no huge pages, or tells nothing";
   EXPECT_THAT(flags, testing::HasSubstr(" hg"));
 }
 
