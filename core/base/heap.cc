@@ -28,7 +28,7 @@ void ReserveHugePages() {
   mallopt(M_TOP_PAD, kReservedBytes);
   void* const block = std::malloc(kHugePageBytes);
   const auto end = reinterpret_cast<uintptr_t>(sbrk(0));  // a multiple of a page
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + kPageBytes - 1) & -kPageBytes;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(block) & -kPageBytes;
   std::free(block);
   // Elsewhere than in the heap when that could not grow, or when this is another malloc.
   if (block == nullptr || end <= begin || end - begin > kReservedBytes + 2 * kHugePageBytes) return;
