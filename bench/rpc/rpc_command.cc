@@ -39,7 +39,7 @@ struct Options {
   std::vector<int64_t> sizes = {128, 1000, 10000, 100000};
   int64_t dim = 128;
   int64_t table_rows = 670091;
-  int in_flight = 2;
+  int in_flight = 4;
   double seconds = 0.25;
   int64_t min_repeats = 5;
   int64_t max_repeats = 15;
