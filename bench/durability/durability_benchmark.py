@@ -251,7 +251,7 @@ def parse():
     options.inputs = ["--features", 2000, "--points", 2000] if options.quick else []
     options.shape = [*options.inputs, "--labels", 5000] if options.quick else []
     options.steps = options.steps or (20 if options.quick else 600)
-    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.rounds = options.rounds or (1 if options.quick else 6)
     options.gib = 0.01 if options.quick else CUT_GIB
     options.cuts = 2 if options.quick else CUTS
     return options
