@@ -11,6 +11,7 @@
 #include "core/model/embedding_table.h"
 #include "core/model/head_table.h"
 #include "gtest/gtest.h"
+#include "tests/unit/core/base/sanitized.h"
 
 namespace dslide {
 namespace {
@@ -93,19 +94,6 @@ TEST(TableBytesTest, HashSettingsCount) {
   EXPECT_EQ(exact.hash_tables + exact.hash_codes, 0);
   EXPECT_EQ(WorkingBytesFor(spec, 5000, 4), 0);
 }
-
-// GCC has macros for it, clang has features.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 int64_t ResidentBytes() {
   int64_t pages = 0;

@@ -1,0 +1,20 @@
+// Whether a test is built with a sanitizer, which brings its own malloc and a shadow memory.
+
+#pragma once
+
+namespace dslide {
+
+// GCC has macros for it, clang has features.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace dslide
