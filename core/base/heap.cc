@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kKeptBytes = 256 << 20;
 constexpr int kReservedBytes = 192 << 20;  // less than is kept, or the next free() gives it back
+constexpr int kStepBytes = 64 << 20;       // by which the heap grows beyond that
 constexpr uintptr_t kPageBytes = 4096;
-constexpr int kStepBytes = 64 << 20;
 
 // Lets the heap grow, and says that it may be in huge pages. No memory is touched: what is never
 // used costs addresses alone.
