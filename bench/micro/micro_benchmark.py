@@ -48,6 +48,9 @@ KERNELS = [
     # The benchmark copies its input first.
     ("ExpShiftedBenchmark/1000", 4 * F32 * 1000, "ExpReferenceBenchmark/1000", 1,
      "LimitCopy/4096"),
+    # Ids and their counts; a tenth of the ids is written.
+    ("SplitByCountBenchmark", 6000 * (4 + 2) + 600 * 4, "SplitByCountReferenceBenchmark", 1,
+     "LimitRead/16384"),
     ("RowLogitsBenchmark/1", row_logits(1), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/2", row_logits(2), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/4", row_logits(4), None, 1, "LimitRead/16384"),

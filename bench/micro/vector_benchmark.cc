@@ -155,6 +155,37 @@ void ExpReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(ExpReferenceBenchmark)->Arg(1000);
 
+// The rows that one sample finds, with the equal codes of each, and a bound that a tenth reaches.
+struct SplitWork {
+  SplitWork() {
+    for (int64_t i = 0; i < kIds; ++i) {
+      ids.push_back(static_cast<uint32_t>(CounterBits(1, i)));
+      counts.push_back(static_cast<uint16_t>(CounterBits(2, i) % 100));
+    }
+  }
+  static constexpr int64_t kIds = 6000;
+  static constexpr uint16_t kBound = 90;
+  std::vector<uint32_t> ids, above = std::vector<uint32_t>(kIds), equal = above;
+  std::vector<uint16_t> counts;
+};
+
+void SplitByCountBenchmark(benchmark::State& state) {
+  SplitWork work;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(SplitByCount(work.ids.data(), work.counts.data(), SplitWork::kIds,
+                                          SplitWork::kBound, work.above.data(), work.equal.data()));
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(SplitByCountBenchmark);
+void SplitByCountReferenceBenchmark(benchmark::State& state) {
+  const SplitWork work;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(reference::SplitByCount(work.ids, work.counts, SplitWork::kBound));
+  }
+}
+BENCHMARK(SplitByCountReferenceBenchmark);
+
 // One row's update in double precision, one parameter at a time; arg: the optimizer.
 void OptimizerReferenceBenchmark(benchmark::State& state) {
   OptimizerSpec spec;

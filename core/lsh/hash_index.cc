@@ -17,6 +17,7 @@
 #include "core/lsh/row_center.h"
 #include "core/lsh/row_codes.h"
 #include "core/lsh/row_order.h"
+#include "core/math/kernels.h"
 
 namespace dslide {
 namespace {
@@ -57,16 +58,17 @@ Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   return {};
 }
 
-// Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls.
-constexpr uint16_t kCallStep = 4;
-constexpr uint16_t kSeen = 0;
-constexpr uint16_t kLabel = 1;
-constexpr uint16_t kFound = 2;  // a flag: met once more; of a label: found by hashing
+// Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls. A
+// byte a row: that all marks are cleared every 63 calls costs less than marks that leave a cache.
+constexpr uint8_t kCallStep = 4;
+constexpr uint8_t kSeen = 0;
+constexpr uint8_t kLabel = 1;
+constexpr uint8_t kFound = 2;  // a flag: met once more; of a label: found by hashing
 
 // Begins a call: no row is marked but the labels.
 void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScratch& scratch) {
   if (static_cast<int64_t>(scratch.marks.size()) < num_rows) scratch.marks.resize(num_rows, 0);
-  constexpr uint16_t kLastCall = std::numeric_limits<uint16_t>::max() / kCallStep * kCallStep;
+  constexpr uint8_t kLastCall = std::numeric_limits<uint8_t>::max() / kCallStep * kCallStep;
   if (scratch.call == kLastCall) {
     std::fill(scratch.marks.begin(), scratch.marks.end(), 0);
     scratch.call = 0;
@@ -90,12 +92,12 @@ int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t st
     reads += std::min(static_cast<int64_t>(buckets[t].size()), read_cap);
   }
   if (static_cast<int64_t>(scratch.seen.size()) < reads) scratch.seen.resize(reads);
-  uint16_t* const marks = scratch.marks.data();
-  const uint16_t call = scratch.call;
+  uint8_t* const marks = scratch.marks.data();
+  const uint8_t call = scratch.call;
   LocalRow* next = scratch.seen.data();
   const auto collect = [&](absl::Span<const LocalRow> ids) {
     for (const LocalRow row : ids) {  // without branches: half of them would be mispredicted
-      const uint16_t mark = marks[row.value()];
+      const uint8_t mark = marks[row.value()];
       const bool is_new = mark < call;
       *next = row;
       next += is_new;
@@ -150,25 +152,25 @@ bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
   return ahead < cutoff.ties;
 }
 
+// Rows as the plain numbers that vector kernels take.
+const uint32_t* Numbers(const LocalRow* rows) { return reinterpret_cast<const uint32_t*>(rows); }
+uint32_t* Numbers(LocalRow* rows) { return reinterpret_cast<uint32_t*>(rows); }
+
 // Appends the rows of `seen` above the cutoff. Overwrites `seen`.
 void TakeBest(const Cutoff& cutoff, absl::Span<const LocalRow> seen, int64_t num_rows,
               SelectScratch& scratch, std::vector<LocalRow>& active) {
-  const uint16_t* const equal = scratch.equal.data();
-  const auto kept = active.size();
-  active.resize(kept + seen.size());
-  if (scratch.ties.size() < seen.size()) scratch.ties.resize(seen.size());
-  LocalRow* above = active.data() + kept;
-  LocalRow* tied = scratch.ties.data();
-  for (size_t i = 0; i < seen.size(); ++i) {
-    *above = seen[i];
-    above += equal[i] > cutoff.agreements;
-    *tied = seen[i];
-    tied += equal[i] == cutoff.agreements;
+  if (scratch.ties.size() < seen.size()) {
+    scratch.above.resize(seen.size());
+    scratch.ties.resize(seen.size());
   }
-  active.resize(above - active.data());
+  LocalRow* const above = scratch.above.data();
+  LocalRow* const ties = scratch.ties.data();
+  const SplitSizes sizes =
+      SplitByCount(Numbers(seen.data()), scratch.equal.data(), static_cast<int64_t>(seen.size()),
+                   static_cast<uint16_t>(cutoff.agreements), Numbers(above), Numbers(ties));
+  active.insert(active.end(), above, above + sizes.above);
   if (cutoff.agreements == 0) return;  // everything is above
-  LocalRow* ties = scratch.ties.data();
-  KeepSmallest({ties, static_cast<size_t>(tied - ties)}, cutoff.ties, num_rows,
+  KeepSmallest({ties, static_cast<size_t>(sizes.equal)}, cutoff.ties, num_rows,
                absl::MakeSpan(scratch.seen));
   active.insert(active.end(), ties, ties + cutoff.ties);
 }
@@ -235,7 +237,7 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
 }
 
 bool Selection::FoundByHashing(LocalRow row) const {
-  return std::binary_search(active.begin(), active.end(), row) &&
+  return std::find(active.begin(), active.end(), row) != active.end() &&
          !std::binary_search(missed_labels.begin(), missed_labels.end(), row);
 }
 
@@ -390,8 +392,6 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   for (const uint16_t equal : scratch.label_equal) --scratch.counts[equal];
   const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
   TakeBest(FindCutoff(scratch.counts, left), seen, num_rows, scratch, selection.active);
-  if (scratch.ties.size() < selection.active.size()) scratch.ties.resize(selection.active.size());
-  SortRows(absl::MakeSpan(selection.active), num_rows, absl::MakeSpan(scratch.ties));
   scratch.lookup_time += collected - start;
   scratch.ranking_time += Now(scratch) - collected;
 }

@@ -42,13 +42,14 @@ class HashedRows {
 
 // What one sample touches on this shard.
 struct Selection {
-  // Sorted and unique. The sample's labels are always in it.
+  // The sample's labels, sorted; then the rows that hashing found, in an order of no meaning (equal
+  // for equal tables). Unique.
   std::vector<LocalRow> active;
   // The labels that hashing alone would not have put into `active` under the same budget: found in
   // no bucket, or ranked too low. Sorted; a subset of `active`. Usually very short.
   std::vector<LocalRow> missed_labels;
 
-  // Whether `row` is active because hashing found it. O(log active).
+  // Whether `row` is active because hashing found it. O(active).
   bool FoundByHashing(LocalRow row) const;
 };
 
@@ -57,14 +58,15 @@ struct Selection {
 class SelectScratch {
  public:
   // What the present call knows of a row, as an offset from `call`; older values mean nothing.
-  HugeVector<uint16_t> marks;  // [>= num_rows]
-  uint16_t call = 0;
+  HugeVector<uint8_t> marks;  // [>= num_rows]
+  uint8_t call = 0;
   std::vector<LocalRow> seen;   // room for the rows that share a bucket, labels not among them
   std::vector<uint16_t> equal;  // [seen]: codes equal to the query's
   std::vector<uint16_t> label_equal;  // [labels]: the same, 0 for one that shares no bucket
   std::vector<uint32_t> counts;       // [codes + 1], rows by equal codes
   std::vector<uint64_t> query;        // the query's codes, packed
-  std::vector<LocalRow> ties;         // room for the rows with just as many as needed
+  std::vector<LocalRow> above;        // room for the rows with more of them than needed
+  std::vector<LocalRow> ties;         // room for the rows with just as many
 
   // Where Select() adds up its time; not measured without a clock.
   const Clock* clock = nullptr;

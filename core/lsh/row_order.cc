@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <utility>
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kBinBits = 8;
 constexpr int64_t kBins = int64_t{1} << kBinBits;
-constexpr uint32_t kBinMask = kBins - 1;
 // Below this, clearing and summing the bins costs more than it saves.
 constexpr int64_t kFewRows = 48;
 
@@ -21,26 +19,6 @@ int64_t BinShift(int64_t num_rows) {
 }
 
 }  // namespace
-
-// A radix sort from the lowest digit up: without branches that depend on the rows.
-void SortRows(absl::Span<LocalRow> rows, int64_t num_rows, absl::Span<LocalRow> buffer) {
-  if (static_cast<int64_t>(rows.size()) < kFewRows) {
-    std::sort(rows.begin(), rows.end());
-    return;
-  }
-  LocalRow* from = rows.data();
-  LocalRow* to = buffer.data();
-  const size_t size = rows.size();
-  const int64_t bits = std::bit_width(static_cast<uint64_t>(num_rows));
-  for (int64_t shift = 0; shift < bits; shift += kBinBits) {
-    BinCounts ends{};  // after placing: ends[bin] is the end of the bin's run
-    for (size_t i = 0; i < size; ++i) ++ends[((from[i].value() >> shift) & kBinMask) + 1];
-    for (int64_t bin = 1; bin <= kBins; ++bin) ends[bin] += ends[bin - 1];
-    for (size_t i = 0; i < size; ++i) to[ends[(from[i].value() >> shift) & kBinMask]++] = from[i];
-    std::swap(from, to);
-  }
-  if (from != rows.data()) std::copy_n(from, size, rows.data());
-}
 
 void KeepSmallest(absl::Span<LocalRow> rows, int64_t count, int64_t num_rows,
                   absl::Span<LocalRow> buffer) {

@@ -1,6 +1,5 @@
-// Ordering of a few hundred rows at a time by dealing them into bins of 8 bits, several times
-// faster than std::sort and std::nth_element, whose branches are mispredicted. Internal to
-// core/lsh.
+// The smallest of a few hundred rows by dealing them into bins of 8 bits, several times faster than
+// std::nth_element, whose branches are mispredicted. Internal to core/lsh.
 
 #pragma once
 
@@ -11,15 +10,10 @@
 
 namespace dslide {
 
-// Sorts `rows`.
-//   rows   : unique, below num_rows.
-//   buffer : [>= rows.size()], overwritten; does not overlap `rows`.
-// Cost: O(n) for each 8 bits of num_rows.
-void SortRows(absl::Span<LocalRow> rows, int64_t num_rows, absl::Span<LocalRow> buffer);
-
 // Moves the `count` smallest of `rows` to its front, in an order of no meaning.
-//   rows   : unique, below num_rows; what is behind the first `count` is lost. count <=
-//   rows.size(). buffer : as for SortRows.
+//   rows   : unique, below num_rows; what is behind the first `count` is lost.
+//   count  : at most rows.size().
+//   buffer : [>= rows.size()], overwritten; does not overlap `rows`.
 // Cost: O(n).
 void KeepSmallest(absl::Span<LocalRow> rows, int64_t count, int64_t num_rows,
                   absl::Span<LocalRow> buffer);

@@ -143,6 +143,15 @@ void SignBitsLanes(const float* y, const SignBitsInput& input, int64_t first, in
 inline constexpr int64_t kCenterLanes = 16;
 float CenterRow(const float* x, const float* mean, float* out, int64_t n);
 
+// Keeps the ids with the largest counts, in their order: those with counts[i] > bound go to
+// `above`, those with counts[i] == bound to `equal`. ids, counts: [n]; above, equal: room for n,
+// all of which may be overwritten. Returns how many went to each.
+struct SplitSizes {
+  int64_t above, equal;
+};
+SplitSizes SplitByCount(const uint32_t* ids, const uint16_t* counts, int64_t n, uint16_t bound,
+                        uint32_t* above, uint32_t* equal);
+
 // sums[i] += x[i]. x, sums: [n]. Equal bits on every instruction set.
 void AddToDoubles(const float* x, double* sums, int64_t n);
 

@@ -79,12 +79,11 @@ void BatchSelector::WriteKeys(const HeadBatch& batch, Parallelism parallelism) {
   ParallelFor(parallelism, batch.batch(), /*grain=*/16, [&](int64_t sample, int) {
     const absl::Span<const LocalRow> labels = batch.LabelsOf(sample);
     const uint32_t tag = static_cast<uint32_t>(sample) << 1;
-    uint64_t* key = keys.data() + first_pair_[sample];
-    size_t next_label = 0;
-    for (const LocalRow row : selections_[sample].active) {
-      const bool is_label = next_label < labels.size() && labels[next_label] == row;
-      next_label += is_label ? 1 : 0;
-      *key++ = BatchInversion::Key(row, tag | (is_label ? 1 : 0));
+    const std::vector<LocalRow>& active = selections_[sample].active;  // the labels come first
+    uint64_t* const key = keys.data() + first_pair_[sample];
+    for (size_t i = 0; i < labels.size(); ++i) key[i] = BatchInversion::Key(labels[i], tag | 1);
+    for (size_t i = labels.size(); i < active.size(); ++i) {
+      key[i] = BatchInversion::Key(active[i], tag);
     }
   });
 }

@@ -202,8 +202,13 @@ void HeadTable::MarkDirty(absl::Span<const LocalRow> rows) {
 HeadTable::Candidates HeadTable::Select(absl::Span<const uint32_t> fingerprints, int64_t batch,
                                         int64_t max_active, Parallelism parallelism) const {
   if (index_ != nullptr) {
-    return SelectWithin(fingerprints, batch, max_active == 0 ? max_active_ : ShareOf(max_active),
-                        parallelism);
+    const int64_t budget = max_active == 0 ? max_active_ : ShareOf(max_active);
+    Candidates found = SelectWithin(fingerprints, batch, budget, parallelism);
+    for (int64_t query = 0; query < batch; ++query) {
+      std::sort(found.rows.begin() + found.offsets[query],
+                found.rows.begin() + found.offsets[query + 1]);
+    }
+    return found;
   }
   Candidates all;
   all.offsets.assign(1, 0);

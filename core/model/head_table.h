@@ -112,6 +112,7 @@ class HeadTable {
 
   // This shard's part of a number of rows of the whole table.
   int64_t ShareOf(int64_t rows) const;
+  // The same for a budget of this shard, each query's rows in an order of no meaning.
   Candidates SelectWithin(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
                           Parallelism parallelism) const;
   void FindRecall(const HeadBatch& batch, Parallelism parallelism, HeadForwardOutput& output);

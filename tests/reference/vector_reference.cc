@@ -31,4 +31,14 @@ bool AllWithin(absl::Span<const float> x, double bound) {
   return true;
 }
 
+Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> counts,
+                   uint16_t bound) {
+  Split split;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (counts[i] > bound) split.above.push_back(ids[i]);
+    if (counts[i] == bound) split.equal.push_back(ids[i]);
+  }
+  return split;
+}
+
 }  // namespace dslide::reference

@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/types/span.h"
 
 namespace dslide::reference {
@@ -15,5 +18,11 @@ void AddTo(absl::Span<const float> x, absl::Span<double> y);
 bool AddWithin(absl::Span<const float> x, absl::Span<double> y, double bound);
 // True when every |x[i]| <= bound; NaN makes it false.
 bool AllWithin(absl::Span<const float> x, double bound);
+// The ids with more than `bound`, and those with as many.
+struct Split {
+  std::vector<uint32_t> above, equal;
+};
+Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> counts,
+                   uint16_t bound);
 
 }  // namespace dslide::reference

@@ -28,15 +28,6 @@ std::vector<LocalRow> RandomRows(const Case& param, uint64_t seed) {
 
 class RowOrderTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(RowOrderTest, SortsAsStdSort) {
-  std::vector<LocalRow> rows = RandomRows(GetParam(), 1);
-  std::vector<LocalRow> expected = rows;
-  std::sort(expected.begin(), expected.end());
-  std::vector<LocalRow> buffer(rows.size());
-  SortRows(absl::MakeSpan(rows), GetParam().num_rows, absl::MakeSpan(buffer));
-  EXPECT_EQ(rows, expected);
-}
-
 TEST_P(RowOrderTest, KeepsTheSmallest) {
   const std::vector<LocalRow> all = RandomRows(GetParam(), 2);
   std::vector<LocalRow> sorted = all;

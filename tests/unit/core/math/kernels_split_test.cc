@@ -1,0 +1,68 @@
+#include <cstdint>
+#include <vector>
+
+#include "core/base/counter_rng.h"
+#include "core/math/kernels.h"
+#include "gtest/gtest.h"
+#include "tests/reference/vector_reference.h"
+#include "tests/unit/core/math/kernel_test.h"
+
+namespace dslide {
+namespace {
+
+class SplitKernelTest : public KernelTest {};
+DSLIDE_INSTANTIATE_KERNEL_TEST(SplitKernelTest);
+
+std::vector<uint32_t> RandomIds(int64_t n) {
+  std::vector<uint32_t> ids;
+  for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<uint32_t>(CounterBits(1, i)));
+  return ids;
+}
+
+// Both outputs end at a guard page: nothing is written beyond as many ids as there are.
+void ExpectSplitsAsTheReference(const std::vector<uint32_t>& id_values,
+                                const std::vector<uint16_t>& count_values, uint16_t bound) {
+  const auto n = static_cast<int64_t>(id_values.size());
+  GuardedArray<uint32_t> ids(id_values);
+  GuardedArray<uint16_t> counts(count_values);
+  GuardedArray<uint32_t> above(n);
+  GuardedArray<uint32_t> equal(n);
+  const SplitSizes sizes =
+      SplitByCount(ids.data(), counts.data(), n, bound, above.data(), equal.data());
+  const reference::Split expected = reference::SplitByCount(id_values, count_values, bound);
+  ASSERT_LE(sizes.above + sizes.equal, n);
+  EXPECT_EQ(std::vector<uint32_t>(above.data(), above.data() + sizes.above), expected.above)
+      << "n " << n << " bound " << bound;
+  EXPECT_EQ(std::vector<uint32_t>(equal.data(), equal.data() + sizes.equal), expected.equal)
+      << "n " << n << " bound " << bound;
+}
+
+TEST_P(SplitKernelTest, MatchesTheReferenceAtEveryLength) {
+  for (const int64_t n : Lengths()) {
+    CounterRng rng(n);
+    std::vector<uint16_t> counts(n);
+    for (uint16_t& count : counts) count = static_cast<uint16_t>(rng.NextBelow(5));
+    for (const uint16_t bound : {0, 1, 2, 3, 4, 5}) {
+      ExpectSplitsAsTheReference(RandomIds(n), counts, bound);
+    }
+  }
+}
+
+TEST_P(SplitKernelTest, TakesAllOrNothing) {
+  for (const int64_t n : Lengths()) {
+    const std::vector<uint16_t> counts(n, 7);
+    for (const uint16_t bound : {6, 7, 8}) ExpectSplitsAsTheReference(RandomIds(n), counts, bound);
+  }
+}
+
+TEST_P(SplitKernelTest, ComparesCountsWithoutASign) {
+  const std::vector<uint16_t> counts = {0, 1,      0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff,
+                                        0, 0x8000, 0xffff, 0x7fff, 1,      0x8001, 0xfffe,
+                                        0, 1,      0x7fff, 0x8000, 0xffff};
+  for (const uint16_t bound : {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff}) {
+    ExpectSplitsAsTheReference(RandomIds(static_cast<int64_t>(counts.size())), counts, bound);
+  }
+}
+
+}  // namespace
+}  // namespace dslide
