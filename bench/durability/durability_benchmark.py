@@ -244,7 +244,7 @@ def parse():
     parser.add_argument("--steps", type=int, help="steps of each training")
     parser.add_argument("--rounds", type=int, help="turns of the modes, and full checkpoints")
     parser.add_argument("--model", type=pathlib.Path,
-                        default=programs.ROOT / "docs/models/wide-670k.json")
+                        default=programs.ROOT / "docs/models/wide-670k-adam.json")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     options.model = options.model.resolve()

@@ -3,9 +3,9 @@
 usage: growth_benchmark.py --bin-dir DIR [--curves rows,compact,hidden,shards,trainers] [--steps N]
            [--quick] [-o json]
 
-Everything but the curve's own axis stays as it is: 700 active rows, a tail of 128, 12 tables,
-batch 256. The rows of `compact` have weights in bf16 and one number of optimizer state (row-wise
-Adagrad), all others are of f32 with Adam. The number of rows chooses K and how often the hash
+Everything but the curve's own axis is as the model spec has it: active rows, tail, tables, batch
+and optimizer. The rows of `compact` have weights in bf16 and one number of optimizer state
+(row-wise Adagrad), all others the spec's. The number of rows chooses K and how often the hash
 tables are built. Every point is a fresh training on generated data and comes with its resident
 memory. A point that fails, or needs more memory than the machine has free, is left out and named.
 """
