@@ -53,6 +53,8 @@ def origin(result):
 
 # What it costs to find the active rows, and to keep them findable.
 HASHING = ("trainer_fingerprints", "lookup", "ranking", "centring", "rehash", "table_build")
+# Of these, what runs on one thread beside the others.
+BESIDE = ("trainer_fingerprints", "table_build")
 
 
 def train(result):
@@ -80,6 +82,9 @@ def train(result):
         hashing = sum(seconds.get(stage, 0) for stage in HASHING)
         if hashing > 0:
             lines.append(["all hashing", number(hashing), percent(hashing / whole)])
+            beside = sum(seconds.get(stage, 0) for stage in BESIDE)
+            occupied = hashing - beside + beside / result.get("processors", 1)
+            lines.append(["all hashing, of all processors", number(occupied), percent(occupied / whole)])
         parts.append(table([f"stage of {name}", "seconds", "share of the time"], lines))
     return "\n\n".join(parts)
 

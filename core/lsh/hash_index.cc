@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
+#include "core/lsh/candidates.h"
 #include "core/lsh/hash_tables.h"
 #include "core/lsh/row_center.h"
 #include "core/lsh/row_codes.h"
@@ -23,7 +24,6 @@ namespace dslide {
 namespace {
 
 constexpr uint64_t kBucketStartPart = 3;
-constexpr int64_t kMaxTables = 256;
 // Rows hashed in one go: a few groups of lanes, small enough for the L1 and L2 caches.
 constexpr int64_t kRowsPerChunk = 64;
 // Rows asked for ahead of being hashed.
@@ -58,82 +58,17 @@ Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   return {};
 }
 
-// Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls. A
-// byte a row: that all marks are cleared every 63 calls costs less than marks that leave a cache.
-constexpr uint8_t kCallStep = 4;
-constexpr uint8_t kSeen = 0;
-constexpr uint8_t kLabel = 1;
-constexpr uint8_t kFound = 2;  // a flag: met once more; of a label: found by hashing
-
-// Begins a call: no row is marked but the labels.
-void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScratch& scratch) {
-  if (static_cast<int64_t>(scratch.marks.size()) < num_rows) scratch.marks.resize(num_rows, 0);
-  constexpr uint8_t kLastCall = std::numeric_limits<uint8_t>::max() / kCallStep * kCallStep;
-  if (scratch.call == kLastCall) {
-    std::fill(scratch.marks.begin(), scratch.marks.end(), 0);
-    scratch.call = 0;
-  }
-  scratch.call += kCallStep;
-  for (const LocalRow label : labels) scratch.marks[label.value()] = scratch.call + kLabel;
-}
-
-// Rows that share a bucket with the query, once each, in an order of no meaning; labels are only
-// marked as found. Returns how many.
-int64_t CollectRows(const HashTables& tables, const RowCodes& codes, uint64_t start_key,
-                    int64_t read_cap, absl::Span<const uint32_t> fingerprints,
-                    SelectScratch& scratch) {
-  const auto num_tables = static_cast<int64_t>(fingerprints.size());
-  for (int64_t t = 0; t < num_tables; ++t) tables.PrefetchBucket(t, fingerprints[t]);
-  std::array<absl::Span<const LocalRow>, kMaxTables> buckets;
-  int64_t reads = 0;
-  for (int64_t t = 0; t < num_tables; ++t) {
-    buckets[t] = tables.Bucket(codes, t, fingerprints[t]);
-    __builtin_prefetch(buckets[t].data());
-    reads += std::min(static_cast<int64_t>(buckets[t].size()), read_cap);
-  }
-  if (static_cast<int64_t>(scratch.seen.size()) < reads) scratch.seen.resize(reads);
-  uint8_t* const marks = scratch.marks.data();
-  const uint8_t call = scratch.call;
-  LocalRow* next = scratch.seen.data();
-  const auto collect = [&](absl::Span<const LocalRow> ids) {
-    for (const LocalRow row : ids) {  // without branches: half of them would be mispredicted
-      const uint8_t mark = marks[row.value()];
-      const bool is_new = mark < call;
-      *next = row;
-      next += is_new;
-      marks[row.value()] = is_new ? call + kSeen : mark | kFound;
-    }
-  };
-  for (int64_t t = 0; t < num_tables; ++t) {
-    const absl::Span<const LocalRow> bucket = buckets[t];
-    const auto size = static_cast<int64_t>(bucket.size());
-    if (size <= read_cap) {
-      collect(bucket);
-      continue;
-    }
-    const auto start = static_cast<int64_t>(CounterBits(DeriveKey(start_key, t), fingerprints[t]) %
-                                            static_cast<uint64_t>(size));
-    const int64_t before_wrap = std::min(read_cap, size - start);
-    collect(bucket.subspan(start, before_wrap));
-    collect(bucket.subspan(0, read_cap - before_wrap));
-  }
-  return next - scratch.seen.data();
-}
-
 // Writes how many codes each of `seen` and of the labels shares with the query, and how many of
 // both have each number to `counts`. A row that shares a bucket shares that table's codes, unless
 // it was hashed again since the tables were sorted: then it may have none, and does not survive.
-void CountEqualCodes(const RowCodes& codes, absl::Span<const uint32_t> fingerprints,
-                     absl::Span<const LocalRow> seen, absl::Span<const LocalRow> labels,
-                     SelectScratch& scratch) {
-  scratch.query.resize(codes.words_per_row());
-  codes.Pack(fingerprints.data(), scratch.query.data());
+void CountEqualCodes(const RowCodes& codes, absl::Span<const LocalRow> seen,
+                     absl::Span<const LocalRow> labels, SelectScratch& scratch) {
   if (scratch.equal.size() < seen.size()) scratch.equal.resize(seen.size());
   codes.CountEqual(seen, scratch.query.data(), scratch.equal.data());
   scratch.label_equal.resize(labels.size());
   codes.CountEqual(labels, scratch.query.data(), scratch.label_equal.data());
   for (size_t i = 0; i < labels.size(); ++i) {
-    if ((scratch.marks[labels[i].value()] & kFound) == 0) scratch.label_equal[i] = 0;
+    if (!WasFound(labels[i], scratch)) scratch.label_equal[i] = 0;
   }
   scratch.counts.assign(codes.num_codes() + 1, 0);
   for (size_t i = 0; i < seen.size(); ++i) ++scratch.counts[scratch.equal[i]];
@@ -151,10 +86,6 @@ bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
   for (size_t k = 0; k < i; ++k) ahead += scratch.label_equal[k] == own;  // labels ascend
   return ahead < cutoff.ties;
 }
-
-// Rows as the plain numbers that vector kernels take.
-const uint32_t* Numbers(const LocalRow* rows) { return reinterpret_cast<const uint32_t*>(rows); }
-uint32_t* Numbers(LocalRow* rows) { return reinterpret_cast<uint32_t*>(rows); }
 
 // Appends the rows of `seen` above the cutoff. Overwrites `seen`.
 void TakeBest(const Cutoff& cutoff, absl::Span<const LocalRow> seen, int64_t num_rows,
@@ -190,6 +121,8 @@ struct HashIndex::State {
   template <typename RowAt>
   void HashRows(const HashedRows& rows, int64_t count, const RowAt& row_at,
                 Parallelism parallelism);
+
+  bool with_signatures() const { return spec.ranked_per_active > 0; }
 
   const HashSpec spec;
   const std::unique_ptr<HashFamily> family;
@@ -259,8 +192,9 @@ void HashIndex::MakeRoom(int64_t num_rows) {
   const int64_t codes = state.spec.codes_per_table;
   const int64_t bits = state.family->fingerprint_bits();
   state.codes.Reset(num_tables, codes, bits / codes, num_rows);
-  state.tables.Reset(num_tables, bits, num_rows);
-  if (StepsUntilVisible(state.spec, num_rows) > 0) state.next.Reset(num_tables, bits, num_rows);
+  state.tables.Reset(state.codes, state.with_signatures());
+  if (StepsUntilVisible(state.spec, num_rows) > 0)
+    state.next.Reset(state.codes, state.with_signatures());
 }
 
 bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
@@ -298,10 +232,8 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
                            Refresh refresh, Parallelism parallelism, StageTimes* times) {
   FinishBuild();
   if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
-  if (state_->next.num_rows() != rows.num_rows()) {
-    state_->next.Reset(state_->codes.num_tables(), state_->codes.fingerprint_bits(),
-                       rows.num_rows());
-  }
+  if (state_->next.num_rows() != rows.num_rows())
+    state_->next.Reset(state_->codes, state_->with_signatures());
   state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);
@@ -375,12 +307,15 @@ void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const
   const int64_t num_rows = state.tables.num_rows();
   DieUnlessBelow("label", labels, num_rows);
   const absl::Duration start = Now(scratch);
-  MarkLabels(labels, num_rows, scratch);
-  const int64_t num_seen = CollectRows(state.tables, state.codes, state.start_key,
-                                       state.spec.bucket_read_cap, fingerprints, scratch);
+  const CandidateSource source = {.tables = state.tables,
+                                  .codes = state.codes,
+                                  .start_key = state.start_key,
+                                  .read_cap = state.spec.bucket_read_cap,
+                                  .ranked_per_active = state.spec.ranked_per_active};
+  const int64_t num_seen = CollectCandidates(source, fingerprints, labels, budget, scratch);
   const absl::Duration collected = Now(scratch);
   const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
-  CountEqualCodes(state.codes, fingerprints, seen, labels, scratch);
+  CountEqualCodes(state.codes, seen, labels, scratch);
 
   // Labels are judged as if they had been mere candidates, then taken out of the ranking.
   const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
@@ -434,7 +369,8 @@ int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {
 IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
   const int64_t bits = FingerprintBits(spec);
   const int64_t sets = StepsUntilVisible(spec, num_rows) > 0 ? 2 : 1;
-  return {.tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows),
+  const bool signatures = spec.ranked_per_active > 0;
+  return {.tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows, signatures),
           .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 

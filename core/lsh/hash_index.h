@@ -1,8 +1,8 @@
 // The hash tables of one shard's part of a head: built from its rows, asked for candidates.
 //
 // Layout per table: ids counting-sorted by fingerprint plus bucket offsets: 4 bytes a row and
-// table, twice where the next tables are sorted while the present ones serve. All codes of a row,
-// packed, to rank candidates by and to sort from: about K L bits a row.
+// table, 8 with signatures, twice where the next tables are sorted while the present ones serve.
+// All codes of a row, packed, to rank candidates by and to sort from: about K L bits a row.
 
 #pragma once
 
@@ -13,13 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/base/stage_times.h"
 #include "core/lsh/hash_family.h"
 #include "core/lsh/hash_spec.h"
 #include "core/lsh/index_state.h"
+#include "core/lsh/select_scratch.h"
 
 namespace dslide {
 
@@ -53,27 +53,6 @@ struct Selection {
   bool FoundByHashing(LocalRow row) const;
 };
 
-// Scratch memory of one thread for Select(); grows to num_rows once. Not thread-safe. One scratch
-// may serve several indexes in turn.
-class SelectScratch {
- public:
-  // What the present call knows of a row, as an offset from `call`; older values mean nothing.
-  HugeVector<uint8_t> marks;  // [>= num_rows]
-  uint8_t call = 0;
-  std::vector<LocalRow> seen;   // room for the rows that share a bucket, labels not among them
-  std::vector<uint16_t> equal;  // [seen]: codes equal to the query's
-  std::vector<uint16_t> label_equal;  // [labels]: the same, 0 for one that shares no bucket
-  std::vector<uint32_t> counts;       // [codes + 1], rows by equal codes
-  std::vector<uint64_t> query;        // the query's codes, packed
-  std::vector<LocalRow> above;        // room for the rows with more of them than needed
-  std::vector<LocalRow> ties;         // room for the rows with just as many
-
-  // Where Select() adds up its time; not measured without a clock.
-  const Clock* clock = nullptr;
-  absl::Duration lookup_time;   // buckets read
-  absl::Duration ranking_time;  // codes compared, the best taken
-};
-
 // Whether a build takes the mean row and the norm bound anew, and hashes every row again.
 enum class Refresh {
   kNo,
@@ -83,7 +62,7 @@ enum class Refresh {
 
 // Bytes that an index holds, by what for.
 struct IndexBytes {
-  int64_t tables = 0;  // ids, fingerprints and bucket offsets
+  int64_t tables = 0;  // ids, signatures and bucket offsets
   int64_t codes = 0;   // the rows' packed codes
 };
 
@@ -149,6 +128,7 @@ class HashIndex {
 
   // Returns the rows one sample touches: its labels, then candidates up to `budget` rows in all.
   // Labels are never cut. Candidates are the rows that share a bucket with the query in any table,
+  // or, with `ranked_per_active`, those whose signatures are most alike (core/lsh/candidates.h),
   // ranked by how many of all K L codes are equal (ties: the smaller row first): their angle to the
   // query, as finely as the codes know it.
   //   fingerprints : [num_tables] of the sample's query; one of too many bits finds nothing.

@@ -20,8 +20,8 @@ struct HashSpec {
   // K: codes concatenated into one table address. Raising it makes buckets smaller and purer.
   // 0 chooses it from the number of rows. SimHash range [1, 24]; DWTA: codes x bits <= 24.
   int64_t codes_per_table = 0;
-  // L: tables. Raising it finds more true rows; costs 4 bytes a row and a lookup a sample, each.
-  // 0 chooses it. Range [1, 256].
+  // L: tables. Raising it finds more true rows; costs 4 bytes a row (8 with signatures) and a
+  // lookup a sample, each. 0 chooses it. Range [1, 256].
   int64_t num_tables = 0;
   // DWTA only: coordinates compared per code. A power of two in [2, 256].
   int64_t bin_size = 8;
@@ -30,6 +30,11 @@ struct HashSpec {
   int64_t rebuild_every_steps = 0;
   // At most this many ids are read from one bucket, from a deterministic start. Range [1, 65536].
   int64_t bucket_read_cap = 4096;
+  // Of the rows read, this many for each of the head's active rows are ranked by all their codes:
+  // those whose signatures, 32 code bits kept beside each id, are most like the query's (for DWTA,
+  // too, bits and not codes are compared). Lowering it makes selections cheaper and coarser. 0
+  // ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range [0, 1000].
+  int64_t ranked_per_active = 0;
   // Subtract the mean row before hashing. The softmax does not change when one vector is added to
   // every row, but the angles do: see docs/hashing.md.
   bool center = true;

@@ -18,15 +18,16 @@ int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bi
 
 }  // namespace
 
-void HashTables::Reset(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
-  num_tables_ = num_tables;
-  num_rows_ = num_rows;
-  fingerprint_bits_ = fingerprint_bits;
-  const int64_t address_bits = AddressBits(fingerprint_bits, num_rows);
-  shift_ = fingerprint_bits - address_bits;
+void HashTables::Reset(const RowCodes& codes, bool with_signatures) {
+  num_tables_ = codes.num_tables();
+  num_rows_ = codes.num_rows();
+  fingerprint_bits_ = codes.fingerprint_bits();
+  const int64_t address_bits = AddressBits(fingerprint_bits_, num_rows_);
+  shift_ = fingerprint_bits_ - address_bits;
   offsets_per_table_ = OffsetsPerTable(address_bits);
-  offsets_.assign(num_tables * offsets_per_table_, 0);
-  ids_.assign(num_tables * num_rows, LocalRow(0));
+  offsets_.assign(num_tables_ * offsets_per_table_, 0);
+  ids_.assign(num_tables_ * num_rows_, LocalRow(0));
+  signatures_.assign(with_signatures ? num_tables_ * num_rows_ : 0, 0);
 }
 
 // A stable counting sort by address. Counts go to places address + 2, their sums start the runs at
@@ -35,17 +36,28 @@ void HashTables::Reset(int64_t num_tables, int64_t fingerprint_bits, int64_t num
 void HashTables::SortTable(const RowCodes& codes, int64_t table) {
   uint32_t* offsets = Offsets(table);
   LocalRow* ids = ids_.data() + table * num_rows_;
+  uint32_t* signatures = signatures_.empty() ? nullptr : signatures_.data() + table * num_rows_;
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
-  const int64_t num_rows = num_rows_;
+  const RowCodes::SignatureOf signature = codes.SignatureFor(table);
   const int64_t shift = shift_;
+  const auto num_rows = static_cast<uint32_t>(num_rows_);
   std::fill_n(offsets, offsets_per_table_, 0u);
-  for (int64_t row = 0; row < num_rows; ++row) ++offsets[(fingerprints[row] >> shift) + 2];
+  for (uint32_t row = 0; row < num_rows; ++row) ++offsets[(fingerprints[row] >> shift) + 2];
   for (int64_t i = 1; i < offsets_per_table_; ++i) offsets[i] += offsets[i - 1];
-  for (int64_t row = 0; row < num_rows; ++row) {
-    ids[offsets[(fingerprints[row] >> shift) + 1]++] = LocalRow(static_cast<uint32_t>(row));
+  for (uint32_t row = 0; row < num_rows; ++row) {
+    const uint32_t place = offsets[(fingerprints[row] >> shift) + 1]++;
+    ids[place] = LocalRow(row);
+    if (signatures != nullptr) signatures[place] = signature(codes.WordsOf(LocalRow(row)));
   }
-  if (shift == 0) return;
-  // Few rows share an address here, so ordinary sorts of tiny runs are cheap.
+  if (shift != 0) SortRunsOfAddresses(codes, table);
+}
+
+// Few rows share an address where there are more fingerprints, so ordinary sorts of tiny runs are
+// cheap.
+void HashTables::SortRunsOfAddresses(const RowCodes& codes, int64_t table) {
+  const uint32_t* offsets = Offsets(table);
+  LocalRow* ids = ids_.data() + table * num_rows_;
+  const RowCodes::Column fingerprints = codes.Fingerprints(table);
   for (int64_t address = 0; address + 2 < offsets_per_table_; ++address) {
     std::sort(ids + offsets[address], ids + offsets[address + 1], [&](LocalRow a, LocalRow b) {
       const uint32_t left = fingerprints[a.value()];
@@ -53,6 +65,10 @@ void HashTables::SortTable(const RowCodes& codes, int64_t table) {
       return left != right ? left < right : a < b;
     });
   }
+  if (signatures_.empty()) return;
+  const RowCodes::SignatureOf signature = codes.SignatureFor(table);
+  uint32_t* signatures = signatures_.data() + table * num_rows_;
+  for (int64_t i = 0; i < num_rows_; ++i) signatures[i] = signature(codes.WordsOf(ids[i]));
 }
 
 void HashTables::Sort(const RowCodes& codes, Parallelism parallelism) {
@@ -77,15 +93,17 @@ absl::Span<const LocalRow> HashTables::Bucket(const RowCodes& codes, int64_t tab
   return {begin, static_cast<size_t>(end - begin)};
 }
 
-int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows) {
-  const auto id_bytes = static_cast<int64_t>(sizeof(LocalRow));
+int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows,
+                             bool with_signatures) {
+  const int64_t row_bytes = sizeof(LocalRow) + (with_signatures ? sizeof(uint32_t) : 0);
   const int64_t offsets = OffsetsPerTable(AddressBits(fingerprint_bits, num_rows));
-  return num_tables * (num_rows * id_bytes + offsets * static_cast<int64_t>(sizeof(uint32_t)));
+  return num_tables * (num_rows * row_bytes + offsets * static_cast<int64_t>(sizeof(uint32_t)));
 }
 
 int64_t HashTables::memory_bytes() const {
   return static_cast<int64_t>(offsets_.capacity() * sizeof(uint32_t) +
-                              ids_.capacity() * sizeof(LocalRow));
+                              ids_.capacity() * sizeof(LocalRow) +
+                              signatures_.capacity() * sizeof(uint32_t));
 }
 
 }  // namespace dslide

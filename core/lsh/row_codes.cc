@@ -42,6 +42,27 @@ void RowCodes::Pack(const uint32_t* fingerprints, uint64_t* words) const {
   }
 }
 
+void RowCodes::Prefetch(absl::Span<const LocalRow> rows) const {
+  constexpr int64_t kWordsPerLine = 8;
+  const uint64_t* const all = words_.data();
+  for (const LocalRow row : rows) {
+    const uint64_t* const words = all + row.value() * stride_;
+    for (int64_t w = 0; w < stride_; w += kWordsPerLine) __builtin_prefetch(words + w);
+    if (stride_ > 2) __builtin_prefetch(words + stride_ - 1);  // a run may cross a line's end
+  }
+}
+
+RowCodes::SignatureOf RowCodes::SignatureFor(int64_t table) const {
+  SignatureOf signature;
+  signature.word_ = table / tables_per_word_;
+  signature.next_word_ = (signature.word_ + 1) % stride_;
+  const int64_t first_table = signature.word_ * tables_per_word_;
+  const int64_t tables = std::min(tables_per_word_, num_tables_ - first_table);
+  signature.last_own_bit_ = (table - first_table + 1) * fingerprint_bits_ - 1;
+  signature.rest_bits_ = tables * fingerprint_bits_ - 1 - signature.last_own_bit_;
+  return signature;
+}
+
 // Codes of one bit in rows of a few words, unrolled: most of the time of a selection is spent here.
 template <int64_t kWords>
 void RowCodes::CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* query,

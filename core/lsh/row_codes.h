@@ -36,6 +36,32 @@ class RowCodes {
   // query.
   void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
 
+  // Asks the memory system for the codes of `rows`.
+  void Prefetch(absl::Span<const LocalRow> rows) const;
+
+  // Where the signature of one table is in packed codes: the 32 bits that follow the table's
+  // fingerprint, which are the rest of its word, then the next word (after the last one the first)
+  // from its lowest bit, then zeros.
+  class SignatureOf {
+   public:
+    // Of a row's or a query's packed codes.
+    uint32_t operator()(const uint64_t* words) const {
+      // In two steps, because a shift by all 64 bits is not defined.
+      const uint64_t rest = words[word_] >> last_own_bit_ >> 1;
+      return static_cast<uint32_t>(rest | words[next_word_] << rest_bits_);
+    }
+
+   private:
+    friend class RowCodes;
+    int64_t word_;
+    int64_t next_word_;
+    int64_t last_own_bit_;
+    int64_t rest_bits_;
+  };
+  SignatureOf SignatureFor(int64_t table) const;
+  // The packed codes of a row.
+  const uint64_t* WordsOf(LocalRow row) const { return &words_[row.value() * stride_]; }
+
   // The fingerprints of one table. Valid while the codes are; sees later Set()s.
   class Column {
    public:

@@ -3,6 +3,8 @@
 // A function template `Visit(Archive&, Struct&)` names each field once; given a JsonReader it fills
 // the struct, given a JsonWriter it writes it. Both archives have the same functions:
 //   Field(name, value)            string, bool, double, int64_t or uint64_t
+//   LaterField(name, value)       the same, written only where it is not 0: a version that does not
+//                                 know the field reads what has no use for it
 //   Word(name, value, words)      an enumeration as a lower-case word
 //   Object(name, visit)           calls visit(archive of the nested object)
 //   Objects(name, vector, visit)  calls visit(archive, element) for each element of an array
@@ -47,6 +49,7 @@ class JsonReader {
   void Field(const char* name, double& value);
   void Field(const char* name, int64_t& value);
   void Field(const char* name, uint64_t& value);
+  void LaterField(const char* name, int64_t& value) { Field(name, value); }
 
   template <typename Enum>
   void Word(const char* name, Enum& value, const JsonWords<Enum>& words) {
@@ -103,7 +106,7 @@ class JsonReader {
   std::set<std::string> known_;
 };
 
-// Writes every field. Never fails.
+// Writes every field, but for later ones that are 0. Never fails.
 class JsonWriter {
  public:
   explicit JsonWriter(Json* object) : object_(*object) { object_ = Json::object(); }
@@ -111,6 +114,9 @@ class JsonWriter {
   template <typename T>
   void Field(const char* name, const T& value) {
     object_[name] = value;
+  }
+  void LaterField(const char* name, int64_t value) {
+    if (value != 0) Field(name, value);
   }
   template <typename Enum>
   void Word(const char* name, Enum value, const JsonWords<Enum>& words) {

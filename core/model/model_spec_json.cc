@@ -56,6 +56,7 @@ void VisitHash(Archive& archive, HashSpec& hash) {
   archive.Field("bin_size", hash.bin_size);
   archive.Field("rebuild_every_steps", hash.rebuild_every_steps);
   archive.Field("bucket_read_cap", hash.bucket_read_cap);
+  archive.LaterField("ranked_per_active", hash.ranked_per_active);
   archive.Field("center", hash.center);
   archive.Field("norm_coordinate", hash.norm_coordinate);
   archive.Field("norm_quantile", hash.norm_quantile);

@@ -120,6 +120,7 @@ absl::StatusOr<HashSpec> DecodeHash(const std::string& path, const v1::HashSpec&
   spec.bin_size = wire.bin_size();
   spec.rebuild_every_steps = wire.rebuild_every_steps();
   spec.bucket_read_cap = wire.bucket_read_cap();
+  spec.ranked_per_active = wire.ranked_per_active();
   spec.center = wire.center();
   spec.norm_coordinate = wire.norm_coordinate();
   spec.norm_quantile = wire.norm_quantile();
@@ -134,6 +135,7 @@ void EncodeHash(const HashSpec& spec, v1::HashSpec* out) {
   out->set_bin_size(spec.bin_size);
   out->set_rebuild_every_steps(spec.rebuild_every_steps);
   out->set_bucket_read_cap(spec.bucket_read_cap);
+  out->set_ranked_per_active(spec.ranked_per_active);
   out->set_center(spec.center);
   out->set_norm_coordinate(spec.norm_coordinate);
   out->set_norm_quantile(spec.norm_quantile);

@@ -229,11 +229,52 @@ std::vector<LocalRow> RowsSharingABucket(const std::vector<std::vector<uint32_t>
   return rows;
 }
 
-SelectedRows Select(const HashSpec& spec,
-                    const std::vector<std::vector<uint32_t>>& row_fingerprints,
-                    absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
-                    int64_t budget) {
-  std::set<LocalRow> candidates;
+std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
+                            int64_t table) {
+  const int64_t own_bits = FingerprintBits(spec);
+  const int64_t per_word = 64 / own_bits;
+  const int64_t words = (spec.num_tables + per_word - 1) / per_word;
+  std::vector<bool> bits;
+  const auto append = [&](int64_t first, int64_t word) {
+    const int64_t last = std::min((word + 1) * per_word, spec.num_tables);
+    for (int64_t t = first; t < last; ++t) {
+      for (int64_t k = 0; k < own_bits; ++k) {
+        bits.push_back((fingerprints[t] >> k) % 2 == 1);
+      }
+    }
+  };
+  const int64_t word = table / per_word;
+  append(table + 1, word);
+  append((word + 1) % words * per_word, (word + 1) % words);
+  bits.resize(32, false);
+  return bits;
+}
+
+namespace {
+
+// Of the rows read, with their likenesses, those that are ranked. Labels do not count.
+std::set<LocalRow> MostAlike(const std::map<LocalRow, int64_t>& likeness,
+                             absl::Span<const LocalRow> labels, int64_t wanted) {
+  for (int64_t least = 32;; --least) {
+    std::set<LocalRow> kept;
+    int64_t others = 0;
+    for (const auto& [row, bits] : likeness) {
+      if (bits < least) continue;
+      kept.insert(row);
+      others += std::binary_search(labels.begin(), labels.end(), row) ? 0 : 1;
+    }
+    if (others >= wanted || least == 0) return kept;
+  }
+}
+
+}  // namespace
+
+std::set<LocalRow> Candidates(const HashSpec& spec,
+                              const std::vector<std::vector<uint32_t>>& row_fingerprints,
+                              absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
+                              int64_t budget) {
+  std::map<LocalRow, int64_t> likeness;
+  int64_t reads = 0;
   for (int64_t t = 0; t < spec.num_tables; ++t) {
     const std::vector<LocalRow> bucket = RowsSharingABucket(row_fingerprints, t, query[t]);
     if (bucket.empty()) continue;
@@ -244,10 +285,26 @@ SelectedRows Select(const HashSpec& spec,
     for (int64_t read = 0;
          read < std::min<int64_t>(spec.bucket_read_cap, static_cast<int64_t>(bucket.size()));
          ++read) {
-      candidates.insert(bucket[place]);
+      const LocalRow row = bucket[place];
+      const std::vector<bool> sought = Signature(spec, query, t);
+      const std::vector<bool> own = Signature(spec, row_fingerprints[row.value()], t);
+      int64_t equal = 0;
+      for (size_t bit = 0; bit < own.size(); ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
+      likeness[row] = std::max(likeness[row], equal);
       place = (place + 1) % bucket.size();
+      ++reads;
     }
   }
+  const int64_t wanted = spec.ranked_per_active * std::max<int64_t>(budget, 0);
+  const bool all = spec.ranked_per_active == 0 || reads <= wanted;
+  return MostAlike(likeness, labels, all ? reads + 1 : wanted);
+}
+
+SelectedRows Select(const HashSpec& spec,
+                    const std::vector<std::vector<uint32_t>>& row_fingerprints,
+                    absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
+                    int64_t budget) {
+  const std::set<LocalRow> candidates = Candidates(spec, row_fingerprints, query, labels, budget);
   std::vector<std::pair<int64_t, LocalRow>> ranking;  // sorts the best first
   ranking.reserve(candidates.size());
   for (const LocalRow row : candidates) {

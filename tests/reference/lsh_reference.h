@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -38,12 +39,27 @@ std::vector<HashVector> CenteredRows(const HashSpec& spec,
 std::vector<LocalRow> RowsSharingABucket(const std::vector<std::vector<uint32_t>>& row_fingerprints,
                                          int64_t table, uint32_t fingerprint);
 
+// The 32 bits beside a row in `table`, lowest first: of the tables whose fingerprints share a word
+// of 64 bits with this one's, those after it; then the tables of the next word (after the last word
+// the first); then zeros.
+//   fingerprints : [L] of a row or a query.
+std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
+                            int64_t table);
+
+// The rows that a selection ranks, labels among them: all that are read, or of more than
+// ranked_per_active for each place of the budget those of the highest likenesses, until there are
+// so many beside labels.
+std::set<LocalRow> Candidates(const HashSpec& spec,
+                              const std::vector<std::vector<uint32_t>>& row_fingerprints,
+                              absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
+                              int64_t budget);
+
 struct SelectedRows {
   std::vector<LocalRow> active;         // sorted
   std::vector<LocalRow> missed_labels;  // sorted
 };
 
-// HashIndex::Select by comparing all fingerprints and sorting all rows.
+// HashIndex::Select by comparing all fingerprints, and signatures bit by bit, and sorting all rows.
 SelectedRows Select(const HashSpec& spec,
                     const std::vector<std::vector<uint32_t>>& row_fingerprints,
                     absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,

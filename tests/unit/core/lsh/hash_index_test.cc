@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/lsh/row_center.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -111,10 +113,13 @@ TEST_P(HashIndexTest, BucketsAreWhatALinearScanFinds) {
   }
 }
 
-// All budgets and label counts, with and without a cap that cuts buckets.
+// All budgets and label counts, with and without a cap that cuts buckets and a limit of what is
+// ranked.
 TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
-  for (const int64_t cap : {4096, 20, 3, 1}) {
+  for (const auto& [cap, ranked] : std::vector<std::pair<int64_t, int64_t>>{
+           {4096, 0}, {20, 0}, {3, 0}, {1, 0}, {4096, 1}, {4096, 3}, {20, 3}, {3, 2}}) {
     spec_.bucket_read_cap = cap;
+    spec_.ranked_per_active = ranked;
     const TestRows rows = TestRows::Random(400, kDim, 2);
     const auto index = Built(rows);
     const auto fingerprints = ReferenceFingerprints(rows, rows);
@@ -129,9 +134,9 @@ TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
            {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{60}, int64_t{150}, kNoLimit}) {
         const Selection got = Select(*index, query, labels, budget);
         const auto expected = reference::Select(spec_, fingerprints, query, labels, budget);
-        EXPECT_EQ(got.active, expected.active) << "cap " << cap << " budget " << budget;
-        EXPECT_EQ(got.missed_labels, expected.missed_labels)
-            << "cap " << cap << " budget " << budget;
+        const std::string what = absl::StrCat("cap ", cap, " ranked ", ranked, " budget ", budget);
+        EXPECT_EQ(got.active, expected.active) << what;
+        EXPECT_EQ(got.missed_labels, expected.missed_labels) << what;
       }
     }
   }

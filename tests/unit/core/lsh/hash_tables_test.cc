@@ -39,6 +39,13 @@ void ExpectBuckets(const HashTables& tables, const RowCodes& codes, const RowFin
       const absl::Span<const LocalRow> bucket = tables.Bucket(codes, t, fingerprint);
       EXPECT_EQ(std::vector<LocalRow>(bucket.begin(), bucket.end()),
                 reference::RowsSharingABucket(all, t, fingerprint));
+      const uint32_t* signatures = tables.Signatures(bucket);
+      for (size_t i = 0; i < bucket.size(); ++i) {
+        EXPECT_EQ(signatures[i], codes.SignatureFor(t)(codes.WordsOf(bucket[i])));
+      }
+      if (bucket.size() > 1) {
+        EXPECT_EQ(tables.Signatures(bucket.subspan(1)), signatures + 1);
+      }
     }
   }
 }
@@ -50,7 +57,7 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(param.tables, param.bits, param.rows);
+  tables.Reset(codes, /*with_signatures=*/true);
   RowFingerprints all = RandomFingerprints(param, 3);
   for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
   tables.Sort(codes, Parallelism{1});
@@ -67,11 +74,31 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
 
 TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
   const Case& param = GetParam();
+  RowCodes codes;
+  codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(param.tables, param.bits, param.rows);
-  EXPECT_GE(tables.memory_bytes(), param.rows * param.tables * 4);
+  tables.Reset(codes, /*with_signatures=*/true);
+  EXPECT_GE(tables.memory_bytes(), param.rows * param.tables * (4 + 4));
   EXPECT_LE(tables.memory_bytes(),
-            param.tables * (param.rows * (4 + 16) + (int64_t{1} << 8) * 4 + 64));
+            param.tables * (param.rows * (4 + 4 + 16) + (int64_t{1} << 8) * 4 + 64));
+  EXPECT_EQ(tables.memory_bytes(),
+            HashTables::BytesFor(param.tables, param.bits, param.rows, /*with_signatures=*/true));
+}
+
+TEST(HashTablesTest, SignaturesAreThereOnlyWhereWanted) {
+  RowCodes codes;
+  codes.Reset(/*num_tables=*/3, /*codes_per_table=*/6, /*bits_per_code=*/1, /*num_rows=*/50);
+  HashTables tables;
+  tables.Reset(codes, /*with_signatures=*/false);
+  tables.Sort(codes, Parallelism{1});
+  const absl::Span<const LocalRow> bucket = tables.Bucket(codes, 1, 0);
+  ASSERT_EQ(bucket.size(), 50);
+  EXPECT_EQ(tables.Signatures(bucket), nullptr);
+  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/false));
+  tables.Reset(codes, /*with_signatures=*/true);
+  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/true));
+  EXPECT_EQ(HashTables::BytesFor(3, 6, 50, true) - HashTables::BytesFor(3, 6, 50, false),
+            3 * 50 * 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, HashTablesTest,

@@ -7,6 +7,7 @@
 #include "core/base/counter_rng.h"
 #include "core/base/ids.h"
 #include "gtest/gtest.h"
+#include "tests/reference/lsh_reference.h"
 
 namespace dslide {
 namespace {
@@ -112,6 +113,29 @@ TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
   uint16_t equal = 0;
   codes.CountEqual({LocalRow(0)}, packed.data(), &equal);
   EXPECT_EQ(equal, codes.num_codes());
+}
+
+TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
+  const Shape& shape = GetParam();
+  RowCodes codes;
+  codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 2);
+  HashSpec spec;
+  spec.codes_per_table = shape.codes_per_table;
+  if (shape.bits_per_code > 1) spec.family = HashFamilyKind::kDwta;
+  spec.bin_size = int64_t{1} << shape.bits_per_code;
+  spec.num_tables = shape.num_tables;
+  CounterRng rng(5);
+  const std::vector<uint32_t> fingerprints = RandomFingerprints(rng);
+  codes.Set(1, fingerprints.data());
+  std::vector<uint64_t> query(codes.words_per_row());
+  codes.Pack(fingerprints.data(), query.data());
+  for (int64_t t = 0; t < shape.num_tables; ++t) {
+    uint32_t expected = 0;
+    const std::vector<bool> bits = reference::Signature(spec, fingerprints, t);
+    for (size_t i = 0; i < bits.size(); ++i) expected |= uint32_t{bits[i]} << i;
+    EXPECT_EQ(codes.SignatureFor(t)(codes.WordsOf(LocalRow(1))), expected) << "table " << t;
+    EXPECT_EQ(codes.SignatureFor(t)(query.data()), expected) << "table " << t;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, RowCodesTest,

@@ -15,6 +15,7 @@ namespace dslide {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kSmall[] = R"({
   "name": "small",
@@ -56,7 +57,7 @@ ModelSpec UnusualSpec() {
   head.head.tail_rows = 12;
   head.head.recall_samples = 13;
   head.head.recall_every_steps = 14;
-  head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, false, false, 0.7, 42};
+  head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, 6, false, false, 0.7, 42};
   dense.precision = RowPrecision::kBf16Weights;
   head.precision = RowPrecision::kBf16;
   spec.tables = {input, dense, head};
@@ -104,6 +105,20 @@ TEST(ModelSpecJsonTest, WritesEveryFieldOfAHead) {
     EXPECT_THAT(text, HasSubstr(std::string("\"") + field + "\": "));
   }
   EXPECT_THAT(text, HasSubstr("\n  \"name\": \"unusual-1\"")) << "two spaces";
+}
+
+// An older version reads what has no use for a newer field.
+TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
+  ModelSpec spec = UnusualSpec();
+  HashSpec& hash = spec.tables.back().head.hash;
+  hash.ranked_per_active = 0;
+  EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("ranked_per_active")));
+  hash.ranked_per_active = 5;
+  const std::string text = ModelSpecToJson(spec);
+  EXPECT_THAT(text, HasSubstr("\"ranked_per_active\": 5"));
+  const auto back = ModelSpecFromJson(text, "text");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, spec);
 }
 
 // Replaces the first `from` in kSmall; returns the error.

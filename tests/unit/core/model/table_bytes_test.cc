@@ -82,10 +82,13 @@ TEST(TableBytesTest, HashSettingsCount) {
         spec.head.hash.family = family;
         spec.head.hash.codes_per_table = codes;
         spec.head.hash.num_tables = tables;
-        const auto head = HeadTable::Create(spec, 1, Part(spec), Parallelism{1});
-        ASSERT_TRUE(head.ok()) << head.status();
-        EXPECT_EQ(TableBytesFor(spec, 5000).total(), (*head)->memory_bytes())
-            << codes << " codes, " << tables << " tables";
+        for (const int64_t ranked : {0, 3}) {
+          spec.head.hash.ranked_per_active = ranked;
+          const auto head = HeadTable::Create(spec, 1, Part(spec), Parallelism{1});
+          ASSERT_TRUE(head.ok()) << head.status();
+          EXPECT_EQ(TableBytesFor(spec, 5000).total(), (*head)->memory_bytes())
+              << codes << " codes, " << tables << " tables, " << ranked << " ranked";
+        }
       }
     }
   }

@@ -64,6 +64,7 @@ TableSpec SampleHead() {
                         .bin_size = 4,
                         .rebuild_every_steps = 9,
                         .bucket_read_cap = 33,
+                        .ranked_per_active = 4,
                         .center = false,
                         .norm_coordinate = false,
                         .norm_quantile = 0.5,

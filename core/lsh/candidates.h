@@ -1,0 +1,47 @@
+// The rows that a query's buckets offer, and which of them are worth ranking. Internal to core/lsh.
+
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+#include "core/lsh/hash_tables.h"
+#include "core/lsh/row_codes.h"
+#include "core/lsh/select_scratch.h"
+
+namespace dslide {
+
+// Where candidates are read.
+struct CandidateSource {
+  const HashTables& tables;
+  const RowCodes& codes;
+  uint64_t start_key;  // for the first row that is read of a large bucket
+  int64_t read_cap;    // rows read of a bucket, at most
+  // Rows to rank for each that the budget has room for. 0: all; then tables need no signatures.
+  int64_t ranked_per_active;
+};
+
+// Puts to scratch.seen, once each, in an order of no meaning, the rows that share a bucket with the
+// query and look near to it, and returns how many. A row's likeness is the number of bits of its
+// signature that are the query's, the most in any of the tables in which it was read; the rows of
+// the highest likenesses are taken, and with the last likeness all rows of it, until there are
+// ranked_per_active * budget. All rows where no more are read, or where that is 0.
+// Labels are not put there: WasFound() says whether one would have been. Asks the memory system for
+// the codes of what it found. Also packs the query's codes to scratch.query.
+//   fingerprints : [num_tables].
+//   labels       : sorted and unique, below num_rows.
+int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
+                          absl::Span<const LocalRow> labels, int64_t budget,
+                          SelectScratch& scratch);
+
+// Whether `label`, one of the last call's, was found by hashing.
+bool WasFound(LocalRow label, const SelectScratch& scratch);
+
+// Rows as the plain numbers that vector kernels take.
+inline const uint32_t* Numbers(const LocalRow* rows) {
+  return reinterpret_cast<const uint32_t*>(rows);
+}
+inline uint32_t* Numbers(LocalRow* rows) { return reinterpret_cast<uint32_t*>(rows); }
+
+}  // namespace dslide
