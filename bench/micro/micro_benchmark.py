@@ -51,6 +51,11 @@ KERNELS = [
     # Ids and their counts; a tenth of the ids is written.
     ("SplitByCountBenchmark", 6000 * (4 + 2) + 600 * 4, "SplitByCountReferenceBenchmark", 1,
      "LimitRead/16384"),
+    # Signatures and their counts; counts alone.
+    ("CountEqualBitsBenchmark", 6000 * (4 + 2), "CountEqualBitsReferenceBenchmark", 1,
+     "LimitRead/16384"),
+    ("CountAtLeastBenchmark", 6000 * 2, "CountAtLeastReferenceBenchmark", 1,
+     "LimitRead/16384"),
     ("RowLogitsBenchmark/1", row_logits(1), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/2", row_logits(2), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/4", row_logits(4), None, 1, "LimitRead/16384"),

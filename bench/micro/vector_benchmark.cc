@@ -8,6 +8,7 @@
 #include "benchmark/benchmark.h"
 #include "core/base/bfloat16.h"
 #include "core/math/kernels.h"
+#include "core/math/kernels_signature.h"
 #include "tests/reference/math_reference.h"
 #include "tests/reference/optim_reference.h"
 #include "tests/reference/vector_reference.h"
@@ -185,6 +186,37 @@ void SplitByCountReferenceBenchmark(benchmark::State& state) {
   }
 }
 BENCHMARK(SplitByCountReferenceBenchmark);
+
+void CountEqualBitsBenchmark(benchmark::State& state) {
+  SplitWork work;
+  for (auto _ : state) {
+    CountEqualBits(work.ids.data(), SplitWork::kIds, 0x12345678, work.counts.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(CountEqualBitsBenchmark);
+void CountEqualBitsReferenceBenchmark(benchmark::State& state) {
+  const SplitWork work;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(reference::CountEqualBits(work.ids, 0x12345678));
+  }
+}
+BENCHMARK(CountEqualBitsReferenceBenchmark);
+
+void CountAtLeastBenchmark(benchmark::State& state) {
+  const SplitWork work;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(CountAtLeast(work.counts.data(), SplitWork::kIds, SplitWork::kBound));
+  }
+}
+BENCHMARK(CountAtLeastBenchmark);
+void CountAtLeastReferenceBenchmark(benchmark::State& state) {
+  const SplitWork work;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(reference::CountAtLeast(work.counts, SplitWork::kBound));
+  }
+}
+BENCHMARK(CountAtLeastReferenceBenchmark);
 
 // One row's update in double precision, one parameter at a time; arg: the optimizer.
 void OptimizerReferenceBenchmark(benchmark::State& state) {
