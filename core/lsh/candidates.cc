@@ -31,7 +31,8 @@ void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScrat
   for (const LocalRow label : labels) scratch.marks[label.value()] = scratch.call + kLabel;
 }
 
-// Finds the buckets, makes room for what is read of them and returns how many rows that is.
+// Finds the buckets, makes room for what is read of them in all lists of rows, and returns how many
+// that is.
 int64_t FindBuckets(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
                     SelectScratch& scratch) {
   const auto num_tables = static_cast<int64_t>(fingerprints.size());
@@ -75,8 +76,8 @@ void ForEachRead(const CandidateSource& source, absl::Span<const uint32_t> finge
   }
 }
 
-// Writes those of `rows` that are new to this call to `next`, which may be where they are, and
-// returns the end of it. Labels are only marked as found.
+// Writes those of `rows` that are new to this call to `next`, and returns the end of it. Labels are
+// only marked as found.
 LocalRow* TakeNew(absl::Span<const LocalRow> rows, SelectScratch& scratch, LocalRow* next) {
   uint8_t* const marks = scratch.marks.data();
   const uint8_t call = scratch.call;
@@ -145,16 +146,17 @@ int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32
     end = TakeNew(rows, scratch, end);
     source.codes.Prefetch({first, static_cast<size_t>(end - first)});
   };
+  const auto split = [&](uint16_t likeness) {
+    return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), reads, likeness,
+                        Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
+  };
   uint16_t likeness = HighestReached(scratch, reads, wanted);
-  SplitSizes sizes = SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), reads,
-                                  likeness, Numbers(begin), Numbers(scratch.ties.data()));
-  take({begin, static_cast<size_t>(sizes.above)});
+  SplitSizes sizes = split(likeness);
+  take({scratch.above.data(), static_cast<size_t>(sizes.above)});
   take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
   // Rows that were read in several tables count once: go on until there are enough.
   while (end - begin < wanted && likeness > 0) {
-    --likeness;
-    sizes = SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), reads, likeness,
-                         Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
+    sizes = split(--likeness);
     take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
   }
   return end - begin;

@@ -28,7 +28,8 @@ struct CandidateSource {
 // the highest likenesses are taken, and with the last likeness all rows of it, until there are
 // ranked_per_active * budget. All rows where no more are read, or where that is 0.
 // Labels are not put there: WasFound() says whether one would have been. Asks the memory system for
-// the codes of what it found. Also packs the query's codes to scratch.query.
+// the codes of what it chose by likeness. Packs the query's codes to scratch.query, and leaves room
+// for as many rows as it returns in scratch.above and scratch.ties.
 //   fingerprints : [num_tables].
 //   labels       : sorted and unique, below num_rows.
 int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,

@@ -1,12 +1,10 @@
 #include "core/lsh/hash_index.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 #include <thread>
 #include <utility>
 
@@ -36,6 +34,8 @@ void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t n
                rows.back().value(), static_cast<long long>(num_rows));
   std::abort();
 }
+
+bool HasSignatures(const HashSpec& spec) { return spec.ranked_per_active > 0; }
 
 absl::Duration Now(const SelectScratch& scratch) {
   return scratch.clock == nullptr ? absl::ZeroDuration() : scratch.clock->Now();
@@ -90,10 +90,6 @@ bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
 // Appends the rows of `seen` above the cutoff. Overwrites `seen`.
 void TakeBest(const Cutoff& cutoff, absl::Span<const LocalRow> seen, int64_t num_rows,
               SelectScratch& scratch, std::vector<LocalRow>& active) {
-  if (scratch.ties.size() < seen.size()) {
-    scratch.above.resize(seen.size());
-    scratch.ties.resize(seen.size());
-  }
   LocalRow* const above = scratch.above.data();
   LocalRow* const ties = scratch.ties.data();
   const SplitSizes sizes =
@@ -121,8 +117,6 @@ struct HashIndex::State {
   template <typename RowAt>
   void HashRows(const HashedRows& rows, int64_t count, const RowAt& row_at,
                 Parallelism parallelism);
-
-  bool with_signatures() const { return spec.ranked_per_active > 0; }
 
   const HashSpec spec;
   const std::unique_ptr<HashFamily> family;
@@ -192,9 +186,9 @@ void HashIndex::MakeRoom(int64_t num_rows) {
   const int64_t codes = state.spec.codes_per_table;
   const int64_t bits = state.family->fingerprint_bits();
   state.codes.Reset(num_tables, codes, bits / codes, num_rows);
-  state.tables.Reset(state.codes, state.with_signatures());
+  state.tables.Reset(state.codes, HasSignatures(state.spec));
   if (StepsUntilVisible(state.spec, num_rows) > 0)
-    state.next.Reset(state.codes, state.with_signatures());
+    state.next.Reset(state.codes, HasSignatures(state.spec));
 }
 
 bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
@@ -233,7 +227,7 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
   FinishBuild();
   if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
   if (state_->next.num_rows() != rows.num_rows())
-    state_->next.Reset(state_->codes, state_->with_signatures());
+    state_->next.Reset(state_->codes, HasSignatures(state_->spec));
   state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);
@@ -369,9 +363,9 @@ int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {
 IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
   const int64_t bits = FingerprintBits(spec);
   const int64_t sets = StepsUntilVisible(spec, num_rows) > 0 ? 2 : 1;
-  const bool signatures = spec.ranked_per_active > 0;
-  return {.tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows, signatures),
-          .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
+  return {
+      .tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows, HasSignatures(spec)),
+      .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 
 int64_t HashIndex::memory_bytes() const {

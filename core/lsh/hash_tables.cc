@@ -36,7 +36,9 @@ void HashTables::Reset(const RowCodes& codes, bool with_signatures) {
 void HashTables::SortTable(const RowCodes& codes, int64_t table) {
   uint32_t* offsets = Offsets(table);
   LocalRow* ids = ids_.data() + table * num_rows_;
-  uint32_t* signatures = signatures_.empty() ? nullptr : signatures_.data() + table * num_rows_;
+  // Where runs are sorted afterwards, their signatures are written then.
+  const bool in_place = !signatures_.empty() && shift_ == 0;
+  uint32_t* signatures = in_place ? signatures_.data() + table * num_rows_ : nullptr;
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
   const RowCodes::SignatureOf signature = codes.SignatureFor(table);
   const int64_t shift = shift_;
