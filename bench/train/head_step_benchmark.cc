@@ -151,6 +151,7 @@ int Run(const Options& options) {
   std::vector<float> hidden_gradient(options.batch * options.dim);
   std::vector<SelectScratch> scratch(options.threads);
   std::vector<Selection> selections(options.batch);
+  std::vector<HashQuery> queries;
   double loss = 0.0;
   for (int64_t step = 0; step < options.steps; ++step) {
     HeadBatch batch = MakeBatch(options, step);
@@ -160,11 +161,20 @@ int Run(const Options& options) {
                                      absl::MakeSpan(batch.fingerprints));
     });
     Timed(times, "2 select alone", [&] {
-      ParallelFor(parallelism, options.batch, 4, [&](int64_t s, int thread) {
-        (*index)->Select(absl::MakeConstSpan(batch.fingerprints)
-                             .subspan(s * options.num_tables, options.num_tables),
-                         batch.LabelsOf(s), options.max_active, scratch[thread], selections[s]);
-      });
+      constexpr int64_t kTogether = 16;
+      queries.clear();
+      for (int64_t s = 0; s < options.batch; ++s) {
+        queries.push_back({absl::MakeConstSpan(batch.fingerprints)
+                               .subspan(s * options.num_tables, options.num_tables),
+                           batch.LabelsOf(s)});
+      }
+      ParallelFor(parallelism, (options.batch + kTogether - 1) / kTogether, 1,
+                  [&](int64_t grain, int thread) {
+                    const int64_t first = grain * kTogether;
+                    (*index)->Select(absl::MakeConstSpan(queries).subspan(first, kTogether),
+                                     options.max_active, scratch[thread],
+                                     absl::MakeSpan(selections).subspan(first, kTogether));
+                  });
     });
     context.batch = std::move(batch);
     const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : index->get(),

@@ -10,7 +10,7 @@
 namespace dslide {
 namespace {
 
-constexpr uint16_t kSignatureBits = 32;
+constexpr uint8_t kSignatureBits = 32;
 
 // Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls. A
 // byte a row: that all marks are cleared every 63 calls costs less than marks that leave a cache.
@@ -31,49 +31,25 @@ void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScrat
   for (const LocalRow label : labels) scratch.marks[label.value()] = scratch.call + kLabel;
 }
 
-// Finds the buckets, makes room for what is read of them in all lists of rows, and returns how many
-// that is.
-int64_t FindBuckets(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-                    SelectScratch& scratch) {
-  const auto num_tables = static_cast<int64_t>(fingerprints.size());
-  for (int64_t t = 0; t < num_tables; ++t) source.tables.PrefetchBucket(t, fingerprints[t]);
-  scratch.buckets.resize(num_tables);
-  int64_t reads = 0;
-  for (int64_t t = 0; t < num_tables; ++t) {
-    const absl::Span<const LocalRow> bucket =
-        source.tables.Bucket(source.codes, t, fingerprints[t]);
-    scratch.buckets[t] = bucket;
-    __builtin_prefetch(bucket.data());
-    if (source.ranked_per_active > 0) __builtin_prefetch(source.tables.Signatures(bucket));
-    reads += std::min(static_cast<int64_t>(bucket.size()), source.read_cap);
-  }
-  if (static_cast<int64_t>(scratch.read.size()) < reads) {
-    scratch.read.resize(reads);
-    scratch.equal_bits.resize(reads);
-    scratch.seen.resize(reads);
-    scratch.above.resize(reads);
-    scratch.ties.resize(reads);
-  }
-  return reads;
+// Asks for the first lines of what will be read; once a run of memory has begun the processor asks
+// for the rest by itself, and asking for all of it gained nothing.
+void Prefetch(const BucketRows& rows) {
+  constexpr int kToRead = 0;
+  constexpr int kIntoL2 = 2;
+  constexpr int64_t kLineBytes = 64;
+  const char* const memory = static_cast<const char*>(rows.memory());
+  __builtin_prefetch(memory, kToRead, kIntoL2);
+  __builtin_prefetch(memory + kLineBytes, kToRead, kIntoL2);
 }
 
-// Calls visit(table, rows) with what is read of each bucket, in one part or two.
-template <typename Visit>
-void ForEachRead(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-                 const SelectScratch& scratch, const Visit& visit) {
-  for (size_t t = 0; t < fingerprints.size(); ++t) {
-    const absl::Span<const LocalRow> bucket = scratch.buckets[t];
-    const auto size = static_cast<int64_t>(bucket.size());
-    if (size <= source.read_cap) {
-      visit(t, bucket);
-      continue;
-    }
-    const auto start = static_cast<int64_t>(
-        CounterBits(DeriveKey(source.start_key, t), fingerprints[t]) % static_cast<uint64_t>(size));
-    const int64_t before_wrap = std::min(source.read_cap, size - start);
-    visit(t, bucket.subspan(start, before_wrap));
-    visit(t, bucket.subspan(0, source.read_cap - before_wrap));
-  }
+// Makes room for `rows` of them in all lists of rows.
+void MakeRoom(int64_t rows, SelectScratch& scratch, SelectScratch::Query& query) {
+  if (static_cast<int64_t>(query.seen.size()) < rows) query.seen.resize(rows);
+  if (static_cast<int64_t>(scratch.read.size()) >= rows) return;
+  scratch.read.resize(rows);
+  scratch.equal_bits.resize(rows);
+  scratch.above.resize(rows);
+  scratch.ties.resize(rows);
 }
 
 // Writes those of `rows` that are new to this call to `next`, and returns the end of it. Labels are
@@ -81,7 +57,10 @@ void ForEachRead(const CandidateSource& source, absl::Span<const uint32_t> finge
 LocalRow* TakeNew(absl::Span<const LocalRow> rows, SelectScratch& scratch, LocalRow* next) {
   uint8_t* const marks = scratch.marks.data();
   const uint8_t call = scratch.call;
-  for (const LocalRow row : rows) {  // without branches: half of them would be mispredicted
+  constexpr size_t kMarksAhead = 32;
+  for (size_t i = 0; i < rows.size(); ++i) {  // half of all branches would be mispredicted
+    if (i + kMarksAhead < rows.size()) __builtin_prefetch(marks + rows[i + kMarksAhead].value(), 1);
+    const LocalRow row = rows[i];
     const uint8_t mark = marks[row.value()];
     const bool is_new = mark < call;
     *next = row;
@@ -91,66 +70,64 @@ LocalRow* TakeNew(absl::Span<const LocalRow> rows, SelectScratch& scratch, Local
   return next;
 }
 
+// Takes all rows that were found, whatever their likeness.
+LocalRow* TakeAll(SelectScratch& scratch, SelectScratch::Query& query) {
+  LocalRow* end = query.seen.data();
+  for (const SelectScratch::Read& read : query.reads) {
+    absl::Span<const LocalRow> rows(read.rows.rows(), static_cast<size_t>(read.rows.size()));
+    if (read.rows.signed_rows() != nullptr) {
+      for (int64_t i = 0; i < read.rows.size(); ++i) scratch.read[i] = read.rows[i];
+      rows = {scratch.read.data(), rows.size()};
+    }
+    end = TakeNew(rows, scratch, end);
+  }
+  return end;
+}
+
 // Reads the buckets and their signatures to scratch.read and scratch.equal_bits.
-void ReadSignatures(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-                    SelectScratch& scratch) {
-  LocalRow* read = scratch.read.data();
-  uint16_t* equal_bits = scratch.equal_bits.data();
-  ForEachRead(source, fingerprints, scratch, [&](size_t t, absl::Span<const LocalRow> rows) {
-    const auto count = static_cast<int64_t>(rows.size());
-    CountEqualBits(source.tables.Signatures(rows), count,
-                   source.codes.SignatureFor(static_cast<int64_t>(t))(scratch.query.data()),
-                   equal_bits);
-    read = std::copy(rows.begin(), rows.end(), read);
-    equal_bits += count;
-  });
+void ReadBuckets(const SelectScratch::Query& query, SelectScratch& scratch) {
+  LocalRow* rows = scratch.read.data();
+  uint8_t* equal_bits = scratch.equal_bits.data();
+  for (const SelectScratch::Read& read : query.reads) {
+    ReadSignatures(reinterpret_cast<const uint32_t*>(read.rows.signed_rows()), read.rows.size(),
+                   read.signature, Numbers(rows), equal_bits);
+    rows += read.rows.size();
+    equal_bits += read.rows.size();
+  }
 }
 
 // The highest likeness that `wanted` of the `reads` rows read reach, repetitions counted; 0 when
 // there are fewer.
-uint16_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t wanted) {
-  uint16_t low = 0;
-  uint16_t high = kSignatureBits;
+uint8_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t wanted) {
+  uint8_t low = 0;
+  uint8_t high = kSignatureBits;
   while (low < high) {
-    const auto middle = static_cast<uint16_t>((low + high + 1) / 2);
+    const auto middle = static_cast<uint8_t>((low + high + 1) / 2);
     if (CountAtLeast(scratch.equal_bits.data(), reads, middle) >= wanted) {
       low = middle;
     } else {
-      high = static_cast<uint16_t>(middle - 1);
+      high = static_cast<uint8_t>(middle - 1);
     }
   }
   return low;
 }
 
-}  // namespace
-
-int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-                          absl::Span<const LocalRow> labels, int64_t budget,
-                          SelectScratch& scratch) {
-  scratch.query.resize(source.codes.words_per_row());
-  source.codes.Pack(fingerprints.data(), scratch.query.data());
-  MarkLabels(labels, source.tables.num_rows(), scratch);
-  const int64_t reads = FindBuckets(source, fingerprints, scratch);
-  const int64_t wanted = source.ranked_per_active * std::max<int64_t>(budget, 0);
-  LocalRow* const begin = scratch.seen.data();
+// Takes the most alike of the `rows_read` rows, at least `wanted` of them if there are as many.
+LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScratch& scratch,
+                        SelectScratch::Query& query) {
+  ReadBuckets(query, scratch);
+  LocalRow* const begin = query.seen.data();
   LocalRow* end = begin;
-  if (reads <= wanted || source.ranked_per_active == 0) {
-    ForEachRead(source, fingerprints, scratch, [&](size_t, absl::Span<const LocalRow> rows) {
-      end = TakeNew(rows, scratch, end);
-    });
-    return end - begin;
-  }
-  ReadSignatures(source, fingerprints, scratch);
   const auto take = [&](absl::Span<const LocalRow> rows) {
     LocalRow* const first = end;
     end = TakeNew(rows, scratch, end);
     source.codes.Prefetch({first, static_cast<size_t>(end - first)});
   };
-  const auto split = [&](uint16_t likeness) {
-    return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), reads, likeness,
-                        Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
+  const auto split = [&](uint8_t likeness) {
+    return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), query.rows_read,
+                        likeness, Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
   };
-  uint16_t likeness = HighestReached(scratch, reads, wanted);
+  uint8_t likeness = HighestReached(scratch, query.rows_read, wanted);
   SplitSizes sizes = split(likeness);
   take({scratch.above.data(), static_cast<size_t>(sizes.above)});
   take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
@@ -159,11 +136,55 @@ int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32
     sizes = split(--likeness);
     take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
   }
-  return end - begin;
+  return end;
 }
 
-bool WasFound(LocalRow label, const SelectScratch& scratch) {
-  return (scratch.marks[label.value()] & kFound) != 0;
+}  // namespace
+
+void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
+               SelectScratch::Query& query) {
+  const auto num_tables = static_cast<int64_t>(fingerprints.size());
+  for (int64_t t = 0; t < num_tables; ++t) source.tables.PrefetchBucket(t, fingerprints[t]);
+  query.codes.resize(source.codes.words_per_row());
+  source.codes.Pack(fingerprints.data(), query.codes.data());
+  query.reads.clear();
+  query.rows_read = 0;
+  for (int64_t t = 0; t < num_tables; ++t) {
+    const BucketRows bucket = source.tables.Bucket(source.codes, t, fingerprints[t]);
+    const uint32_t signature = source.codes.SignatureFor(t)(query.codes.data());
+    const auto read = [&](int64_t first, int64_t size) {
+      if (size == 0) return;
+      query.reads.push_back({bucket.Part(first, size), signature});
+      Prefetch(query.reads.back().rows);
+    };
+    if (bucket.size() <= source.read_cap) {
+      query.rows_read += bucket.size();
+      read(0, bucket.size());
+      continue;
+    }
+    query.rows_read += source.read_cap;
+    const auto start =
+        static_cast<int64_t>(CounterBits(DeriveKey(source.start_key, t), fingerprints[t]) %
+                             static_cast<uint64_t>(bucket.size()));
+    const int64_t before_wrap = std::min(source.read_cap, bucket.size() - start);
+    read(start, before_wrap);
+    read(0, source.read_cap - before_wrap);
+  }
+}
+
+void CollectCandidates(const CandidateSource& source, absl::Span<const LocalRow> labels,
+                       int64_t budget, SelectScratch& scratch, SelectScratch::Query& query) {
+  MarkLabels(labels, source.tables.num_rows(), scratch);
+  MakeRoom(query.rows_read, scratch, query);
+  const int64_t wanted = source.ranked_per_active * std::max<int64_t>(budget, 0);
+  const bool all = query.rows_read <= wanted || source.ranked_per_active == 0;
+  LocalRow* const end =
+      all ? TakeAll(scratch, query) : TakeMostAlike(source, wanted, scratch, query);
+  query.num_seen = end - query.seen.data();
+  query.label_found.clear();
+  for (const LocalRow label : labels) {
+    query.label_found.push_back((scratch.marks[label.value()] & kFound) != 0 ? 1 : 0);
+  }
 }
 
 }  // namespace dslide

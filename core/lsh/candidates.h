@@ -22,22 +22,23 @@ struct CandidateSource {
   int64_t ranked_per_active;
 };
 
-// Puts to scratch.seen, once each, in an order of no meaning, the rows that share a bucket with the
-// query and look near to it, and returns how many. A row's likeness is the number of bits of its
+// The first stage of a query: finds what will be read of its buckets and asks the memory system for
+// it. Packs its codes.
+//   fingerprints : [num_tables].
+void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
+               SelectScratch::Query& query);
+
+// The second stage. Puts to query.seen, once each, in an order of no meaning, the rows that share a
+// bucket with the query and look near to it. A row's likeness is the number of bits of its
 // signature that are the query's, the most in any of the tables in which it was read; the rows of
 // the highest likenesses are taken, and with the last likeness all rows of it, until there are
 // ranked_per_active * budget. All rows where no more are read, or where that is 0.
-// Labels are not put there: WasFound() says whether one would have been. Asks the memory system for
-// the codes of what it chose by likeness. Packs the query's codes to scratch.query, and leaves room
-// for as many rows as it returns in scratch.above and scratch.ties.
-//   fingerprints : [num_tables].
-//   labels       : sorted and unique, below num_rows.
-int64_t CollectCandidates(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-                          absl::Span<const LocalRow> labels, int64_t budget,
-                          SelectScratch& scratch);
-
-// Whether `label`, one of the last call's, was found by hashing.
-bool WasFound(LocalRow label, const SelectScratch& scratch);
+// Labels are not put there: query.label_found says whether one would have been. Asks the memory
+// system for the codes of what it chose by likeness. Leaves room for as many rows as query.seen has
+// room for in scratch.above and scratch.ties.
+//   labels : sorted and unique, below num_rows.
+void CollectCandidates(const CandidateSource& source, absl::Span<const LocalRow> labels,
+                       int64_t budget, SelectScratch& scratch, SelectScratch::Query& query);
 
 // Rows as the plain numbers that vector kernels take.
 inline const uint32_t* Numbers(const LocalRow* rows) {

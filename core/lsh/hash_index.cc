@@ -58,48 +58,68 @@ Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
   return {};
 }
 
-// Writes how many codes each of `seen` and of the labels shares with the query, and how many of
-// both have each number to `counts`. A row that shares a bucket shares that table's codes, unless
-// it was hashed again since the tables were sorted: then it may have none, and does not survive.
-void CountEqualCodes(const RowCodes& codes, absl::Span<const LocalRow> seen,
-                     absl::Span<const LocalRow> labels, SelectScratch& scratch) {
+// Writes how many codes each row that was seen and each label shares with the query, and how many
+// of both have each number to `counts`. A row that shares a bucket shares that table's codes,
+// unless it was hashed again since the tables were sorted: then it may have none, and does not
+// survive.
+void CountEqualCodes(const RowCodes& codes, absl::Span<const LocalRow> labels,
+                     SelectScratch& scratch, SelectScratch::Query& query) {
+  const absl::Span<const LocalRow> seen(query.seen.data(), query.num_seen);
   if (scratch.equal.size() < seen.size()) scratch.equal.resize(seen.size());
-  codes.CountEqual(seen, scratch.query.data(), scratch.equal.data());
-  scratch.label_equal.resize(labels.size());
-  codes.CountEqual(labels, scratch.query.data(), scratch.label_equal.data());
+  codes.CountEqual(seen, query.codes.data(), scratch.equal.data());
+  query.label_equal.resize(labels.size());
+  codes.CountEqual(labels, query.codes.data(), query.label_equal.data());
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (!WasFound(labels[i], scratch)) scratch.label_equal[i] = 0;
+    if (query.label_found[i] == 0) query.label_equal[i] = 0;
   }
   scratch.counts.assign(codes.num_codes() + 1, 0);
   for (size_t i = 0; i < seen.size(); ++i) ++scratch.counts[scratch.equal[i]];
-  for (const uint16_t equal : scratch.label_equal) ++scratch.counts[equal];
+  for (const uint16_t equal : query.label_equal) ++scratch.counts[equal];
 }
 
-// Whether label i survives `cutoff` among all rows that were found.
-bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> seen,
-              absl::Span<const LocalRow> labels, const SelectScratch& scratch) {
-  const int64_t own = scratch.label_equal[i];
+// Whether label i survives `cutoff` among all rows that were found. equal: [seen].
+bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> labels,
+              const SelectScratch& scratch, const SelectScratch::Query& query) {
+  const int64_t own = query.label_equal[i];
   if (own == 0 || own < cutoff.agreements) return false;
   if (own > cutoff.agreements) return true;
   int64_t ahead = 0;
-  for (size_t k = 0; k < seen.size(); ++k) ahead += scratch.equal[k] == own && seen[k] < labels[i];
-  for (size_t k = 0; k < i; ++k) ahead += scratch.label_equal[k] == own;  // labels ascend
+  for (int64_t k = 0; k < query.num_seen; ++k) {
+    ahead += scratch.equal[k] == own && query.seen[k] < labels[i];
+  }
+  for (size_t k = 0; k < i; ++k) ahead += query.label_equal[k] == own;  // labels ascend
   return ahead < cutoff.ties;
 }
 
-// Appends the rows of `seen` above the cutoff. Overwrites `seen`.
-void TakeBest(const Cutoff& cutoff, absl::Span<const LocalRow> seen, int64_t num_rows,
-              SelectScratch& scratch, std::vector<LocalRow>& active) {
+// Appends the rows above the cutoff. Overwrites query.seen.
+void TakeBest(const Cutoff& cutoff, int64_t num_rows, SelectScratch& scratch,
+              SelectScratch::Query& query, std::vector<LocalRow>& active) {
   LocalRow* const above = scratch.above.data();
   LocalRow* const ties = scratch.ties.data();
   const SplitSizes sizes =
-      SplitByCount(Numbers(seen.data()), scratch.equal.data(), static_cast<int64_t>(seen.size()),
+      SplitByCount(Numbers(query.seen.data()), scratch.equal.data(), query.num_seen,
                    static_cast<uint16_t>(cutoff.agreements), Numbers(above), Numbers(ties));
   active.insert(active.end(), above, above + sizes.above);
   if (cutoff.agreements == 0) return;  // everything is above
   KeepSmallest({ties, static_cast<size_t>(sizes.equal)}, cutoff.ties, num_rows,
-               absl::MakeSpan(scratch.seen));
+               absl::MakeSpan(query.seen));
   active.insert(active.end(), ties, ties + cutoff.ties);
+}
+
+// The last stage of a query: ranks what was collected.
+void Rank(const RowCodes& codes, absl::Span<const LocalRow> labels, int64_t budget,
+          SelectScratch& scratch, SelectScratch::Query& query, Selection& selection) {
+  CountEqualCodes(codes, labels, scratch, query);
+  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
+  const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (!Survives(i, with_labels, labels, scratch, query)) {
+      selection.missed_labels.push_back(labels[i]);
+    }
+  }
+  for (const uint16_t equal : query.label_equal) --scratch.counts[equal];
+  const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
+  TakeBest(FindCutoff(scratch.counts, left), codes.num_rows(), scratch, query, selection.active);
 }
 
 }  // namespace
@@ -289,45 +309,51 @@ absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism 
 
 bool HashIndex::built() const { return state_->built; }
 
-void HashIndex::Select(absl::Span<const uint32_t> fingerprints, absl::Span<const LocalRow> labels,
-                       int64_t budget, SelectScratch& scratch, Selection& selection) const {
+void HashIndex::Select(absl::Span<const HashQuery> queries, int64_t budget, SelectScratch& scratch,
+                       absl::Span<Selection> selections) const {
   const State& state = *state_;
-  selection.active.assign(labels.begin(), labels.end());
-  selection.missed_labels.clear();
-  if (!state.built) {
-    selection.missed_labels = selection.active;
-    return;
+  const auto count = static_cast<int64_t>(queries.size());
+  for (int64_t i = 0; i < count; ++i) {
+    selections[i].active.assign(queries[i].labels.begin(), queries[i].labels.end());
+    selections[i].missed_labels.clear();
+    if (state.built) {
+      DieUnlessBelow("label", queries[i].labels, state.tables.num_rows());
+    } else {
+      selections[i].missed_labels = selections[i].active;
+    }
   }
-  const int64_t num_rows = state.tables.num_rows();
-  DieUnlessBelow("label", labels, num_rows);
-  const absl::Duration start = Now(scratch);
+  if (!state.built) return;
   const CandidateSource source = {.tables = state.tables,
                                   .codes = state.codes,
                                   .start_key = state.start_key,
                                   .read_cap = state.spec.bucket_read_cap,
                                   .ranked_per_active = state.spec.ranked_per_active};
-  const int64_t num_seen = CollectCandidates(source, fingerprints, labels, budget, scratch);
-  const absl::Duration collected = Now(scratch);
-  const absl::Span<const LocalRow> seen(scratch.seen.data(), num_seen);
-  CountEqualCodes(state.codes, seen, labels, scratch);
-
-  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
-  const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (!Survives(i, with_labels, seen, labels, scratch)) {
-      selection.missed_labels.push_back(labels[i]);
+  // Each query is a stage further than the next one, see SelectScratch::Query.
+  constexpr int64_t kStages = SelectScratch::kQueries;
+  const auto of = [&](int64_t i) -> SelectScratch::Query& { return scratch.queries[i % kStages]; };
+  absl::Duration start = Now(scratch);
+  for (int64_t i = 0; i < count + kStages - 1; ++i) {
+    if (i < count) FindReads(source, queries[i].fingerprints, of(i));
+    if (const int64_t k = i - 1; k >= 0 && k < count) {
+      CollectCandidates(source, queries[k].labels, budget, scratch, of(k));
     }
+    const absl::Duration collected = Now(scratch);
+    if (const int64_t k = i - 2; k >= 0) {
+      Rank(state.codes, queries[k].labels, budget, scratch, of(k), selections[k]);
+    }
+    const absl::Duration ranked = Now(scratch);
+    scratch.lookup_time += collected - start;
+    scratch.ranking_time += ranked - collected;
+    start = ranked;
   }
-  for (const uint16_t equal : scratch.label_equal) --scratch.counts[equal];
-  const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
-  TakeBest(FindCutoff(scratch.counts, left), seen, num_rows, scratch, selection.active);
-  scratch.lookup_time += collected - start;
-  scratch.ranking_time += Now(scratch) - collected;
 }
 
-absl::Span<const LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
-  if (!state_->built) return {};
-  return state_->tables.Bucket(state_->codes, table, fingerprint);
+std::vector<LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
+  std::vector<LocalRow> rows;
+  if (!state_->built) return rows;
+  const BucketRows bucket = state_->tables.Bucket(state_->codes, table, fingerprint);
+  for (int64_t i = 0; i < bucket.size(); ++i) rows.push_back(bucket[i]);
+  return rows;
 }
 
 BucketLoad HashIndex::MeasureBuckets(int64_t sample) const {
@@ -343,8 +369,8 @@ BucketLoad HashIndex::MeasureBuckets(int64_t sample) const {
     for (int64_t i = 0; i < load.rows_sampled; ++i) {
       const int64_t row = i * num_rows / load.rows_sampled;
       // A row that was hashed again since the tables were sorted may find an empty bucket.
-      const size_t rows = state.tables.Bucket(state.codes, table, prints[row]).size();
-      found += static_cast<double>(std::max<size_t>(rows, 1));
+      const int64_t rows = state.tables.Bucket(state.codes, table, prints[row]).size();
+      found += static_cast<double>(std::max<int64_t>(rows, 1));
     }
   }
   load.rows_per_bucket = found / static_cast<double>(load.rows_sampled * num_tables);

@@ -40,6 +40,12 @@ class HashedRows {
   virtual void Prefetch(LocalRow row) const {}
 };
 
+// What a selection is asked for.
+struct HashQuery {
+  absl::Span<const uint32_t> fingerprints;  // [num_tables]; one of too many bits finds nothing
+  absl::Span<const LocalRow> labels;        // sorted and unique, below num_rows once built
+};
+
 // What one sample touches on this shard.
 struct Selection {
   // The sample's labels, sorted; then the rows that hashing found, in an order of no meaning (equal
@@ -126,20 +132,26 @@ class HashIndex {
   // True once a build was finished; before that Select() returns the labels alone.
   bool built() const;
 
-  // Returns the rows one sample touches: its labels, then candidates up to `budget` rows in all.
+  // Finds the rows that each query touches: its labels, then candidates up to `budget` rows in all.
   // Labels are never cut. Candidates are the rows that share a bucket with the query in any table,
   // or, with `ranked_per_active`, those whose signatures are most alike (core/lsh/candidates.h),
   // ranked by how many of all K L codes are equal (ties: the smaller row first): their angle to the
   // query, as finely as the codes know it.
-  //   fingerprints : [num_tables] of the sample's query; one of too many bits finds nothing.
-  //   labels       : sorted and unique, below num_rows once built.
+  //   selections : [queries].
   // Of a bucket with more than `bucket_read_cap` rows, that many are read, cyclically from a start
-  // that depends on the seed, the table and the fingerprint. Cost: proportional to the rows read.
+  // that depends on the seed, the table and the fingerprint. Cost: proportional to the rows read; a
+  // query among others costs less than one alone, because memory is asked for beforehand.
+  void Select(absl::Span<const HashQuery> queries, int64_t budget, SelectScratch& scratch,
+              absl::Span<Selection> selections) const;
+  // The same for one.
   void Select(absl::Span<const uint32_t> fingerprints, absl::Span<const LocalRow> labels,
-              int64_t budget, SelectScratch& scratch, Selection& selection) const;
+              int64_t budget, SelectScratch& scratch, Selection& selection) const {
+    const HashQuery query{fingerprints, labels};
+    Select({&query, 1}, budget, scratch, {&selection, 1});
+  }
 
-  // The rows of one bucket, ascending; empty before the first build. Valid until the next Build().
-  absl::Span<const LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
+  // The rows of one bucket, ascending; none before the first build. A copy, to look at.
+  std::vector<LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
 
   // Looks at `sample` rows, evenly spread over all, or at all of them. Changes nothing; all 0
   // before the first build. Cost: one bucket looked up per sampled row and table, about 100 ns

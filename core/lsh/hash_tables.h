@@ -12,9 +12,50 @@
 
 namespace dslide {
 
+// A row in a bucket, and its signature: by it a selection knows most of the rows that it need not
+// look at.
+struct SignedRow {
+  LocalRow row;
+  uint32_t signature = 0;
+};
+static_assert(sizeof(SignedRow) == 8);  // what kernels read as pairs of numbers
+
+// The rows of a bucket, or of a part of it, where the tables hold them: ascending.
+class BucketRows {
+ public:
+  BucketRows() = default;
+  explicit BucketRows(absl::Span<const LocalRow> rows)
+      : rows_(rows.data()), size_(static_cast<int64_t>(rows.size())) {}
+  explicit BucketRows(absl::Span<const SignedRow> rows)
+      : signed_rows_(rows.data()), size_(static_cast<int64_t>(rows.size())) {}
+
+  int64_t size() const { return size_; }
+  LocalRow operator[](int64_t i) const {
+    return signed_rows_ != nullptr ? signed_rows_[i].row : rows_[i];
+  }
+  BucketRows Part(int64_t first, int64_t size) const {
+    BucketRows part = *this;
+    part.size_ = size;
+    if (signed_rows_ != nullptr) part.signed_rows_ += first;
+    if (rows_ != nullptr) part.rows_ += first;
+    return part;
+  }
+  // [size()]; null where there are signatures, and null where there are none.
+  const LocalRow* rows() const { return rows_; }
+  const SignedRow* signed_rows() const { return signed_rows_; }
+  const void* memory() const {
+    return signed_rows_ != nullptr ? static_cast<const void*>(signed_rows_) : rows_;
+  }
+
+ private:
+  const LocalRow* rows_ = nullptr;
+  const SignedRow* signed_rows_ = nullptr;
+  int64_t size_ = 0;
+};
+
 // Per table the rows in the order of (fingerprint, row), so that a bucket is one contiguous,
-// ascending run. Beside each, if wanted, its signature, by which a selection knows most of the rows
-// that it need not look at.
+// ascending run; each with its signature, if wanted. A row and its signature lie together because
+// sorting then writes half as many lines.
 //
 // Memory a row and table: 4 bytes of id, 4 of signature, plus 4 bytes for each possible address: a
 // fingerprint's upper bits, limited so that there are at most about four addresses a row. Where
@@ -28,17 +69,10 @@ class HashTables {
   // Sorts all rows by their fingerprints in `codes`, whose shape is that of Reset().
   void Sort(const RowCodes& codes, Parallelism parallelism);
 
-  // The rows whose fingerprint in `table` is `fingerprint`, ascending; none for a fingerprint of
-  // too many bits. `codes` are those of Sort(). (Later ones do no harm: of the rows of an address,
-  // some are taken or left by what they are now.)
-  absl::Span<const LocalRow> Bucket(const RowCodes& codes, int64_t table,
-                                    uint32_t fingerprint) const;
-
-  // The signatures of the rows of a Bucket(), or of a part of it, as of Sort(); null without any.
-  const uint32_t* Signatures(absl::Span<const LocalRow> bucket) const {
-    if (signatures_.empty() || bucket.empty()) return nullptr;
-    return signatures_.data() + (bucket.data() - ids_.data());
-  }
+  // The rows whose fingerprint in `table` is `fingerprint`, with signatures as of Sort(); none for
+  // a fingerprint of too many bits. `codes` are those of Sort(). (Later ones do no harm: of the
+  // rows of an address, some are taken or left by what they are now.)
+  BucketRows Bucket(const RowCodes& codes, int64_t table, uint32_t fingerprint) const;
 
   // Asks the memory system for what Bucket() will read first.
   void PrefetchBucket(int64_t table, uint32_t fingerprint) const {
@@ -56,8 +90,14 @@ class HashTables {
   const uint32_t* Offsets(int64_t table) const {
     return offsets_.data() + table * offsets_per_table_;
   }
-  void SortTable(const RowCodes& codes, int64_t table);
-  void SortRunsOfAddresses(const RowCodes& codes, int64_t table);
+  // Entry: LocalRow or SignedRow; entries: [num_tables, num_rows].
+  template <typename Entry>
+  void SortTable(const RowCodes& codes, int64_t table, HugeVector<Entry>& entries);
+  template <typename Entry>
+  void SortRunsOfAddresses(const RowCodes& codes, int64_t table, Entry* entries) const;
+  template <typename Entry>
+  BucketRows Find(const RowCodes& codes, int64_t table, uint32_t fingerprint,
+                  const HugeVector<Entry>& entries) const;
 
   int64_t num_tables_ = 0;
   int64_t num_rows_ = 0;
@@ -65,9 +105,9 @@ class HashTables {
   int64_t shift_ = 0;              // address = fingerprint >> shift_
   int64_t offsets_per_table_ = 0;  // addresses + 2: see SortTable
   HugeVector<uint32_t> offsets_;   // [num_tables, offsets_per_table]
-  HugeVector<LocalRow> ids_;       // [num_tables, num_rows]
-  // [num_tables, num_rows], those of ids_; or none.
-  HugeVector<uint32_t> signatures_;
+  bool with_signatures_ = false;
+  HugeVector<LocalRow> rows_;          // [num_tables, num_rows] without signatures, else none
+  HugeVector<SignedRow> signed_rows_;  // [num_tables, num_rows] with signatures, else none
 };
 
 }  // namespace dslide

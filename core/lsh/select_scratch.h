@@ -2,14 +2,15 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "core/base/clock.h"
 #include "core/base/huge_pages.h"
 #include "core/base/ids.h"
+#include "core/lsh/hash_tables.h"
 
 namespace dslide {
 
@@ -17,19 +18,34 @@ namespace dslide {
 // One scratch may serve several indexes in turn.
 class SelectScratch {
  public:
+  // A part of a bucket that is to be read, and the query's signature in its table.
+  struct Read {
+    BucketRows rows;
+    uint32_t signature = 0;
+  };
+  // What is known of one query. Several are on their way at a time, each a stage further than the
+  // next, so that memory has been asked for long before it is needed.
+  struct Query {
+    std::vector<uint64_t> codes;        // packed
+    std::vector<Read> reads;            // of its buckets
+    int64_t rows_read = 0;              // with repetitions
+    std::vector<LocalRow> seen;         // room for those to be ranked, labels not among them
+    int64_t num_seen = 0;               // so many are
+    std::vector<uint8_t> label_found;   // [labels]: 1 for one that a bucket offered
+    std::vector<uint16_t> label_equal;  // [labels]: codes equal to the query's, 0 if not found
+  };
+  static constexpr int64_t kQueries = 3;
+  std::array<Query, kQueries> queries;
+
   // What the present call knows of a row, as an offset from `call`; older values mean nothing.
   HugeVector<uint8_t> marks;  // [>= num_rows]
   uint8_t call = 0;
-  std::vector<uint64_t> query;                      // the query's codes, packed
-  std::vector<absl::Span<const LocalRow>> buckets;  // [num_tables], those of the query
-  std::vector<LocalRow> read;         // room for the rows of all buckets, with repetitions
-  std::vector<uint16_t> equal_bits;   // [read]: bits of their signatures equal to the query's
-  std::vector<LocalRow> seen;         // room for those to be ranked, labels not among them
-  std::vector<uint16_t> equal;        // [seen]: codes equal to the query's
-  std::vector<uint16_t> label_equal;  // [labels]: the same, 0 for one that was not found
-  std::vector<uint32_t> counts;       // [codes + 1], rows by equal codes
-  std::vector<LocalRow> above;        // room for the rows with more of them than needed
-  std::vector<LocalRow> ties;         // room for the rows with just as many
+  std::vector<LocalRow> read;       // room for the rows of all buckets, with repetitions
+  std::vector<uint8_t> equal_bits;  // [read]: bits of their signatures equal to the query's
+  std::vector<uint16_t> equal;      // [seen]: codes equal to the query's
+  std::vector<uint32_t> counts;     // [codes + 1], rows by equal codes
+  std::vector<LocalRow> above;      // room for the rows with more of them than needed
+  std::vector<LocalRow> ties;       // room for the rows with just as many
 
   // Where Select() adds up its time; not measured without a clock.
   const Clock* clock = nullptr;

@@ -151,6 +151,8 @@ struct SplitSizes {
 };
 SplitSizes SplitByCount(const uint32_t* ids, const uint16_t* counts, int64_t n, uint16_t bound,
                         uint32_t* above, uint32_t* equal);
+SplitSizes SplitByCount(const uint32_t* ids, const uint8_t* counts, int64_t n, uint8_t bound,
+                        uint32_t* above, uint32_t* equal);
 
 // sums[i] += x[i]. x, sums: [n]. Equal bits on every instruction set.
 void AddToDoubles(const float* x, double* sums, int64_t n);

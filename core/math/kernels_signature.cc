@@ -18,26 +18,33 @@ namespace dslide {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void CountEqualBitsImpl(const uint32_t* HWY_RESTRICT signatures, size_t n, uint32_t query,
-                        uint16_t* HWY_RESTRICT equal) {
+void ReadSignaturesImpl(const uint32_t* HWY_RESTRICT pairs, size_t n, uint32_t query,
+                        uint32_t* HWY_RESTRICT ids, uint8_t* HWY_RESTRICT equal) {
   const hn::ScalableTag<uint32_t> d;
   const hn::RebindToSigned<decltype(d)> as_signed;
-  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const hn::Rebind<uint8_t, decltype(d)> narrow;
   const size_t lanes = hn::Lanes(d);
   const auto unlike = hn::Set(d, ~query);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto count = hn::PopulationCount(hn::Xor(hn::LoadU(d, signatures + i), unlike));
+    hn::Vec<decltype(d)> id;
+    hn::Vec<decltype(d)> signature;
+    hn::LoadInterleaved2(d, pairs + 2 * i, id, signature);
+    const auto count = hn::PopulationCount(hn::Xor(signature, unlike));
+    hn::StoreU(id, d, ids + i);
     hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(as_signed, count)), narrow, equal + i);
   }
-  for (; i < n; ++i) equal[i] = static_cast<uint16_t>(std::popcount(~(signatures[i] ^ query)));
+  for (; i < n; ++i) {
+    ids[i] = pairs[2 * i];
+    equal[i] = static_cast<uint8_t>(std::popcount(~(pairs[2 * i + 1] ^ query)));
+  }
 }
 
-int64_t CountAtLeastImpl(const uint16_t* HWY_RESTRICT counts, size_t n, uint16_t bound) {
-  const hn::ScalableTag<uint16_t> d;
+int64_t CountAtLeastImpl(const uint8_t* HWY_RESTRICT counts, size_t n, uint8_t bound) {
+  const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
   if (bound == 0) return static_cast<int64_t>(n);
-  const auto below = hn::Set(d, static_cast<uint16_t>(bound - 1));
+  const auto below = hn::Set(d, static_cast<uint8_t>(bound - 1));
   size_t reached = 0;
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -54,14 +61,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dslide {
 
-HWY_EXPORT(CountEqualBitsImpl);
+HWY_EXPORT(ReadSignaturesImpl);
 HWY_EXPORT(CountAtLeastImpl);
 
-void CountEqualBits(const uint32_t* signatures, int64_t n, uint32_t query, uint16_t* equal) {
-  DSLIDE_DISPATCH(CountEqualBitsImpl)(signatures, static_cast<size_t>(n), query, equal);
+void ReadSignatures(const uint32_t* pairs, int64_t n, uint32_t query, uint32_t* ids,
+                    uint8_t* equal) {
+  DSLIDE_DISPATCH(ReadSignaturesImpl)(pairs, static_cast<size_t>(n), query, ids, equal);
 }
 
-int64_t CountAtLeast(const uint16_t* counts, int64_t n, uint16_t bound) {
+int64_t CountAtLeast(const uint8_t* counts, int64_t n, uint8_t bound) {
   return DSLIDE_DISPATCH(CountAtLeastImpl)(counts, static_cast<size_t>(n), bound);
 }
 

@@ -8,11 +8,13 @@
 
 namespace dslide {
 
-// Writes to equal[i] how many of the 32 bits of signatures[i] are those of `query`.
-//   signatures : [n]; equal : [n].
-void CountEqualBits(const uint32_t* signatures, int64_t n, uint32_t query, uint16_t* equal);
+// Takes pairs of an id and a signature apart, and writes to equal[i] how many of the 32 bits of the
+// i-th signature are those of `query`.
+//   pairs : [n, 2]; ids : [n]; equal : [n].
+void ReadSignatures(const uint32_t* pairs, int64_t n, uint32_t query, uint32_t* ids,
+                    uint8_t* equal);
 
 // How many of `counts` ([n]) are `bound` or more.
-int64_t CountAtLeast(const uint16_t* counts, int64_t n, uint16_t bound);
+int64_t CountAtLeast(const uint8_t* counts, int64_t n, uint8_t bound);
 
 }  // namespace dslide

@@ -25,12 +25,13 @@ HWY_INLINE size_t AppendLanes(Tag d, Vector v, Mask mask, uint32_t* p, size_t si
   return size + hn::CountTrue(d, mask);
 }
 
-SplitSizes SplitByCountImpl(const uint32_t* HWY_RESTRICT ids, const uint16_t* HWY_RESTRICT counts,
-                            size_t n, uint16_t bound, uint32_t* HWY_RESTRICT above,
+template <typename Count>
+HWY_INLINE SplitSizes Split(const uint32_t* HWY_RESTRICT ids, const Count* HWY_RESTRICT counts,
+                            size_t n, Count bound, uint32_t* HWY_RESTRICT above,
                             uint32_t* HWY_RESTRICT equal) {
   const hn::RebindToUnsigned<FloatTag> d;
   const hn::RebindToSigned<FloatTag> compared;
-  const hn::Rebind<uint16_t, FloatTag> narrow;
+  const hn::Rebind<Count, FloatTag> narrow;
   const auto wanted = hn::Set(compared, bound);
   size_t num_above = 0;
   size_t num_equal = 0;
@@ -50,6 +51,15 @@ SplitSizes SplitByCountImpl(const uint32_t* HWY_RESTRICT ids, const uint16_t* HW
   return {.above = static_cast<int64_t>(num_above), .equal = static_cast<int64_t>(num_equal)};
 }
 
+SplitSizes SplitByCountImpl(const uint32_t* ids, const uint16_t* counts, size_t n, uint16_t bound,
+                            uint32_t* above, uint32_t* equal) {
+  return Split(ids, counts, n, bound, above, equal);
+}
+SplitSizes SplitByByteImpl(const uint32_t* ids, const uint8_t* counts, size_t n, uint8_t bound,
+                           uint32_t* above, uint32_t* equal) {
+  return Split(ids, counts, n, bound, above, equal);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dslide
 HWY_AFTER_NAMESPACE();
@@ -58,11 +68,17 @@ HWY_AFTER_NAMESPACE();
 namespace dslide {
 
 HWY_EXPORT(SplitByCountImpl);
+HWY_EXPORT(SplitByByteImpl);
 
 SplitSizes SplitByCount(const uint32_t* ids, const uint16_t* counts, int64_t n, uint16_t bound,
                         uint32_t* above, uint32_t* equal) {
   return DSLIDE_DISPATCH(SplitByCountImpl)(ids, counts, static_cast<size_t>(n), bound, above,
                                            equal);
+}
+
+SplitSizes SplitByCount(const uint32_t* ids, const uint8_t* counts, int64_t n, uint8_t bound,
+                        uint32_t* above, uint32_t* equal) {
+  return DSLIDE_DISPATCH(SplitByByteImpl)(ids, counts, static_cast<size_t>(n), bound, above, equal);
 }
 
 }  // namespace dslide

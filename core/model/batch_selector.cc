@@ -7,6 +7,9 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kPairsPerGrain = 1 << 15;
+// Samples that a thread takes together: enough for their selections to overlap, few enough for all
+// threads to end at about the same time.
+constexpr int64_t kSamplesPerGrain = 16;
 
 }  // namespace
 
@@ -44,11 +47,19 @@ void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallel
   }
   const absl::Duration start = times == nullptr ? absl::ZeroDuration() : times->Now();
   const int64_t num_tables = plan.index->family().num_tables();
-  ParallelFor(parallelism, batch.batch(), /*grain=*/4, [&](int64_t sample, int thread) {
-    const absl::Span<const uint32_t> fingerprints =
-        absl::MakeConstSpan(batch.fingerprints).subspan(sample * num_tables, num_tables);
-    plan.index->Select(fingerprints, batch.LabelsOf(sample), plan.max_active,
-                       select_scratch_[thread], selections_[sample]);
+  queries_.resize(batch.batch());
+  for (int64_t sample = 0; sample < batch.batch(); ++sample) {
+    queries_[sample] = {
+        absl::MakeConstSpan(batch.fingerprints)
+            .subspan(static_cast<size_t>(sample * num_tables), static_cast<size_t>(num_tables)),
+        batch.LabelsOf(sample)};
+  }
+  const int64_t grains = (batch.batch() + kSamplesPerGrain - 1) / kSamplesPerGrain;
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
+    const auto first = static_cast<size_t>(grain * kSamplesPerGrain);
+    plan.index->Select(absl::MakeConstSpan(queries_).subspan(first, kSamplesPerGrain),
+                       plan.max_active, select_scratch_[thread],
+                       absl::MakeSpan(selections_).subspan(first, kSamplesPerGrain));
   });
   if (times != nullptr) AddTimes(times->Now() - start, *times);
 }

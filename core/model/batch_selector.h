@@ -44,6 +44,7 @@ class BatchSelector {
   void WeighTail(const SelectionPlan& plan, HeadContext& context);
 
   std::vector<SelectScratch> select_scratch_;  // one per thread
+  std::vector<HashQuery> queries_;             // [batch]; with an index
   std::vector<Selection> selections_;          // [batch]; the labels alone without an index
   std::vector<int64_t> first_pair_;            // [batch + 1]
   BatchInversion inversion_;

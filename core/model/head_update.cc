@@ -51,7 +51,10 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
     std::vector<float>& hidden_part = hidden_parts_[p];
     hidden_part.assign(batch * dim, 0.0f);
     for (int64_t i = begin; i < end; ++i) {
-      if (i + kRowsAhead < end) store.PrefetchRecord(context.rows[i + kRowsAhead]);
+      if (i + kRowsAhead < end) {
+        store.PrefetchRecord(context.rows[i + kRowsAhead]);
+        __builtin_prefetch(&dirty[context.rows[i + kRowsAhead].value()], 1);
+      }
       const LocalRow row = context.rows[i];
       if (update.loss == HeadLoss::kSoftmax) {
         SoftmaxCoefficients(context, i, worker.coefficients.data());

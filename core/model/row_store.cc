@@ -349,6 +349,7 @@ void RowStore::Prefetch(LocalRow row) const {
 }
 
 void RowStore::PrefetchRecord(LocalRow row) const {
+  changes_.Prefetch(row);
   PrefetchLines(Record(row), layout_.tail_offset, layout_.tail_offset);
 }
 

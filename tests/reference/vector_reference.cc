@@ -41,19 +41,19 @@ Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> co
   return split;
 }
 
-std::vector<uint16_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query) {
-  std::vector<uint16_t> equal;
+std::vector<uint8_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query) {
+  std::vector<uint8_t> equal;
   for (const uint32_t signature : signatures) {
-    uint16_t bits = 0;
+    uint8_t bits = 0;
     for (int bit = 0; bit < 32; ++bit) bits += (signature >> bit) % 2 == (query >> bit) % 2;
     equal.push_back(bits);
   }
   return equal;
 }
 
-int64_t CountAtLeast(absl::Span<const uint16_t> counts, uint16_t bound) {
+int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound) {
   int64_t reached = 0;
-  for (const uint16_t count : counts) reached += count >= bound;
+  for (const uint8_t count : counts) reached += count >= bound;
   return reached;
 }
 

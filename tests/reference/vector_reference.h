@@ -26,8 +26,8 @@ Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> co
                    uint16_t bound);
 
 // How many of the 32 bits of each are those of `query`.
-std::vector<uint16_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query);
+std::vector<uint8_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query);
 // How many are `bound` or more.
-int64_t CountAtLeast(absl::Span<const uint16_t> counts, uint16_t bound);
+int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound);
 
 }  // namespace dslide::reference

@@ -59,6 +59,14 @@ class CandidatesTest : public ::testing::TestWithParam<Shape> {
     return fingerprints;
   }
 
+  // Both stages; how many rows were seen.
+  int64_t Collect(const CandidateSource& source, const std::vector<uint32_t>& query,
+                  const std::vector<LocalRow>& labels, int64_t budget) {
+    FindReads(source, query, query_);
+    CollectCandidates(source, labels, budget, scratch_, query_);
+    return query_.num_seen;
+  }
+
   void ExpectTheReference(const std::vector<uint32_t>& query, const std::vector<LocalRow>& labels,
                           int64_t budget) {
     const CandidateSource source = {.tables = tables_,
@@ -66,10 +74,10 @@ class CandidatesTest : public ::testing::TestWithParam<Shape> {
                                     .start_key = DeriveKey(spec_.seed, 3),
                                     .read_cap = spec_.bucket_read_cap,
                                     .ranked_per_active = spec_.ranked_per_active};
-    const int64_t count = CollectCandidates(source, query, labels, budget, scratch_);
-    std::vector<LocalRow> got(scratch_.seen.begin(), scratch_.seen.begin() + count);
-    for (const LocalRow label : labels) {
-      if (WasFound(label, scratch_)) got.push_back(label);
+    const int64_t count = Collect(source, query, labels, budget);
+    std::vector<LocalRow> got(query_.seen.begin(), query_.seen.begin() + count);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (query_.label_found[i] != 0) got.push_back(labels[i]);
     }
     std::sort(got.begin(), got.end());
     const std::set<LocalRow> expected = reference::Candidates(spec_, rows_, query, labels, budget);
@@ -84,6 +92,7 @@ class CandidatesTest : public ::testing::TestWithParam<Shape> {
   RowCodes codes_;
   HashTables tables_;
   SelectScratch scratch_;
+  SelectScratch::Query query_;
   int64_t most_ = 0;
 };
 
@@ -110,9 +119,9 @@ TEST_P(CandidatesTest, AreAtLeastThreeForEachPlaceButFewOfMany) {
   int64_t filtered = 0;
   for (int64_t q = 0; q < 12; ++q) {
     const std::vector<uint32_t> query = Near(/*family=*/q % 3, /*id=*/7000 + q);
-    const int64_t all = CollectCandidates(source, query, {}, /*budget=*/kRows, scratch_);
+    const int64_t all = Collect(source, query, {}, /*budget=*/kRows);
     for (const int64_t budget : {2, 6}) {
-      const int64_t some = CollectCandidates(source, query, {}, budget, scratch_);
+      const int64_t some = Collect(source, query, {}, budget);
       EXPECT_GE(some, std::min(all, 3 * budget));
       EXPECT_LE(some, all);
       filtered += all - some;

@@ -71,7 +71,7 @@ class HashIndexTest : public ::testing::TestWithParam<HashFamilyKind> {
     std::vector<std::vector<LocalRow>> buckets;
     for (int64_t t = 0; t < spec_.num_tables; ++t) {
       for (uint32_t f = 0; f < uint32_t{1} << index.family().fingerprint_bits(); ++f) {
-        const absl::Span<const LocalRow> bucket = index.Bucket(t, f);
+        const std::vector<LocalRow> bucket = index.Bucket(t, f);
         buckets.emplace_back(bucket.begin(), bucket.end());
       }
     }
@@ -106,7 +106,7 @@ TEST_P(HashIndexTest, BucketsAreWhatALinearScanFinds) {
   const auto fingerprints = ReferenceFingerprints(rows, rows);
   for (int64_t t = 0; t < spec_.num_tables; ++t) {
     for (uint32_t f = 0; f < uint32_t{1} << index->family().fingerprint_bits(); ++f) {
-      const absl::Span<const LocalRow> bucket = index->Bucket(t, f);
+      const std::vector<LocalRow> bucket = index->Bucket(t, f);
       EXPECT_EQ(std::vector<LocalRow>(bucket.begin(), bucket.end()),
                 reference::RowsSharingABucket(fingerprints, t, f));
     }

@@ -31,20 +31,28 @@ RowFingerprints RandomFingerprints(const Case& param, uint64_t seed) {
   return all;
 }
 
+std::vector<LocalRow> RowsOf(const BucketRows& bucket) {
+  std::vector<LocalRow> rows;
+  for (int64_t i = 0; i < bucket.size(); ++i) rows.push_back(bucket[i]);
+  return rows;
+}
+
 void ExpectBuckets(const HashTables& tables, const RowCodes& codes, const RowFingerprints& all,
                    const Case& param) {
   for (int64_t t = 0; t < param.tables; ++t) {
     for (uint32_t value = 0; value < param.distinct + 3; ++value) {  // the last are in no row
       const uint32_t fingerprint = Spread(value, param);
-      const absl::Span<const LocalRow> bucket = tables.Bucket(codes, t, fingerprint);
-      EXPECT_EQ(std::vector<LocalRow>(bucket.begin(), bucket.end()),
-                reference::RowsSharingABucket(all, t, fingerprint));
-      const uint32_t* signatures = tables.Signatures(bucket);
-      for (size_t i = 0; i < bucket.size(); ++i) {
-        EXPECT_EQ(signatures[i], codes.SignatureFor(t)(codes.WordsOf(bucket[i])));
+      const BucketRows bucket = tables.Bucket(codes, t, fingerprint);
+      EXPECT_EQ(RowsOf(bucket), reference::RowsSharingABucket(all, t, fingerprint));
+      for (int64_t i = 0; i < bucket.size(); ++i) {
+        EXPECT_EQ(bucket.signed_rows()[i].signature,
+                  codes.SignatureFor(t)(codes.WordsOf(bucket[i])));
       }
-      if (bucket.size() > 1) {
-        EXPECT_EQ(tables.Signatures(bucket.subspan(1)), signatures + 1);
+      if (bucket.size() > 2) {
+        const BucketRows part = bucket.Part(1, bucket.size() - 2);
+        EXPECT_EQ(part.size(), bucket.size() - 2);
+        EXPECT_EQ(part.signed_rows(), bucket.signed_rows() + 1);
+        EXPECT_EQ(part[0], bucket[1]);
       }
     }
   }
@@ -72,6 +80,24 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
   ExpectBuckets(tables, codes, all, param);
 }
 
+TEST_P(HashTablesTest, BucketsAreTheSameWithoutSignatures) {
+  const Case& param = GetParam();
+  const RowFingerprints all = RandomFingerprints(param, 5);
+  RowCodes codes;
+  codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
+  for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
+  HashTables tables;
+  tables.Reset(codes, /*with_signatures=*/false);
+  tables.Sort(codes, Parallelism{2});
+  for (int64_t t = 0; t < param.tables; ++t) {
+    for (uint32_t value = 0; value < param.distinct; ++value) {
+      const uint32_t fingerprint = Spread(value, param);
+      EXPECT_EQ(RowsOf(tables.Bucket(codes, t, fingerprint)),
+                reference::RowsSharingABucket(all, t, fingerprint));
+    }
+  }
+}
+
 TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
   const Case& param = GetParam();
   RowCodes codes;
@@ -91,9 +117,11 @@ TEST(HashTablesTest, SignaturesAreThereOnlyWhereWanted) {
   HashTables tables;
   tables.Reset(codes, /*with_signatures=*/false);
   tables.Sort(codes, Parallelism{1});
-  const absl::Span<const LocalRow> bucket = tables.Bucket(codes, 1, 0);
+  const BucketRows bucket = tables.Bucket(codes, 1, 0);
   ASSERT_EQ(bucket.size(), 50);
-  EXPECT_EQ(tables.Signatures(bucket), nullptr);
+  EXPECT_EQ(bucket.signed_rows(), nullptr);
+  for (int64_t i = 0; i < bucket.size(); ++i) EXPECT_EQ(bucket.rows()[i], bucket[i]);
+  EXPECT_EQ(bucket.Part(7, 3).rows(), bucket.rows() + 7);
   EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/false));
   tables.Reset(codes, /*with_signatures=*/true);
   EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/true));

@@ -21,7 +21,7 @@ class IndexStateTest : public ::testing::TestWithParam<HashFamilyKind> {
     std::vector<LocalRow> rows;
     for (int64_t t = 0; t < spec_.num_tables; ++t) {
       for (uint32_t f = 0; f < uint32_t{1} << index.family().fingerprint_bits(); ++f) {
-        const absl::Span<const LocalRow> bucket = index.Bucket(t, f);
+        const std::vector<LocalRow> bucket = index.Bucket(t, f);
         rows.insert(rows.end(), bucket.begin(), bucket.end());
         rows.emplace_back(uint32_t{kRows});  // where a bucket ends
       }

@@ -37,6 +37,25 @@ void ExpectSplitsAsTheReference(const std::vector<uint32_t>& id_values,
       << "n " << n << " bound " << bound;
 }
 
+// The same of counts of one byte.
+void ExpectSplitsBytesAsTheReference(const std::vector<uint32_t>& id_values,
+                                     const std::vector<uint8_t>& count_values, uint8_t bound) {
+  const auto n = static_cast<int64_t>(id_values.size());
+  GuardedArray<uint32_t> ids(id_values);
+  GuardedArray<uint8_t> counts(count_values);
+  GuardedArray<uint32_t> above(n);
+  GuardedArray<uint32_t> equal(n);
+  const SplitSizes sizes =
+      SplitByCount(ids.data(), counts.data(), n, bound, above.data(), equal.data());
+  const reference::Split expected = reference::SplitByCount(
+      id_values, std::vector<uint16_t>(count_values.begin(), count_values.end()), bound);
+  ASSERT_LE(sizes.above + sizes.equal, n);
+  EXPECT_EQ(std::vector<uint32_t>(above.data(), above.data() + sizes.above), expected.above)
+      << "n " << n << " bound " << int{bound};
+  EXPECT_EQ(std::vector<uint32_t>(equal.data(), equal.data() + sizes.equal), expected.equal)
+      << "n " << n << " bound " << int{bound};
+}
+
 TEST_P(SplitKernelTest, MatchesTheReferenceAtEveryLength) {
   for (const int64_t n : Lengths()) {
     CounterRng rng(n);
@@ -61,6 +80,20 @@ TEST_P(SplitKernelTest, ComparesCountsWithoutASign) {
                                         0, 1,      0x7fff, 0x8000, 0xffff};
   for (const uint16_t bound : {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff}) {
     ExpectSplitsAsTheReference(RandomIds(static_cast<int64_t>(counts.size())), counts, bound);
+  }
+}
+
+TEST_P(SplitKernelTest, SplitsByBytesAsByLongerCounts) {
+  for (const int64_t n : Lengths()) {
+    std::vector<uint8_t> counts(n);
+    for (int64_t i = 0; i < n; ++i) counts[i] = static_cast<uint8_t>(CounterBits(n, i));
+    for (const uint8_t bound : {0, 1, 0x7f, 0x80, 0xfe, 0xff}) {
+      ExpectSplitsBytesAsTheReference(RandomIds(n), counts, bound);
+    }
+    for (uint8_t& count : counts) count %= 3;
+    for (const uint8_t bound : {0, 1, 2, 3}) {
+      ExpectSplitsBytesAsTheReference(RandomIds(n), counts, bound);
+    }
   }
 }
 
