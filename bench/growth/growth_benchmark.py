@@ -24,8 +24,9 @@ from measurement import say  # noqa: E402
 from programs import processes  # noqa: E402
 
 CURVES = {
-    "rows": [10_000, 41_000, 160_000, 670_000, 2_000_000, 5_000_000],
-    "compact": [160_000, 670_000, 2_000_000, 5_000_000],
+    # Each but the first two of a curve with a tenth of its rows beside it.
+    "rows": [10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000],
+    "compact": [100_000, 500_000, 1_000_000, 5_000_000],
     "hidden": [64, 128, 256, 512],
     "shards": [1, 2, 4, 8],
     "trainers": [1, 2, 4],

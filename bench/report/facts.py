@@ -72,9 +72,10 @@ def distinct_rows_grow(results):
 
 
 def _tenfold_is_cheap(results, curve):
-    """What ten times the rows cost, from the ends of the curve, is less than our aim."""
+    """What ten times the rows cost is less than our aim, wherever the curve has both."""
     points = _points(results, curve)
-    return tenfold_cost(points[0], points[-1]) < 1.6 if len(points) > 1 else None
+    costs = [cost for cost in (tenfold_cost(points, point) for point in points) if cost is not None]
+    return max(costs) < 1.6 if costs else None
 
 
 def rows_tenfold_is_cheap(results):

@@ -1,6 +1,5 @@
 """Each benchmark's result as Markdown tables, which people can also read in a terminal."""
 
-import math
 
 
 def number(value, digits=3):
@@ -113,10 +112,13 @@ def growth(result):
     return "\n\n".join(growth_curve(result, name) for name in result["curves"])
 
 
-def tenfold_cost(less, more):
-    """What ten times as much of a curve's axis costs, between two of its points: times of a sample."""
-    slower = less["samples_per_second"] / more["samples_per_second"]
-    return slower ** (1 / math.log10(more["x"] / less["x"]))
+def tenfold_cost(points, point):
+    """How many times as long a sample takes at a point of a curve as at a tenth of its axis; None where
+    that is no point of the curve."""
+    for less in points:
+        if 10 * less["x"] == point["x"]:
+            return less["samples_per_second"] / point["samples_per_second"]
+    return None
 
 
 def growth_curve(result, name):
@@ -126,12 +128,12 @@ def growth_curve(result, name):
     if of_rows:
         titles.append("ten times cost")
     rows = []
-    for index, point in enumerate(curve["points"]):
+    for point in curve["points"]:
         rows.append([number(point["x"]), number(point["samples_per_second"]), spread(point),
                      number(point["distinct_rows_per_batch"]), number(point["rss_bytes"] / 1e9)])
         if of_rows:
-            before = curve["points"][index - 1] if index > 0 else None
-            rows[-1].append("" if before is None else f"{tenfold_cost(before, point):.2f}")
+            cost = tenfold_cost(curve["points"], point)
+            rows[-1].append("" if cost is None else f"{cost:.2f}")
     rows += [[number(point["x"]), "left out: " + point["why"], *[""] * (len(titles) - 2)]
              for point in curve["left_out"]]
     return table(titles, rows)

@@ -79,7 +79,7 @@ class FactsTest(unittest.TestCase):
         self.assertEqual(len(turned), 3)
         # Turned round, more rows are faster here; fewer rows have to be four times as fast.
         slow["growth"]["curves"]["rows"]["points"][-1]["samples_per_second"] *= 2
-        # Half of the speed for 67 times the rows is cheap, a sixth is not.
+        # Three quarters of the speed for ten times the rows are cheap, a quarter is not.
         slow["growth"]["curves"]["compact"]["points"][-1]["samples_per_second"] /= 3
         # A width at which speed falls.
         slow["growth"]["curves"]["hidden"]["points"] = results["growth"]["curves"]["rows"]["points"]
