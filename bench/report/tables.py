@@ -205,8 +205,16 @@ _RPC_ROWS = [
     ("scatter_10k_gbps", "scatter of 10,000 rows, GB/s"),
     ("scatter_100k_gbps", "scatter of 100,000 rows, GB/s"),
     ("raw_tcp_gbps", "raw TCP in the same run, GB/s"),
-    ("cpu_s_per_gb", "processor seconds for a GB"),
-    ("echo_cpu_s_per_gb", "those of a bare gRPC stream"),
+    ("cpu_s_per_gb", "processor seconds for a GB, the larger of both"),
+    ("stream_cpu_s_per_gb", "those of a bare gRPC stream, one way"),
+    ("echo_cpu_s_per_gb", "those of a bare gRPC echo, there and back"),
+    ("rows_copied_cpu_s_per_gb", "those of copying as many random rows, without a call"),
+    ("rows_added_cpu_s_per_gb", "those of adding to as many random rows, without a call"),
+    ("gather_cpu_ratio", "a gather's are those of the stream times"),
+    ("scatter_cpu_ratio", "a scatter's are those of the stream times"),
+    ("gather_cpu_ratio_with_rows", "a gather's are those of the stream and of copied rows times"),
+    ("scatter_cpu_ratio_with_rows", "a scatter's are those of the stream and of changed rows times"),
+    ("cpu_ratio_to_echo", "the larger of both is that of the echo times"),
 ]
 
 

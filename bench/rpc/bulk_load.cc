@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "bench/rpc/random_rows.h"
 #include "client/cpp/channel_factory.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
@@ -18,18 +18,6 @@ constexpr char kTable[] = "rows";
 constexpr int kRequestsPerSize = 4;
 // Memory of a lane's scatters of one size; large ones have fewer requests.
 constexpr int64_t kScatterBytes = int64_t{128} << 20;
-
-std::vector<RowId> RandomRows(int64_t count, int64_t table_rows, uint64_t seed) {
-  CounterRng random(seed);
-  absl::flat_hash_set<uint32_t> chosen;
-  while (static_cast<int64_t>(chosen.size()) < count) {
-    chosen.insert(static_cast<uint32_t>(random.NextBelow(static_cast<uint64_t>(table_rows))));
-  }
-  std::vector<RowId> rows;
-  for (const uint32_t row : chosen) rows.emplace_back(row);
-  std::sort(rows.begin(), rows.end());
-  return rows;
-}
 
 }  // namespace
 

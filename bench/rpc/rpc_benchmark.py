@@ -25,7 +25,9 @@ PLAIN = "reno"  # every kernel has it
 # What the two have beside each other.
 COMPARED = ("congestion_control", "in_flight", "gather_1k_p50_ms", "gather_10k_gbps",
             "gather_100k_gbps", "scatter_10k_gbps", "scatter_100k_gbps", "raw_tcp_gbps",
-            "cpu_s_per_gb", "echo_cpu_s_per_gb", "gather_cpu_ratio", "scatter_cpu_ratio")
+            "cpu_s_per_gb", "stream_cpu_s_per_gb", "echo_cpu_s_per_gb", "rows_copied_cpu_s_per_gb",
+            "rows_added_cpu_s_per_gb", "cpu_ratio_to_echo", "gather_cpu_ratio", "scatter_cpu_ratio",
+            "gather_cpu_ratio_with_rows", "scatter_cpu_ratio_with_rows")
 ISOLATED = ("unshare", "--net", "--", "sh", "-ec",
             "ip link set lo up\n"
             f"echo {PLAIN} >/proc/sys/net/ipv4/tcp_congestion_control\n"

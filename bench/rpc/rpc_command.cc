@@ -23,6 +23,7 @@
 #include "bench/common/machine.h"
 #include "bench/common/spinners.h"
 #include "bench/rpc/bulk_load.h"
+#include "bench/rpc/row_baseline.h"
 #include "bench/rpc/stream_baseline.h"
 #include "bench/rpc/tcp_baseline.h"
 #include "bench/rpc/transfer_meter.h"
@@ -37,6 +38,7 @@ namespace {
 
 struct Options {
   std::vector<int64_t> sizes = {128, 1000, 10000, 100000};
+  std::vector<std::string> operations;  // none: all
   int64_t dim = 128;
   int64_t table_rows = 670091;
   int in_flight = 4;
@@ -46,6 +48,11 @@ struct Options {
   bool spin = true;
   std::string output = "text";
 };
+
+std::vector<std::string> OperationNames() {
+  return {"raw_tcp",    "grpc_down", "grpc_up",     "grpc_echo",        "rows_copied",
+          "rows_added", "gather",    "scatter_add", "scatter_gradient", "scatter_assign"};
+}
 
 // Repetitions go on until every rate of the table is within this.
 constexpr double kWantedSpread = 0.1;
@@ -117,8 +124,16 @@ int LanesFor(const Options& options, int64_t rows) {
   return rows >= kManyRows ? options.in_flight : 1;
 }
 
-std::vector<Cell> MakeCells(const Options& options, const Peers& peers, BulkLoad& load,
-                            TcpBaselineClient& tcp, const std::shared_ptr<grpc::Channel>& channel) {
+// What is measured, and what beside it.
+struct Measured {
+  BulkLoad& load;
+  RowBaseline& row_baseline;
+  TcpBaselineClient& tcp;
+  std::shared_ptr<grpc::Channel> channel;  // to the baseline; shared with gRPC
+};
+
+std::vector<Cell> MakeCells(const Options& options, const Peers& peers, const Measured& measured) {
+  auto& [load, row_baseline, tcp, channel] = measured;
   std::vector<Cell> cells;
   const pid_t shard = peers.shard->pid();
   const pid_t baseline = peers.baseline->pid();
@@ -127,22 +142,31 @@ std::vector<Cell> MakeCells(const Options& options, const Peers& peers, BulkLoad
     // `request` gets the number of its lane.
     const auto add = [&](const char* name, pid_t server, int in_flight,
                          const std::function<absl::Status(int)>& request) {
+      const std::vector<std::string>& wanted = options.operations;
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) return;
       Cell& cell =
           cells.emplace_back(Cell{name, rows, server, {.requests = {}, .bytes = bytes}, {}});
       for (int lane = 0; lane < in_flight; ++lane) {
         cell.lanes.requests.push_back([request, lane] { return request(lane); });
       }
     };
-    const auto scatter = [&load, rows](ScatterMode mode) {
-      return [&load, rows, mode](int lane) { return load.Scatter(lane, mode, rows); };
+    BulkLoad* const bulk = &load;
+    RowBaseline* const alone = &row_baseline;
+    TcpBaselineClient* const plain = &tcp;
+    const auto scatter = [bulk, rows](ScatterMode mode) {
+      return [bulk, rows, mode](int lane) { return bulk->Scatter(lane, mode, rows); };
     };
-    add("raw_tcp", baseline, 1, [&tcp, bytes](int) { return tcp.Fetch(bytes); });
+    add("raw_tcp", baseline, 1, [plain, bytes](int) { return plain->Fetch(bytes); });
     for (const int in_flight : std::set<int>{1, LanesFor(options, rows)}) {
-      add("grpc_down", baseline, in_flight,
-          [channel, bytes](int) { return StreamDown(channel, bytes); });
-      add("grpc_up", baseline, in_flight,
-          [channel, bytes](int) { return StreamUp(channel, bytes); });
-      add("gather", shard, in_flight, [&load, rows](int lane) { return load.Gather(lane, rows); });
+      const auto stream = [to = channel, bytes](auto function) {
+        return [to, bytes, function](int) { return function(to, bytes); };
+      };
+      add("grpc_down", baseline, in_flight, stream(StreamDown));
+      add("grpc_up", baseline, in_flight, stream(StreamUp));
+      add("grpc_echo", baseline, in_flight, stream(StreamEcho));
+      add("rows_copied", 0, in_flight, [alone, rows](int lane) { return alone->Copy(lane, rows); });
+      add("rows_added", 0, in_flight, [alone, rows](int lane) { return alone->Add(lane, rows); });
+      add("gather", shard, in_flight, [bulk, rows](int lane) { return bulk->Gather(lane, rows); });
       add("scatter_add", shard, in_flight, scatter(ScatterMode::kAdd));
       add("scatter_gradient", shard, in_flight, scatter(ScatterMode::kGradient));
       add("scatter_assign", shard, in_flight, scatter(ScatterMode::kAssign));
@@ -194,10 +218,10 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
   const Results results(cells);
   const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   const int lanes = LanesFor(options, largest);
-  const double gather_cpu = CpuOf(results.Of("gather", largest, lanes));
-  const double scatter_cpu = CpuOf(results.Of("scatter_add", largest, lanes));
-  const double down_cpu = CpuOf(results.Of("grpc_down", largest, lanes));
-  const double up_cpu = CpuOf(results.Of("grpc_up", largest, lanes));
+  const auto cpu = [&](const char* name) { return CpuOf(results.Of(name, largest, lanes)); };
+  const double gather = cpu("gather");
+  const double scatter = cpu("scatter_add");
+  const auto ratio = [](double of, double to) { return to > 0 ? of / to : 0.0; };
   const auto rate = [&](const char* name, int64_t rows) {
     return results.Of(name, rows, options.in_flight).gbps;
   };
@@ -209,13 +233,18 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
   json["scatter_100k_gbps"] = rate("scatter_add", 100000);
   json["in_flight"] = options.in_flight;
   json["raw_tcp_gbps"] = results.Of("raw_tcp", largest, 1).gbps;
-  json["cpu_s_per_gb"] = std::max(gather_cpu, scatter_cpu);
+  json["cpu_s_per_gb"] = std::max(gather, scatter);
   json["foreign_load"] = foreign_load;
-  json["echo_cpu_s_per_gb"] = std::max(down_cpu, up_cpu);
-  json["cpu_ratio_to_echo"] =
-      down_cpu > 0 && up_cpu > 0 ? std::max(gather_cpu / down_cpu, scatter_cpu / up_cpu) : 0.0;
-  json["gather_cpu_ratio"] = down_cpu > 0 ? gather_cpu / down_cpu : 0.0;
-  json["scatter_cpu_ratio"] = up_cpu > 0 ? scatter_cpu / up_cpu : 0.0;
+  // A stream moves every byte once, an echo there and back; rows alone are not moved by a call.
+  json["stream_cpu_s_per_gb"] = std::max(cpu("grpc_down"), cpu("grpc_up"));
+  json["echo_cpu_s_per_gb"] = cpu("grpc_echo");
+  json["rows_copied_cpu_s_per_gb"] = cpu("rows_copied");
+  json["rows_added_cpu_s_per_gb"] = cpu("rows_added");
+  json["cpu_ratio_to_echo"] = ratio(std::max(gather, scatter), cpu("grpc_echo"));
+  json["gather_cpu_ratio"] = ratio(gather, cpu("grpc_down"));
+  json["scatter_cpu_ratio"] = ratio(scatter, cpu("grpc_up"));
+  json["gather_cpu_ratio_with_rows"] = ratio(gather, cpu("grpc_down") + cpu("rows_copied"));
+  json["scatter_cpu_ratio_with_rows"] = ratio(scatter, cpu("grpc_up") + cpu("rows_added"));
   json["table"] = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     const TransferResult result = Summarise(cell.windows);
@@ -259,10 +288,14 @@ void PrintText(const Options& options, const nlohmann::ordered_json& json) {
   cli::PrintLine(absl::StrFormat(
       "\n%d rows of %d floats in the table; medians of %d rounds of %.2f s; GB = 1e9 bytes of row "
       "values.\nCPU-seconds per GB at the largest size: gather %.2f x, scatter (add) %.2f x of a "
-      "gRPC stream of the same bytes.\nOther processes kept %.2f CPUs busy. %s. %s, congestion "
+      "gRPC stream of the same bytes;\n%.2f x and %.2f x of that stream and the rows alone; the "
+      "larger one %.2f x of an echo, there and back.\nOther processes kept %.2f CPUs busy. %s. %s, "
+      "congestion "
       "control %s, commit %s.",
       options.table_rows, options.dim, json["rounds"].get<int64_t>(), options.seconds,
       json["gather_cpu_ratio"].get<double>(), json["scatter_cpu_ratio"].get<double>(),
+      json["gather_cpu_ratio_with_rows"].get<double>(),
+      json["scatter_cpu_ratio_with_rows"].get<double>(), json["cpu_ratio_to_echo"].get<double>(),
       json["foreign_load"].get<double>(),
       options.spin ? "Idle CPUs were kept awake by spinners of the lowest priority"
                    : "Idle CPUs could halt (--no-spin)",
@@ -292,7 +325,13 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<TcpBaselineClient> tcp,
                    TcpBaselineClient::Connect(peers.tcp_port));
   ASSIGN_OR_RETURN(auto channel, NetworkChannels({})(peers.baseline_address));
-  std::vector<Cell> cells = MakeCells(options, peers, *load, *tcp, channel);
+  RowBaseline row_baseline({.table_rows = options.table_rows,
+                            .dim = options.dim,
+                            .sizes = options.sizes,
+                            .lanes = options.in_flight});
+  std::vector<Cell> cells =
+      MakeCells(options, peers,
+                {.load = *load, .row_baseline = row_baseline, .tcp = *tcp, .channel = channel});
   std::vector<pid_t> own = {peers.shard->pid(), peers.baseline->pid()};
   if (spinners != nullptr) own.insert(own.end(), spinners->pids().begin(), spinners->pids().end());
   const ForeignLoad foreign(own);
@@ -338,6 +377,10 @@ void AddRpcCommand(CLI::App& app, int* exit_code) {
   rpc->add_option("--rows-per-request", options->sizes, "Sizes of the requests, in rows")
       ->delimiter(',')
       ->capture_default_str();
+  rpc->add_option("--operations", options->operations,
+                  "Only these of the table's operations (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(OperationNames()));
   rpc->add_option("--dim", options->dim, "Floats of a row")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

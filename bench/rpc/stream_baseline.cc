@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "services/common/transport.h"
 
@@ -21,6 +24,7 @@ constexpr int64_t kBuffers = 64;
 struct Wish {
   int64_t down_bytes = 0;
   int64_t up_bytes = 0;
+  int64_t echo = 0;  // 1: what goes up comes back
 };
 
 // A message of `bytes` in memory that stays for ever, taken in turn from 64 MiB: as much as a large
@@ -55,49 +59,72 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      Finish(started_ ? grpc::Status::OK
-                      : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no wish"));
+      const absl::MutexLock lock(&mu_);
+      ended_ = true;
+      if (!writing_) End();
       return;
     }
     if (!std::exchange(started_, true)) {
       grpc::Slice slice;
-      Wish wish;
-      if (!incoming_.DumpToSingleSlice(&slice).ok() || slice.size() != sizeof(wish)) {
+      if (!incoming_.DumpToSingleSlice(&slice).ok() || slice.size() != sizeof(wish_)) {
         Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no wish"));
         return;
       }
-      std::memcpy(&wish, slice.begin(), sizeof(wish));
-      if (wish.down_bytes > 0) {
-        outgoing_.left = wish.down_bytes;
-        Write();
+      std::memcpy(&wish_, slice.begin(), sizeof(wish_));
+      if (wish_.down_bytes > 0) {
+        outgoing_.left = wish_.down_bytes;
+        WriteNext();
         return;
       }
+    } else if (wish_.echo != 0) {
+      const absl::MutexLock lock(&mu_);
+      echoes_.push_back(std::move(incoming_));
+      incoming_ = grpc::ByteBuffer();
+      if (!std::exchange(writing_, true)) StartWrite(&echoes_.front());
     }
     StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) {
-      Finish(grpc::Status::CANCELLED);
-      return;
+    if (wish_.echo == 0) {
+      if (!ok) return Finish(grpc::Status::CANCELLED);
+      return WriteNext();
     }
-    Write();
+    const absl::MutexLock lock(&mu_);
+    echoes_.pop_front();
+    writing_ = ok && !echoes_.empty();
+    if (writing_) {
+      StartWrite(&echoes_.front());
+    } else if (ended_) {
+      End();
+    }
   }
 
   void OnDone() override { delete this; }
 
  private:
-  void Write() {
+  void WriteNext() {
     if (!outgoing_.Next()) {
       Finish(grpc::Status::OK);
       return;
     }
     StartWrite(&outgoing_.message);
   }
+  void End() {
+    Finish(started_ ? grpc::Status::OK
+                    : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no wish"));
+  }
 
+  // Of one callback at a time: reads follow each other.
   bool started_ = false;
+  Wish wish_;
   grpc::ByteBuffer incoming_;
   Outgoing outgoing_;
+
+  absl::Mutex mu_;
+  std::deque<grpc::ByteBuffer> echoes_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;  // an echo is on its way
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;    // nothing more will come
 };
 
 class ClientStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -110,7 +137,7 @@ class ClientStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc
     const grpc::Slice slice(&wish, sizeof(wish));
     first_ = grpc::ByteBuffer(&slice, 1);
     outgoing_.left = wish.up_bytes;
-    expected_ = wish.down_bytes;
+    expected_ = wish.down_bytes + wish.echo * wish.up_bytes;
     StartWrite(&first_);
     StartRead(&incoming_);
     StartCall();
@@ -168,6 +195,10 @@ absl::Status StreamDown(const std::shared_ptr<grpc::Channel>& channel, int64_t b
 
 absl::Status StreamUp(const std::shared_ptr<grpc::Channel>& channel, int64_t bytes) {
   return ClientStream().Run(channel, {.down_bytes = 0, .up_bytes = bytes});
+}
+
+absl::Status StreamEcho(const std::shared_ptr<grpc::Channel>& channel, int64_t bytes) {
+  return ClientStream().Run(channel, {.down_bytes = 0, .up_bytes = bytes, .echo = 1});
 }
 
 }  // namespace dslide::bench

@@ -19,7 +19,8 @@ namespace dslide::bench {
 
 inline constexpr int64_t kBaselineChunkBytes = 1 << 20;
 
-// Serves every method name: a request says how many bytes it wants, or how many follow.
+// Serves every method name: a request says how many bytes it wants, or how many follow, and whether
+// these are wanted back.
 class StreamBaselineService final : public grpc::CallbackGenericService {
  public:
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -32,5 +33,7 @@ void SetBaselineServerArguments(grpc::ServerBuilder& builder);
 // Streams `bytes` from the server to this client, or the other way, and waits for the end.
 absl::Status StreamDown(const std::shared_ptr<grpc::Channel>& channel, int64_t bytes);
 absl::Status StreamUp(const std::shared_ptr<grpc::Channel>& channel, int64_t bytes);
+// Sends `bytes` and gets them back, message by message: each is moved twice.
+absl::Status StreamEcho(const std::shared_ptr<grpc::Channel>& channel, int64_t bytes);
 
 }  // namespace dslide::bench

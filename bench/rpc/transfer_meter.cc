@@ -39,7 +39,8 @@ absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double 
   for (const auto& request : lanes.requests) RETURN_IF_ERROR(request());
   std::vector<LaneRun> runs(lanes.requests.size());
   const double client_before = ProcessorSeconds(0);
-  const double server_before = ProcessorSeconds(server);
+  const auto server_seconds = [server] { return server == 0 ? 0.0 : ProcessorSeconds(server); };
+  const double server_before = server_seconds();
   const Clock::time_point start = Clock::now();
   std::vector<std::thread> others;
   for (size_t i = 1; i < runs.size(); ++i) {
@@ -59,7 +60,7 @@ absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double 
   window.p50_ms = Quantile(latencies_ms, 0.5);
   window.p99_ms = Quantile(latencies_ms, 0.99);
   window.client_cpu_s_per_gb = (ProcessorSeconds(0) - client_before) / gigabytes;
-  window.server_cpu_s_per_gb = (ProcessorSeconds(server) - server_before) / gigabytes;
+  window.server_cpu_s_per_gb = (server_seconds() - server_before) / gigabytes;
   return window;
 }
 

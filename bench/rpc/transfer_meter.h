@@ -29,8 +29,8 @@ struct TransferLanes {
   int64_t bytes = 0;
 };
 
-// Runs every lane for `seconds` and at least three times. `server` is the other process. Errors:
-// those of a request.
+// Runs every lane for `seconds` and at least three times. `server` is the other process, 0 where
+// there is none. Errors: those of a request.
 absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double seconds,
                                              pid_t server);
 

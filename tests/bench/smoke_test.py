@@ -111,7 +111,9 @@ class SmokeTest(processes.ProcessTest):
     def test_rpc(self):
         result, _ = self.run_script("rpc")
         self.assertLessEqual(ORIGIN | {"as_set", "congestion_control"}, result.keys())
-        self.assert_positive(result, "gather_1k_p50_ms", "cpu_s_per_gb", "raw_tcp_gbps")
+        self.assert_positive(result, "gather_1k_p50_ms", "cpu_s_per_gb", "raw_tcp_gbps",
+                             "stream_cpu_s_per_gb", "echo_cpu_s_per_gb", "rows_copied_cpu_s_per_gb",
+                             "rows_added_cpu_s_per_gb", "scatter_cpu_ratio_with_rows")
         if result["as_set"] is not None:
             self.assertNotEqual(result["as_set"]["congestion_control"],
                                 result["congestion_control"])
