@@ -1,7 +1,6 @@
 #include "core/lsh/candidates.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/base/counter_rng.h"
 #include "core/math/kernels.h"
@@ -12,23 +11,25 @@ namespace {
 
 constexpr uint8_t kSignatureBits = 32;
 
-// Marks of the present call, which is a multiple of kCallStep: what is smaller is of older calls. A
-// byte a row: that all marks are cleared every 63 calls costs less than marks that leave a cache.
-constexpr uint8_t kCallStep = 4;
-constexpr uint8_t kSeen = 0;
-constexpr uint8_t kLabel = 1;
-constexpr uint8_t kFound = 2;  // a flag: met once more; of a label: found by hashing
+// Two bits a row, all 0 between calls: few enough to stay in the second level of the caches.
+constexpr uint32_t kRowsPerWord = 16;
+constexpr uint32_t kFound = 1;
+constexpr uint32_t kLabel = 2;
 
-// Begins a call: no row is marked but the labels.
+uint32_t& WordOf(LocalRow row, SelectScratch& scratch) {
+  return scratch.marks[row.value() / kRowsPerWord];
+}
+uint32_t ShiftOf(LocalRow row) { return 2 * (row.value() % kRowsPerWord); }
+
 void MarkLabels(absl::Span<const LocalRow> labels, int64_t num_rows, SelectScratch& scratch) {
-  if (static_cast<int64_t>(scratch.marks.size()) < num_rows) scratch.marks.resize(num_rows, 0);
-  constexpr uint8_t kLastCall = std::numeric_limits<uint8_t>::max() / kCallStep * kCallStep;
-  if (scratch.call == kLastCall) {
-    std::fill(scratch.marks.begin(), scratch.marks.end(), 0);
-    scratch.call = 0;
-  }
-  scratch.call += kCallStep;
-  for (const LocalRow label : labels) scratch.marks[label.value()] = scratch.call + kLabel;
+  const auto words = static_cast<size_t>(num_rows / kRowsPerWord + 1);
+  if (scratch.marks.size() < words) scratch.marks.resize(words, 0);
+  for (const LocalRow label : labels) WordOf(label, scratch) |= kLabel << ShiftOf(label);
+}
+
+// Whole words: the rows beside one of the call's are none of it, or are cleared anyway.
+void ClearMarks(absl::Span<const LocalRow> rows, SelectScratch& scratch) {
+  for (const LocalRow row : rows) WordOf(row, scratch) = 0;
 }
 
 // Asks for the first lines of what will be read; once a run of memory has begun the processor asks
@@ -55,17 +56,18 @@ void MakeRoom(int64_t rows, SelectScratch& scratch, SelectScratch::Query& query)
 // Writes those of `rows` that are new to this call to `next`, and returns the end of it. Labels are
 // only marked as found.
 LocalRow* TakeNew(absl::Span<const LocalRow> rows, SelectScratch& scratch, LocalRow* next) {
-  uint8_t* const marks = scratch.marks.data();
-  const uint8_t call = scratch.call;
   constexpr size_t kMarksAhead = 32;
+  uint32_t* const marks = scratch.marks.data();
   for (size_t i = 0; i < rows.size(); ++i) {  // half of all branches would be mispredicted
-    if (i + kMarksAhead < rows.size()) __builtin_prefetch(marks + rows[i + kMarksAhead].value(), 1);
+    if (i + kMarksAhead < rows.size()) {
+      __builtin_prefetch(marks + rows[i + kMarksAhead].value() / kRowsPerWord, 1);
+    }
     const LocalRow row = rows[i];
-    const uint8_t mark = marks[row.value()];
-    const bool is_new = mark < call;
+    uint32_t& word = marks[row.value() / kRowsPerWord];
+    const uint32_t shift = ShiftOf(row);
     *next = row;
-    next += is_new;
-    marks[row.value()] = is_new ? call + kSeen : mark | kFound;
+    next += (word >> shift & (kFound | kLabel)) == 0;
+    word |= kFound << shift;
   }
   return next;
 }
@@ -183,8 +185,10 @@ void CollectCandidates(const CandidateSource& source, absl::Span<const LocalRow>
   query.num_seen = end - query.seen.data();
   query.label_found.clear();
   for (const LocalRow label : labels) {
-    query.label_found.push_back((scratch.marks[label.value()] & kFound) != 0 ? 1 : 0);
+    query.label_found.push_back(WordOf(label, scratch) >> ShiftOf(label) & kFound);
   }
+  ClearMarks({query.seen.data(), static_cast<size_t>(query.num_seen)}, scratch);
+  ClearMarks(labels, scratch);
 }
 
 }  // namespace dslide

@@ -37,9 +37,7 @@ class SelectScratch {
   static constexpr int64_t kQueries = 3;
   std::array<Query, kQueries> queries;
 
-  // What the present call knows of a row, as an offset from `call`; older values mean nothing.
-  HugeVector<uint8_t> marks;  // [>= num_rows]
-  uint8_t call = 0;
+  HugeVector<uint32_t> marks;       // two bits for each of num_rows, see candidates.cc
   std::vector<LocalRow> read;       // room for the rows of all buckets, with repetitions
   std::vector<uint8_t> equal_bits;  // [read]: bits of their signatures equal to the query's
   std::vector<uint16_t> equal;      // [seen]: codes equal to the query's
