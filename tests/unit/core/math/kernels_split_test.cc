@@ -20,29 +20,12 @@ std::vector<uint32_t> RandomIds(int64_t n) {
 }
 
 // Both outputs end at a guard page: nothing is written beyond as many ids as there are.
+template <typename Count>
 void ExpectSplitsAsTheReference(const std::vector<uint32_t>& id_values,
-                                const std::vector<uint16_t>& count_values, uint16_t bound) {
+                                const std::vector<Count>& count_values, Count bound) {
   const auto n = static_cast<int64_t>(id_values.size());
   GuardedArray<uint32_t> ids(id_values);
-  GuardedArray<uint16_t> counts(count_values);
-  GuardedArray<uint32_t> above(n);
-  GuardedArray<uint32_t> equal(n);
-  const SplitSizes sizes =
-      SplitByCount(ids.data(), counts.data(), n, bound, above.data(), equal.data());
-  const reference::Split expected = reference::SplitByCount(id_values, count_values, bound);
-  ASSERT_LE(sizes.above + sizes.equal, n);
-  EXPECT_EQ(std::vector<uint32_t>(above.data(), above.data() + sizes.above), expected.above)
-      << "n " << n << " bound " << bound;
-  EXPECT_EQ(std::vector<uint32_t>(equal.data(), equal.data() + sizes.equal), expected.equal)
-      << "n " << n << " bound " << bound;
-}
-
-// The same of counts of one byte.
-void ExpectSplitsBytesAsTheReference(const std::vector<uint32_t>& id_values,
-                                     const std::vector<uint8_t>& count_values, uint8_t bound) {
-  const auto n = static_cast<int64_t>(id_values.size());
-  GuardedArray<uint32_t> ids(id_values);
-  GuardedArray<uint8_t> counts(count_values);
+  GuardedArray<Count> counts(count_values);
   GuardedArray<uint32_t> above(n);
   GuardedArray<uint32_t> equal(n);
   const SplitSizes sizes =
@@ -62,7 +45,7 @@ TEST_P(SplitKernelTest, MatchesTheReferenceAtEveryLength) {
     std::vector<uint16_t> counts(n);
     for (uint16_t& count : counts) count = static_cast<uint16_t>(rng.NextBelow(5));
     for (const uint16_t bound : {0, 1, 2, 3, 4, 5}) {
-      ExpectSplitsAsTheReference(RandomIds(n), counts, bound);
+      ExpectSplitsAsTheReference<uint16_t>(RandomIds(n), counts, bound);
     }
   }
 }
@@ -70,7 +53,8 @@ TEST_P(SplitKernelTest, MatchesTheReferenceAtEveryLength) {
 TEST_P(SplitKernelTest, TakesAllOrNothing) {
   for (const int64_t n : Lengths()) {
     const std::vector<uint16_t> counts(n, 7);
-    for (const uint16_t bound : {6, 7, 8}) ExpectSplitsAsTheReference(RandomIds(n), counts, bound);
+    for (const uint16_t bound : {6, 7, 8})
+      ExpectSplitsAsTheReference<uint16_t>(RandomIds(n), counts, bound);
   }
 }
 
@@ -79,7 +63,8 @@ TEST_P(SplitKernelTest, ComparesCountsWithoutASign) {
                                         0, 0x8000, 0xffff, 0x7fff, 1,      0x8001, 0xfffe,
                                         0, 1,      0x7fff, 0x8000, 0xffff};
   for (const uint16_t bound : {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff}) {
-    ExpectSplitsAsTheReference(RandomIds(static_cast<int64_t>(counts.size())), counts, bound);
+    ExpectSplitsAsTheReference<uint16_t>(RandomIds(static_cast<int64_t>(counts.size())), counts,
+                                         bound);
   }
 }
 
@@ -88,11 +73,11 @@ TEST_P(SplitKernelTest, SplitsByBytesAsByLongerCounts) {
     std::vector<uint8_t> counts(n);
     for (int64_t i = 0; i < n; ++i) counts[i] = static_cast<uint8_t>(CounterBits(n, i));
     for (const uint8_t bound : {0, 1, 0x7f, 0x80, 0xfe, 0xff}) {
-      ExpectSplitsBytesAsTheReference(RandomIds(n), counts, bound);
+      ExpectSplitsAsTheReference<uint8_t>(RandomIds(n), counts, bound);
     }
     for (uint8_t& count : counts) count %= 3;
     for (const uint8_t bound : {0, 1, 2, 3}) {
-      ExpectSplitsBytesAsTheReference(RandomIds(n), counts, bound);
+      ExpectSplitsAsTheReference<uint8_t>(RandomIds(n), counts, bound);
     }
   }
 }
