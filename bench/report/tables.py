@@ -1,7 +1,6 @@
 """Each benchmark's result as Markdown tables, which people can also read in a terminal."""
 
 
-
 def number(value, digits=3):
     """"1,234", "12.3", "0.0123": enough digits to compare, and a dash for what was not measured."""
     if value is None:

@@ -13,8 +13,8 @@
 
 namespace dslide::bench {
 
-// Thread safety: different lanes from different threads; as in a shard, one of them may add to a
-// row that another reads only because nobody looks at the values.
+// Thread safety: different lanes from different threads, as far as speed goes: they share the table
+// without a lock, so additions to one row may be lost. Nobody looks at the values.
 class RowBaseline {
  public:
   struct Options {

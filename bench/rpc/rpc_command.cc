@@ -124,16 +124,15 @@ int LanesFor(const Options& options, int64_t rows) {
   return rows >= kManyRows ? options.in_flight : 1;
 }
 
-// What is measured, and what beside it.
+// What is measured, and what beside it. Borrowed but for the channel.
 struct Measured {
-  BulkLoad& load;
-  RowBaseline& row_baseline;
-  TcpBaselineClient& tcp;
+  BulkLoad* load;
+  RowBaseline* row_baseline;
+  TcpBaselineClient* tcp;
   std::shared_ptr<grpc::Channel> channel;  // to the baseline; shared with gRPC
 };
 
 std::vector<Cell> MakeCells(const Options& options, const Peers& peers, const Measured& measured) {
-  auto& [load, row_baseline, tcp, channel] = measured;
   std::vector<Cell> cells;
   const pid_t shard = peers.shard->pid();
   const pid_t baseline = peers.baseline->pid();
@@ -150,23 +149,23 @@ std::vector<Cell> MakeCells(const Options& options, const Peers& peers, const Me
         cell.lanes.requests.push_back([request, lane] { return request(lane); });
       }
     };
-    BulkLoad* const bulk = &load;
-    RowBaseline* const alone = &row_baseline;
-    TcpBaselineClient* const plain = &tcp;
-    const auto scatter = [bulk, rows](ScatterMode mode) {
-      return [bulk, rows, mode](int lane) { return bulk->Scatter(lane, mode, rows); };
+    const auto scatter = [load = measured.load, rows](ScatterMode mode) {
+      return [load, rows, mode](int lane) { return load->Scatter(lane, mode, rows); };
     };
-    add("raw_tcp", baseline, 1, [plain, bytes](int) { return plain->Fetch(bytes); });
+    const auto stream = [channel = measured.channel, bytes](auto function) {
+      return [channel, bytes, function](int) { return function(channel, bytes); };
+    };
+    add("raw_tcp", baseline, 1, [tcp = measured.tcp, bytes](int) { return tcp->Fetch(bytes); });
     for (const int in_flight : std::set<int>{1, LanesFor(options, rows)}) {
-      const auto stream = [to = channel, bytes](auto function) {
-        return [to, bytes, function](int) { return function(to, bytes); };
-      };
       add("grpc_down", baseline, in_flight, stream(StreamDown));
       add("grpc_up", baseline, in_flight, stream(StreamUp));
       add("grpc_echo", baseline, in_flight, stream(StreamEcho));
-      add("rows_copied", 0, in_flight, [alone, rows](int lane) { return alone->Copy(lane, rows); });
-      add("rows_added", 0, in_flight, [alone, rows](int lane) { return alone->Add(lane, rows); });
-      add("gather", shard, in_flight, [bulk, rows](int lane) { return bulk->Gather(lane, rows); });
+      add("rows_copied", 0, in_flight,
+          [alone = measured.row_baseline, rows](int lane) { return alone->Copy(lane, rows); });
+      add("rows_added", 0, in_flight,
+          [alone = measured.row_baseline, rows](int lane) { return alone->Add(lane, rows); });
+      add("gather", shard, in_flight,
+          [load = measured.load, rows](int lane) { return load->Gather(lane, rows); });
       add("scatter_add", shard, in_flight, scatter(ScatterMode::kAdd));
       add("scatter_gradient", shard, in_flight, scatter(ScatterMode::kGradient));
       add("scatter_assign", shard, in_flight, scatter(ScatterMode::kAssign));
@@ -329,9 +328,9 @@ absl::Status Run(const Options& options) {
                             .dim = options.dim,
                             .sizes = options.sizes,
                             .lanes = options.in_flight});
-  std::vector<Cell> cells =
-      MakeCells(options, peers,
-                {.load = *load, .row_baseline = row_baseline, .tcp = *tcp, .channel = channel});
+  std::vector<Cell> cells = MakeCells(
+      options, peers,
+      {.load = load.get(), .row_baseline = &row_baseline, .tcp = tcp.get(), .channel = channel});
   std::vector<pid_t> own = {peers.shard->pid(), peers.baseline->pid()};
   if (spinners != nullptr) own.insert(own.end(), spinners->pids().begin(), spinners->pids().end());
   const ForeignLoad foreign(own);
