@@ -35,4 +35,12 @@ Spinners::~Spinners() {
   for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
 }
 
+void Spinners::Pause() {
+  for (const pid_t pid : pids_) kill(pid, SIGSTOP);
+}
+
+void Spinners::Resume() {
+  for (const pid_t pid : pids_) kill(pid, SIGCONT);
+}
+
 }  // namespace dslide::bench

@@ -81,7 +81,8 @@ void AddWithinBenchmark(benchmark::State& state) {
   const AlignedBuffer x = RandomFloats(kDim, 1);
   AlignedBuffer y = RandomFloats(kDim, 2);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(AddWithin(x.data(), y.data(), kDim, 1e30f));
+    const auto* const bytes = reinterpret_cast<const char*>(x.data());
+    benchmark::DoNotOptimize(AddWithin(bytes, y.data(), kDim, 1e30f));
     benchmark::ClobberMemory();
   }
 }

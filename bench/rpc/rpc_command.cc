@@ -22,6 +22,7 @@
 #include "bench/common/foreign_load.h"
 #include "bench/common/machine.h"
 #include "bench/common/spinners.h"
+#include "bench/common/statistics.h"
 #include "bench/rpc/bulk_load.h"
 #include "bench/rpc/row_baseline.h"
 #include "bench/rpc/stream_baseline.h"
@@ -175,20 +176,33 @@ std::vector<Cell> MakeCells(const Options& options, const Peers& peers, const Me
 }
 
 // Every round measures every cell, so that a busy minute of the machine touches all of them.
-absl::StatusOr<int64_t> Measure(const Options& options, std::vector<Cell>& cells) {
-  for (int64_t round = 1;; ++round) {
+absl::Status MeasureRounds(const Options& options, absl::string_view what,
+                           absl::Span<Cell* const> cells) {
+  for (int64_t round = 1; !cells.empty(); ++round) {
     double widest = 0;
-    for (Cell& cell : cells) {
+    for (Cell* const cell : cells) {
       ASSIGN_OR_RETURN(const TransferWindow window,
-                       MeasureWindow(cell.lanes, options.seconds, cell.server));
-      cell.windows.push_back(window);
-      widest = std::max(widest, Summarise(cell.windows).spread);
+                       MeasureWindow(cell->lanes, options.seconds, cell->server));
+      cell->windows.push_back(window);
+      widest = std::max(widest, Summarise(cell->windows).spread);
     }
-    cli::PrintNote(
-        absl::StrFormat("round %d: largest spread of a rate %.0f %%", round, 100 * widest));
-    if (round >= options.max_repeats) return round;
-    if (round >= options.min_repeats && widest <= kWantedSpread) return round;
+    cli::PrintNote(absl::StrFormat("%s, round %d: largest spread of a rate %.0f %%", what, round,
+                                   100 * widest));
+    if (round >= options.max_repeats) break;
+    if (round >= options.min_repeats && widest <= kWantedSpread) break;
   }
+  return absl::OkStatus();
+}
+
+// Rates while idle CPUs may halt; the latencies of small requests while spinners keep them awake.
+absl::Status Measure(const Options& options, Spinners* spinners, std::vector<Cell>& cells) {
+  std::vector<Cell*> large;
+  std::vector<Cell*> small;
+  for (Cell& cell : cells) (cell.rows >= kManyRows ? large : small).push_back(&cell);
+  if (spinners != nullptr) spinners->Pause();
+  RETURN_IF_ERROR(MeasureRounds(options, "large requests", large));
+  if (spinners != nullptr) spinners->Resume();
+  return MeasureRounds(options, "small requests", small);
 }
 
 double CpuOf(const TransferWindow& window) {
@@ -199,28 +213,52 @@ double CpuOf(const TransferWindow& window) {
 class Results {
  public:
   explicit Results(const std::vector<Cell>& cells) {
-    for (const Cell& cell : cells) {
-      found_[{cell.name, cell.rows, cell.in_flight()}] = Summarise(cell.windows);
-    }
+    for (const Cell& cell : cells) found_[{cell.name, cell.rows, cell.in_flight()}] = &cell.windows;
   }
   TransferWindow Of(const std::string& name, int64_t rows, int in_flight) const {
-    const auto found = found_.find({name, rows, in_flight});
-    return found == found_.end() ? TransferWindow() : found->second.median;
+    const std::vector<TransferWindow>* const windows = WindowsOf(name, rows, in_flight);
+    return windows == nullptr ? TransferWindow() : Summarise(*windows).median;
+  }
+
+  // The processor time of `name` over that of all `others` together. The median of the rounds'
+  // ratios: what is measured next to each other sees the same mood of the machine.
+  double CpuRatio(const std::string& name, const std::vector<std::string>& others, int64_t rows,
+                  int in_flight) const {
+    const std::vector<TransferWindow>* const of = WindowsOf(name, rows, in_flight);
+    if (of == nullptr) return 0;
+    std::vector<double> to(of->size(), 0.0);
+    for (const std::string& other : others) {
+      const std::vector<TransferWindow>* const windows = WindowsOf(other, rows, in_flight);
+      if (windows == nullptr) return 0;
+      for (size_t round = 0; round < to.size(); ++round) to[round] += CpuOf((*windows)[round]);
+    }
+    std::vector<double> ratios;
+    for (size_t round = 0; round < to.size(); ++round) {
+      if (to[round] > 0) ratios.push_back(CpuOf((*of)[round]) / to[round]);
+    }
+    return ratios.empty() ? 0 : Median(ratios);
   }
 
  private:
-  std::map<std::tuple<std::string, int64_t, int>, TransferResult> found_;
+  const std::vector<TransferWindow>* WindowsOf(const std::string& name, int64_t rows,
+                                               int in_flight) const {
+    const auto found = found_.find({name, rows, in_flight});
+    return found == found_.end() ? nullptr : found->second;
+  }
+
+  // Borrowed from the cells.
+  std::map<std::tuple<std::string, int64_t, int>, const std::vector<TransferWindow>*> found_;
 };
 
 nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& cells,
-                              int64_t rounds, double foreign_load) {
+                              double foreign_load) {
   const Results results(cells);
   const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   const int lanes = LanesFor(options, largest);
   const auto cpu = [&](const char* name) { return CpuOf(results.Of(name, largest, lanes)); };
-  const double gather = cpu("gather");
-  const double scatter = cpu("scatter_add");
-  const auto ratio = [](double of, double to) { return to > 0 ? of / to : 0.0; };
+  const auto ratio = [&](const char* of, const std::vector<std::string>& to) {
+    return results.CpuRatio(of, to, largest, lanes);
+  };
   const auto rate = [&](const char* name, int64_t rows) {
     return results.Of(name, rows, options.in_flight).gbps;
   };
@@ -232,18 +270,19 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
   json["scatter_100k_gbps"] = rate("scatter_add", 100000);
   json["in_flight"] = options.in_flight;
   json["raw_tcp_gbps"] = results.Of("raw_tcp", largest, 1).gbps;
-  json["cpu_s_per_gb"] = std::max(gather, scatter);
+  json["cpu_s_per_gb"] = std::max(cpu("gather"), cpu("scatter_add"));
   json["foreign_load"] = foreign_load;
   // A stream moves every byte once, an echo there and back; rows alone are not moved by a call.
   json["stream_cpu_s_per_gb"] = std::max(cpu("grpc_down"), cpu("grpc_up"));
   json["echo_cpu_s_per_gb"] = cpu("grpc_echo");
   json["rows_copied_cpu_s_per_gb"] = cpu("rows_copied");
   json["rows_added_cpu_s_per_gb"] = cpu("rows_added");
-  json["cpu_ratio_to_echo"] = ratio(std::max(gather, scatter), cpu("grpc_echo"));
-  json["gather_cpu_ratio"] = ratio(gather, cpu("grpc_down"));
-  json["scatter_cpu_ratio"] = ratio(scatter, cpu("grpc_up"));
-  json["gather_cpu_ratio_with_rows"] = ratio(gather, cpu("grpc_down") + cpu("rows_copied"));
-  json["scatter_cpu_ratio_with_rows"] = ratio(scatter, cpu("grpc_up") + cpu("rows_added"));
+  json["cpu_ratio_to_echo"] =
+      std::max(ratio("gather", {"grpc_echo"}), ratio("scatter_add", {"grpc_echo"}));
+  json["gather_cpu_ratio"] = ratio("gather", {"grpc_down"});
+  json["scatter_cpu_ratio"] = ratio("scatter_add", {"grpc_up"});
+  json["gather_cpu_ratio_with_rows"] = ratio("gather", {"grpc_down", "rows_copied"});
+  json["scatter_cpu_ratio_with_rows"] = ratio("scatter_add", {"grpc_up", "rows_added"});
   json["table"] = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     const TransferResult result = Summarise(cell.windows);
@@ -253,6 +292,7 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
     line["rows"] = cell.rows;
     line["in_flight"] = cell.in_flight();
     line["rows_per_second"] = 1e9 * median.gbps / (4.0 * double(options.dim));
+    line["rounds"] = cell.windows.size();
     line["gbps"] = median.gbps;
     line["gbps_spread"] = result.spread;
     line["p50_ms"] = median.p50_ms;
@@ -263,7 +303,6 @@ nlohmann::ordered_json ToJson(const Options& options, const std::vector<Cell>& c
   }
   json["dim"] = options.dim;
   json["table_rows"] = options.table_rows;
-  json["rounds"] = rounds;
   json["spinners"] = options.spin;
   json.update(DescribeMachine());
   json["congestion_control"] = CongestionControl();
@@ -285,18 +324,20 @@ void PrintText(const Options& options, const nlohmann::ordered_json& json) {
                                    "p99 ms", "client s/GB", "server s/GB"},
                                   lines));
   cli::PrintLine(absl::StrFormat(
-      "\n%d rows of %d floats in the table; medians of %d rounds of %.2f s; GB = 1e9 bytes of row "
-      "values.\nCPU-seconds per GB at the largest size: gather %.2f x, scatter (add) %.2f x of a "
+      "\n%d rows of %d floats in the table; medians of up to %d rounds of %.2f s; GB = 1e9 bytes "
+      "of "
+      "row values.\nCPU-seconds per GB at the largest size: gather %.2f x, scatter (add) %.2f x of "
+      "a "
       "gRPC stream of the same bytes;\n%.2f x and %.2f x of that stream and the rows alone; the "
       "larger one %.2f x of an echo, there and back.\nOther processes kept %.2f CPUs busy. %s. %s, "
       "congestion "
       "control %s, commit %s.",
-      options.table_rows, options.dim, json["rounds"].get<int64_t>(), options.seconds,
+      options.table_rows, options.dim, options.max_repeats, options.seconds,
       json["gather_cpu_ratio"].get<double>(), json["scatter_cpu_ratio"].get<double>(),
       json["gather_cpu_ratio_with_rows"].get<double>(),
       json["scatter_cpu_ratio_with_rows"].get<double>(), json["cpu_ratio_to_echo"].get<double>(),
       json["foreign_load"].get<double>(),
-      options.spin ? "Idle CPUs were kept awake by spinners of the lowest priority"
+      options.spin ? "Beside small requests, spinners of the lowest priority kept idle CPUs awake"
                    : "Idle CPUs could halt (--no-spin)",
       json["cpu"].get<std::string>(), json["congestion_control"].get<std::string>(),
       json["commit"].get<std::string>()));
@@ -334,8 +375,8 @@ absl::Status Run(const Options& options) {
   std::vector<pid_t> own = {peers.shard->pid(), peers.baseline->pid()};
   if (spinners != nullptr) own.insert(own.end(), spinners->pids().begin(), spinners->pids().end());
   const ForeignLoad foreign(own);
-  ASSIGN_OR_RETURN(const int64_t rounds, Measure(options, cells));
-  const nlohmann::ordered_json json = ToJson(options, cells, rounds, foreign.Processors());
+  RETURN_IF_ERROR(Measure(options, spinners.get(), cells));
+  const nlohmann::ordered_json json = ToJson(options, cells, foreign.Processors());
   if (options.output == "json") {
     cli::PrintLine(json.dump());
   } else {

@@ -43,8 +43,8 @@ void Axpy(float alpha, const float* x, float* y, int64_t n);
 void AddTo(const float* x, float* y, int64_t n);
 
 // y[i] += x[i] where all the sums are within the bound, as AllWithin() says; otherwise nothing is
-// changed. Returns whether. x, y: [n].
-bool AddWithin(const float* x, float* y, int64_t n, float bound);
+// changed. Returns whether. x: n floats that start at any byte; y: [n].
+bool AddWithin(const char* x, float* y, int64_t n, float bound);
 
 // True when every |x[i]| <= bound; NaN and infinity make it false. x: [n].
 bool AllWithin(const float* x, int64_t n, float bound);

@@ -6,6 +6,8 @@
 
 #include <cfloat>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "core/math/kernels.h"
 #include "core/math/kernels_subnormal.h"
@@ -17,15 +19,30 @@ HWY_BEFORE_NAMESPACE();
 namespace dslide {
 namespace HWY_NAMESPACE {
 
+// Floats that start at any byte: no float's address, so no pointer to one.
+struct FloatBytes {
+  const char* bytes;
+  HWY_INLINE FloatBytes operator+(size_t i) const { return {bytes + i * sizeof(float)}; }
+};
+
 // Moves vectors between memory and registers. FullVector moves whole ones, PartialVector the last
 // n < kLanes elements: each update below is written once for both.
 struct FullVector {
   HWY_INLINE FloatVec Load(const float* p) const { return hn::LoadU(FloatTag(), p); }
+  HWY_INLINE FloatVec Load(FloatBytes p) const {
+    const hn::Repartition<uint8_t, FloatTag> d;
+    return hn::BitCast(FloatTag(), hn::LoadU(d, reinterpret_cast<const uint8_t*>(p.bytes)));
+  }
   HWY_INLINE void Store(FloatVec v, float* p) const { hn::StoreU(v, FloatTag(), p); }
 };
 struct PartialVector {
   size_t n;
   HWY_INLINE FloatVec Load(const float* p) const { return LoadTail(p, n); }
+  HWY_INLINE FloatVec Load(FloatBytes p) const {
+    HWY_ALIGN float lanes[kLanes] = {};
+    std::memcpy(lanes, p.bytes, n * sizeof(float));
+    return hn::Load(FloatTag(), lanes);
+  }
   HWY_INLINE void Store(FloatVec v, float* p) const { StoreTail(v, p, n); }
 };
 
@@ -47,8 +64,9 @@ struct AxpyStep {
   }
 };
 
+template <typename Floats>
 struct AddStep {
-  const float* x;
+  Floats x;
   float* y;
   template <typename Access>
   HWY_INLINE void operator()(Access at, size_t i) const {
@@ -138,11 +156,13 @@ void AxpyImpl(float alpha, const float* x, float* y, size_t n) {
   ForEachVector(n, AxpyStep{hn::Set(FloatTag(), alpha), x, y});
 }
 
-void AddToImpl(const float* x, float* y, size_t n) { ForEachVector(n, AddStep{x, y}); }
+void AddToImpl(const float* x, float* y, size_t n) {
+  ForEachVector(n, AddStep<const float*>{x, y});
+}
 
 // Looks at the sums and stores none.
 struct TrialSum {
-  const float* x;
+  FloatBytes x;
   const float* y;
   template <typename Access>
   HWY_INLINE void operator()(Access at, size_t i, Largest& largest) const {
@@ -161,10 +181,10 @@ HWY_INLINE bool AllGood(size_t n, float bound, const Update& update) {
   return largest.IsWithin(bound);
 }
 
-bool AddWithinImpl(const float* x, float* y, size_t n, float bound) {
+bool AddWithinImpl(const char* x, float* y, size_t n, float bound) {
   // Twice over a row that is in the nearest cache then: cheaper than to keep the sums somewhere.
-  if (!AllGood(n, bound, TrialSum{x, y})) return false;
-  AddToImpl(x, y, n);
+  if (!AllGood(n, bound, TrialSum{{x}, y})) return false;
+  ForEachVector(n, AddStep<FloatBytes>{{x}, y});
   return true;
 }
 
@@ -217,7 +237,7 @@ void AddTo(const float* x, float* y, int64_t n) {
   DSLIDE_DISPATCH(AddToImpl)(x, y, static_cast<size_t>(n));
 }
 
-bool AddWithin(const float* x, float* y, int64_t n, float bound) {
+bool AddWithin(const char* x, float* y, int64_t n, float bound) {
   return DSLIDE_DISPATCH(AddWithinImpl)(x, y, static_cast<size_t>(n), FiniteBound(bound));
 }
 

@@ -19,17 +19,20 @@ void WidenBFloat16(const char* in, int64_t n, float* out) {
   }
 }
 
-const float* ReceivedRows::Row(int64_t i, float* scratch) const {
-  const char* const from = values[i];
-  if (types[i] == ActivationType::kBf16) {
-    WidenBFloat16(from, dim, scratch);
-    return scratch;
-  }
-  if (reinterpret_cast<uintptr_t>(from) % alignof(float) == 0) {
-    return reinterpret_cast<const float*>(from);
-  }
-  std::memcpy(scratch, from, static_cast<size_t>(dim) * sizeof(float));
-  return scratch;
+const char* ReceivedRows::Row(int64_t i, float* scratch) const {
+  if (types[i] == ActivationType::kF32) return values[i];
+  WidenBFloat16(values[i], dim, scratch);
+  return reinterpret_cast<const char*>(scratch);
+}
+
+void ReceivedRows::Prefetch(int64_t i) const {
+  if (i >= static_cast<int64_t>(values.size())) return;
+  constexpr int64_t kLineBytes = 64;
+  constexpr int64_t kMaxBytes = 64 * kLineBytes;  // the CPU's own prefetcher follows the rest
+  const auto element =
+      static_cast<int64_t>(types[i] == ActivationType::kBf16 ? sizeof(BFloat16) : sizeof(float));
+  const int64_t end = std::min(dim * element, kMaxBytes);
+  for (int64_t at = 0; at < end; at += kLineBytes) __builtin_prefetch(values[i] + at, 0, 2);
 }
 
 RowBlock ReceivedRows::ToBlock() const {
@@ -40,8 +43,10 @@ RowBlock ReceivedRows::ToBlock() const {
   block.values.resize(rows.size() * static_cast<size_t>(dim));
   for (size_t i = 0; i < rows.size(); ++i) {
     float* const to = block.values.data() + i * static_cast<size_t>(dim);
-    const float* const from = Row(static_cast<int64_t>(i), to);
-    if (from != to) std::copy_n(from, dim, to);
+    const char* const from = Row(static_cast<int64_t>(i), to);
+    if (from != reinterpret_cast<const char*>(to)) {
+      std::memcpy(to, from, static_cast<size_t>(dim) * sizeof(float));
+    }
   }
   return block;
 }

@@ -33,9 +33,10 @@ struct ReceivedRows {
   std::vector<std::shared_ptr<const void>> memory;  // shared with the transport
   std::deque<std::string> joined;
 
-  // The numbers of row i: where they lie when those are floats on their boundary, else a copy in
-  // `scratch`, [dim].
-  const float* Row(int64_t i, float* scratch) const;
+  // `dim` floats of row i that start at any byte: where they lie, or widened in `scratch`, [dim].
+  const char* Row(int64_t i, float* scratch) const;
+  // A hint that row i, if there is one, is wanted soon.
+  void Prefetch(int64_t i) const;
   // The same rows as an ordinary block.
   RowBlock ToBlock() const;
 };

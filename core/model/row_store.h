@@ -89,10 +89,15 @@ class RowStore final : public HashedRows {
 
   // Weights and bias become old + value (kAdd; rounded at random in bf16) or value (kAssign: to
   // nearest in bf16; optimizer state becomes 0). The last step stays. `bias` is ignored where rows
-  // have none. values: [dim]. Returns false, unchanged, as ApplyGradient does.
+  // have none. values: `dim` floats that start at any byte, as messages bring them. Returns false,
+  // unchanged, as ApplyGradient does.
   enum class Change { kAdd, kAssign };
-  bool ChangeWeights(LocalRow row, Change change, const float* values, float bias,
+  bool ChangeWeights(LocalRow row, Change change, const char* values, float bias,
                      const RowUpdate& update);
+  bool ChangeWeights(LocalRow row, Change change, const float* values, float bias,
+                     const RowUpdate& update) {
+    return ChangeWeights(row, change, reinterpret_cast<const char*>(values), bias, update);
+  }
 
   // The records as they are now, to be taken one by one while this store changes. At most one at a
   // time: until EndSnapshot(). Neither while rows change.
@@ -107,6 +112,8 @@ class RowStore final : public HashedRows {
   void Prefetch(LocalRow row) const override;
   // Brings the whole record, for an update.
   void PrefetchRecord(LocalRow row) const;
+  // Brings what adding to the weights touches.
+  void PrefetchForAdd(LocalRow row) const;
 
   // Sum over all rows of a 64-bit hash of (global row id, record): independent of order and shards.
   uint64_t Digest(Parallelism parallelism) const;
@@ -137,7 +144,7 @@ class RowStore final : public HashedRows {
   RowView ViewOf(Workspace& work) const;
   bool Shorten(LocalRow row, const RowUpdate& update, bool to_nearest, Workspace& work) const;
   void Store(LocalRow row, const Workspace& work);
-  bool ChangeFloats(LocalRow row, Change change, const float* values, float bias,
+  bool ChangeFloats(LocalRow row, Change change, const char* values, float bias,
                     float magnitude_bound);
   void StoreLastStep(LocalRow row, Step step);
   // Before the record changes.

@@ -24,6 +24,8 @@ constexpr int64_t kRowsPerGrain = 512;
 constexpr int64_t kSerialRows = 16384;
 // Rows are in random places: they are asked for so many rows before they are needed.
 constexpr int64_t kRowsAhead = 8;
+// Values to scatter lie one row after the other but for the borders of pages and messages.
+constexpr int64_t kValuesAhead = 4;
 // Ids that one gather by fingerprint may answer: they travel in one message.
 constexpr int64_t kMaxSelectedIds = 900'000;
 
@@ -168,13 +170,18 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
   std::vector<AlignedFloats> gradients = ThreadRows(parallelism_, store.stride());
   std::atomic<int64_t> rejected = 0;
   ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
-    if (i + kRowsAhead < n) store.PrefetchRecord(locals[i + kRowsAhead]);
+    if (i + kRowsAhead < n) {
+      const LocalRow ahead = locals[i + kRowsAhead];
+      mode == ScatterMode::kAdd ? store.PrefetchForAdd(ahead) : store.PrefetchRecord(ahead);
+    }
     float* const scratch = gradients[thread].data();
-    const float* const values = row_of(i, scratch);
+    const char* const values = row_of(i, scratch);
     const float bias = biases.empty() ? 0.0f : biases[i];
     bool good = false;
     if (mode == ScatterMode::kGradient) {
-      if (values != scratch) std::memcpy(scratch, values, dim * sizeof(float));
+      if (values != reinterpret_cast<const char*>(scratch)) {
+        std::memcpy(scratch, values, dim * sizeof(float));
+      }
       good = store.ApplyGradient(locals[i], scratch, bias, update);
     } else {
       good = store.ChangeWeights(locals[i], change, values, bias, update);
@@ -189,7 +196,9 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
 void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
                                 absl::Span<const LocalRow> locals) {
   ChangeRows(table, ScatterMode::kGradient, block.biases, locals,
-             [&](int64_t i, float*) { return block.values.data() + i * block.dim; });
+             [&](int64_t i, float*) {
+               return reinterpret_cast<const char*>(block.values.data() + i * block.dim);
+             });
   CountUpdate(table);
 }
 
@@ -203,10 +212,15 @@ absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) 
   if (received == nullptr) {
     const RowBlock& block = command.rows;
     ChangeRows(table, command.mode, block.biases, locals,
-               [&](int64_t i, float*) { return block.values.data() + i * block.dim; });
+               [&](int64_t i, float*) {
+               return reinterpret_cast<const char*>(block.values.data() + i * block.dim);
+             });
   } else {
     ChangeRows(table, command.mode, received->biases, locals,
-               [&](int64_t i, float* scratch) { return received->Row(i, scratch); });
+               [&](int64_t i, float* scratch) {
+               received->Prefetch(i + kValuesAhead);
+               return received->Row(i, scratch);
+             });
   }
   if (command.mode == ScatterMode::kGradient) CountUpdate(table);
   return ScatterReply{.applied_steps = table.applied().value()};

@@ -227,6 +227,26 @@ TEST(RowStoreTest, ChangeWeightsAddsOrAssigns) {
   EXPECT_EQ(Copy(*store, row), expected);
 }
 
+TEST(RowStoreTest, ChangeWeightsReadsValuesThatStartAtAnyByte) {
+  const std::vector<float> values = {0.25f, -2.0f, 3.5f};
+  for (const RowPrecision precision :
+       {RowPrecision::kF32, RowPrecision::kBf16Weights, RowPrecision::kBf16}) {
+    for (const RowStore::Change change : {RowStore::Change::kAdd, RowStore::Change::kAssign}) {
+      TableSpec table = MakeTable(OptimizerKind::kAdam, TableRole::kHead, 20, 3);
+      table.precision = precision;
+      auto aligned = MakeStore(table);
+      auto shifted = MakeStore(table);
+      const RowUpdate update = aligned->BeginUpdate(Step(1), kBound);
+      std::vector<char> bytes(1 + values.size() * sizeof(float));
+      std::memcpy(bytes.data() + 1, values.data(), bytes.size() - 1);
+      const LocalRow row(4);
+      ASSERT_TRUE(aligned->ChangeWeights(row, change, values.data(), 0.5f, update));
+      ASSERT_TRUE(shifted->ChangeWeights(row, change, bytes.data() + 1, 0.5f, update));
+      EXPECT_EQ(aligned->RecordSpan(row), shifted->RecordSpan(row));
+    }
+  }
+}
+
 TEST(RowStoreTest, FirstRowsDoNotDependOnShardsOrThreads) {
   const TableSpec spec = MakeTable(OptimizerKind::kSgd, TableRole::kEmbedding, 5000, 24);
   auto whole = MakeStore(spec);
