@@ -10,10 +10,18 @@
 namespace dslide {
 namespace {
 
+// Rows asked for ahead of being measured: they are too far apart for the processor to guess.
+constexpr int64_t kMeasuredAhead = 8;
+
 // The rows that are measured, evenly spread over all of them.
 struct MeasuredRows {
   explicit MeasuredRows(const HashedRows& all)
       : rows(all), count(std::min(all.num_rows(), RowCenter::kMeasuredRows)) {}
+
+  // Asks for the row that comes kMeasuredAhead after the i-th, if there is one.
+  void PrefetchAfter(int64_t i) const {
+    if (i + kMeasuredAhead < count) rows.Prefetch(At(i + kMeasuredAhead));
+  }
 
   LocalRow At(int64_t i) const {
     return LocalRow(static_cast<uint32_t>(i * rows.num_rows() / count));
@@ -34,6 +42,7 @@ std::vector<float> MeanRow(const MeasuredRows& measured, Parallelism parallelism
     std::vector<float> scratch(RowScratchFloats(dim));
     const auto [begin, end] = PartitionRange(measured.count, kFixedPartitions, partition);
     for (int64_t i = begin; i < end; ++i) {
+      measured.PrefetchAfter(i);
       const LocalRow row = measured.At(i);
       AddToDoubles(rows.ReadWeights(row, scratch.data()), sum.data(), dim);
       sum[dim] += static_cast<double>(rows.Bias(row));
@@ -73,6 +82,7 @@ RowCenter RowCenter::Measure(const HashedRows& rows, const HashSpec& spec,
   const int64_t row_floats = RowScratchFloats(rows.dim());
   std::vector<float> scratch(std::max(1, parallelism.threads) * 2 * row_floats);
   ParallelFor(parallelism, measured.count, /*grain=*/256, [&](int64_t i, int thread) {
+    measured.PrefetchAfter(i);
     const LocalRow row = measured.At(i);
     float* const widened = &scratch[thread * 2 * row_floats];
     const float square =
