@@ -5,6 +5,7 @@
 
 #include "bench/rpc/random_rows.h"
 #include "bench/rpc/stream_baseline.h"
+#include "core/base/prefetch.h"
 #include "core/math/kernels.h"
 
 namespace dslide::bench {
@@ -43,7 +44,7 @@ void RowBaseline::ForEachRow(Lane& lane, int64_t rows, const Visit& visit) {
     if (i + kRowsAhead < rows) {
       // Into the second level, as the shard does it.
       const float* const ahead = table_.data() + wanted[i + kRowsAhead].value() * record_floats_;
-      for (int64_t at = 0; at < dim_; at += kLineFloats) __builtin_prefetch(ahead + at, 0, 2);
+      PrefetchLines(ahead, dim_ * static_cast<int64_t>(sizeof(float)));
     }
     visit(table_.data() + wanted[i].value() * record_floats_,
           lane.message.data() + i % in_message * dim_);

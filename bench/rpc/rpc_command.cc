@@ -176,13 +176,19 @@ std::vector<Cell> MakeCells(const Options& options, const Peers& peers, const Me
 }
 
 // Every round measures every cell, so that a busy minute of the machine touches all of them.
-absl::Status MeasureRounds(const Options& options, absl::string_view what,
+// Spinners, if any, run during the windows only, with as long a rest before each.
+absl::Status MeasureRounds(const Options& options, absl::string_view what, Spinners* spinners,
                            absl::Span<Cell* const> cells) {
   for (int64_t round = 1; !cells.empty(); ++round) {
     double widest = 0;
     for (Cell* const cell : cells) {
+      if (spinners != nullptr) {
+        absl::SleepFor(absl::Seconds(options.seconds));
+        spinners->Resume();
+      }
       ASSIGN_OR_RETURN(const TransferWindow window,
                        MeasureWindow(cell->lanes, options.seconds, cell->server));
+      if (spinners != nullptr) spinners->Pause();
       cell->windows.push_back(window);
       widest = std::max(widest, Summarise(cell->windows).spread);
     }
@@ -200,9 +206,8 @@ absl::Status Measure(const Options& options, Spinners* spinners, std::vector<Cel
   std::vector<Cell*> small;
   for (Cell& cell : cells) (cell.rows >= kManyRows ? large : small).push_back(&cell);
   if (spinners != nullptr) spinners->Pause();
-  RETURN_IF_ERROR(MeasureRounds(options, "large requests", large));
-  if (spinners != nullptr) spinners->Resume();
-  return MeasureRounds(options, "small requests", small);
+  RETURN_IF_ERROR(MeasureRounds(options, "large requests", nullptr, large));
+  return MeasureRounds(options, "small requests", spinners, small);
 }
 
 double CpuOf(const TransferWindow& window) {

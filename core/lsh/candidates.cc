@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/counter_rng.h"
+#include "core/base/prefetch.h"
 #include "core/math/kernels.h"
 #include "core/math/kernels_signature.h"
 
@@ -34,14 +35,7 @@ void ClearMarks(absl::Span<const LocalRow> rows, SelectScratch& scratch) {
 
 // Asks for the first lines of what will be read; once a run of memory has begun the processor asks
 // for the rest by itself, and asking for all of it gained nothing.
-void Prefetch(const BucketRows& rows) {
-  constexpr int kToRead = 0;
-  constexpr int kIntoL2 = 2;
-  constexpr int64_t kLineBytes = 64;
-  const char* const memory = static_cast<const char*>(rows.memory());
-  __builtin_prefetch(memory, kToRead, kIntoL2);
-  __builtin_prefetch(memory + kLineBytes, kToRead, kIntoL2);
-}
+void Prefetch(const BucketRows& rows) { PrefetchLines(rows.memory(), 2 * kCacheLineBytes); }
 
 // Makes room for `rows` of them in all lists of rows.
 void MakeRoom(int64_t rows, SelectScratch& scratch, SelectScratch::Query& query) {

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "core/base/prefetch.h"
+
 namespace dslide {
 namespace {
 
@@ -43,17 +45,12 @@ void RowCodes::Pack(const uint32_t* fingerprints, uint64_t* words) const {
 }
 
 void RowCodes::Prefetch(absl::Span<const LocalRow> rows) const {
-  constexpr int64_t kWordsPerLine = 8;
-  constexpr int kToRead = 0;
-  constexpr int kIntoL2 = 2;  // those of one query would fill the first level
   const uint64_t* const all = words_.data();
   for (const LocalRow row : rows) {
     const uint64_t* const words = all + row.value() * stride_;
-    for (int64_t w = 0; w < stride_; w += kWordsPerLine) {
-      __builtin_prefetch(words + w, kToRead, kIntoL2);
-    }
+    PrefetchLines(words, stride_ * static_cast<int64_t>(sizeof(uint64_t)));
     // A run may cross a line's end.
-    if (stride_ > 2) __builtin_prefetch(words + stride_ - 1, kToRead, kIntoL2);
+    if (stride_ > 2) PrefetchLine(words + stride_ - 1);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/bfloat16.h"
+#include "core/base/prefetch.h"
 #include "core/math/kernels.h"
 
 namespace dslide {
@@ -27,12 +28,9 @@ const char* ReceivedRows::Row(int64_t i, float* scratch) const {
 
 void ReceivedRows::Prefetch(int64_t i) const {
   if (i >= static_cast<int64_t>(values.size())) return;
-  constexpr int64_t kLineBytes = 64;
-  constexpr int64_t kMaxBytes = 64 * kLineBytes;  // the CPU's own prefetcher follows the rest
   const auto element =
       static_cast<int64_t>(types[i] == ActivationType::kBf16 ? sizeof(BFloat16) : sizeof(float));
-  const int64_t end = std::min(dim * element, kMaxBytes);
-  for (int64_t at = 0; at < end; at += kLineBytes) __builtin_prefetch(values[i] + at, 0, 2);
+  PrefetchLines(values[i], dim * element);
 }
 
 RowBlock ReceivedRows::ToBlock() const {

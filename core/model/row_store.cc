@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "core/base/counter_rng.h"
+#include "core/base/prefetch.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
 #include "core/model/aligned_floats.h"
@@ -25,31 +26,13 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kLineBytes = 64;
 constexpr int64_t kLineFloats = 16;
 // Rows that a thread takes at once when all rows are visited.
 constexpr int64_t kRowsPerGrain = 1024;
-// A hint brings at most so much; the CPU's own prefetcher follows the rest of a long row.
-constexpr int64_t kMaxPrefetchBytes = 64 * kLineBytes;
 constexpr uint64_t kRoundingPart = 0x40d;
 
 int64_t RoundUpToLine(int64_t floats) {
   return (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
-}
-
-// Into the second level: a prefetch into the first one waits for one of its few line buffers while
-// rows come from memory (88 -> 66 ns for adding to a row of 512 bytes), and one for writing goes
-// there on processors that know it.
-void PrefetchLine(const char* at) {
-  constexpr int kToRead = 0;
-  constexpr int kIntoL2 = 2;
-  __builtin_prefetch(at, kToRead, kIntoL2);
-}
-
-// The first `bytes` of a record.
-void PrefetchLines(const char* record, int64_t bytes) {
-  const int64_t end = std::min(bytes, kMaxPrefetchBytes);
-  for (int64_t i = 0; i < end; i += kLineBytes) PrefetchLine(record + i);
 }
 
 bool IsZero(absl::Span<const char> bytes) {
