@@ -36,6 +36,13 @@ std::vector<AlignedFloats> ThreadRows(Parallelism parallelism, int64_t floats) {
   return rows;
 }
 
+// Where a block has the values of each row, as ChangeRows() asks for them.
+auto ValuesOf(const RowBlock& block) {
+  return [&block](int64_t i, float* /*scratch*/) {
+    return reinterpret_cast<const char*>(block.values.data() + i * block.dim);
+  };
+}
+
 // `widened`: [stride], scratch.
 void ReadChunk(const RowStore& store, absl::Span<const RowId> rows,
                absl::Span<const LocalRow> locals, ActivationType type, const RowChunk& to,
@@ -195,10 +202,7 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
 
 void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
                                 absl::Span<const LocalRow> locals) {
-  ChangeRows(table, ScatterMode::kGradient, block.biases, locals,
-             [&](int64_t i, float*) {
-               return reinterpret_cast<const char*>(block.values.data() + i * block.dim);
-             });
+  ChangeRows(table, ScatterMode::kGradient, block.biases, locals, ValuesOf(block));
   CountUpdate(table);
 }
 
@@ -211,16 +215,12 @@ absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) 
   ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, command.row_ids()));
   if (received == nullptr) {
     const RowBlock& block = command.rows;
-    ChangeRows(table, command.mode, block.biases, locals,
-               [&](int64_t i, float*) {
-               return reinterpret_cast<const char*>(block.values.data() + i * block.dim);
-             });
+    ChangeRows(table, command.mode, block.biases, locals, ValuesOf(block));
   } else {
-    ChangeRows(table, command.mode, received->biases, locals,
-               [&](int64_t i, float* scratch) {
-               received->Prefetch(i + kValuesAhead);
-               return received->Row(i, scratch);
-             });
+    ChangeRows(table, command.mode, received->biases, locals, [&](int64_t i, float* scratch) {
+      received->Prefetch(i + kValuesAhead);
+      return received->Row(i, scratch);
+    });
   }
   if (command.mode == ScatterMode::kGradient) CountUpdate(table);
   return ScatterReply{.applied_steps = table.applied().value()};
