@@ -188,38 +188,40 @@ void SplitByCountReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(SplitByCountReferenceBenchmark);
 
-// What one sample reads of its buckets: pairs of a row and its signature.
+// What one sample reads of its buckets: rows and their signatures, of which one in seven is near.
 struct SignatureWork {
   SignatureWork() {
     for (int64_t i = 0; i < SplitWork::kIds; ++i) {
-      pairs.push_back(static_cast<uint32_t>(CounterBits(1, i)));
-      pairs.push_back(static_cast<uint32_t>(CounterBits(2, i)));
-      signatures.push_back(pairs.back());
-      counts.push_back(static_cast<uint8_t>(CounterBits(3, i) % 33));
+      words.push_back(CounterBits(1, i));
+      counts.push_back(static_cast<uint8_t>(CounterBits(3, i) % 45));
     }
   }
-  static constexpr uint32_t kQuery = 0x12345678;
-  static constexpr uint8_t kBound = 20;
-  std::vector<uint32_t> pairs, signatures, ids = std::vector<uint32_t>(SplitWork::kIds);
+  static constexpr uint64_t kQuery = 0x123456789abcdef;
+  static constexpr int kIdBits = 20;
+  static constexpr uint8_t kBound = 26;
+  std::vector<uint64_t> words;
+  std::vector<uint32_t> ids = std::vector<uint32_t>(SplitWork::kIds);
   std::vector<uint8_t> counts;
 };
 
-void ReadSignaturesBenchmark(benchmark::State& state) {
+void ReadNearBenchmark(benchmark::State& state) {
   SignatureWork work;
   for (auto _ : state) {
-    ReadSignatures(work.pairs.data(), SplitWork::kIds, SignatureWork::kQuery, work.ids.data(),
-                   work.counts.data());
+    benchmark::DoNotOptimize(ReadNear(work.words.data(), SplitWork::kIds, SignatureWork::kQuery,
+                                      SignatureWork::kIdBits, SignatureWork::kBound,
+                                      work.ids.data(), work.counts.data()));
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(ReadSignaturesBenchmark);
-void ReadSignaturesReferenceBenchmark(benchmark::State& state) {
+BENCHMARK(ReadNearBenchmark);
+void ReadNearReferenceBenchmark(benchmark::State& state) {
   const SignatureWork work;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(reference::CountEqualBits(work.signatures, SignatureWork::kQuery));
+    benchmark::DoNotOptimize(reference::ReadNear(work.words, SignatureWork::kQuery,
+                                                 SignatureWork::kIdBits, SignatureWork::kBound));
   }
 }
-BENCHMARK(ReadSignaturesReferenceBenchmark);
+BENCHMARK(ReadNearReferenceBenchmark);
 
 void CountAtLeastBenchmark(benchmark::State& state) {
   const SignatureWork work;

@@ -10,7 +10,10 @@
 namespace dslide {
 namespace {
 
-constexpr uint8_t kSignatureBits = 32;
+// Rows that are a little less alike than those that the query before needed are read, too: enough
+// rows are among them for most queries, and those that are not are not looked at a second time.
+constexpr int kSpareBits = 1;
+constexpr int kMoreBits = 2;
 
 // Two bits a row, all 0 between calls: few enough to stay in the second level of the caches.
 constexpr uint32_t kRowsPerWord = 16;
@@ -33,9 +36,9 @@ void ClearMarks(absl::Span<const LocalRow> rows, SelectScratch& scratch) {
   for (const LocalRow row : rows) WordOf(row, scratch) = 0;
 }
 
-// Asks for the first lines of what will be read; once a run of memory has begun the processor asks
-// for the rest by itself, and asking for all of it gained nothing.
-void Prefetch(const BucketRows& rows) { PrefetchLines(rows.memory(), 2 * kCacheLineBytes); }
+// Asks for the first lines of what will be read: enough until the processor has noticed that a run
+// of memory has begun and asks for the rest by itself.
+void Prefetch(const BucketRows& rows) { PrefetchLines(rows.memory(), 24 * kCacheLineBytes); }
 
 // Makes room for `rows` of them in all lists of rows.
 void MakeRoom(int64_t rows, SelectScratch& scratch, SelectScratch::Query& query) {
@@ -80,23 +83,23 @@ LocalRow* TakeAll(SelectScratch& scratch, SelectScratch::Query& query) {
   return end;
 }
 
-// Reads the buckets and their signatures to scratch.read and scratch.equal_bits.
-void ReadBuckets(const SelectScratch::Query& query, SelectScratch& scratch) {
-  LocalRow* rows = scratch.read.data();
-  uint8_t* equal_bits = scratch.equal_bits.data();
+// Reads the rows of the buckets that are at least so alike to scratch.read and scratch.equal_bits,
+// and returns how many they are.
+int64_t ReadBuckets(const SelectScratch::Query& query, SignedRowLayout layout, uint8_t likeness,
+                    SelectScratch& scratch) {
+  int64_t count = 0;
   for (const SelectScratch::Read& read : query.reads) {
-    ReadSignatures(reinterpret_cast<const uint32_t*>(read.rows.signed_rows()), read.rows.size(),
-                   read.signature, Numbers(rows), equal_bits);
-    rows += read.rows.size();
-    equal_bits += read.rows.size();
+    count +=
+        ReadNear(read.rows.signed_rows(), read.rows.size(), read.signature, layout.row_bits(),
+                 likeness, Numbers(scratch.read.data()) + count, scratch.equal_bits.data() + count);
   }
+  return count;
 }
 
-// The highest likeness that `wanted` of the `reads` rows read reach, repetitions counted; 0 when
-// there are fewer.
-uint8_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t wanted) {
-  uint8_t low = 0;
-  uint8_t high = kSignatureBits;
+// The highest likeness in [low, high] that `wanted` of the `reads` rows read reach, repetitions
+// counted; `low` when there are fewer.
+uint8_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t wanted, uint8_t low,
+                       uint8_t high) {
   while (low < high) {
     const auto middle = static_cast<uint8_t>((low + high + 1) / 2);
     if (CountAtLeast(scratch.equal_bits.data(), reads, middle) >= wanted) {
@@ -111,7 +114,16 @@ uint8_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t want
 // Takes the most alike of the `rows_read` rows, at least `wanted` of them if there are as many.
 LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScratch& scratch,
                         SelectScratch::Query& query) {
-  ReadBuckets(query, scratch);
+  const SignedRowLayout layout = source.tables.layout();
+  const auto all_bits = static_cast<uint8_t>(layout.signature_bits());
+  // What was read is all that has this likeness or more.
+  uint8_t read = std::min(scratch.expected_likeness, all_bits);
+  int64_t rows_read = ReadBuckets(query, layout, read, scratch);
+  const auto read_more = [&] {
+    read = static_cast<uint8_t>(std::max(0, read - kMoreBits));
+    rows_read = ReadBuckets(query, layout, read, scratch);
+  };
+  while (rows_read < wanted && read > 0) read_more();
   LocalRow* const begin = query.seen.data();
   LocalRow* end = begin;
   const auto take = [&](absl::Span<const LocalRow> rows) {
@@ -120,18 +132,20 @@ LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScr
     source.codes.Prefetch({first, static_cast<size_t>(end - first)});
   };
   const auto split = [&](uint8_t likeness) {
-    return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), query.rows_read,
+    return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), rows_read,
                         likeness, Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
   };
-  uint8_t likeness = HighestReached(scratch, query.rows_read, wanted);
+  uint8_t likeness = HighestReached(scratch, rows_read, wanted, read, all_bits);
   SplitSizes sizes = split(likeness);
   take({scratch.above.data(), static_cast<size_t>(sizes.above)});
   take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
   // Rows that were read in several tables count once: go on until there are enough.
   while (end - begin < wanted && likeness > 0) {
+    if (likeness == read) read_more();
     sizes = split(--likeness);
     take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});
   }
+  scratch.expected_likeness = static_cast<uint8_t>(std::max(0, likeness - kSpareBits));
   return end;
 }
 
@@ -147,7 +161,8 @@ void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerp
   query.rows_read = 0;
   for (int64_t t = 0; t < num_tables; ++t) {
     const BucketRows bucket = source.tables.Bucket(source.codes, t, fingerprints[t]);
-    const uint32_t signature = source.codes.SignatureFor(t)(query.codes.data());
+    const uint64_t signature =
+        source.tables.layout().Pack(LocalRow(0), source.codes.SignatureFor(t)(query.codes.data()));
     const auto read = [&](int64_t first, int64_t size) {
       if (size == 0) return;
       query.reads.push_back({bucket.Part(first, size), signature});

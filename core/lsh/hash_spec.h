@@ -31,9 +31,10 @@ struct HashSpec {
   // At most this many ids are read from one bucket, from a deterministic start. Range [1, 65536].
   int64_t bucket_read_cap = 4096;
   // Of the rows read, this many for each of the head's active rows are ranked by all their codes:
-  // those whose signatures, 32 code bits kept beside each id, are most like the query's (for DWTA,
-  // too, bits and not codes are compared). Lowering it makes selections cheaper and coarser. 0
-  // ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range [0, 1000].
+  // those whose signatures, at least 32 code bits kept beside each id, are most like the query's
+  // (for DWTA, too, bits and not codes are compared). Lowering it makes selections cheaper and
+  // coarser. 0 ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range
+  // [0, 1000].
   int64_t ranked_per_active = 0;
   // Subtract the mean row before hashing. The softmax does not change when one vector is added to
   // every row, but the angles do: see docs/hashing.md.

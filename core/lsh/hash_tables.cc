@@ -17,9 +17,6 @@ int64_t AddressBits(int64_t fingerprint_bits, int64_t num_rows) {
 // Addresses + 2: see SortTable.
 int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bits) + 2; }
 
-LocalRow RowOf(LocalRow entry) { return entry; }
-LocalRow RowOf(const SignedRow& entry) { return entry.row; }
-
 }  // namespace
 
 void HashTables::Reset(const RowCodes& codes, bool with_signatures) {
@@ -31,9 +28,10 @@ void HashTables::Reset(const RowCodes& codes, bool with_signatures) {
   offsets_per_table_ = OffsetsPerTable(address_bits);
   offsets_.assign(num_tables_ * offsets_per_table_, 0);
   with_signatures_ = with_signatures;
+  layout_ = SignedRowLayout(num_rows_);
   const int64_t entries = num_tables_ * num_rows_;
   rows_ = HugeVector<LocalRow>();
-  signed_rows_ = HugeVector<SignedRow>();
+  signed_rows_ = HugeVector<uint64_t>();
   if (with_signatures) {
     signed_rows_.resize(entries);
   } else {
@@ -51,14 +49,15 @@ void HashTables::SortTable(const RowCodes& codes, int64_t table, HugeVector<Entr
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
   const RowCodes::SignatureOf signature = codes.SignatureFor(table);
   const int64_t shift = shift_;
+  const SignedRowLayout layout = layout_;
   const auto num_rows = static_cast<uint32_t>(num_rows_);
   std::fill_n(offsets, offsets_per_table_, 0u);
   for (uint32_t row = 0; row < num_rows; ++row) ++offsets[(fingerprints[row] >> shift) + 2];
   for (int64_t i = 1; i < offsets_per_table_; ++i) offsets[i] += offsets[i - 1];
   for (uint32_t row = 0; row < num_rows; ++row) {
     const uint32_t place = offsets[(fingerprints[row] >> shift) + 1]++;
-    if constexpr (std::is_same_v<Entry, SignedRow>) {
-      sorted[place] = {LocalRow(row), signature(codes.WordsOf(LocalRow(row)))};
+    if constexpr (std::is_same_v<Entry, uint64_t>) {
+      sorted[place] = layout.Pack(LocalRow(row), signature(codes.WordsOf(LocalRow(row))));
     } else {
       sorted[place] = LocalRow(row);
     }
@@ -73,12 +72,11 @@ void HashTables::SortRunsOfAddresses(const RowCodes& codes, int64_t table, Entry
   const uint32_t* offsets = Offsets(table);
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
   for (int64_t address = 0; address + 2 < offsets_per_table_; ++address) {
-    std::sort(entries + offsets[address], entries + offsets[address + 1],
-              [&](const Entry& a, const Entry& b) {
-                const uint32_t left = fingerprints[RowOf(a).value()];
-                const uint32_t right = fingerprints[RowOf(b).value()];
-                return left != right ? left < right : RowOf(a) < RowOf(b);
-              });
+    std::sort(entries + offsets[address], entries + offsets[address + 1], [&](Entry a, Entry b) {
+      const uint32_t left = fingerprints[RowOf(a).value()];
+      const uint32_t right = fingerprints[RowOf(b).value()];
+      return left != right ? left < right : RowOf(a) < RowOf(b);
+    });
   }
 }
 
@@ -102,11 +100,16 @@ BucketRows HashTables::Find(const RowCodes& codes, int64_t table, uint32_t finge
   if (shift_ != 0) {
     const RowCodes::Column own = codes.Fingerprints(table);
     begin = std::partition_point(
-        begin, end, [&](const Entry& entry) { return own[RowOf(entry).value()] < fingerprint; });
+        begin, end, [&](Entry entry) { return own[RowOf(entry).value()] < fingerprint; });
     end = std::partition_point(
-        begin, end, [&](const Entry& entry) { return own[RowOf(entry).value()] == fingerprint; });
+        begin, end, [&](Entry entry) { return own[RowOf(entry).value()] == fingerprint; });
   }
-  return BucketRows(absl::Span<const Entry>(begin, static_cast<size_t>(end - begin)));
+  const absl::Span<const Entry> found(begin, static_cast<size_t>(end - begin));
+  if constexpr (std::is_same_v<Entry, uint64_t>) {
+    return BucketRows(found, layout_);
+  } else {
+    return BucketRows(found);
+  }
 }
 
 BucketRows HashTables::Bucket(const RowCodes& codes, int64_t table, uint32_t fingerprint) const {
@@ -117,7 +120,7 @@ BucketRows HashTables::Bucket(const RowCodes& codes, int64_t table, uint32_t fin
 
 int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows,
                              bool with_signatures) {
-  const int64_t row_bytes = with_signatures ? sizeof(SignedRow) : sizeof(LocalRow);
+  const int64_t row_bytes = with_signatures ? sizeof(uint64_t) : sizeof(LocalRow);
   const int64_t offsets = OffsetsPerTable(AddressBits(fingerprint_bits, num_rows));
   return num_tables * (num_rows * row_bytes + offsets * static_cast<int64_t>(sizeof(uint32_t)));
 }
@@ -125,7 +128,7 @@ int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64
 int64_t HashTables::memory_bytes() const {
   return static_cast<int64_t>(offsets_.capacity() * sizeof(uint32_t) +
                               rows_.capacity() * sizeof(LocalRow) +
-                              signed_rows_.capacity() * sizeof(SignedRow));
+                              signed_rows_.capacity() * sizeof(uint64_t));
 }
 
 }  // namespace dslide

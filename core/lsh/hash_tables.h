@@ -9,16 +9,9 @@
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/lsh/row_codes.h"
+#include "core/lsh/signed_row.h"
 
 namespace dslide {
-
-// A row in a bucket, and its signature: by it a selection knows most of the rows that it need not
-// look at.
-struct SignedRow {
-  LocalRow row;
-  uint32_t signature = 0;
-};
-static_assert(sizeof(SignedRow) == 8);  // what kernels read as pairs of numbers
 
 // The rows of a bucket, or of a part of it, where the tables hold them: ascending.
 class BucketRows {
@@ -26,12 +19,14 @@ class BucketRows {
   BucketRows() = default;
   explicit BucketRows(absl::Span<const LocalRow> rows)
       : rows_(rows.data()), size_(static_cast<int64_t>(rows.size())) {}
-  explicit BucketRows(absl::Span<const SignedRow> rows)
-      : signed_rows_(rows.data()), size_(static_cast<int64_t>(rows.size())) {}
+  BucketRows(absl::Span<const uint64_t> signed_rows, SignedRowLayout layout)
+      : signed_rows_(signed_rows.data()),
+        layout_(layout),
+        size_(static_cast<int64_t>(signed_rows.size())) {}
 
   int64_t size() const { return size_; }
   LocalRow operator[](int64_t i) const {
-    return signed_rows_ != nullptr ? signed_rows_[i].row : rows_[i];
+    return signed_rows_ != nullptr ? layout_.RowOf(signed_rows_[i]) : rows_[i];
   }
   BucketRows Part(int64_t first, int64_t size) const {
     BucketRows part = *this;
@@ -42,14 +37,15 @@ class BucketRows {
   }
   // [size()]; null where there are signatures, and null where there are none.
   const LocalRow* rows() const { return rows_; }
-  const SignedRow* signed_rows() const { return signed_rows_; }
+  const uint64_t* signed_rows() const { return signed_rows_; }
   const void* memory() const {
     return signed_rows_ != nullptr ? static_cast<const void*>(signed_rows_) : rows_;
   }
 
  private:
   const LocalRow* rows_ = nullptr;
-  const SignedRow* signed_rows_ = nullptr;
+  const uint64_t* signed_rows_ = nullptr;
+  SignedRowLayout layout_;  // of signed_rows_
   int64_t size_ = 0;
 };
 
@@ -57,10 +53,10 @@ class BucketRows {
 // ascending run; each with its signature, if wanted. A row and its signature lie together because
 // sorting then writes half as many lines.
 //
-// Memory a row and table: 4 bytes of id, 4 of signature, plus 4 bytes for each possible address: a
-// fingerprint's upper bits, limited so that there are at most about four addresses a row. Where
-// that leaves lower bits, a bucket is found by binary search among the rows of its address. Thread
-// safety: const methods are concurrent; the caller excludes them during the others.
+// Memory a row and table: 4 bytes of id, or 8 with a signature, plus 4 bytes for each possible
+// address: a fingerprint's upper bits, limited so that there are at most about four addresses a
+// row. Where that leaves lower bits, a bucket is found by binary search among the rows of its
+// address. Thread safety: const methods are concurrent; the caller excludes them during the others.
 class HashTables {
  public:
   // Makes room for tables of codes of the shape of `codes`, all buckets empty.
@@ -80,6 +76,8 @@ class HashTables {
   }
 
   int64_t num_rows() const { return num_rows_; }
+  // Of rows with signatures.
+  SignedRowLayout layout() const { return layout_; }
   int64_t memory_bytes() const;
   // memory_bytes() after a Reset() with these.
   static int64_t BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows,
@@ -90,7 +88,9 @@ class HashTables {
   const uint32_t* Offsets(int64_t table) const {
     return offsets_.data() + table * offsets_per_table_;
   }
-  // Entry: LocalRow or SignedRow; entries: [num_tables, num_rows].
+  LocalRow RowOf(LocalRow entry) const { return entry; }
+  LocalRow RowOf(uint64_t entry) const { return layout_.RowOf(entry); }
+  // Entry: LocalRow, or uint64_t for signed rows; entries: [num_tables, num_rows].
   template <typename Entry>
   void SortTable(const RowCodes& codes, int64_t table, HugeVector<Entry>& entries);
   template <typename Entry>
@@ -106,8 +106,9 @@ class HashTables {
   int64_t offsets_per_table_ = 0;  // addresses + 2: see SortTable
   HugeVector<uint32_t> offsets_;   // [num_tables, offsets_per_table]
   bool with_signatures_ = false;
-  HugeVector<LocalRow> rows_;          // [num_tables, num_rows] without signatures, else none
-  HugeVector<SignedRow> signed_rows_;  // [num_tables, num_rows] with signatures, else none
+  SignedRowLayout layout_;
+  HugeVector<LocalRow> rows_;         // [num_tables, num_rows] without signatures, else none
+  HugeVector<uint64_t> signed_rows_;  // [num_tables, num_rows] with signatures, else none
 };
 
 }  // namespace dslide

@@ -21,8 +21,8 @@ class RowCenter {
 
   // Measures `rows`: their mean (0 unless spec.center) and the spec.norm_quantile of the norms of
   // the centred rows, bias included (0 unless spec.norm_coordinate). Of more than kMeasuredRows
-  // rows so many are looked at, evenly spread: their mean is off by 1/256 of one row's deviation.
-  static constexpr int64_t kMeasuredRows = 65536;
+  // rows so many are looked at, evenly spread: their mean is off by 1/128 of one row's deviation.
+  static constexpr int64_t kMeasuredRows = 16384;
   static RowCenter Measure(const HashedRows& rows, const HashSpec& spec, Parallelism parallelism);
 
   // One that was measured before. mean: [dim + 1].

@@ -39,16 +39,16 @@ class RowCodes {
   // Asks the memory system for the codes of `rows`.
   void Prefetch(absl::Span<const LocalRow> rows) const;
 
-  // Where the signature of one table is in packed codes: the 32 bits that follow the table's
+  // Where the signature of one table is in packed codes: the 64 bits that follow the table's
   // fingerprint, which are the rest of its word, then the next word (after the last one the first)
   // from its lowest bit, then zeros.
   class SignatureOf {
    public:
     // Of a row's or a query's packed codes.
-    uint32_t operator()(const uint64_t* words) const {
+    uint64_t operator()(const uint64_t* words) const {
       // In two steps, because a shift by all 64 bits is not defined.
       const uint64_t rest = words[word_] >> last_own_bit_ >> 1;
-      return static_cast<uint32_t>(rest | words[next_word_] << rest_bits_);
+      return rest | words[next_word_] << rest_bits_;
     }
 
    private:

@@ -21,7 +21,7 @@ class SelectScratch {
   // A part of a bucket that is to be read, and the query's signature in its table.
   struct Read {
     BucketRows rows;
-    uint32_t signature = 0;
+    uint64_t signature = 0;  // as the signed rows have it
   };
   // What is known of one query. Several are on their way at a time, each a stage further than the
   // next, so that memory has been asked for long before it is needed.
@@ -40,6 +40,7 @@ class SelectScratch {
   HugeVector<uint32_t> marks;       // two bits for each of num_rows, see candidates.cc
   std::vector<LocalRow> read;       // room for the rows of all buckets, with repetitions
   std::vector<uint8_t> equal_bits;  // [read]: bits of their signatures equal to the query's
+  uint8_t expected_likeness = 0;    // enough rows are expected to have it: see candidates.cc
   std::vector<uint16_t> equal;      // [seen]: codes equal to the query's
   std::vector<uint32_t> counts;     // [codes + 1], rows by equal codes
   std::vector<LocalRow> above;      // room for the rows with more of them than needed

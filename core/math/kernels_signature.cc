@@ -2,6 +2,8 @@
 
 #include "core/math/kernels_signature.h"
 
+// Counting the bits of a vector's lanes is one instruction there, and ten elsewhere.
+#define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/math/kernels_signature.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -18,26 +20,50 @@ namespace dslide {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void ReadSignaturesImpl(const uint32_t* HWY_RESTRICT pairs, size_t n, uint32_t query,
-                        uint32_t* HWY_RESTRICT ids, uint8_t* HWY_RESTRICT equal) {
-  const hn::ScalableTag<uint32_t> d;
-  const hn::RebindToSigned<decltype(d)> as_signed;
-  const hn::Rebind<uint8_t, decltype(d)> narrow;
+// The bits of a word that are its id.
+HWY_INLINE uint64_t IdMask(int id_bits) { return (uint64_t{1} << id_bits) - 1; }
+
+// What is left of a word by an exclusive or with this, but for the id, are the bits of its
+// signature that are those of the query's.
+HWY_INLINE uint64_t Unlike(uint64_t query, int id_bits) { return ~query & ~IdMask(id_bits); }
+
+int64_t ReadNearImpl(const uint64_t* HWY_RESTRICT words, size_t n, uint64_t query, int id_bits,
+                     uint8_t bound, uint32_t* HWY_RESTRICT ids, uint8_t* HWY_RESTRICT equal) {
+  const hn::ScalableTag<uint64_t> d;
+  const hn::Repartition<uint32_t, decltype(d)> halves;
+  const hn::RebindToSigned<decltype(halves)> as_signed;
+  const hn::Rebind<uint8_t, decltype(halves)> narrow;
   const size_t lanes = hn::Lanes(d);
-  const auto unlike = hn::Set(d, ~query);
+  const uint64_t id_mask = IdMask(id_bits);
+  const uint64_t unlike = Unlike(query, id_bits);
+  const auto mask = hn::Set(d, id_mask);
+  const auto wanted = hn::Set(d, unlike);
+  const auto below = hn::Set(as_signed, int32_t{bound} - 1);
+  const auto count_of = [&](auto word) HWY_ATTR {
+    return hn::BitCast(halves, hn::PopulationCount(hn::AndNot(mask, hn::Xor(word, wanted))));
+  };
+  const auto id_of = [&](auto word) HWY_ATTR { return hn::BitCast(halves, hn::And(word, mask)); };
+  size_t taken = 0;
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    hn::Vec<decltype(d)> id;
-    hn::Vec<decltype(d)> signature;
-    hn::LoadInterleaved2(d, pairs + 2 * i, id, signature);
-    const auto count = hn::PopulationCount(hn::Xor(signature, unlike));
-    hn::StoreU(id, d, ids + i);
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(as_signed, count)), narrow, equal + i);
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto first = hn::LoadU(d, words + i);
+    const auto second = hn::LoadU(d, words + i + lanes);
+    const auto count =
+        hn::BitCast(as_signed, hn::ConcatEven(halves, count_of(second), count_of(first)));
+    const auto id = hn::ConcatEven(halves, id_of(second), id_of(first));
+    const auto is_near = hn::Gt(count, below);
+    // Whole vectors are written: no more were kept than were seen.
+    hn::StoreU(hn::Compress(id, hn::RebindMask(halves, is_near)), halves, ids + taken);
+    hn::StoreU(hn::DemoteTo(narrow, hn::Compress(count, is_near)), narrow, equal + taken);
+    taken += hn::CountTrue(as_signed, is_near);
   }
   for (; i < n; ++i) {
-    ids[i] = pairs[2 * i];
-    equal[i] = static_cast<uint8_t>(std::popcount(~(pairs[2 * i + 1] ^ query)));
+    const int count = std::popcount((words[i] ^ unlike) & ~id_mask);
+    if (count < bound) continue;
+    ids[taken] = static_cast<uint32_t>(words[i] & id_mask);
+    equal[taken++] = static_cast<uint8_t>(count);
   }
+  return static_cast<int64_t>(taken);
 }
 
 int64_t CountAtLeastImpl(const uint8_t* HWY_RESTRICT counts, size_t n, uint8_t bound) {
@@ -61,12 +87,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dslide {
 
-HWY_EXPORT(ReadSignaturesImpl);
+HWY_EXPORT(ReadNearImpl);
 HWY_EXPORT(CountAtLeastImpl);
 
-void ReadSignatures(const uint32_t* pairs, int64_t n, uint32_t query, uint32_t* ids,
-                    uint8_t* equal) {
-  DSLIDE_DISPATCH(ReadSignaturesImpl)(pairs, static_cast<size_t>(n), query, ids, equal);
+int64_t ReadNear(const uint64_t* words, int64_t n, uint64_t query, int id_bits, uint8_t bound,
+                 uint32_t* ids, uint8_t* equal) {
+  return DSLIDE_DISPATCH(ReadNearImpl)(words, static_cast<size_t>(n), query, id_bits, bound, ids,
+                                       equal);
 }
 
 int64_t CountAtLeast(const uint8_t* counts, int64_t n, uint8_t bound) {

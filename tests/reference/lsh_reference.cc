@@ -246,7 +246,7 @@ std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fin
   const int64_t word = table / per_word;
   append(table + 1, word);
   append((word + 1) % words * per_word, (word + 1) % words);
-  bits.resize(32, false);
+  bits.resize(64, false);
   return bits;
 }
 
@@ -254,8 +254,9 @@ namespace {
 
 // Of the rows read, with their likenesses, those that are ranked. Labels do not count.
 std::set<LocalRow> MostAlike(const std::map<LocalRow, int64_t>& likeness,
-                             absl::Span<const LocalRow> labels, int64_t wanted) {
-  for (int64_t least = 32;; --least) {
+                             absl::Span<const LocalRow> labels, int64_t wanted,
+                             int64_t signature_bits) {
+  for (int64_t least = signature_bits;; --least) {
     std::set<LocalRow> kept;
     int64_t others = 0;
     for (const auto& [row, bits] : likeness) {
@@ -273,6 +274,9 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
                               const std::vector<std::vector<uint32_t>>& row_fingerprints,
                               absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
                               int64_t budget) {
+  // What a word has room for beside a row.
+  int64_t signature_bits = 63;
+  while (uint64_t{1} << (64 - signature_bits) < row_fingerprints.size()) --signature_bits;
   std::map<LocalRow, int64_t> likeness;
   int64_t reads = 0;
   for (int64_t t = 0; t < spec.num_tables; ++t) {
@@ -289,7 +293,7 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
       const std::vector<bool> sought = Signature(spec, query, t);
       const std::vector<bool> own = Signature(spec, row_fingerprints[row.value()], t);
       int64_t equal = 0;
-      for (size_t bit = 0; bit < own.size(); ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
+      for (int64_t bit = 0; bit < signature_bits; ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
       likeness[row] = std::max(likeness[row], equal);
       place = (place + 1) % bucket.size();
       ++reads;
@@ -297,7 +301,7 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
   }
   const int64_t wanted = spec.ranked_per_active * std::max<int64_t>(budget, 0);
   const bool all = spec.ranked_per_active == 0 || reads <= wanted;
-  return MostAlike(likeness, labels, all ? reads + 1 : wanted);
+  return MostAlike(likeness, labels, all ? reads + 1 : wanted, signature_bits);
 }
 
 SelectedRows Select(const HashSpec& spec,

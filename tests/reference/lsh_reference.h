@@ -39,9 +39,9 @@ std::vector<HashVector> CenteredRows(const HashSpec& spec,
 std::vector<LocalRow> RowsSharingABucket(const std::vector<std::vector<uint32_t>>& row_fingerprints,
                                          int64_t table, uint32_t fingerprint);
 
-// The 32 bits beside a row in `table`, lowest first: of the tables whose fingerprints share a word
-// of 64 bits with this one's, those after it; then the tables of the next word (after the last word
-// the first); then zeros.
+// The 64 bits of which those that fit stand beside a row in `table`, lowest first: of the tables
+// whose fingerprints share a word of 64 bits with this one's, those after it; then the tables of
+// the next word (after the last word the first); then zeros.
 //   fingerprints : [L] of a row or a query.
 std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
                             int64_t table);

@@ -41,14 +41,16 @@ Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> co
   return split;
 }
 
-std::vector<uint8_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query) {
-  std::vector<uint8_t> equal;
-  for (const uint32_t signature : signatures) {
-    uint8_t bits = 0;
-    for (int bit = 0; bit < 32; ++bit) bits += (signature >> bit) % 2 == (query >> bit) % 2;
-    equal.push_back(bits);
+NearIds ReadNear(absl::Span<const uint64_t> words, uint64_t query, int id_bits, uint8_t bound) {
+  NearIds near;
+  for (const uint64_t word : words) {
+    uint8_t equal = 0;
+    for (int bit = id_bits; bit < 64; ++bit) equal += (word >> bit) % 2 == (query >> bit) % 2;
+    if (equal < bound) continue;
+    near.ids.push_back(static_cast<uint32_t>(word % (uint64_t{1} << id_bits)));
+    near.equal.push_back(equal);
   }
-  return equal;
+  return near;
 }
 
 int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound) {

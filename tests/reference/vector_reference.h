@@ -25,8 +25,13 @@ struct Split {
 Split SplitByCount(absl::Span<const uint32_t> ids, absl::Span<const uint16_t> counts,
                    uint16_t bound);
 
-// How many of the 32 bits of each are those of `query`.
-std::vector<uint8_t> CountEqualBits(absl::Span<const uint32_t> signatures, uint32_t query);
+// Of words with an id in their lowest `id_bits`: the ids of those of whose other bits at least
+// `bound` are those of `query`, and how many are.
+struct NearIds {
+  std::vector<uint32_t> ids;
+  std::vector<uint8_t> equal;
+};
+NearIds ReadNear(absl::Span<const uint64_t> words, uint64_t query, int id_bits, uint8_t bound);
 // How many are `bound` or more.
 int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound);
 

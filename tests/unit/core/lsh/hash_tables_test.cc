@@ -45,8 +45,8 @@ void ExpectBuckets(const HashTables& tables, const RowCodes& codes, const RowFin
       const BucketRows bucket = tables.Bucket(codes, t, fingerprint);
       EXPECT_EQ(RowsOf(bucket), reference::RowsSharingABucket(all, t, fingerprint));
       for (int64_t i = 0; i < bucket.size(); ++i) {
-        EXPECT_EQ(bucket.signed_rows()[i].signature,
-                  codes.SignatureFor(t)(codes.WordsOf(bucket[i])));
+        EXPECT_EQ(bucket.signed_rows()[i],
+                  tables.layout().Pack(bucket[i], codes.SignatureFor(t)(codes.WordsOf(bucket[i]))));
       }
       if (bucket.size() > 2) {
         const BucketRows part = bucket.Part(1, bucket.size() - 2);

@@ -130,9 +130,9 @@ TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
   std::vector<uint64_t> query(codes.words_per_row());
   codes.Pack(fingerprints.data(), query.data());
   for (int64_t t = 0; t < shape.num_tables; ++t) {
-    uint32_t expected = 0;
+    uint64_t expected = 0;
     const std::vector<bool> bits = reference::Signature(spec, fingerprints, t);
-    for (size_t i = 0; i < bits.size(); ++i) expected |= uint32_t{bits[i]} << i;
+    for (size_t i = 0; i < bits.size(); ++i) expected |= uint64_t{bits[i]} << i;
     EXPECT_EQ(codes.SignatureFor(t)(codes.WordsOf(LocalRow(1))), expected) << "table " << t;
     EXPECT_EQ(codes.SignatureFor(t)(query.data()), expected) << "table " << t;
   }

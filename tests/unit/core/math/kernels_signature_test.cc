@@ -5,52 +5,71 @@
 
 #include "core/base/counter_rng.h"
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 #include "tests/reference/vector_reference.h"
 #include "tests/unit/core/math/kernel_test.h"
 
 namespace dslide {
 namespace {
 
-class SignatureKernelTest : public KernelTest {};
-DSLIDE_INSTANTIATE_KERNEL_TEST(SignatureKernelTest);
+// Once for each instruction set, with one that only these kernels are compiled for.
+class SignatureKernelTest : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
 
-// Ids that tell where they were, each before its signature.
-std::vector<uint32_t> PairsOf(const std::vector<uint32_t>& signatures) {
-  std::vector<uint32_t> pairs;
-  for (size_t i = 0; i < signatures.size(); ++i) {
-    pairs.push_back(static_cast<uint32_t>(0x80000000u + 3 * i));
-    pairs.push_back(signatures[i]);
-  }
-  return pairs;
+std::vector<int64_t> SignatureTargets() {
+  std::vector<int64_t> targets = KernelTargets();
+  if ((hwy::SupportedTargets() & HWY_AVX3_DL) != 0) targets.push_back(HWY_AVX3_DL);
+  return targets;
+}
+INSTANTIATE_TEST_SUITE_P(Targets, SignatureKernelTest, testing::ValuesIn(SignatureTargets()),
+                         KernelTargetName);
+
+std::vector<uint64_t> RandomWords(int64_t n) {
+  std::vector<uint64_t> words;
+  for (int64_t i = 0; i < n; ++i) words.push_back(CounterBits(n, i));
+  return words;
 }
 
-TEST_P(SignatureKernelTest, ReadsPairsAsTheReferenceAtEveryLength) {
+TEST_P(SignatureKernelTest, ReadsAsTheReferenceAtEveryLength) {
   for (const int64_t n : Lengths()) {
-    std::vector<uint32_t> values;
-    for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<uint32_t>(CounterBits(n, i)));
-    GuardedArray<uint32_t> pairs(PairsOf(values));
-    for (const uint32_t query : {0u, 0xffffffffu, 0x80000001u, 0x12345678u}) {
-      GuardedArray<uint32_t> ids(n);
-      GuardedArray<uint8_t> equal(n);
-      ReadSignatures(pairs.data(), n, query, ids.data(), equal.data());
-      EXPECT_EQ(std::vector<uint8_t>(equal.data(), equal.data() + n),
-                reference::CountEqualBits(values, query))
-          << "n " << n << " query " << query;
-      for (int64_t i = 0; i < n; ++i) EXPECT_EQ(ids[i], pairs[2 * i]) << "n " << n << " i " << i;
+    GuardedArray<uint64_t> words(RandomWords(n));
+    for (const uint64_t query : {uint64_t{0}, ~uint64_t{0}, uint64_t{0x123456789abcdef}}) {
+      for (const int id_bits : {1, 20, 31, 32}) {
+        const int middle = (64 - id_bits) / 2;
+        for (const int bound : {0, middle - 4, middle, middle + 2, 64 - id_bits}) {
+          GuardedArray<uint32_t> ids(n);
+          GuardedArray<uint8_t> equal(n);
+          const int64_t count = ReadNear(words.data(), n, query, id_bits,
+                                         static_cast<uint8_t>(bound), ids.data(), equal.data());
+          const reference::NearIds expected =
+              reference::ReadNear(words.span(), query, id_bits, static_cast<uint8_t>(bound));
+          ASSERT_EQ(count, static_cast<int64_t>(expected.ids.size()));
+          EXPECT_EQ(std::vector<uint32_t>(ids.data(), ids.data() + count), expected.ids)
+              << "n " << n << " query " << query << " id bits " << id_bits << " bound " << bound;
+          EXPECT_EQ(std::vector<uint8_t>(equal.data(), equal.data() + count), expected.equal);
+        }
+      }
     }
   }
 }
 
-TEST_P(SignatureKernelTest, CountsFromNoneToAllBits) {
-  std::vector<uint32_t> values;
-  for (int bits = 0; bits <= 32; ++bits) {
-    values.push_back(static_cast<uint32_t>((uint64_t{1} << bits) - 1));
+TEST_P(SignatureKernelTest, CountsFromNoneToAllBitsAndNoneOfTheId) {
+  constexpr int kIdBits = 20;
+  std::vector<uint64_t> words;
+  for (int bits = 0; bits <= 64 - kIdBits; ++bits) {
+    words.push_back(((uint64_t{1} << bits) - 1) << kIdBits | static_cast<uint64_t>(bits));
   }
-  std::vector<uint32_t> ids(values.size());
-  std::vector<uint8_t> equal(values.size());
-  ReadSignatures(PairsOf(values).data(), static_cast<int64_t>(values.size()), 0xffffffffu,
-                 ids.data(), equal.data());
-  for (size_t bits = 0; bits < values.size(); ++bits) EXPECT_EQ(equal[bits], bits);
+  const auto n = static_cast<int64_t>(words.size());
+  std::vector<uint32_t> ids(n);
+  std::vector<uint8_t> equal(n);
+  EXPECT_EQ(ReadNear(words.data(), n, ~uint64_t{0}, kIdBits, 0, ids.data(), equal.data()), n);
+  for (int64_t bits = 0; bits < n; ++bits) {
+    EXPECT_EQ(ids[bits], bits);
+    EXPECT_EQ(equal[bits], bits);
+  }
 }
 
 TEST_P(SignatureKernelTest, CountsWhatReachesABound) {
