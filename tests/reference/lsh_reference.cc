@@ -282,6 +282,7 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
   for (int64_t t = 0; t < spec.num_tables; ++t) {
     const std::vector<LocalRow> bucket = RowsSharingABucket(row_fingerprints, t, query[t]);
     if (bucket.empty()) continue;
+    const std::vector<bool> sought = Signature(spec, query, t);
     uint64_t place = 0;
     if (static_cast<int64_t>(bucket.size()) > spec.bucket_read_cap) {
       place = CounterBits(DeriveKey(DeriveKey(spec.seed, 3), t), query[t]) % bucket.size();
@@ -290,7 +291,6 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
          read < std::min<int64_t>(spec.bucket_read_cap, static_cast<int64_t>(bucket.size()));
          ++read) {
       const LocalRow row = bucket[place];
-      const std::vector<bool> sought = Signature(spec, query, t);
       const std::vector<bool> own = Signature(spec, row_fingerprints[row.value()], t);
       int64_t equal = 0;
       for (int64_t bit = 0; bit < signature_bits; ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
