@@ -1,6 +1,7 @@
 #include "core/lsh/hash_index.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -26,6 +27,10 @@ constexpr uint64_t kBucketStartPart = 3;
 constexpr int64_t kRowsPerChunk = 64;
 // Rows asked for ahead of being hashed.
 constexpr int64_t kHashedRowsAhead = 4;
+
+// Queries that a thread takes together: enough for their selections to overlap, few enough for all
+// threads to end at about the same time.
+constexpr int64_t kQueriesPerGrain = 16;
 
 // `rows` is sorted. A row beyond the index would be written outside of its arrays.
 void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t num_rows) {
@@ -181,11 +186,6 @@ void HashIndex::State::HashRows(const HashedRows& rows, int64_t count, const Row
       codes.Set(row_at(first + i).value(), &buffer.fingerprints[i * num_tables]);
     }
   });
-}
-
-bool Selection::FoundByHashing(LocalRow row) const {
-  return std::find(active.begin(), active.end(), row) != active.end() &&
-         !std::binary_search(missed_labels.begin(), missed_labels.end(), row);
 }
 
 HashIndex::HashIndex() = default;
@@ -346,6 +346,57 @@ void HashIndex::Select(absl::Span<const HashQuery> queries, int64_t budget, Sele
     scratch.ranking_time += ranked - collected;
     start = ranked;
   }
+}
+
+void HashIndex::SelectEach(absl::Span<const HashQuery> queries, int64_t budget,
+                           Parallelism parallelism, absl::Span<SelectScratch> scratch,
+                           absl::Span<Selection> selections) const {
+  const auto count = static_cast<int64_t>(queries.size());
+  const int64_t grains = (count + kQueriesPerGrain - 1) / kQueriesPerGrain;
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
+    const auto first = static_cast<size_t>(grain * kQueriesPerGrain);
+    Select(queries.subspan(first, kQueriesPerGrain), budget, scratch[thread],
+           selections.subspan(first, kQueriesPerGrain));
+  });
+}
+
+void HashIndex::SelectTogether(absl::Span<const HashQuery> queries, int64_t budget,
+                               int64_t proposals, Parallelism parallelism,
+                               absl::Span<SelectScratch> scratch, CandidatePool& pool,
+                               absl::Span<Selection> selections) const {
+  const State& state = *state_;
+  const auto count = static_cast<int64_t>(queries.size());
+  const int64_t grains = (count + kQueriesPerGrain - 1) / kQueriesPerGrain;
+  if (!state.built || count == 0) return Select(queries, budget, scratch[0], selections);
+  const int64_t room = std::max<int64_t>(budget, 0);
+  const int64_t proposed = std::max(proposals, (room + count - 1) / count);
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
+    const auto first = static_cast<size_t>(grain * kQueriesPerGrain);
+    std::array<HashQuery, kQueriesPerGrain> unlabelled;
+    const auto size = std::min<size_t>(kQueriesPerGrain, queries.size() - first);
+    for (size_t i = 0; i < size; ++i) {
+      unlabelled[i].fingerprints = queries[first + i].fingerprints;
+    }
+    Select(absl::MakeConstSpan(unlabelled).subspan(0, size), proposed, scratch[thread],
+           selections.subspan(first, size));
+  });
+  const absl::Duration start = Now(scratch[0]);
+  pool.Reset(state.tables.num_rows());
+  for (const Selection& selection : selections) pool.Propose(selection.active);
+  for (const HashQuery& query : queries) {
+    DieUnlessBelow("label", query.labels, state.tables.num_rows());
+    pool.AddLabels(query.labels);
+  }
+  pool.Collect(state.codes, parallelism);
+  scratch[0].ranking_time += Now(scratch[0]) - start;
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
+    const absl::Duration begin = Now(scratch[thread]);
+    const int64_t end = std::min(count, (grain + 1) * kQueriesPerGrain);
+    for (int64_t i = grain * kQueriesPerGrain; i < end; ++i) {
+      pool.Rank(state.codes, queries[i], budget, scratch[thread], selections[i]);
+    }
+    scratch[thread].ranking_time += Now(scratch[thread]) - begin;
+  });
 }
 
 std::vector<LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {

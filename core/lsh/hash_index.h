@@ -16,10 +16,12 @@
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/base/stage_times.h"
+#include "core/lsh/candidate_pool.h"
 #include "core/lsh/hash_family.h"
 #include "core/lsh/hash_spec.h"
 #include "core/lsh/index_state.h"
 #include "core/lsh/select_scratch.h"
+#include "core/lsh/selection.h"
 
 namespace dslide {
 
@@ -38,25 +40,6 @@ class HashedRows {
   virtual float Bias(LocalRow row) const = 0;
   // A hint that the row will be read soon.
   virtual void Prefetch(LocalRow row) const {}
-};
-
-// What a selection is asked for.
-struct HashQuery {
-  absl::Span<const uint32_t> fingerprints;  // [num_tables]; one of too many bits finds nothing
-  absl::Span<const LocalRow> labels;        // sorted and unique, below num_rows once built
-};
-
-// What one sample touches on this shard.
-struct Selection {
-  // The sample's labels, sorted; then the rows that hashing found, in an order of no meaning (equal
-  // for equal tables). Unique.
-  std::vector<LocalRow> active;
-  // The labels that hashing alone would not have put into `active` under the same budget: found in
-  // no bucket, or ranked too low. Sorted; a subset of `active`. Usually very short.
-  std::vector<LocalRow> missed_labels;
-
-  // Whether `row` is active because hashing found it. O(active).
-  bool FoundByHashing(LocalRow row) const;
 };
 
 // Whether a build takes the mean row and the norm bound anew, and hashes every row again.
@@ -149,6 +132,21 @@ class HashIndex {
     const HashQuery query{fingerprints, labels};
     Select({&query, 1}, budget, scratch, {&selection, 1});
   }
+
+  // Select() on all threads.
+  //   scratch : [parallelism.threads].
+  void SelectEach(absl::Span<const HashQuery> queries, int64_t budget, Parallelism parallelism,
+                  absl::Span<SelectScratch> scratch, absl::Span<Selection> selections) const;
+
+  // Selects for the samples of a batch from candidates that they share: each proposes the
+  // `proposals` rows (or as many as fill the budget together) that Select() finds for it without
+  // labels, and gets its labels and the best of all proposals and all samples' labels, as
+  // CandidatePool::Rank() says. What a sample gets depends on the others.
+  //   scratch    : [parallelism.threads]
+  //   selections : [queries].
+  void SelectTogether(absl::Span<const HashQuery> queries, int64_t budget, int64_t proposals,
+                      Parallelism parallelism, absl::Span<SelectScratch> scratch,
+                      CandidatePool& pool, absl::Span<Selection> selections) const;
 
   // The rows of one bucket, ascending; none before the first build. A copy, to look at.
   std::vector<LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;

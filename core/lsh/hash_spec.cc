@@ -60,7 +60,8 @@ absl::Status HashSpec::Validate() const {
         CheckRange("num_tables", num_tables, 0, 256),
         CheckRange("rebuild_every_steps", rebuild_every_steps, 0, 1'000'000),
         CheckRange("bucket_read_cap", bucket_read_cap, 1, 65536),
-        CheckRange("ranked_per_active", ranked_per_active, 0, 1000)}) {
+        CheckRange("ranked_per_active", ranked_per_active, 0, 1000),
+        CheckRange("proposed_per_sample", proposed_per_sample, 0, 65536)}) {
     if (!status.ok()) return status;
   }
   if (!(norm_quantile > 0.0 && norm_quantile <= 1.0)) {  // also refuses NaN

@@ -36,6 +36,11 @@ struct HashSpec {
   // coarser. 0 ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range
   // [0, 1000].
   int64_t ranked_per_active = 0;
+  // Rows that each sample of a training batch proposes to all of them, over all shards: then a
+  // sample's active rows are the best, by all codes, of what any sample proposed or has as a label.
+  // Far fewer distinct rows are touched by a batch, and each by more samples. 0: samples select
+  // alone. Range [0, 65536].
+  int64_t proposed_per_sample = 0;
   // Subtract the mean row before hashing. The softmax does not change when one vector is added to
   // every row, but the angles do: see docs/hashing.md.
   bool center = true;

@@ -54,6 +54,16 @@ void RowCodes::Prefetch(absl::Span<const LocalRow> rows) const {
   }
 }
 
+void RowCodes::CopyToColumns(absl::Span<const LocalRow> rows, int64_t stride,
+                             uint64_t* columns) const {
+  const uint64_t* const all = words_.data();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kRowsAhead < rows.size()) Prefetch(rows.subspan(i + kRowsAhead, 1));
+    const uint64_t* const words = all + rows[i].value() * stride_;
+    for (int64_t w = 0; w < stride_; ++w) columns[w * stride + static_cast<int64_t>(i)] = words[w];
+  }
+}
+
 RowCodes::SignatureOf RowCodes::SignatureFor(int64_t table) const {
   SignatureOf signature;
   signature.word_ = table / tables_per_word_;

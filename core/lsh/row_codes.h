@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "core/base/huge_pages.h"
 #include "core/base/ids.h"
+#include "core/math/kernels_signature.h"
 
 namespace dslide {
 
@@ -35,6 +36,12 @@ class RowCodes {
   // Writes to equal[i] how many of the num_codes() codes of rows[i] equal those of the packed
   // query.
   void CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query, uint16_t* equal) const;
+
+  // Copies the codes of `rows` to columns: word w of rows[i] to columns[w * stride + i].
+  void CopyToColumns(absl::Span<const LocalRow> rows, int64_t stride, uint64_t* columns) const;
+
+  // How the codes lie in their words.
+  CodeShape shape() const { return {num_codes_, bits_per_code_, lowest_bits_}; }
 
   // Asks the memory system for the codes of `rows`.
   void Prefetch(absl::Span<const LocalRow> rows) const;

@@ -1,4 +1,4 @@
-// Comparing signatures, and counting how many are near enough.
+// Comparing codes and signatures, and counting how many are near enough.
 
 #include "core/math/kernels_signature.h"
 
@@ -66,11 +66,12 @@ int64_t ReadNearImpl(const uint64_t* HWY_RESTRICT words, size_t n, uint64_t quer
   return static_cast<int64_t>(taken);
 }
 
-int64_t CountAtLeastImpl(const uint8_t* HWY_RESTRICT counts, size_t n, uint8_t bound) {
-  const hn::ScalableTag<uint8_t> d;
+template <typename Count>
+HWY_INLINE int64_t AtLeast(const Count* HWY_RESTRICT counts, size_t n, Count bound) {
+  const hn::ScalableTag<Count> d;
   const size_t lanes = hn::Lanes(d);
   if (bound == 0) return static_cast<int64_t>(n);
-  const auto below = hn::Set(d, static_cast<uint8_t>(bound - 1));
+  const auto below = hn::Set(d, static_cast<Count>(bound - 1));
   size_t reached = 0;
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -78,6 +79,65 @@ int64_t CountAtLeastImpl(const uint8_t* HWY_RESTRICT counts, size_t n, uint8_t b
   }
   for (; i < n; ++i) reached += counts[i] >= bound;
   return static_cast<int64_t>(reached);
+}
+
+int64_t BytesAtLeastImpl(const uint8_t* counts, size_t n, uint8_t bound) {
+  return AtLeast(counts, n, bound);
+}
+int64_t CountsAtLeastImpl(const uint16_t* counts, size_t n, uint16_t bound) {
+  return AtLeast(counts, n, bound);
+}
+
+// A bit at each code's lowest that differs, of the bits that differ.
+template <class Bits, class Or, class Shift>
+HWY_INLINE Bits AnyOfCode(Bits different, int64_t bits_per_code, Or either, Shift right) {
+  Bits any = different;
+  for (int b = 1; b < bits_per_code; ++b) any = either(any, right(different, b));
+  return any;
+}
+
+void CountEqualCodesImpl(const CodeColumns& columns, const CodeShape& shape,
+                         const uint64_t* HWY_RESTRICT query, uint16_t* HWY_RESTRICT equal) {
+  const hn::ScalableTag<uint64_t> d;
+  const hn::Repartition<uint32_t, decltype(d)> halves;
+  const hn::RebindToSigned<decltype(halves)> as_signed;
+  const hn::Rebind<uint16_t, decltype(halves)> narrow;
+  const size_t lanes = hn::Lanes(d);
+  const auto n = static_cast<size_t>(columns.n);
+  const auto lowest = hn::Set(d, shape.lowest_bits);
+  const auto all = hn::Set(as_signed, static_cast<int32_t>(shape.num_codes));
+  const auto different = [&](const uint64_t* words, uint64_t wanted) HWY_ATTR {
+    const auto bits = hn::Xor(hn::LoadU(d, words), hn::Set(d, wanted));
+    if (shape.bits_per_code == 1) return hn::PopulationCount(bits);
+    const auto any = AnyOfCode(
+        bits, shape.bits_per_code, [](auto a, auto b) HWY_ATTR { return hn::Or(a, b); },
+        [](auto a, int b) HWY_ATTR { return hn::ShiftRightSame(a, b); });
+    return hn::PopulationCount(hn::And(any, lowest));
+  };
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    auto first = hn::Zero(d);
+    auto second = hn::Zero(d);
+    for (int64_t w = 0; w < columns.words_per_vector; ++w) {
+      const uint64_t* const words = columns.words + w * columns.stride + i;
+      first = hn::Add(first, different(words, query[w]));
+      second = hn::Add(second, different(words + lanes, query[w]));
+    }
+    const auto count = hn::BitCast(as_signed, hn::ConcatEven(halves, hn::BitCast(halves, second),
+                                                             hn::BitCast(halves, first)));
+    hn::StoreU(hn::DemoteTo(narrow, hn::Sub(all, count)), narrow, equal + i);
+  }
+  for (; i < n; ++i) {
+    int64_t count = 0;
+    for (int64_t w = 0; w < columns.words_per_vector; ++w) {
+      const uint64_t bits = columns.words[w * columns.stride + i] ^ query[w];
+      const uint64_t any = AnyOfCode(
+          bits, shape.bits_per_code, [](uint64_t a, uint64_t b) { return a | b; },
+          [](uint64_t a, int b) { return a >> b; });
+      count += std::popcount(any & shape.lowest_bits);
+    }
+    equal[i] = static_cast<uint16_t>(shape.num_codes - count);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -88,7 +148,9 @@ HWY_AFTER_NAMESPACE();
 namespace dslide {
 
 HWY_EXPORT(ReadNearImpl);
-HWY_EXPORT(CountAtLeastImpl);
+HWY_EXPORT(BytesAtLeastImpl);
+HWY_EXPORT(CountsAtLeastImpl);
+HWY_EXPORT(CountEqualCodesImpl);
 
 int64_t ReadNear(const uint64_t* words, int64_t n, uint64_t query, int id_bits, uint8_t bound,
                  uint32_t* ids, uint8_t* equal) {
@@ -97,7 +159,16 @@ int64_t ReadNear(const uint64_t* words, int64_t n, uint64_t query, int id_bits, 
 }
 
 int64_t CountAtLeast(const uint8_t* counts, int64_t n, uint8_t bound) {
-  return DSLIDE_DISPATCH(CountAtLeastImpl)(counts, static_cast<size_t>(n), bound);
+  return DSLIDE_DISPATCH(BytesAtLeastImpl)(counts, static_cast<size_t>(n), bound);
+}
+
+int64_t CountAtLeast(const uint16_t* counts, int64_t n, uint16_t bound) {
+  return DSLIDE_DISPATCH(CountsAtLeastImpl)(counts, static_cast<size_t>(n), bound);
+}
+
+void CountEqualCodes(const CodeColumns& columns, const CodeShape& shape, const uint64_t* query,
+                     uint16_t* equal) {
+  DSLIDE_DISPATCH(CountEqualCodesImpl)(columns, shape, query, equal);
 }
 
 }  // namespace dslide

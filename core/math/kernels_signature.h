@@ -1,5 +1,6 @@
-// Kernels that compare signatures, some bits of a row's hash codes each. A word holds an id in its
-// lowest `id_bits`, 1 to 32 of them, and a signature in the others.
+// Kernels that compare hash codes: signatures, which are some bits of them, and all of them. A word
+// with a signature holds an id in its lowest `id_bits`, 1 to 32 of them, and the signature in the
+// others.
 //
 // As in core/math/kernels.h: the instruction set is chosen at run time, results are equal on all.
 
@@ -18,5 +19,25 @@ int64_t ReadNear(const uint64_t* words, int64_t n, uint64_t query, int id_bits, 
 
 // How many of `counts` ([n]) are `bound` or more.
 int64_t CountAtLeast(const uint8_t* counts, int64_t n, uint8_t bound);
+int64_t CountAtLeast(const uint16_t* counts, int64_t n, uint16_t bound);
+
+// The codes of many vectors: word w of vector i is words[w * stride + i].
+struct CodeColumns {
+  const uint64_t* words;
+  int64_t n;               // vectors, at most stride
+  int64_t stride;          // words of a column
+  int64_t words_per_vector;  // columns
+};
+// How codes lie in a word, and how many there are in all words: at most 65,535.
+struct CodeShape {
+  int64_t num_codes;
+  int64_t bits_per_code;
+  uint64_t lowest_bits;  // of the codes in a word
+};
+// Writes to equal[i] how many codes of the i-th vector are those of `query`. Bits that are of no
+// code are equal in all of them.
+//   query : [words_per_vector]; equal : [n].
+void CountEqualCodes(const CodeColumns& columns, const CodeShape& shape, const uint64_t* query,
+                     uint16_t* equal);
 
 }  // namespace dslide

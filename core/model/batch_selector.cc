@@ -7,9 +7,6 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kPairsPerGrain = 1 << 15;
-// Samples that a thread takes together: enough for their selections to overlap, few enough for all
-// threads to end at about the same time.
-constexpr int64_t kSamplesPerGrain = 16;
 
 }  // namespace
 
@@ -54,13 +51,15 @@ void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallel
             .subspan(static_cast<size_t>(sample * num_tables), static_cast<size_t>(num_tables)),
         batch.LabelsOf(sample)};
   }
-  const int64_t grains = (batch.batch() + kSamplesPerGrain - 1) / kSamplesPerGrain;
-  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
-    const auto first = static_cast<size_t>(grain * kSamplesPerGrain);
-    plan.index->Select(absl::MakeConstSpan(queries_).subspan(first, kSamplesPerGrain),
-                       plan.max_active, select_scratch_[thread],
-                       absl::MakeSpan(selections_).subspan(first, kSamplesPerGrain));
-  });
+  const absl::Span<Selection> selections =
+      absl::MakeSpan(selections_).subspan(0, queries_.size());
+  if (plan.proposals > 0) {
+    plan.index->SelectTogether(queries_, plan.max_active, plan.proposals, parallelism,
+                               absl::MakeSpan(select_scratch_), pool_, selections);
+  } else {
+    plan.index->SelectEach(queries_, plan.max_active, parallelism,
+                           absl::MakeSpan(select_scratch_), selections);
+  }
   if (times != nullptr) AddTimes(times->Now() - start, *times);
 }
 

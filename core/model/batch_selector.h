@@ -19,6 +19,7 @@ struct SelectionPlan {
   const HashIndex* index = nullptr;  // null: every row is active for every sample
   int64_t num_rows = 0;              // of this shard
   int64_t max_active = 0;            // of this shard; with an index
+  int64_t proposals = 0;             // of a sample, of this shard; 0: samples select alone
   int64_t tail_rows = 0;             // of this shard; with an index
   uint64_t tail_key = 0;             // draws the shared rows
 };
@@ -33,6 +34,9 @@ class BatchSelector {
   int64_t Select(const SelectionPlan& plan, Parallelism parallelism, HeadContext& context,
                  StageTimes* times = nullptr);
 
+  // Of the last batch.
+  const Selection& selection(int64_t sample) const { return selections_[sample]; }
+
  private:
   void SelectActive(const SelectionPlan& plan, Parallelism parallelism, const HeadBatch& batch,
                     StageTimes* times);
@@ -44,6 +48,7 @@ class BatchSelector {
   void WeighTail(const SelectionPlan& plan, HeadContext& context);
 
   std::vector<SelectScratch> select_scratch_;  // one per thread
+  CandidatePool pool_;
   std::vector<HashQuery> queries_;             // [batch]; with an index
   std::vector<Selection> selections_;          // [batch]; the labels alone without an index
   std::vector<int64_t> first_pair_;            // [batch + 1]

@@ -23,8 +23,6 @@ struct HeadTable::Scratch {
   BatchSelector selector;
   HeadScorer scorer;
   HeadUpdater updater;
-  SelectScratch recall_scratch;
-  Selection recall_selection;
   std::vector<float> recall_hidden;
   std::vector<LocalRow> dirty_rows;
 };
@@ -36,6 +34,7 @@ HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
       scratch_(std::make_unique<Scratch>()) {
   max_active_ = ShareOf(spec_.max_active);
   tail_rows_ = ShareOf(spec_.tail_rows);
+  proposals_ = ShareOf(spec_.hash.proposed_per_sample);
 }
 
 HeadTable::~HeadTable() = default;
@@ -121,6 +120,7 @@ void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallel
   const SelectionPlan plan{.index = index_.get(),
                            .num_rows = store_->num_rows(),
                            .max_active = max_active_,
+                           .proposals = proposals_,
                            .tail_rows = tail_rows_,
                            .tail_key = tail_key};
   output.active_pairs = scratch_->selector.Select(plan, parallelism, context, times_);
@@ -148,13 +148,7 @@ void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
   for (int64_t i = 0; i < count; ++i) {
     RecallTop& top = output.recall[i];
     top.sample = batch.recall_samples[i];
-    Selection& selection = scratch_->recall_selection;
-    if (index_ != nullptr) {
-      const int64_t num_tables = index_->family().num_tables();
-      index_->Select(
-          absl::MakeConstSpan(batch.fingerprints).subspan(top.sample * num_tables, num_tables),
-          batch.LabelsOf(top.sample), max_active_, scratch_->recall_scratch, selection);
-    }
+    const Selection& selection = scratch_->selector.selection(top.sample);
     for (int64_t j = i * kRecallRows; j < (i + 1) * kRecallRows; ++j) {
       if (best.rows[j] == kNoRow) break;
       const bool found =

@@ -125,6 +125,7 @@ class HeadTable {
   std::unique_ptr<HashIndex> index_;
   int64_t max_active_ = 0;  // this shard's part; 0: all rows
   int64_t tail_rows_ = 0;   // this shard's part
+  int64_t proposals_ = 0;   // of a sample, this shard's part
   Step applied_ = Step(0);
   std::vector<uint8_t> dirty_;  // [num_rows]
   std::unique_ptr<Scratch> scratch_;

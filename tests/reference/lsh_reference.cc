@@ -333,4 +333,43 @@ SelectedRows Select(const HashSpec& spec,
   return result;
 }
 
+std::vector<SelectedRows> SelectTogether(
+    const HashSpec& spec, const std::vector<std::vector<uint32_t>>& row_fingerprints,
+    const std::vector<std::vector<uint32_t>>& queries,
+    const std::vector<std::vector<LocalRow>>& labels, int64_t budget) {
+  const auto batch = static_cast<int64_t>(queries.size());
+  const int64_t proposals =
+      std::max(spec.proposed_per_sample, batch == 0 ? 0 : (budget + batch - 1) / batch);
+  std::set<LocalRow> proposed;
+  for (const std::vector<uint32_t>& query : queries) {
+    const SelectedRows own = Select(spec, row_fingerprints, query, {}, proposals);
+    proposed.insert(own.active.begin(), own.active.end());
+  }
+  std::set<LocalRow> pool = proposed;
+  for (const std::vector<LocalRow>& own : labels) pool.insert(own.begin(), own.end());
+
+  std::vector<SelectedRows> results(queries.size());
+  for (size_t q = 0; q < queries.size(); ++q) {
+    std::vector<std::pair<int64_t, LocalRow>> ranking;  // sorts the best first
+    for (const LocalRow row : pool) {
+      const int64_t equal = EqualCodes(spec, row_fingerprints[row.value()], queries[q]);
+      if (equal > 0) ranking.emplace_back(-equal, row);
+    }
+    std::sort(ranking.begin(), ranking.end());
+    std::set<LocalRow> active(labels[q].begin(), labels[q].end());
+    std::set<LocalRow> by_hashing_alone;
+    for (const auto& [equal, row] : ranking) {
+      if (static_cast<int64_t>(active.size()) < budget) active.insert(row);
+      if (static_cast<int64_t>(by_hashing_alone.size()) < budget) by_hashing_alone.insert(row);
+    }
+    results[q].active.assign(active.begin(), active.end());
+    for (const LocalRow label : labels[q]) {
+      if (proposed.count(label) == 0 || by_hashing_alone.count(label) == 0) {
+        results[q].missed_labels.push_back(label);
+      }
+    }
+  }
+  return results;
+}
+
 }  // namespace dslide::reference

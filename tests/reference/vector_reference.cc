@@ -1,5 +1,6 @@
 #include "tests/reference/vector_reference.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dslide::reference {
@@ -57,6 +58,27 @@ int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound) {
   int64_t reached = 0;
   for (const uint8_t count : counts) reached += count >= bound;
   return reached;
+}
+
+int64_t CountAtLeast(absl::Span<const uint16_t> counts, uint16_t bound) {
+  return std::count_if(counts.begin(), counts.end(),
+                       [&](uint16_t count) { return count >= bound; });
+}
+
+int64_t EqualCodes(absl::Span<const uint64_t> words, absl::Span<const uint64_t> query,
+                   int64_t codes_per_word, int64_t bits_per_code) {
+  const uint64_t radix = uint64_t{1} << bits_per_code;
+  int64_t equal = 0;
+  for (size_t w = 0; w < words.size(); ++w) {
+    uint64_t left = words[w];
+    uint64_t right = query[w];
+    for (int64_t code = 0; code < codes_per_word; ++code) {
+      equal += left % radix == right % radix ? 1 : 0;
+      left /= radix;
+      right /= radix;
+    }
+  }
+  return equal;
 }
 
 }  // namespace dslide::reference

@@ -34,5 +34,11 @@ struct NearIds {
 NearIds ReadNear(absl::Span<const uint64_t> words, uint64_t query, int id_bits, uint8_t bound);
 // How many are `bound` or more.
 int64_t CountAtLeast(absl::Span<const uint8_t> counts, uint8_t bound);
+int64_t CountAtLeast(absl::Span<const uint16_t> counts, uint16_t bound);
+
+// How many of the codes of `words`, `codes_per_word` of `bits_per_code` bits each in every word
+// from the lowest bit on, are those of `query`.
+int64_t EqualCodes(absl::Span<const uint64_t> words, absl::Span<const uint64_t> query,
+                   int64_t codes_per_word, int64_t bits_per_code);
 
 }  // namespace dslide::reference

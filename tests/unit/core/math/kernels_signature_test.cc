@@ -85,6 +85,54 @@ TEST_P(SignatureKernelTest, CountsWhatReachesABound) {
   }
 }
 
+TEST_P(SignatureKernelTest, CountsWiderNumbersThatReachABound) {
+  for (const int64_t n : Lengths()) {
+    CounterRng rng(n);
+    std::vector<uint16_t> values(n);
+    for (uint16_t& value : values) {
+      constexpr uint16_t kValues[] = {0, 1, 119, 120, 0xff, 0x100, 0x7fff, 0x8000, 0xffff};
+      value = kValues[rng.NextBelow(std::size(kValues))];
+    }
+    GuardedArray<uint16_t> counts(values);
+    for (const uint16_t bound : {0, 1, 2, 120, 0x100, 0x7fff, 0x8000, 0xffff}) {
+      EXPECT_EQ(CountAtLeast(counts.data(), n, bound), reference::CountAtLeast(values, bound))
+          << "n " << n << " bound " << bound;
+    }
+  }
+}
+
+TEST_P(SignatureKernelTest, CountsEqualCodesInColumns) {
+  struct Case {
+    int64_t words, codes_per_word, bits_per_code;
+  };
+  for (const auto& [words, codes, bits] : {Case{1, 64, 1}, Case{2, 60, 1}, Case{5, 7, 8},
+                                           Case{3, 10, 6}, Case{1, 2, 24}, Case{9, 21, 3}}) {
+    CodeShape shape{words * codes, bits, 0};
+    for (int64_t code = 0; code < codes; ++code) shape.lowest_bits |= uint64_t{1} << code * bits;
+    const uint64_t used = codes * bits == 64 ? ~uint64_t{0} : (uint64_t{1} << codes * bits) - 1;
+    for (const int64_t n : Lengths()) {
+      // Few codes differ, so that those of several bits are equal now and then.
+      std::vector<uint64_t> query(words);
+      for (int64_t w = 0; w < words; ++w) query[w] = CounterBits(w, 1) & used;
+      const int64_t stride = n + 3;
+      std::vector<uint64_t> values(words * stride);
+      for (int64_t i = 0; i < words * stride; ++i) {
+        const uint64_t change = CounterBits(2, i) & CounterBits(3, i) & CounterBits(4, i);
+        values[i] = (query[i / stride] ^ change) & used;
+      }
+      GuardedArray<uint64_t> columns(values);
+      GuardedArray<uint16_t> equal(n);
+      CountEqualCodes({columns.data(), n, stride, words}, shape, query.data(), equal.data());
+      for (int64_t i = 0; i < n; ++i) {
+        std::vector<uint64_t> row;
+        for (int64_t w = 0; w < words; ++w) row.push_back(values[w * stride + i]);
+        ASSERT_EQ(equal.data()[i], reference::EqualCodes(row, query, codes, bits))
+            << "n " << n << " vector " << i << " of " << words << " words, bits " << bits;
+      }
+    }
+  }
+}
+
 TEST_P(SignatureKernelTest, ComparesCountsWithoutASign) {
   std::vector<uint8_t> values;
   for (int i = 0; i < 20; ++i) {

@@ -113,9 +113,12 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   HashSpec& hash = spec.tables.back().head.hash;
   hash.ranked_per_active = 0;
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("ranked_per_active")));
+  EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("proposed_per_sample")));
   hash.ranked_per_active = 5;
+  hash.proposed_per_sample = 12;
   const std::string text = ModelSpecToJson(spec);
   EXPECT_THAT(text, HasSubstr("\"ranked_per_active\": 5"));
+  EXPECT_THAT(text, HasSubstr("\"proposed_per_sample\": 12"));
   const auto back = ModelSpecFromJson(text, "text");
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, spec);

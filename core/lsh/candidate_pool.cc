@@ -1,0 +1,142 @@
+#include "core/lsh/candidate_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/lsh/candidates.h"
+#include "core/math/kernels.h"
+#include "core/math/kernels_signature.h"
+
+namespace dslide {
+namespace {
+
+constexpr uint32_t kBits = 64;
+constexpr int64_t kRowsPerGrain = 1024;
+constexpr int64_t kColumnPadding = 16;
+
+size_t WordsFor(size_t bits) { return bits / kBits + 1; }
+
+}  // namespace
+
+void CandidatePool::Reset(int64_t num_rows) {
+  // Marks are all 0 between batches, so that growing is all there is to do.
+  const size_t words = WordsFor(static_cast<size_t>(num_rows));
+  if (marks_.size() < words) marks_.resize(words, 0);
+  if (marked_.size() < WordsFor(words)) marked_.resize(WordsFor(words), 0);
+  labels_only_.clear();
+  rows_.clear();
+}
+
+bool CandidatePool::Insert(LocalRow row) {
+  const uint32_t word = row.value() / kBits;
+  const uint64_t bit = uint64_t{1} << row.value() % kBits;
+  if ((marks_[word] & bit) != 0) return false;
+  marks_[word] |= bit;
+  marked_[word / kBits] |= uint64_t{1} << word % kBits;
+  return true;
+}
+
+void CandidatePool::Propose(absl::Span<const LocalRow> rows) {
+  for (const LocalRow row : rows) Insert(row);
+}
+
+void CandidatePool::AddLabels(absl::Span<const LocalRow> labels) {
+  for (const LocalRow label : labels) {
+    if (Insert(label)) labels_only_.push_back(label);
+  }
+}
+
+void CandidatePool::Collect(const RowCodes& codes, Parallelism parallelism) {
+  std::sort(labels_only_.begin(), labels_only_.end());
+  for (size_t m = 0; m < marked_.size(); ++m) {
+    for (uint64_t words = marked_[m]; words != 0; words &= words - 1) {
+      const auto word = static_cast<uint32_t>(m * kBits) + std::countr_zero(words);
+      for (uint64_t bits = marks_[word]; bits != 0; bits &= bits - 1) {
+        rows_.emplace_back(static_cast<uint32_t>(word * kBits) + std::countr_zero(bits));
+      }
+      marks_[word] = 0;
+    }
+    marked_[m] = 0;
+  }
+  const auto size = static_cast<int64_t>(rows_.size());
+  stride_ = (size + kColumnPadding - 1) / kColumnPadding * kColumnPadding;
+  const auto words = static_cast<size_t>(stride_ * codes.words_per_row());
+  if (columns_.size() < words) columns_.resize(words);
+  const int64_t grains = (size + kRowsPerGrain - 1) / kRowsPerGrain;
+  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int) {
+    const int64_t first = grain * kRowsPerGrain;
+    codes.CopyToColumns(rows().subspan(static_cast<size_t>(first), kRowsPerGrain), stride_,
+                        columns_.data() + first);
+  });
+}
+
+uint16_t CandidatePool::Cutoff(const uint16_t* equal, int64_t wanted, int64_t num_codes) const {
+  const auto size = static_cast<int64_t>(rows_.size());
+  int64_t low = 0;
+  int64_t high = num_codes;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (CountAtLeast(equal, size, static_cast<uint16_t>(middle)) >= wanted) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return static_cast<uint16_t>(low);
+}
+
+bool CandidatePool::WouldBeTaken(int64_t place, const uint16_t* equal, uint16_t cutoff,
+                                 int64_t budget) const {
+  const uint16_t own = equal[place];
+  if (own == 0 || own < cutoff) return false;
+  if (own > cutoff) return true;
+  const auto more = static_cast<uint16_t>(own + 1);
+  const int64_t better = CountAtLeast(equal, static_cast<int64_t>(rows_.size()), more);
+  const int64_t ties_before = CountAtLeast(equal, place, own) - CountAtLeast(equal, place, more);
+  return better + ties_before < budget;
+}
+
+void CandidatePool::Rank(const RowCodes& codes, const HashQuery& query, int64_t budget,
+                         SelectScratch& scratch, Selection& selection) const {
+  const auto size = static_cast<int64_t>(rows_.size());
+  const int64_t num_codes = codes.num_codes();
+  std::vector<uint64_t>& packed = scratch.queries[0].codes;
+  packed.resize(codes.words_per_row());
+  codes.Pack(query.fingerprints.data(), packed.data());
+  if (scratch.equal.size() < rows_.size()) scratch.equal.resize(rows_.size());
+  if (scratch.above.size() < rows_.size()) scratch.above.resize(rows_.size());
+  if (scratch.ties.size() < rows_.size()) scratch.ties.resize(rows_.size());
+  uint16_t* const equal = scratch.equal.data();
+  CountEqualCodes({columns_.data(), size, stride_, codes.words_per_row()}, codes.shape(),
+                  packed.data(), equal);
+
+  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
+  selection.active.assign(query.labels.begin(), query.labels.end());
+  selection.missed_labels.clear();
+  const auto place_of = [&](LocalRow row) {
+    return std::lower_bound(rows_.begin(), rows_.end(), row) - rows_.begin();
+  };
+  if (!query.labels.empty()) {
+    const uint16_t cutoff = budget < 1 ? 0 : Cutoff(equal, budget, num_codes);
+    for (const LocalRow label : query.labels) {
+      if (std::binary_search(labels_only_.begin(), labels_only_.end(), label) ||
+          !WouldBeTaken(place_of(label), equal, cutoff, budget)) {
+        selection.missed_labels.push_back(label);
+      }
+    }
+    for (const LocalRow label : query.labels) equal[place_of(label)] = 0;
+  }
+  const int64_t left = budget - static_cast<int64_t>(query.labels.size());
+  if (left < 1) return;
+  const uint16_t cutoff = Cutoff(equal, left, num_codes);
+  LocalRow* const above = scratch.above.data();
+  LocalRow* const ties = scratch.ties.data();
+  const SplitSizes sizes =
+      SplitByCount(Numbers(rows_.data()), equal, size, cutoff, Numbers(above), Numbers(ties));
+  selection.active.insert(selection.active.end(), above, above + sizes.above);
+  if (cutoff == 0) return;  // everything with an equal code is above
+  // Rows ascend, and so do the ties.
+  selection.active.insert(selection.active.end(), ties, ties + (left - sizes.above));
+}
+
+}  // namespace dslide

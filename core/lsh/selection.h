@@ -1,0 +1,31 @@
+// What a selection is asked for, and what it answers.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+
+namespace dslide {
+
+struct HashQuery {
+  absl::Span<const uint32_t> fingerprints;  // [num_tables]; one of too many bits finds nothing
+  absl::Span<const LocalRow> labels;        // sorted and unique, below num_rows once built
+};
+
+// What one sample touches on this shard.
+struct Selection {
+  // The sample's labels, sorted; then the rows that hashing found, in an order of no meaning (equal
+  // for equal tables). Unique.
+  std::vector<LocalRow> active;
+  // The labels that hashing alone would not have put into `active` under the same budget: found in
+  // no bucket, or ranked too low. Sorted; a subset of `active`. Usually very short.
+  std::vector<LocalRow> missed_labels;
+
+  // Whether `row` is active because hashing found it. O(active).
+  bool FoundByHashing(LocalRow row) const;
+};
+
+}  // namespace dslide
