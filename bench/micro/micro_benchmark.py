@@ -56,6 +56,9 @@ KERNELS = [
      "LimitRead/16384"),
     ("CountAtLeastBenchmark", 6000, "CountAtLeastReferenceBenchmark", 1,
      "LimitRead/16384"),
+    # Two words of codes a row.
+    ("CountEqualCodesBenchmark", 4096 * (2 * 8 + 2), "CountEqualCodesReferenceBenchmark", 1,
+     "LimitRead/16384"),
     ("RowLogitsBenchmark/1", row_logits(1), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/2", row_logits(2), None, 1, "LimitRead/1024"),
     ("RowLogitsBenchmark/4", row_logits(4), None, 1, "LimitRead/16384"),

@@ -239,6 +239,45 @@ void CountAtLeastReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(CountAtLeastReferenceBenchmark);
 
+// The codes of a pool's rows, 120 of one bit in two words, against a query's.
+struct PoolWork {
+  static constexpr int64_t kRows = 4096;
+  static constexpr int64_t kWords = 2;
+  static constexpr int64_t kCodesPerWord = 60;
+  PoolWork() {
+    shape.lowest_bits = (uint64_t{1} << kCodesPerWord) - 1;
+    for (int64_t i = 0; i < kWords * kRows; ++i) {
+      words.push_back(CounterBits(5, i) & shape.lowest_bits);
+    }
+  }
+  std::vector<uint64_t> words;
+  std::vector<uint64_t> query = {CounterBits(6, 0), CounterBits(6, 1)};
+  CodeShape shape = {kWords * kCodesPerWord, 1, 0};
+  std::vector<uint16_t> equal = std::vector<uint16_t>(kRows);
+};
+
+void CountEqualCodesBenchmark(benchmark::State& state) {
+  PoolWork work;
+  for (auto _ : state) {
+    CountEqualCodes({work.words.data(), PoolWork::kRows, PoolWork::kRows, PoolWork::kWords},
+                    work.shape, work.query.data(), work.equal.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(CountEqualCodesBenchmark);
+void CountEqualCodesReferenceBenchmark(benchmark::State& state) {
+  PoolWork work;
+  for (auto _ : state) {
+    for (int64_t i = 0; i < PoolWork::kRows; ++i) {
+      const uint64_t row[] = {work.words[i], work.words[PoolWork::kRows + i]};
+      work.equal[i] = static_cast<uint16_t>(
+          reference::EqualCodes(row, work.query, PoolWork::kCodesPerWord, 1));
+    }
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(CountEqualCodesReferenceBenchmark);
+
 // One row's update in double precision, one parameter at a time; arg: the optimizer.
 void OptimizerReferenceBenchmark(benchmark::State& state) {
   OptimizerSpec spec;

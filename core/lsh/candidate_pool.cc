@@ -11,7 +11,8 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kBits = 64;
-constexpr int64_t kRowsPerGrain = 1024;
+// Fewer are copied by one thread before another has woken up.
+constexpr int64_t kRowsPerGrain = 4096;
 constexpr int64_t kColumnPadding = 16;
 
 size_t WordsFor(size_t bits) { return bits / kBits + 1; }
@@ -70,19 +71,22 @@ void CandidatePool::Collect(const RowCodes& codes, Parallelism parallelism) {
   });
 }
 
-uint16_t CandidatePool::Cutoff(const uint16_t* equal, int64_t wanted, int64_t num_codes) const {
-  const auto size = static_cast<int64_t>(rows_.size());
-  int64_t low = 0;
-  int64_t high = num_codes;
-  while (low < high) {
-    const int64_t middle = (low + high + 1) / 2;
-    if (CountAtLeast(equal, size, static_cast<uint16_t>(middle)) >= wanted) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
+// Neighbouring queries' cutoffs are within a few codes, so that steps of one are fewest.
+uint16_t CandidatePool::Cutoff(const uint16_t* equal, int64_t wanted, int64_t num_codes,
+                               uint16_t guess) const {
+  const auto reached = [&](int64_t count) {
+    return CountAtLeast(equal, static_cast<int64_t>(rows_.size()), static_cast<uint16_t>(count)) >=
+           wanted;
+  };
+  int64_t cutoff = std::min<int64_t>(guess, num_codes);
+  if (cutoff == 0 || reached(cutoff)) {
+    while (cutoff < num_codes && reached(cutoff + 1)) ++cutoff;
+  } else {
+    do {
+      --cutoff;
+    } while (cutoff > 0 && !reached(cutoff));
   }
-  return static_cast<uint16_t>(low);
+  return static_cast<uint16_t>(cutoff);
 }
 
 bool CandidatePool::WouldBeTaken(int64_t place, const uint16_t* equal, uint16_t cutoff,
@@ -110,25 +114,28 @@ void CandidatePool::Rank(const RowCodes& codes, const HashQuery& query, int64_t 
   CountEqualCodes({columns_.data(), size, stride_, codes.words_per_row()}, codes.shape(),
                   packed.data(), equal);
 
-  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
   selection.active.assign(query.labels.begin(), query.labels.end());
   selection.missed_labels.clear();
   const auto place_of = [&](LocalRow row) {
     return std::lower_bound(rows_.begin(), rows_.end(), row) - rows_.begin();
   };
-  if (!query.labels.empty()) {
-    const uint16_t cutoff = budget < 1 ? 0 : Cutoff(equal, budget, num_codes);
+  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
+  if (query.judge_labels) {
+    const int64_t room = std::max<int64_t>(budget, 0);
+    const uint16_t cutoff =
+        Cutoff(equal, std::max<int64_t>(room, 1), num_codes, scratch.expected_equal);
     for (const LocalRow label : query.labels) {
-      if (std::binary_search(labels_only_.begin(), labels_only_.end(), label) ||
-          !WouldBeTaken(place_of(label), equal, cutoff, budget)) {
+      if (room == 0 || std::binary_search(labels_only_.begin(), labels_only_.end(), label) ||
+          !WouldBeTaken(place_of(label), equal, cutoff, room)) {
         selection.missed_labels.push_back(label);
       }
     }
-    for (const LocalRow label : query.labels) equal[place_of(label)] = 0;
   }
+  for (const LocalRow label : query.labels) equal[place_of(label)] = 0;
   const int64_t left = budget - static_cast<int64_t>(query.labels.size());
   if (left < 1) return;
-  const uint16_t cutoff = Cutoff(equal, left, num_codes);
+  const uint16_t cutoff = Cutoff(equal, left, num_codes, scratch.expected_equal);
+  scratch.expected_equal = cutoff;
   LocalRow* const above = scratch.above.data();
   LocalRow* const ties = scratch.ties.data();
   const SplitSizes sizes =

@@ -153,7 +153,7 @@ LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScr
 
 void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
                SelectScratch::Query& query) {
-  const auto num_tables = static_cast<int64_t>(fingerprints.size());
+  const int64_t num_tables = source.tables.num_tables();
   for (int64_t t = 0; t < num_tables; ++t) source.tables.PrefetchBucket(t, fingerprints[t]);
   query.codes.resize(source.codes.words_per_row());
   source.codes.Pack(fingerprints.data(), query.codes.data());

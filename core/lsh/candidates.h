@@ -24,7 +24,7 @@ struct CandidateSource {
 
 // The first stage of a query: finds what will be read of its buckets and asks the memory system for
 // it. Packs its codes.
-//   fingerprints : [num_tables].
+//   fingerprints : [num_tables] of the codes, of which the first are the tables'.
 void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
                SelectScratch::Query& query);
 

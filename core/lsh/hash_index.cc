@@ -206,9 +206,9 @@ void HashIndex::MakeRoom(int64_t num_rows) {
   const int64_t codes = state.spec.codes_per_table;
   const int64_t bits = state.family->fingerprint_bits();
   state.codes.Reset(num_tables, codes, bits / codes, num_rows);
-  state.tables.Reset(state.codes, HasSignatures(state.spec));
+  state.tables.Reset(state.codes, SearchedTables(state.spec), HasSignatures(state.spec));
   if (StepsUntilVisible(state.spec, num_rows) > 0)
-    state.next.Reset(state.codes, HasSignatures(state.spec));
+    state.next.Reset(state.codes, SearchedTables(state.spec), HasSignatures(state.spec));
 }
 
 bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
@@ -247,7 +247,7 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
   FinishBuild();
   if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
   if (state_->next.num_rows() != rows.num_rows())
-    state_->next.Reset(state_->codes, HasSignatures(state_->spec));
+    state_->next.Reset(state_->codes, SearchedTables(state_->spec), HasSignatures(state_->spec));
   state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);
@@ -401,7 +401,7 @@ void HashIndex::SelectTogether(absl::Span<const HashQuery> queries, int64_t budg
 
 std::vector<LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   std::vector<LocalRow> rows;
-  if (!state_->built) return rows;
+  if (!state_->built || table >= state_->tables.num_tables()) return rows;
   const BucketRows bucket = state_->tables.Bucket(state_->codes, table, fingerprint);
   for (int64_t i = 0; i < bucket.size(); ++i) rows.push_back(bucket[i]);
   return rows;
@@ -434,15 +434,15 @@ BucketLoad HashIndex::MeasureBuckets(int64_t sample) const {
 int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {
   // So many ids are sorted, on one thread, in less than a training step.
   constexpr int64_t kIdsPerStep = 1 << 21;
-  return std::min(num_rows * spec.num_tables / kIdsPerStep, spec.rebuild_every_steps / 2);
+  return std::min(num_rows * SearchedTables(spec) / kIdsPerStep, spec.rebuild_every_steps / 2);
 }
 
 IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
   const int64_t bits = FingerprintBits(spec);
   const int64_t sets = StepsUntilVisible(spec, num_rows) > 0 ? 2 : 1;
-  return {
-      .tables = sets * HashTables::BytesFor(spec.num_tables, bits, num_rows, HasSignatures(spec)),
-      .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
+  return {.tables = sets *
+                    HashTables::BytesFor(SearchedTables(spec), bits, num_rows, HasSignatures(spec)),
+          .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 
 int64_t HashIndex::memory_bytes() const {

@@ -85,7 +85,7 @@ class HashIndex {
   // On the first build, and when the number of rows changed, everything is taken anew. Otherwise
   // tables also depend on when the last refresh was: copies that must agree (a restored shard)
   // refresh at the same point.
-  // Cost: hashing of the dirty rows, and two passes over num_rows * num_tables codes elsewhere.
+  // Cost: hashing of the dirty rows, and two passes over num_rows * searched tables elsewhere.
   void StartBuild(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
                   Parallelism parallelism, StageTimes* times = nullptr);
   // Waits for the sorting and makes the new tables the present ones. Without a build under way
@@ -148,7 +148,8 @@ class HashIndex {
                       Parallelism parallelism, absl::Span<SelectScratch> scratch,
                       CandidatePool& pool, absl::Span<Selection> selections) const;
 
-  // The rows of one bucket, ascending; none before the first build. A copy, to look at.
+  // The rows of one bucket, ascending; none before the first build, and of tables that are not
+  // searched. A copy, to look at.
   std::vector<LocalRow> Bucket(int64_t table, uint32_t fingerprint) const;
 
   // Looks at `sample` rows, evenly spread over all, or at all of them. Changes nothing; all 0

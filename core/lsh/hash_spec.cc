@@ -61,6 +61,7 @@ absl::Status HashSpec::Validate() const {
         CheckRange("rebuild_every_steps", rebuild_every_steps, 0, 1'000'000),
         CheckRange("bucket_read_cap", bucket_read_cap, 1, 65536),
         CheckRange("ranked_per_active", ranked_per_active, 0, 1000),
+        CheckRange("searched_tables", searched_tables, 0, num_tables == 0 ? 256 : num_tables),
         CheckRange("proposed_per_sample", proposed_per_sample, 0, 65536)}) {
     if (!status.ok()) return status;
   }
@@ -69,6 +70,11 @@ absl::Status HashSpec::Validate() const {
         absl::StrFormat("hash.norm_quantile is %g, must be in (0, 1]", norm_quantile));
   }
   return absl::OkStatus();
+}
+
+int64_t SearchedTables(const HashSpec& spec) {
+  return spec.searched_tables == 0 ? spec.num_tables
+                                   : std::min(spec.searched_tables, spec.num_tables);
 }
 
 int64_t FingerprintBits(const HashSpec& spec) {

@@ -36,6 +36,11 @@ struct HashSpec {
   // coarser. 0 ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range
   // [0, 1000].
   int64_t ranked_per_active = 0;
+  // Of the L tables, the first so many are kept and searched; the codes of the others only rank
+  // what was found. Lowering it saves 4 bytes a row and table (8 with signatures; twice, see
+  // hash_index.h), their sorting and a lookup a sample, each, and finds fewer true rows. 0: all.
+  // Range [0, num_tables].
+  int64_t searched_tables = 0;
   // Rows that each sample of a training batch proposes to all of them, over all shards: then a
   // sample's active rows are the best, by all codes, of what any sample proposed or has as a label.
   // Far fewer distinct rows are touched by a batch, and each by more samples. 0: samples select
@@ -56,6 +61,9 @@ struct HashSpec {
 
   friend bool operator==(const HashSpec&, const HashSpec&) = default;
 };
+
+// The tables that are searched: all where the spec leaves it open.
+int64_t SearchedTables(const HashSpec& spec);
 
 // Bits of a fingerprint: codes_per_table (not 0) codes of one bit, for DWTA of log2(bin_size) bits.
 int64_t FingerprintBits(const HashSpec& spec);

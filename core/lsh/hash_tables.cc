@@ -19,8 +19,8 @@ int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bi
 
 }  // namespace
 
-void HashTables::Reset(const RowCodes& codes, bool with_signatures) {
-  num_tables_ = codes.num_tables();
+void HashTables::Reset(const RowCodes& codes, int64_t num_tables, bool with_signatures) {
+  num_tables_ = num_tables;
   num_rows_ = codes.num_rows();
   fingerprint_bits_ = codes.fingerprint_bits();
   const int64_t address_bits = AddressBits(fingerprint_bits_, num_rows_);

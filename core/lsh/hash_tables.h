@@ -59,8 +59,9 @@ class BucketRows {
 // address. Thread safety: const methods are concurrent; the caller excludes them during the others.
 class HashTables {
  public:
-  // Makes room for tables of codes of the shape of `codes`, all buckets empty.
-  void Reset(const RowCodes& codes, bool with_signatures);
+  // Makes room for the first `num_tables` tables of codes of the shape of `codes`, all buckets
+  // empty.
+  void Reset(const RowCodes& codes, int64_t num_tables, bool with_signatures);
 
   // Sorts all rows by their fingerprints in `codes`, whose shape is that of Reset().
   void Sort(const RowCodes& codes, Parallelism parallelism);
@@ -75,6 +76,7 @@ class HashTables {
     __builtin_prefetch(&Offsets(table)[fingerprint >> shift_]);
   }
 
+  int64_t num_tables() const { return num_tables_; }
   int64_t num_rows() const { return num_rows_; }
   // Of rows with signatures.
   SignedRowLayout layout() const { return layout_; }

@@ -41,6 +41,7 @@ class SelectScratch {
   std::vector<LocalRow> read;       // room for the rows of all buckets, with repetitions
   std::vector<uint8_t> equal_bits;  // [read]: bits of their signatures equal to the query's
   uint8_t expected_likeness = 0;    // enough rows are expected to have it: see candidates.cc
+  uint16_t expected_equal = 0;      // codes that those taken of a pool are expected to share
   std::vector<uint16_t> equal;      // [seen]: codes equal to the query's
   std::vector<uint32_t> counts;     // [codes + 1], rows by equal codes
   std::vector<LocalRow> above;      // room for the rows with more of them than needed

@@ -13,6 +13,8 @@ namespace dslide {
 struct HashQuery {
   absl::Span<const uint32_t> fingerprints;  // [num_tables]; one of too many bits finds nothing
   absl::Span<const LocalRow> labels;        // sorted and unique, below num_rows once built
+  // Whether missed_labels is wanted. Where it is not, samples that share candidates leave it empty.
+  bool judge_labels = true;
 };
 
 // What one sample touches on this shard.

@@ -123,8 +123,8 @@ void CountEqualCodesImpl(const CodeColumns& columns, const CodeShape& shape,
       first = hn::Add(first, different(words, query[w]));
       second = hn::Add(second, different(words + lanes, query[w]));
     }
-    const auto count = hn::BitCast(as_signed, hn::ConcatEven(halves, hn::BitCast(halves, second),
-                                                             hn::BitCast(halves, first)));
+    const auto count = hn::BitCast(
+        as_signed, hn::ConcatEven(halves, hn::BitCast(halves, second), hn::BitCast(halves, first)));
     hn::StoreU(hn::DemoteTo(narrow, hn::Sub(all, count)), narrow, equal + i);
   }
   for (; i < n; ++i) {

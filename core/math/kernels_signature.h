@@ -24,8 +24,8 @@ int64_t CountAtLeast(const uint16_t* counts, int64_t n, uint16_t bound);
 // The codes of many vectors: word w of vector i is words[w * stride + i].
 struct CodeColumns {
   const uint64_t* words;
-  int64_t n;               // vectors, at most stride
-  int64_t stride;          // words of a column
+  int64_t n;                 // vectors, at most stride
+  int64_t stride;            // words of a column
   int64_t words_per_vector;  // columns
 };
 // How codes lie in a word, and how many there are in all words: at most 65,535.

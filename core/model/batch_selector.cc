@@ -49,16 +49,16 @@ void BatchSelector::SelectActive(const SelectionPlan& plan, Parallelism parallel
     queries_[sample] = {
         absl::MakeConstSpan(batch.fingerprints)
             .subspan(static_cast<size_t>(sample * num_tables), static_cast<size_t>(num_tables)),
-        batch.LabelsOf(sample)};
+        batch.LabelsOf(sample), /*judge_labels=*/false};
   }
-  const absl::Span<Selection> selections =
-      absl::MakeSpan(selections_).subspan(0, queries_.size());
+  for (const uint32_t sample : batch.recall_samples) queries_[sample].judge_labels = true;
+  const absl::Span<Selection> selections = absl::MakeSpan(selections_).subspan(0, queries_.size());
   if (plan.proposals > 0) {
     plan.index->SelectTogether(queries_, plan.max_active, plan.proposals, parallelism,
                                absl::MakeSpan(select_scratch_), pool_, selections);
   } else {
-    plan.index->SelectEach(queries_, plan.max_active, parallelism,
-                           absl::MakeSpan(select_scratch_), selections);
+    plan.index->SelectEach(queries_, plan.max_active, parallelism, absl::MakeSpan(select_scratch_),
+                           selections);
   }
   if (times != nullptr) AddTimes(times->Now() - start, *times);
 }

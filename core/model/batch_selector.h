@@ -49,9 +49,9 @@ class BatchSelector {
 
   std::vector<SelectScratch> select_scratch_;  // one per thread
   CandidatePool pool_;
-  std::vector<HashQuery> queries_;             // [batch]; with an index
-  std::vector<Selection> selections_;          // [batch]; the labels alone without an index
-  std::vector<int64_t> first_pair_;            // [batch + 1]
+  std::vector<HashQuery> queries_;     // [batch]; with an index
+  std::vector<Selection> selections_;  // [batch]; the labels alone without an index
+  std::vector<int64_t> first_pair_;    // [batch + 1]
   BatchInversion inversion_;
   TailSample tail_sample_;
   std::vector<LocalRow> shared_rows_;

@@ -57,6 +57,7 @@ void VisitHash(Archive& archive, HashSpec& hash) {
   archive.Field("rebuild_every_steps", hash.rebuild_every_steps);
   archive.Field("bucket_read_cap", hash.bucket_read_cap);
   archive.LaterField("ranked_per_active", hash.ranked_per_active);
+  archive.LaterField("searched_tables", hash.searched_tables);
   archive.LaterField("proposed_per_sample", hash.proposed_per_sample);
   archive.Field("center", hash.center);
   archive.Field("norm_coordinate", hash.norm_coordinate);

@@ -121,6 +121,7 @@ absl::StatusOr<HashSpec> DecodeHash(const std::string& path, const v1::HashSpec&
   spec.rebuild_every_steps = wire.rebuild_every_steps();
   spec.bucket_read_cap = wire.bucket_read_cap();
   spec.ranked_per_active = wire.ranked_per_active();
+  spec.searched_tables = wire.searched_tables();
   spec.proposed_per_sample = wire.proposed_per_sample();
   spec.center = wire.center();
   spec.norm_coordinate = wire.norm_coordinate();
@@ -137,6 +138,7 @@ void EncodeHash(const HashSpec& spec, v1::HashSpec* out) {
   out->set_rebuild_every_steps(spec.rebuild_every_steps);
   out->set_bucket_read_cap(spec.bucket_read_cap);
   out->set_ranked_per_active(spec.ranked_per_active);
+  out->set_searched_tables(spec.searched_tables);
   out->set_proposed_per_sample(spec.proposed_per_sample);
   out->set_center(spec.center);
   out->set_norm_coordinate(spec.norm_coordinate);

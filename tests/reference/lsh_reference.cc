@@ -279,7 +279,8 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
   while (uint64_t{1} << (64 - signature_bits) < row_fingerprints.size()) --signature_bits;
   std::map<LocalRow, int64_t> likeness;
   int64_t reads = 0;
-  for (int64_t t = 0; t < spec.num_tables; ++t) {
+  const int64_t searched = spec.searched_tables == 0 ? spec.num_tables : spec.searched_tables;
+  for (int64_t t = 0; t < searched; ++t) {
     const std::vector<LocalRow> bucket = RowsSharingABucket(row_fingerprints, t, query[t]);
     if (bucket.empty()) continue;
     const std::vector<bool> sought = Signature(spec, query, t);
@@ -333,10 +334,11 @@ SelectedRows Select(const HashSpec& spec,
   return result;
 }
 
-std::vector<SelectedRows> SelectTogether(
-    const HashSpec& spec, const std::vector<std::vector<uint32_t>>& row_fingerprints,
-    const std::vector<std::vector<uint32_t>>& queries,
-    const std::vector<std::vector<LocalRow>>& labels, int64_t budget) {
+std::vector<SelectedRows> SelectTogether(const HashSpec& spec,
+                                         const std::vector<std::vector<uint32_t>>& row_fingerprints,
+                                         const std::vector<std::vector<uint32_t>>& queries,
+                                         const std::vector<std::vector<LocalRow>>& labels,
+                                         int64_t budget) {
   const auto batch = static_cast<int64_t>(queries.size());
   const int64_t proposals =
       std::max(spec.proposed_per_sample, batch == 0 ? 0 : (budget + batch - 1) / batch);

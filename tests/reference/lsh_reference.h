@@ -67,9 +67,10 @@ SelectedRows Select(const HashSpec& spec,
 
 // HashIndex::SelectTogether for rows of which all codes are compared, written as a sorted list.
 //   queries : [batch] of [L]; labels : [batch], sorted.
-std::vector<SelectedRows> SelectTogether(
-    const HashSpec& spec, const std::vector<std::vector<uint32_t>>& row_fingerprints,
-    const std::vector<std::vector<uint32_t>>& queries,
-    const std::vector<std::vector<LocalRow>>& labels, int64_t budget);
+std::vector<SelectedRows> SelectTogether(const HashSpec& spec,
+                                         const std::vector<std::vector<uint32_t>>& row_fingerprints,
+                                         const std::vector<std::vector<uint32_t>>& queries,
+                                         const std::vector<std::vector<LocalRow>>& labels,
+                                         int64_t budget);
 
 }  // namespace dslide::reference

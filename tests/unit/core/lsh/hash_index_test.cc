@@ -113,13 +113,18 @@ TEST_P(HashIndexTest, BucketsAreWhatALinearScanFinds) {
   }
 }
 
-// All budgets and label counts, with and without a cap that cuts buckets and a limit of what is
-// ranked.
+// All budgets and label counts, with and without a cap that cuts buckets, a limit of what is
+// ranked and tables that are not searched.
 TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
-  for (const auto& [cap, ranked] : std::vector<std::pair<int64_t, int64_t>>{
-           {4096, 0}, {20, 0}, {3, 0}, {1, 0}, {4096, 1}, {4096, 3}, {20, 3}, {3, 2}}) {
+  struct Case {
+    int64_t cap, ranked, searched;
+  };
+  for (const auto& [cap, ranked, searched] :
+       {Case{4096, 0, 0}, Case{20, 0, 0}, Case{3, 0, 0}, Case{1, 0, 0}, Case{4096, 1, 0},
+        Case{4096, 3, 0}, Case{20, 3, 0}, Case{3, 2, 0}, Case{4096, 0, 3}, Case{20, 3, 2}}) {
     spec_.bucket_read_cap = cap;
     spec_.ranked_per_active = ranked;
+    spec_.searched_tables = searched;
     const TestRows rows = TestRows::Random(400, kDim, 2);
     const auto index = Built(rows);
     const auto fingerprints = ReferenceFingerprints(rows, rows);
@@ -134,7 +139,8 @@ TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
            {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{60}, int64_t{150}, kNoLimit}) {
         const Selection got = Select(*index, query, labels, budget);
         const auto expected = reference::Select(spec_, fingerprints, query, labels, budget);
-        const std::string what = absl::StrCat("cap ", cap, " ranked ", ranked, " budget ", budget);
+        const std::string what = absl::StrCat("cap ", cap, " ranked ", ranked, " searched ",
+                                              searched, " budget ", budget);
         EXPECT_EQ(got.active, expected.active) << what;
         EXPECT_EQ(got.missed_labels, expected.missed_labels) << what;
       }

@@ -47,6 +47,13 @@ TEST(HashSpecTest, RefusalNamesFieldValueAndRange) {
        [](HashSpec& s) { s.ranked_per_active = -1; }},
       {"hash.ranked_per_active is 1001, must be in [0, 1000]",
        [](HashSpec& s) { s.ranked_per_active = 1001; }},
+      {"hash.searched_tables is -1, must be in [0, 256]",
+       [](HashSpec& s) { s.searched_tables = -1; }},
+      {"hash.searched_tables is 5, must be in [0, 4]",
+       [](HashSpec& s) {
+         s.num_tables = 4;
+         s.searched_tables = 5;
+       }},
       {"hash.proposed_per_sample is -1, must be in [0, 65536]",
        [](HashSpec& s) { s.proposed_per_sample = -1; }},
       {"hash.proposed_per_sample is 65537, must be in [0, 65536]",

@@ -65,7 +65,7 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(codes, /*with_signatures=*/true);
+  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
   RowFingerprints all = RandomFingerprints(param, 3);
   for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
   tables.Sort(codes, Parallelism{1});
@@ -87,7 +87,7 @@ TEST_P(HashTablesTest, BucketsAreTheSameWithoutSignatures) {
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
   HashTables tables;
-  tables.Reset(codes, /*with_signatures=*/false);
+  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/false);
   tables.Sort(codes, Parallelism{2});
   for (int64_t t = 0; t < param.tables; ++t) {
     for (uint32_t value = 0; value < param.distinct; ++value) {
@@ -103,7 +103,7 @@ TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(codes, /*with_signatures=*/true);
+  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
   EXPECT_GE(tables.memory_bytes(), param.rows * param.tables * (4 + 4));
   EXPECT_LE(tables.memory_bytes(),
             param.tables * (param.rows * (4 + 4 + 16) + (int64_t{1} << 8) * 4 + 64));
@@ -115,7 +115,7 @@ TEST(HashTablesTest, SignaturesAreThereOnlyWhereWanted) {
   RowCodes codes;
   codes.Reset(/*num_tables=*/3, /*codes_per_table=*/6, /*bits_per_code=*/1, /*num_rows=*/50);
   HashTables tables;
-  tables.Reset(codes, /*with_signatures=*/false);
+  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/false);
   tables.Sort(codes, Parallelism{1});
   const BucketRows bucket = tables.Bucket(codes, 1, 0);
   ASSERT_EQ(bucket.size(), 50);
@@ -123,7 +123,7 @@ TEST(HashTablesTest, SignaturesAreThereOnlyWhereWanted) {
   for (int64_t i = 0; i < bucket.size(); ++i) EXPECT_EQ(bucket.rows()[i], bucket[i]);
   EXPECT_EQ(bucket.Part(7, 3).rows(), bucket.rows() + 7);
   EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/false));
-  tables.Reset(codes, /*with_signatures=*/true);
+  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
   EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/true));
   EXPECT_EQ(HashTables::BytesFor(3, 6, 50, true) - HashTables::BytesFor(3, 6, 50, false),
             3 * 50 * 4);

@@ -22,8 +22,7 @@ constexpr int64_t kRows = 500;
 constexpr int64_t kQueries = 37;  // of two whole grains and a part
 
 // Family; ranked_per_active: without signatures and with them.
-class SelectTogetherTest
-    : public ::testing::TestWithParam<std::tuple<HashFamilyKind, int64_t>> {
+class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamilyKind, int64_t>> {
  protected:
   SelectTogetherTest() {
     spec_.ranked_per_active = std::get<1>(GetParam());
@@ -125,6 +124,23 @@ TEST_P(SelectTogetherTest, DoesNotDependOnTheThreads) {
   }
 }
 
+TEST_P(SelectTogetherTest, LabelsThatNeedNotBeJudgedAreNot) {
+  Build();
+  const std::vector<Selection> judged = SelectTogether(kQueries, 30, 4);
+  std::vector<HashQuery> queries = Queries(kQueries);
+  for (HashQuery& query : queries) query.judge_labels = false;
+  std::vector<Selection> selections(kQueries);
+  index_->SelectTogether(queries, 30, 4, Parallelism{1}, absl::MakeSpan(scratch_), pool_,
+                         absl::MakeSpan(selections));
+  int64_t missed = 0;
+  for (int64_t q = 0; q < kQueries; ++q) {
+    missed += static_cast<int64_t>(judged[q].missed_labels.size());
+    EXPECT_EQ(selections[q].active, judged[q].active);
+    EXPECT_TRUE(selections[q].missed_labels.empty());
+  }
+  EXPECT_GT(missed, 0);
+}
+
 // Fewer distinct rows than samples that select alone touch.
 TEST_P(SelectTogetherTest, SharesRows) {
   Build();
@@ -166,9 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(HashFamilyKind::kSimHash, HashFamilyKind::kDwta),
                        ::testing::Values(0, 2)),
     [](const auto& param) {
-      return absl::StrCat(
-          std::get<0>(param.param) == HashFamilyKind::kSimHash ? "SimHash" : "Dwta",
-          std::get<1>(param.param));
+      return absl::StrCat(std::get<0>(param.param) == HashFamilyKind::kSimHash ? "SimHash" : "Dwta",
+                          std::get<1>(param.param));
     });
 
 }  // namespace

@@ -113,11 +113,14 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   HashSpec& hash = spec.tables.back().head.hash;
   hash.ranked_per_active = 0;
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("ranked_per_active")));
+  EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("searched_tables")));
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("proposed_per_sample")));
   hash.ranked_per_active = 5;
+  hash.searched_tables = 3;
   hash.proposed_per_sample = 12;
   const std::string text = ModelSpecToJson(spec);
   EXPECT_THAT(text, HasSubstr("\"ranked_per_active\": 5"));
+  EXPECT_THAT(text, HasSubstr("\"searched_tables\": 3"));
   EXPECT_THAT(text, HasSubstr("\"proposed_per_sample\": 12"));
   const auto back = ModelSpecFromJson(text, "text");
   ASSERT_TRUE(back.ok()) << back.status();

@@ -84,6 +84,7 @@ TEST(TableBytesTest, HashSettingsCount) {
         spec.head.hash.num_tables = tables;
         for (const int64_t ranked : {0, 3}) {
           spec.head.hash.ranked_per_active = ranked;
+          spec.head.hash.searched_tables = ranked == 3 ? (tables + 1) / 2 : 0;
           const auto head = HeadTable::Create(spec, 1, Part(spec), Parallelism{1});
           ASSERT_TRUE(head.ok()) << head.status();
           EXPECT_EQ(TableBytesFor(spec, 5000).total(), (*head)->memory_bytes())

@@ -65,6 +65,7 @@ TableSpec SampleHead() {
                         .rebuild_every_steps = 9,
                         .bucket_read_cap = 33,
                         .ranked_per_active = 4,
+                        .searched_tables = 2,
                         .proposed_per_sample = 7,
                         .center = false,
                         .norm_coordinate = false,
