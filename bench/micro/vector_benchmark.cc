@@ -270,8 +270,8 @@ void CountEqualCodesReferenceBenchmark(benchmark::State& state) {
   for (auto _ : state) {
     for (int64_t i = 0; i < PoolWork::kRows; ++i) {
       const uint64_t row[] = {work.words[i], work.words[PoolWork::kRows + i]};
-      work.equal[i] = static_cast<uint16_t>(
-          reference::EqualCodes(row, work.query, PoolWork::kCodesPerWord, 1));
+      work.equal[i] =
+          static_cast<uint16_t>(reference::EqualCodes(row, work.query, PoolWork::kCodesPerWord, 1));
     }
     benchmark::ClobberMemory();
   }

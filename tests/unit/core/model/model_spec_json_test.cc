@@ -57,7 +57,7 @@ ModelSpec UnusualSpec() {
   head.head.tail_rows = 12;
   head.head.recall_samples = 13;
   head.head.recall_every_steps = 14;
-  head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, 6, false, false, 0.7, 42};
+  head.head.hash = {HashFamilyKind::kDwta, 3, 5, 16, 7, 9, 6, 2, 8, false, false, 0.7, 42};
   dense.precision = RowPrecision::kBf16Weights;
   head.precision = RowPrecision::kBf16;
   spec.tables = {input, dense, head};
@@ -111,7 +111,7 @@ TEST(ModelSpecJsonTest, WritesEveryFieldOfAHead) {
 TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   ModelSpec spec = UnusualSpec();
   HashSpec& hash = spec.tables.back().head.hash;
-  hash.ranked_per_active = 0;
+  hash.ranked_per_active = hash.searched_tables = hash.proposed_per_sample = 0;
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("ranked_per_active")));
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("searched_tables")));
   EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("proposed_per_sample")));
