@@ -3,6 +3,7 @@
 #include "core/lsh/hash_index.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <thread>
@@ -116,12 +117,16 @@ TEST_P(HashIndexTest, BucketsAreWhatALinearScanFinds) {
 // All budgets and label counts, with and without a cap that cuts buckets, a limit of what is
 // ranked and tables that are not searched.
 TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
-  struct Case {
-    int64_t cap, ranked, searched;
-  };
-  for (const auto& [cap, ranked, searched] :
-       {Case{4096, 0, 0}, Case{20, 0, 0}, Case{3, 0, 0}, Case{1, 0, 0}, Case{4096, 1, 0},
-        Case{4096, 3, 0}, Case{20, 3, 0}, Case{3, 2, 0}, Case{4096, 0, 3}, Case{20, 3, 2}}) {
+  for (const auto& [cap, ranked, searched] : std::vector<std::array<int64_t, 3>>{{4096, 0, 0},
+                                                                                 {20, 0, 0},
+                                                                                 {3, 0, 0},
+                                                                                 {1, 0, 0},
+                                                                                 {4096, 1, 0},
+                                                                                 {4096, 3, 0},
+                                                                                 {20, 3, 0},
+                                                                                 {3, 2, 0},
+                                                                                 {4096, 0, 3},
+                                                                                 {20, 3, 2}}) {
     spec_.bucket_read_cap = cap;
     spec_.ranked_per_active = ranked;
     spec_.searched_tables = searched;
@@ -135,8 +140,7 @@ TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
       for (uint64_t r = rng.NextBelow(300); r < 400; r += step) {
         labels.emplace_back(static_cast<uint32_t>(r));
       }
-      for (const int64_t budget :
-           {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{60}, int64_t{150}, kNoLimit}) {
+      for (const int64_t budget : std::vector<int64_t>{0, 1, 7, 60, 150, kNoLimit}) {
         const Selection got = Select(*index, query, labels, budget);
         const auto expected = reference::Select(spec_, fingerprints, query, labels, budget);
         const std::string what = absl::StrCat("cap ", cap, " ranked ", ranked, " searched ",
@@ -148,7 +152,7 @@ TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
   }
 }
 
-// Marks of older calls mean nothing, also after the counter of calls has started anew.
+// What older calls marked means nothing.
 TEST_P(HashIndexTest, AScratchServesAnyNumberOfCalls) {
   const TestRows rows = TestRows::Random(200, kDim, 4);
   const auto index = Built(rows);
