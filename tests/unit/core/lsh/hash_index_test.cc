@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/lsh/row_center.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,19 +114,12 @@ TEST_P(HashIndexTest, BucketsAreWhatALinearScanFinds) {
   }
 }
 
-// All budgets and label counts, with and without a cap that cuts buckets, a limit of what is
-// ranked and tables that are not searched.
+// All budgets and label counts; caps, limits of what is ranked, tables that are not searched.
 TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
-  for (const auto& [cap, ranked, searched] : std::vector<std::array<int64_t, 3>>{{4096, 0, 0},
-                                                                                 {20, 0, 0},
-                                                                                 {3, 0, 0},
-                                                                                 {1, 0, 0},
-                                                                                 {4096, 1, 0},
-                                                                                 {4096, 3, 0},
-                                                                                 {20, 3, 0},
-                                                                                 {3, 2, 0},
-                                                                                 {4096, 0, 3},
-                                                                                 {20, 3, 2}}) {
+  using Case = std::array<int64_t, 3>;
+  for (const auto& [cap, ranked, searched] :
+       {Case{4096, 0, 0}, Case{20, 0, 0}, Case{3, 0, 0}, Case{1, 0, 0}, Case{4096, 1, 0},
+        Case{4096, 3, 0}, Case{20, 3, 0}, Case{3, 2, 0}, Case{4096, 0, 3}, Case{20, 3, 2}}) {
     spec_.bucket_read_cap = cap;
     spec_.ranked_per_active = ranked;
     spec_.searched_tables = searched;
@@ -143,8 +136,7 @@ TEST_P(HashIndexTest, SelectsWhatTheReferenceSelects) {
       for (const int64_t budget : std::vector<int64_t>{0, 1, 7, 60, 150, kNoLimit}) {
         const Selection got = Select(*index, query, labels, budget);
         const auto expected = reference::Select(spec_, fingerprints, query, labels, budget);
-        const std::string what = absl::StrCat("cap ", cap, " ranked ", ranked, " searched ",
-                                              searched, " budget ", budget);
+        const std::string what = absl::StrJoin({cap, ranked, searched, budget}, ", ");
         EXPECT_EQ(got.active, expected.active) << what;
         EXPECT_EQ(got.missed_labels, expected.missed_labels) << what;
       }
