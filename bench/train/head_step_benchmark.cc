@@ -161,20 +161,14 @@ int Run(const Options& options) {
                                      absl::MakeSpan(batch.fingerprints));
     });
     Timed(times, "2 select alone", [&] {
-      constexpr int64_t kTogether = 16;
       queries.clear();
       for (int64_t s = 0; s < options.batch; ++s) {
         queries.push_back({absl::MakeConstSpan(batch.fingerprints)
                                .subspan(s * options.num_tables, options.num_tables),
                            batch.LabelsOf(s)});
       }
-      ParallelFor(parallelism, (options.batch + kTogether - 1) / kTogether, 1,
-                  [&](int64_t grain, int thread) {
-                    const int64_t first = grain * kTogether;
-                    (*index)->Select(absl::MakeConstSpan(queries).subspan(first, kTogether),
-                                     options.max_active, scratch[thread],
-                                     absl::MakeSpan(selections).subspan(first, kTogether));
-                  });
+      (*index)->SelectEach(queries, options.max_active, parallelism, absl::MakeSpan(scratch),
+                           absl::MakeSpan(selections));
     });
     context.batch = std::move(batch);
     const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : index->get(),

@@ -71,24 +71,6 @@ void CandidatePool::Collect(const RowCodes& codes, Parallelism parallelism) {
   });
 }
 
-// Neighbouring queries' cutoffs are within a few codes, so that steps of one are fewest.
-uint16_t CandidatePool::Cutoff(const uint16_t* equal, int64_t wanted, int64_t num_codes,
-                               uint16_t guess) const {
-  const auto reached = [&](int64_t count) {
-    return CountAtLeast(equal, static_cast<int64_t>(rows_.size()), static_cast<uint16_t>(count)) >=
-           wanted;
-  };
-  int64_t cutoff = std::min<int64_t>(guess, num_codes);
-  if (cutoff == 0 || reached(cutoff)) {
-    while (cutoff < num_codes && reached(cutoff + 1)) ++cutoff;
-  } else {
-    do {
-      --cutoff;
-    } while (cutoff > 0 && !reached(cutoff));
-  }
-  return static_cast<uint16_t>(cutoff);
-}
-
 bool CandidatePool::WouldBeTaken(int64_t place, const uint16_t* equal, uint16_t cutoff,
                                  int64_t budget) const {
   const uint16_t own = equal[place];
@@ -103,7 +85,6 @@ bool CandidatePool::WouldBeTaken(int64_t place, const uint16_t* equal, uint16_t 
 void CandidatePool::Rank(const RowCodes& codes, const HashQuery& query, int64_t budget,
                          SelectScratch& scratch, Selection& selection) const {
   const auto size = static_cast<int64_t>(rows_.size());
-  const int64_t num_codes = codes.num_codes();
   std::vector<uint64_t>& packed = scratch.queries[0].codes;
   packed.resize(codes.words_per_row());
   codes.Pack(query.fingerprints.data(), packed.data());
@@ -119,11 +100,16 @@ void CandidatePool::Rank(const RowCodes& codes, const HashQuery& query, int64_t 
   const auto place_of = [&](LocalRow row) {
     return std::lower_bound(rows_.begin(), rows_.end(), row) - rows_.begin();
   };
+  // The most equal codes that `wanted` rows reach; 0 where fewer have any.
+  const auto cutoff_for = [&](int64_t wanted) {
+    const auto all_codes = static_cast<uint16_t>(codes.num_codes());
+    return HighestReached(equal, size, wanted, uint16_t{0}, all_codes,
+                          std::min(scratch.expected_equal, all_codes));
+  };
   // Labels are judged as if they had been mere candidates, then taken out of the ranking.
   if (query.judge_labels) {
     const int64_t room = std::max<int64_t>(budget, 0);
-    const uint16_t cutoff =
-        Cutoff(equal, std::max<int64_t>(room, 1), num_codes, scratch.expected_equal);
+    const uint16_t cutoff = cutoff_for(std::max<int64_t>(room, 1));
     for (const LocalRow label : query.labels) {
       if (room == 0 || std::binary_search(labels_only_.begin(), labels_only_.end(), label) ||
           !WouldBeTaken(place_of(label), equal, cutoff, room)) {
@@ -134,7 +120,7 @@ void CandidatePool::Rank(const RowCodes& codes, const HashQuery& query, int64_t 
   for (const LocalRow label : query.labels) equal[place_of(label)] = 0;
   const int64_t left = budget - static_cast<int64_t>(query.labels.size());
   if (left < 1) return;
-  const uint16_t cutoff = Cutoff(equal, left, num_codes, scratch.expected_equal);
+  const uint16_t cutoff = cutoff_for(left);
   scratch.expected_equal = cutoff;
   LocalRow* const above = scratch.above.data();
   LocalRow* const ties = scratch.ties.data();

@@ -45,9 +45,6 @@ class CandidatePool {
 
  private:
   bool Insert(LocalRow row);
-  // The most equal codes, of at most num_codes, that `wanted` rows reach; 0 where fewer have any.
-  //   equal : [rows]; guess : changes the time and nothing else.
-  uint16_t Cutoff(const uint16_t* equal, int64_t wanted, int64_t num_codes, uint16_t guess) const;
   bool WouldBeTaken(int64_t place, const uint16_t* equal, uint16_t cutoff, int64_t budget) const;
 
   HugeVector<uint64_t> marks_;         // a bit for each of num_rows; all 0 once collected

@@ -96,21 +96,6 @@ int64_t ReadBuckets(const SelectScratch::Query& query, SignedRowLayout layout, u
   return count;
 }
 
-// The highest likeness in [low, high] that `wanted` of the `reads` rows read reach, repetitions
-// counted; `low` when there are fewer.
-uint8_t HighestReached(const SelectScratch& scratch, int64_t reads, int64_t wanted, uint8_t low,
-                       uint8_t high) {
-  while (low < high) {
-    const auto middle = static_cast<uint8_t>((low + high + 1) / 2);
-    if (CountAtLeast(scratch.equal_bits.data(), reads, middle) >= wanted) {
-      low = middle;
-    } else {
-      high = static_cast<uint8_t>(middle - 1);
-    }
-  }
-  return low;
-}
-
 // Takes the most alike of the `rows_read` rows, at least `wanted` of them if there are as many.
 LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScratch& scratch,
                         SelectScratch::Query& query) {
@@ -135,7 +120,9 @@ LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScr
     return SplitByCount(Numbers(scratch.read.data()), scratch.equal_bits.data(), rows_read,
                         likeness, Numbers(scratch.above.data()), Numbers(scratch.ties.data()));
   };
-  uint8_t likeness = HighestReached(scratch, rows_read, wanted, read, all_bits);
+  // Rows that were read in several tables count each time.
+  uint8_t likeness =
+      HighestReached(scratch.equal_bits.data(), rows_read, wanted, read, all_bits, read);
   SplitSizes sizes = split(likeness);
   take({scratch.above.data(), static_cast<size_t>(sizes.above)});
   take({scratch.ties.data(), static_cast<size_t>(sizes.equal)});

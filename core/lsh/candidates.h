@@ -9,6 +9,7 @@
 #include "core/lsh/hash_tables.h"
 #include "core/lsh/row_codes.h"
 #include "core/lsh/select_scratch.h"
+#include "core/math/kernels_signature.h"
 
 namespace dslide {
 
@@ -39,6 +40,26 @@ void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerp
 //   labels : sorted and unique, below num_rows.
 void CollectCandidates(const CandidateSource& source, absl::Span<const LocalRow> labels,
                        int64_t budget, SelectScratch& scratch, SelectScratch::Query& query);
+
+// The highest number in [low, high] that `wanted` of `counts` reach; `low` when fewer do. Looks
+// from `guess` on, in steps of one, because neighbouring queries' are a few apart; a bad guess
+// costs time and nothing else.
+//   counts : [n]; guess : in [low, high].
+template <typename Count>
+Count HighestReached(const Count* counts, int64_t n, int64_t wanted, Count low, Count high,
+                     Count guess) {
+  const auto reached = [&](Count bound) { return CountAtLeast(counts, n, bound) >= wanted; };
+  const auto next = [](Count bound, int step) { return static_cast<Count>(bound + step); };
+  Count highest = guess;
+  if (highest == low || reached(highest)) {
+    while (highest < high && reached(next(highest, 1))) highest = next(highest, 1);
+    return highest;
+  }
+  do {
+    highest = next(highest, -1);
+  } while (highest > low && !reached(highest));
+  return highest;
+}
 
 // Rows as the plain numbers that vector kernels take.
 inline const uint32_t* Numbers(const LocalRow* rows) {

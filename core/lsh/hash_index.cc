@@ -143,6 +143,11 @@ struct HashIndex::State {
   void HashRows(const HashedRows& rows, int64_t count, const RowAt& row_at,
                 Parallelism parallelism);
 
+  // Makes room for the codes' rows.
+  void ResetTables(HashTables& which) const {
+    which.Reset(codes, SearchedTables(spec), HasSignatures(spec));
+  }
+
   const HashSpec spec;
   const std::unique_ptr<HashFamily> family;
   const uint64_t start_key;
@@ -206,9 +211,8 @@ void HashIndex::MakeRoom(int64_t num_rows) {
   const int64_t codes = state.spec.codes_per_table;
   const int64_t bits = state.family->fingerprint_bits();
   state.codes.Reset(num_tables, codes, bits / codes, num_rows);
-  state.tables.Reset(state.codes, SearchedTables(state.spec), HasSignatures(state.spec));
-  if (StepsUntilVisible(state.spec, num_rows) > 0)
-    state.next.Reset(state.codes, SearchedTables(state.spec), HasSignatures(state.spec));
+  state.ResetTables(state.tables);
+  if (StepsUntilVisible(state.spec, num_rows) > 0) state.ResetTables(state.next);
 }
 
 bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty, Refresh refresh,
@@ -246,8 +250,7 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
                            Refresh refresh, Parallelism parallelism, StageTimes* times) {
   FinishBuild();
   if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
-  if (state_->next.num_rows() != rows.num_rows())
-    state_->next.Reset(state_->codes, SearchedTables(state_->spec), HasSignatures(state_->spec));
+  if (state_->next.num_rows() != rows.num_rows()) state_->ResetTables(state_->next);
   state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);

@@ -10,6 +10,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kMaxFingerprintBits = 24;
+constexpr int64_t kMaxTables = 256;
 // What the sweeps in docs/hashing.md chose.
 constexpr int64_t kTargetBucketRows = 320;
 constexpr int64_t kMaxDefaultBits = 16;
@@ -57,13 +58,19 @@ absl::Status HashSpec::Validate() const {
   const int64_t max_codes = kMaxFingerprintBits / BitsPerCode(family, bin_size);
   for (const absl::Status& status :
        {CheckRange("codes_per_table", codes_per_table, 0, max_codes),
-        CheckRange("num_tables", num_tables, 0, 256),
+        CheckRange("num_tables", num_tables, 0, kMaxTables),
         CheckRange("rebuild_every_steps", rebuild_every_steps, 0, 1'000'000),
         CheckRange("bucket_read_cap", bucket_read_cap, 1, 65536),
         CheckRange("ranked_per_active", ranked_per_active, 0, 1000),
-        CheckRange("searched_tables", searched_tables, 0, num_tables == 0 ? 256 : num_tables),
         CheckRange("proposed_per_sample", proposed_per_sample, 0, 65536)}) {
     if (!status.ok()) return status;
+  }
+  const int64_t tables = num_tables == 0 ? kMaxTables : num_tables;
+  if (searched_tables < 0 || searched_tables > tables) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "hash.searched_tables is %d, must be in [0, %d]: no more tables can be searched than "
+        "hash.num_tables says; 0 searches all",
+        searched_tables, tables));
   }
   if (!(norm_quantile > 0.0 && norm_quantile <= 1.0)) {  // also refuses NaN
     return absl::InvalidArgumentError(

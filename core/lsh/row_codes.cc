@@ -19,15 +19,13 @@ void RowCodes::Reset(int64_t num_tables, int64_t codes_per_table, int64_t bits_p
                      int64_t num_rows) {
   num_tables_ = num_tables;
   num_rows_ = num_rows;
-  num_codes_ = num_tables * codes_per_table;
-  bits_per_code_ = bits_per_code;
+  shape_ = {num_tables * codes_per_table, bits_per_code, /*lowest_bits=*/0};
   fingerprint_bits_ = codes_per_table * bits_per_code;
   fingerprint_mask_ = (uint32_t{1} << fingerprint_bits_) - 1;
   tables_per_word_ = 64 / fingerprint_bits_;
   stride_ = WordsPerRow(num_tables, fingerprint_bits_);
-  lowest_bits_ = 0;
   for (int64_t code = 0; code < tables_per_word_ * codes_per_table; ++code) {
-    lowest_bits_ |= uint64_t{1} << (code * bits_per_code);
+    shape_.lowest_bits |= uint64_t{1} << (code * bits_per_code);
   }
   words_.assign(num_rows * stride_, 0);
 }
@@ -89,7 +87,7 @@ void RowCodes::CountEqualBits(absl::Span<const LocalRow> rows, const uint64_t* q
     const uint64_t* const words = all + rows[i].value() * kWords;
     int64_t different = 0;
     for (int64_t w = 0; w < kWords; ++w) different += std::popcount(words[w] ^ wanted[w]);
-    equal[i] = static_cast<uint16_t>(num_codes_ - different);
+    equal[i] = static_cast<uint16_t>(shape_.num_codes - different);
   }
 }
 
@@ -100,7 +98,7 @@ void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query
     return std::array<Count, kUnrolledWords>{&RowCodes::CountEqualBits<kIndex + 1>...};
   }
   (std::make_index_sequence<kUnrolledWords>());
-  if (bits_per_code_ == 1 && stride_ <= static_cast<int64_t>(kUnrolledWords)) {
+  if (shape_.bits_per_code == 1 && stride_ <= static_cast<int64_t>(kUnrolledWords)) {
     (this->*kUnrolled[stride_ - 1])(rows, query, equal);
     return;
   }
@@ -108,12 +106,9 @@ void RowCodes::CountEqual(absl::Span<const LocalRow> rows, const uint64_t* query
     const uint64_t* const words = &words_[rows[i].value() * stride_];
     int64_t different = 0;
     for (int64_t w = 0; w < stride_; ++w) {
-      const uint64_t bits = words[w] ^ query[w];
-      uint64_t any = bits;  // at a code's lowest bit: whether any of its bits differs
-      for (int64_t b = 1; b < bits_per_code_; ++b) any |= bits >> b;
-      different += std::popcount(any & lowest_bits_);
+      different += DifferentCodes(words[w] ^ query[w], shape_);
     }
-    equal[i] = static_cast<uint16_t>(num_codes_ - different);
+    equal[i] = static_cast<uint16_t>(shape_.num_codes - different);
   }
 }
 

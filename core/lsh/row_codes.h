@@ -41,7 +41,7 @@ class RowCodes {
   void CopyToColumns(absl::Span<const LocalRow> rows, int64_t stride, uint64_t* columns) const;
 
   // How the codes lie in their words.
-  CodeShape shape() const { return {num_codes_, bits_per_code_, lowest_bits_}; }
+  const CodeShape& shape() const { return shape_; }
 
   // Asks the memory system for the codes of `rows`.
   void Prefetch(absl::Span<const LocalRow> rows) const;
@@ -100,7 +100,7 @@ class RowCodes {
   int64_t num_tables() const { return num_tables_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t fingerprint_bits() const { return fingerprint_bits_; }
-  int64_t num_codes() const { return num_codes_; }
+  int64_t num_codes() const { return shape_.num_codes; }
   int64_t words_per_row() const { return stride_; }
   int64_t memory_bytes() const {
     return static_cast<int64_t>(words_.capacity() * sizeof(uint64_t));
@@ -122,13 +122,11 @@ class RowCodes {
 
   int64_t num_tables_ = 0;
   int64_t num_rows_ = 0;
-  int64_t num_codes_ = 0;  // of a row, over all tables
-  int64_t bits_per_code_ = 1;
+  CodeShape shape_ = {0, 1, 0};
   int64_t fingerprint_bits_ = 0;
   uint32_t fingerprint_mask_ = 0;
   int64_t tables_per_word_ = 1;
   int64_t stride_ = 0;          // words of a row
-  uint64_t lowest_bits_ = 0;    // of the codes in a word
   HugeVector<uint64_t> words_;  // [num_rows, stride]
 };
 

@@ -88,14 +88,6 @@ int64_t CountsAtLeastImpl(const uint16_t* counts, size_t n, uint16_t bound) {
   return AtLeast(counts, n, bound);
 }
 
-// A bit at each code's lowest that differs, of the bits that differ.
-template <class Bits, class Or, class Shift>
-HWY_INLINE Bits AnyOfCode(Bits different, int64_t bits_per_code, Or either, Shift right) {
-  Bits any = different;
-  for (int b = 1; b < bits_per_code; ++b) any = either(any, right(different, b));
-  return any;
-}
-
 void CountEqualCodesImpl(const CodeColumns& columns, const CodeShape& shape,
                          const uint64_t* HWY_RESTRICT query, uint16_t* HWY_RESTRICT equal) {
   const hn::ScalableTag<uint64_t> d;
@@ -108,10 +100,8 @@ void CountEqualCodesImpl(const CodeColumns& columns, const CodeShape& shape,
   const auto all = hn::Set(as_signed, static_cast<int32_t>(shape.num_codes));
   const auto different = [&](const uint64_t* words, uint64_t wanted) HWY_ATTR {
     const auto bits = hn::Xor(hn::LoadU(d, words), hn::Set(d, wanted));
-    if (shape.bits_per_code == 1) return hn::PopulationCount(bits);
-    const auto any = AnyOfCode(
-        bits, shape.bits_per_code, [](auto a, auto b) HWY_ATTR { return hn::Or(a, b); },
-        [](auto a, int b) HWY_ATTR { return hn::ShiftRightSame(a, b); });
+    auto any = bits;  // see DifferentCodes
+    for (int b = 1; b < shape.bits_per_code; ++b) any = hn::Or(any, hn::ShiftRightSame(bits, b));
     return hn::PopulationCount(hn::And(any, lowest));
   };
   size_t i = 0;
@@ -130,11 +120,7 @@ void CountEqualCodesImpl(const CodeColumns& columns, const CodeShape& shape,
   for (; i < n; ++i) {
     int64_t count = 0;
     for (int64_t w = 0; w < columns.words_per_vector; ++w) {
-      const uint64_t bits = columns.words[w * columns.stride + i] ^ query[w];
-      const uint64_t any = AnyOfCode(
-          bits, shape.bits_per_code, [](uint64_t a, uint64_t b) { return a | b; },
-          [](uint64_t a, int b) { return a >> b; });
-      count += std::popcount(any & shape.lowest_bits);
+      count += DifferentCodes(columns.words[w * columns.stride + i] ^ query[w], shape);
     }
     equal[i] = static_cast<uint16_t>(shape.num_codes - count);
   }

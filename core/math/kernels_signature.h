@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace dslide {
@@ -34,6 +35,13 @@ struct CodeShape {
   int64_t bits_per_code;
   uint64_t lowest_bits;  // of the codes in a word
 };
+// How many codes differ in a word of which these bits do.
+inline int64_t DifferentCodes(uint64_t different, const CodeShape& shape) {
+  uint64_t any = different;  // at a code's lowest bit: whether any of its bits differs
+  for (int64_t b = 1; b < shape.bits_per_code; ++b) any |= different >> b;
+  return std::popcount(any & shape.lowest_bits);
+}
+
 // Writes to equal[i] how many codes of the i-th vector are those of `query`. Bits that are of no
 // code are equal in all of them.
 //   query : [words_per_vector]; equal : [n].
