@@ -44,6 +44,8 @@ expect 2 "takes 'json', not 'xml'" ./run observability -o xml
 expect 2 "unknown benchmark 'trian'" ./run bench trian
 expect 2 "takes 'json', not 'xml'" ./run bench train -o xml
 expect 2 "unknown argument '--stesp'" ./run bench all --stesp
+expect 2 "unrecognized arguments: --wirte" ./run times --wirte
+expect 2 "invalid choice: 'xml'" ./run behaviours -o xml
 expect 2 'epochs is 2' ./run compose --epochs 2
 expect 2 'belong together' ./run compose --image x:1
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help

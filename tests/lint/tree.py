@@ -5,7 +5,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE_FOLDERS = ("core", "services", "client", "tests", "bench")
+CODE_FOLDERS = ("core", "services", "client", "tests", "bench", "tools")
 SKIPPED_PARTS = {"node_modules", "__pycache__", ".git"}
 
 
