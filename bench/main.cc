@@ -1,7 +1,7 @@
 // dslide-bench: what `dslide bench ...` runs. Each subcommand lives in a folder of its own.
 
-#include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 
 #include "bench/common/common_commands.h"
 #include "bench/dense/blas_core.h"
@@ -10,24 +10,30 @@
 #include "bench/train/train_command.h"
 #include "core/base/heap.h"
 #include "core/base/version.h"
+#include "core/flags/command.h"
 
 int main(int argc, char** argv) {
   dslide::bench::RestartWithBetterBlas(argv);
   dslide::KeepFreedMemory();
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Measures dslide beside what it is compared with.", "dslide bench");
-  app.set_version_flag("--version", dslide::VersionLine("dslide-bench"));
-  app.require_subcommand(1);
+  dslide::CommandLine command_line("dslide bench",
+                                   "Measures dslide beside what it is compared with.",
+                                   dslide::VersionLine("dslide-bench"));
+  const dslide::Command app = command_line.root();
+  app.RequireSubcommand();
   int exit_code = 0;
   dslide::bench::AddRpcCommand(app, &exit_code);
   dslide::bench::AddTrainCommand(app, &exit_code);
   dslide::bench::AddDenseCommand(app, &exit_code);
   dslide::bench::AddDataCommand(app, &exit_code);
   dslide::bench::AddMachineCommand(app, &exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+  const dslide::Parsed parsed = command_line.Parse({argv + 1, argv + argc});
+  using Outcome = dslide::Parsed::Outcome;
+  if (parsed.outcome == Outcome::kError) {
+    std::fprintf(stderr, "%s: %s\nSee: %s --help\n", parsed.command.c_str(), parsed.text.c_str(),
+                 parsed.command.c_str());
+    return 2;
   }
+  if (parsed.outcome != Outcome::kRun) std::printf("%s\n", parsed.text.c_str());
   return exit_code;
 }

@@ -21,14 +21,14 @@ absl::Status MakeFile(const SyntheticOptions& options, const std::string& path) 
 
 }  // namespace
 
-void AddShapeOptions(CLI::App& app, DataShape& shape) {
-  app.add_option("--features", shape.features, "Features of generated data");
-  app.add_option("--labels", shape.labels, "Labels of generated data");
-  app.add_option("--points", shape.points, "Training points of generated data");
-  app.add_option("--eval-points", shape.eval_points, "Test points of generated data; 0: none");
-  app.add_option("--features-per-point", shape.features_per_point, "Mean");
-  app.add_option("--labels-per-point", shape.labels_per_point, "Mean");
-  app.add_option("--data-dir", shape.directory, "Where generated data is kept");
+void AddShapeOptions(Command app, DataShape& shape) {
+  app.Add("--features", shape.features, "Features of generated data");
+  app.Add("--labels", shape.labels, "Labels of generated data");
+  app.Add("--points", shape.points, "Training points of generated data");
+  app.Add("--eval-points", shape.eval_points, "Test points of generated data; 0: none");
+  app.Add("--features-per-point", shape.features_per_point, "Mean");
+  app.Add("--labels-per-point", shape.labels_per_point, "Mean");
+  app.Add("--data-dir", shape.directory, "Where generated data is kept");
 }
 
 absl::StatusOr<DataFiles> MakeData(const DataShape& shape, Parallelism parallelism) {

@@ -25,17 +25,17 @@ absl::Status RunData(const DataShape& shape) {
 
 }  // namespace
 
-void AddDataCommand(CLI::App& app, int* exit_code) {
-  CLI::App* const command =
-      app.add_subcommand("data", "Make data of a shape, unless it is there, and print its paths");
+void AddDataCommand(Command app, int* exit_code) {
+  const Command command =
+      app.AddSubcommand("data", "Make data of a shape, unless it is there, and print its paths");
   auto shape = std::make_shared<DataShape>();  // shared with the callback
-  AddShapeOptions(*command, *shape);
-  command->callback([shape, exit_code] { *exit_code = ExitCode("data", RunData(*shape)); });
+  AddShapeOptions(command, *shape);
+  command.OnChosen([shape, exit_code] { *exit_code = ExitCode("data", RunData(*shape)); });
 }
 
-void AddMachineCommand(CLI::App& app, int* exit_code) {
-  CLI::App* const command = app.add_subcommand("machine", "Print build and machine as JSON");
-  command->callback([exit_code] {
+void AddMachineCommand(Command app, int* exit_code) {
+  const Command command = app.AddSubcommand("machine", "Print build and machine as JSON");
+  command.OnChosen([exit_code] {
     PrintResult(DescribeMachine());
     *exit_code = 0;
   });

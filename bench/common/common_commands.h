@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "core/flags/command.h"
 
 namespace dslide::bench {
 
 // Register the subcommands; when one is chosen, it runs and sets *exit_code.
 // data: makes data of a shape and prints {"train", "eval"}.
-void AddDataCommand(CLI::App& app, int* exit_code);
+void AddDataCommand(Command app, int* exit_code);
 // machine: prints DescribeMachine().
-void AddMachineCommand(CLI::App& app, int* exit_code);
+void AddMachineCommand(Command app, int* exit_code);
 
 }  // namespace dslide::bench

@@ -59,21 +59,21 @@ absl::Status Run(DenseCommand& options) {
 
 }  // namespace
 
-void AddDenseCommand(CLI::App& app, int* exit_code) {
-  CLI::App* const command =
-      app.add_subcommand("dense", "Time the dense baseline: full softmax, Adam, BLAS");
+void AddDenseCommand(Command app, int* exit_code) {
+  const Command command =
+      app.AddSubcommand("dense", "Time the dense baseline: full softmax, Adam, BLAS");
   auto options = std::make_shared<DenseCommand>();  // shared with the callback
-  command->add_option("--data", options->data, "Sparse text; without it data is generated");
+  command.Add("--data", options->data, "Sparse text; without it data is generated");
   AddShapeOptions(*command, options->shape);
-  command->add_option("--hidden", options->run.hidden, "Hidden units");
-  command->add_option("--batch", options->run.batch, "Samples of a step");
-  command->add_option("--steps", options->run.steps, "Steps that are timed");
-  command->add_option("--learning-rate", options->run.learning_rate, "Of Adam");
-  command->add_option("--seed", options->run.seed, "Of first weights and of the order of points");
-  command->add_option("--threads", options->threads, "0: all of the machine");
-  command->add_option("-o,--output", options->output, "Form of the result: text or json")
-      ->check(CLI::IsMember({"text", "json"}));
-  command->callback([options, exit_code] { *exit_code = ExitCode("dense", Run(*options)); });
+  command.Add("--hidden", options->run.hidden, "Hidden units");
+  command.Add("--batch", options->run.batch, "Samples of a step");
+  command.Add("--steps", options->run.steps, "Steps that are timed");
+  command.Add("--learning-rate", options->run.learning_rate, "Of Adam");
+  command.Add("--seed", options->run.seed, "Of first weights and of the order of points");
+  command.Add("--threads", options->threads, "0: all of the machine");
+  command.Add("-o,--output", options->output, "Form of the result: text or json")
+      .OneOf({"text", "json"});
+  command.OnChosen([options, exit_code] { *exit_code = ExitCode("dense", Run(*options)); });
 }
 
 }  // namespace dslide::bench

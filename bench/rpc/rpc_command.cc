@@ -415,44 +415,41 @@ void Report(const absl::Status& status, int* exit_code) {
 
 }  // namespace
 
-void AddRpcCommand(CLI::App& app, int* exit_code) {
+void AddRpcCommand(Command app, int* exit_code) {
   auto options = std::make_shared<Options>();  // shared with the callback
-  CLI::App* const rpc =
-      app.add_subcommand("rpc", "Measures Gather and Scatter between one client and one shard");
-  rpc->add_option("--rows-per-request", options->sizes, "Sizes of the requests, in rows")
-      ->delimiter(',')
-      ->capture_default_str();
-  rpc->add_option("--operations", options->operations,
-                  "Only these of the table's operations (default: all)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(OperationNames()));
-  rpc->add_option("--dim", options->dim, "Floats of a row")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  rpc->add_option("--table-rows", options->table_rows, "Rows of the table")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 31))
-      ->capture_default_str();
-  rpc->add_option("--in-flight", options->in_flight,
-                  "Requests of 10,000 rows and more that are also measured at one time")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str();
-  rpc->add_option("--seconds", options->seconds, "Length of one measurement")
-      ->check(CLI::Range(0.01, 60.0))
-      ->capture_default_str();
-  rpc->add_option("--min-rounds", options->min_repeats, "Measurements of each kind at least")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  rpc->add_option("--max-rounds", options->max_repeats,
-                  "And at most, when they disagree by more than 5 %")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  rpc->add_flag("!--no-spin", options->spin, "Let idle CPUs halt");
-  rpc->add_option("-o,--output", options->output, "Form of the result: text or json")
-      ->check(CLI::IsMember({"text", "json"}));
-  rpc->callback([options, exit_code] { Report(Run(*options), exit_code); });
-  CLI::App* const baseline = app.add_subcommand("rpc-baseline", "The other side of the baselines");
-  baseline->group("");  // for the command above only
-  baseline->callback([exit_code] { Report(ServeBaselines(), exit_code); });
+  const Command rpc =
+      app.AddSubcommand("rpc", "Measures Gather and Scatter between one client and one shard");
+  rpc.Add("--rows-per-request", options->sizes, "Sizes of the requests, in rows")
+      .Delimiter(',')
+      .ShowDefault();
+  rpc.Add("--operations", options->operations,
+          "Only these of the table's operations (default: all)")
+      .Delimiter(',')
+      .OneOf(OperationNames());
+  rpc.Add("--dim", options->dim, "Floats of a row").Range(1, 65536).ShowDefault();
+  rpc.Add("--table-rows", options->table_rows, "Rows of the table")
+      .Range(int64_t{2}, int64_t{1} << 31)
+      .ShowDefault();
+  rpc.Add("--in-flight", options->in_flight,
+          "Requests of 10,000 rows and more that are also measured at one time")
+      .Range(1, 16)
+      .ShowDefault();
+  rpc.Add("--seconds", options->seconds, "Length of one measurement")
+      .Range(0.01, 60.0)
+      .ShowDefault();
+  rpc.Add("--min-rounds", options->min_repeats, "Measurements of each kind at least")
+      .Range(1, 1000)
+      .ShowDefault();
+  rpc.Add("--max-rounds", options->max_repeats, "And at most, when they disagree by more than 5 %")
+      .Range(1, 1000)
+      .ShowDefault();
+  rpc.AddSwitch("!--no-spin", options->spin, "Let idle CPUs halt");
+  rpc.Add("-o,--output", options->output, "Form of the result: text or json")
+      .OneOf({"text", "json"});
+  rpc.OnChosen([options, exit_code] { Report(Run(*options), exit_code); });
+  const Command baseline = app.AddSubcommand("rpc-baseline", "The other side of the baselines");
+  baseline.Hide();  // for the command above only
+  baseline.OnChosen([exit_code] { Report(ServeBaselines(), exit_code); });
 }
 
 }  // namespace dslide::bench

@@ -187,27 +187,27 @@ absl::Status Run(TrainCommand& options) {
 
 }  // namespace
 
-void AddTrainCommand(CLI::App& app, int* exit_code) {
-  CLI::App* const command =
-      app.add_subcommand("train", "Train with dslide and with the dense baseline, same data");
+void AddTrainCommand(Command app, int* exit_code) {
+  const Command command =
+      app.AddSubcommand("train", "Train with dslide and with the dense baseline, same data");
   auto options = std::make_shared<TrainCommand>();  // shared with the callback
-  command->add_option("--data", options->data, "Sparse text; without it data is generated");
-  command->add_option("--eval", options->eval, "Test data");
+  command.Add("--data", options->data, "Sparse text; without it data is generated");
+  command.Add("--eval", options->eval, "Test data");
   AddShapeOptions(*command, options->shape);
-  command->add_option("--model", options->model, "Model spec (JSON, see docs/models)");
-  command->add_option("--shards", options->shards, "Embedded shards");
-  command->add_option("--epochs", options->epochs, "Epochs of each run");
-  command->add_option("--steps", options->steps, "Steps of each run at most; 0: no limit");
-  command->add_option("--dense-steps", options->dense_steps, "Steps of the baseline; 0: none");
-  command->add_option("--threads", options->threads, "0: all of the machine");
-  command->add_option("--min-repeats", options->repeat.min_repeats, "Runs at least");
-  command->add_option("--max-repeats", options->repeat.max_repeats, "Runs at most");
-  command->add_option("--max-spread", options->repeat.spread, "Spread at which runs are enough");
-  command->add_option("--max-seconds", options->max_seconds,
-                      "No further run when it would end later than this");
-  command->add_option("-o,--output", options->output, "Form of the result: text or json")
-      ->check(CLI::IsMember({"text", "json"}));
-  command->callback([options, exit_code] { *exit_code = ExitCode("train", Run(*options)); });
+  command.Add("--model", options->model, "Model spec (JSON, see docs/models)");
+  command.Add("--shards", options->shards, "Embedded shards");
+  command.Add("--epochs", options->epochs, "Epochs of each run");
+  command.Add("--steps", options->steps, "Steps of each run at most; 0: no limit");
+  command.Add("--dense-steps", options->dense_steps, "Steps of the baseline; 0: none");
+  command.Add("--threads", options->threads, "0: all of the machine");
+  command.Add("--min-repeats", options->repeat.min_repeats, "Runs at least");
+  command.Add("--max-repeats", options->repeat.max_repeats, "Runs at most");
+  command.Add("--max-spread", options->repeat.spread, "Spread at which runs are enough");
+  command.Add("--max-seconds", options->max_seconds,
+              "No further run when it would end later than this");
+  command.Add("-o,--output", options->output, "Form of the result: text or json")
+      .OneOf({"text", "json"});
+  command.OnChosen([options, exit_code] { *exit_code = ExitCode("train", Run(*options)); });
 }
 
 }  // namespace dslide::bench

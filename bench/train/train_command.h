@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "core/flags/command.h"
 
 namespace dslide::bench {
 
 // Registers the subcommand; when it is chosen, it runs and sets *exit_code.
-void AddTrainCommand(CLI::App& app, int* exit_code);
+void AddTrainCommand(Command app, int* exit_code);
 
 }  // namespace dslide::bench

@@ -37,11 +37,11 @@ int RunBench(const std::vector<std::string>& args) {
   return kExitFailure;
 }
 
-void AddBenchCommand(CLI::App& app, Context& context) {
-  CLI::App& command =
-      AddSubcommand(app, "bench", "Measure dslide on this machine (dslide-bench --help)",
-                    "Examples:\n  dslide bench rpc\n  dslide bench rpc -o json");
-  command.callback([&context] { context.run = [] { return RunBench({}); }; });
+void AddBenchCommand(Command app, Context& context) {
+  const Command command =
+      app.AddSubcommand("bench", "Measure dslide on this machine (dslide-bench --help)",
+                        "Examples:\n  dslide bench rpc\n  dslide bench rpc -o json");
+  command.OnChosen([&context] { context.run = [] { return RunBench({}); }; });
 }
 
 }  // namespace dslide::cli

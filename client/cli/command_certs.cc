@@ -106,14 +106,14 @@ constexpr char kHostHelp[] =
     "and loopback addresses are always there";
 constexpr char kClusterHelp[] = "Name of the cluster, as the servers' --tls-cluster says";
 
-CLI::Option* AddList(CLI::App& command, const char* name, const char* type,
-                     std::vector<std::string>& values, const char* help) {
-  return command.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
+Flag AddList(Command command, const char* name, const char* type, std::vector<std::string>& values,
+             const char* help) {
+  return command.Add(name, values, help).TypeName(type).OneValueEach();
 }
 
-void AddIssueCommand(CLI::App& certs, Context& context) {
-  CLI::App& issue = AddSubcommand(
-      certs, "issue", "One certificate more, of the authority that `certs dev` has made",
+void AddIssueCommand(Command certs, Context& context) {
+  const Command issue = certs.AddSubcommand(
+      "issue", "One certificate more, of the authority that `certs dev` has made",
       "Examples:\n"
       "  dslide certs issue --from certs --job run-1\n"
       "  dslide certs issue --from certs --job run-1 --job run-2 --job query --name ann\n"
@@ -125,45 +125,45 @@ void AddIssueCommand(CLI::App& certs, Context& context) {
   auto wanted = std::make_shared<Wanted>();  // shared with the callback
   FurtherCertificate& certificate = wanted->certificate;
   issue
-      .add_option("--from", certificate.directory,
-                  "Directory with ca.crt and ca.key; the new files go there, too")
-      ->required()
-      ->type_name("DIR");
-  issue.add_option("--role", wanted->role, "What its holder is");
+      .Add("--from", certificate.directory,
+           "Directory with ca.crt and ca.key; the new files go there, too")
+      .Required()
+      .TypeName("DIR");
+  issue.Add("--role", wanted->role, "What its holder is");
   AddList(issue, "--job", "NAME", certificate.jobs,
           "A trainer's: a job that its holder may work for; repeatable. Without: every job");
-  issue.add_option("--name", certificate.name,
-                   "Of the files, and of the holder; without: ROLE, or trainer-JOB");
+  issue.Add("--name", certificate.name,
+            "Of the files, and of the holder; without: ROLE, or trainer-JOB");
   AddList(issue, "--host", "HOST", certificate.hosts, kHostHelp);
-  issue.add_option("--cluster", certificate.cluster, kClusterHelp);
-  issue.add_option("--days", certificate.days, "How long it is valid");
-  issue.add_flag("--overwrite", certificate.overwrite, "Replace files that are there");
-  issue.callback([&context, wanted] {
+  issue.Add("--cluster", certificate.cluster, kClusterHelp);
+  issue.Add("--days", certificate.days, "How long it is valid");
+  issue.AddSwitch("--overwrite", certificate.overwrite, "Replace files that are there");
+  issue.OnChosen([&context, wanted] {
     context.run = [&context, wanted] {
       return RunIssue(context.global, wanted->certificate, wanted->role);
     };
   });
 }
 
-void AddRevokeCommand(CLI::App& certs, Context& context) {
-  CLI::App& revoke =
-      AddSubcommand(certs, "revoke", "Adds a certificate to the authority's list of revoked ones",
-                    "Examples:\n"
-                    "  dslide certs revoke --from certs certs/trainer.crt");
+void AddRevokeCommand(Command certs, Context& context) {
+  const Command revoke =
+      certs.AddSubcommand("revoke", "Adds a certificate to the authority's list of revoked ones",
+                          "Examples:\n"
+                          "  dslide certs revoke --from certs certs/trainer.crt");
   struct Wanted {
     std::string directory;
     std::string certificate;
   };
   auto wanted = std::make_shared<Wanted>();  // shared with the callback
   revoke
-      .add_option("--from", wanted->directory,
-                  "Directory with ca.crt and ca.key; the lists are kept in its folder crl")
-      ->required()
-      ->type_name("DIR");
-  revoke.add_option("certificate", wanted->certificate, "PEM file of the certificate")
-      ->required()
-      ->type_name("FILE");
-  revoke.callback([&context, wanted] {
+      .Add("--from", wanted->directory,
+           "Directory with ca.crt and ca.key; the lists are kept in its folder crl")
+      .Required()
+      .TypeName("DIR");
+  revoke.Add("certificate", wanted->certificate, "PEM file of the certificate")
+      .Required()
+      .TypeName("FILE");
+  revoke.OnChosen([&context, wanted] {
     context.run = [&context, wanted] {
       return RunRevoke(context.global, wanted->directory, wanted->certificate);
     };
@@ -172,33 +172,33 @@ void AddRevokeCommand(CLI::App& certs, Context& context) {
 
 }  // namespace
 
-void AddCertsCommand(CLI::App& app, Context& context) {
-  CLI::App& certs =
-      AddSubcommand(app, "certs", "Make certificates for a development cluster",
-                    "Examples:\n"
-                    "  dslide certs dev --output certs\n"
-                    "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7\n"
-                    "  dslide certs issue --from certs --job run-1\n"
-                    "  dslide certs revoke --from certs certs/trainer.crt");
-  certs.require_subcommand(1);
-  CLI::App& dev = AddSubcommand(
-      certs, "dev", "A certificate authority and one certificate for each role",
+void AddCertsCommand(Command app, Context& context) {
+  const Command certs =
+      app.AddSubcommand("certs", "Make certificates for a development cluster",
+                        "Examples:\n"
+                        "  dslide certs dev --output certs\n"
+                        "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7\n"
+                        "  dslide certs issue --from certs --job run-1\n"
+                        "  dslide certs revoke --from certs certs/trainer.crt");
+  certs.RequireSubcommand();
+  const Command dev = certs.AddSubcommand(
+      "dev", "A certificate authority and one certificate for each role",
       "Examples:\n"
       "  dslide certs dev --output certs\n"
       "  dslide certs dev --output certs --host shard-0 --host 10.0.0.7 --days 90 --overwrite");
   auto wanted = std::make_shared<DevelopmentCertificates>();  // shared with the callback
-  dev.add_option("--output", wanted->directory, "Directory to write to; made when absent")
-      ->required()
-      ->type_name("DIR");
+  dev.Add("--output", wanted->directory, "Directory to write to; made when absent")
+      .Required()
+      .TypeName("DIR");
   AddList(dev, "--host", "HOST", wanted->hosts, kHostHelp);
   AddList(dev, "--job", "NAME", wanted->jobs,
           "A trainer's certificate more, trainer-NAME.crt, for this job alone; repeatable");
-  dev.add_option("--cluster", wanted->cluster, kClusterHelp);
-  dev.add_option("--days", wanted->days, "How long they are valid");
-  dev.add_flag("--overwrite", wanted->overwrite, "Replace files that are there");
+  dev.Add("--cluster", wanted->cluster, kClusterHelp);
+  dev.Add("--days", wanted->days, "How long they are valid");
+  dev.AddSwitch("--overwrite", wanted->overwrite, "Replace files that are there");
   AddIssueCommand(certs, context);
   AddRevokeCommand(certs, context);
-  dev.callback([&context, wanted] {
+  dev.OnChosen([&context, wanted] {
     context.run = [&context, wanted] { return RunDev(context.global, *wanted); };
   });
 }

@@ -298,32 +298,32 @@ absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& 
 
 using Action = absl::StatusOr<int> (*)(const GlobalOptions&, const CheckpointOptions&);
 
-CLI::App& AddAction(CLI::App& group, Context& context, const Options& options, const char* name,
-                    const char* help, const std::string& examples, Action action) {
-  CLI::App& command = AddSubcommand(group, name, help, absl::StrCat("Examples:\n", examples));
+Command AddAction(Command group, Context& context, const Options& options, const char* name,
+                  const char* help, const std::string& examples, Action action) {
+  const Command command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
-  command.callback([&context, options, action] {
+  command.OnChosen([&context, options, action] {
     context.run = [&context, options, action] { return action(context.global, *options); };
   });
   return command;
 }
 
-void AddEpoch(CLI::App& command, const Options& options) {
-  command.add_option("EPOCH", options->epoch, "Number of the checkpoint; the newest if not given")
-      ->check(CLI::PositiveNumber);
+void AddEpoch(Command command, const Options& options) {
+  command.Add("EPOCH", options->epoch, "Number of the checkpoint; the newest if not given")
+      .Positive();
 }
 
 }  // namespace
 
-void AddCheckpointCommand(CLI::App& app, Context& context) {
-  CLI::App& group =
-      AddSubcommand(app, "checkpoint", "Take, check and restore checkpoints of a whole cluster",
-                    "Examples:\n"
-                    "  dslide checkpoint create\n"
-                    "  dslide checkpoint list\n"
-                    "  dslide checkpoint verify\n"
-                    "  dslide checkpoint restore 3 --yes");
-  group.require_subcommand(1);
+void AddCheckpointCommand(Command app, Context& context) {
+  const Command group =
+      app.AddSubcommand("checkpoint", "Take, check and restore checkpoints of a whole cluster",
+                        "Examples:\n"
+                        "  dslide checkpoint create\n"
+                        "  dslide checkpoint list\n"
+                        "  dslide checkpoint verify\n"
+                        "  dslide checkpoint restore 3 --yes");
+  group.RequireSubcommand();
   const auto options = std::make_shared<CheckpointOptions>();
   AddAction(group, context, options, "create", "Take a checkpoint while trainers go on",
             "  dslide checkpoint create --cluster 127.0.0.1:7000 -o json", Create);
@@ -335,31 +335,29 @@ void AddCheckpointCommand(CLI::App& app, Context& context) {
   AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
                      "  dslide checkpoint verify 3", Verify),
            options);
-  CLI::App& copy = AddAction(group, context, options, "copy",
-                             "Copy one to a directory of this machine, off the shards' disks",
-                             "  dslide checkpoint copy --to /backup/dslide\n"
-                             "  dslide checkpoint copy 3 --to /backup/dslide -o json",
-                             Copy);
+  const Command copy = AddAction(group, context, options, "copy",
+                                 "Copy one to a directory of this machine, off the shards' disks",
+                                 "  dslide checkpoint copy --to /backup/dslide\n"
+                                 "  dslide checkpoint copy 3 --to /backup/dslide -o json",
+                                 Copy);
   AddEpoch(copy, options);
-  copy.add_option("--to", options->to, "Directory of copies; made when absent")
-      ->required()
-      ->type_name("DIR");
-  CLI::App& restore =
+  copy.Add("--to", options->to, "Directory of copies; made when absent").Required().TypeName("DIR");
+  const Command restore =
       AddAction(group, context, options, "restore", "Take the whole cluster back to one",
                 "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
                 "  dslide checkpoint restore --from /backup/dslide --yes",
                 Restore);
   AddEpoch(restore, options);
   restore
-      .add_option("--from", options->from,
-                  "Bring it back from a copy first: shards take the parts that they lack")
-      ->type_name("DIR");
-  restore.add_flag("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
-  restore.add_flag("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
-  CLI::App& prune = AddAction(group, context, options, "prune", "Remove all but the newest",
-                              "  dslide checkpoint prune --keep 3 --dry-run", Prune);
-  AddOption(prune, "--keep", options->keep, "How many stay")->check(CLI::PositiveNumber);
-  prune.add_flag("--dry-run", options->dry_run, "Only say what would be removed");
+      .Add("--from", options->from,
+           "Bring it back from a copy first: shards take the parts that they lack")
+      .TypeName("DIR");
+  restore.AddSwitch("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
+  restore.AddSwitch("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
+  const Command prune = AddAction(group, context, options, "prune", "Remove all but the newest",
+                                  "  dslide checkpoint prune --keep 3 --dry-run", Prune);
+  AddOption(prune, "--keep", options->keep, "How many stay").Positive();
+  prune.AddSwitch("--dry-run", options->dry_run, "Only say what would be removed");
 }
 
 }  // namespace dslide::cli

@@ -45,9 +45,9 @@ absl::StatusOr<int> RunGen(const GlobalOptions& global, GenOptions options) {
   return kExitOk;
 }
 
-void AddGen(CLI::App& data, Context& context) {
-  CLI::App& command = AddSubcommand(
-      data, "gen", "Generate data of any width that can be learnt",
+void AddGen(Command data, Context& context) {
+  const Command command = data.AddSubcommand(
+      "gen", "Generate data of any width that can be learnt",
       "Examples:\n"
       "  dslide data gen --output train.txt --points 50000 --features 135909 --labels 670091\n"
       "  dslide data gen --output test.txt --points 5000 --first-point 50000 \\\n"
@@ -55,7 +55,7 @@ void AddGen(CLI::App& data, Context& context) {
       "      A test part of the same task: the same shape and seed, later points.");
   auto options = std::make_shared<GenOptions>();  // shared with the callback
   SyntheticOptions& synthetic = options->synthetic;
-  AddOption(command, "--output", options->output, "File to write")->required();
+  AddOption(command, "--output", options->output, "File to write").Required();
   AddOption(command, "--points", synthetic.points, "Points");
   AddOption(command, "--features", synthetic.features, "Features");
   AddOption(command, "--labels", synthetic.labels, "Labels");
@@ -64,7 +64,7 @@ void AddGen(CLI::App& data, Context& context) {
   AddOption(command, "--seed", synthetic.seed, "Seed of the task and of the points");
   AddOption(command, "--first-point", synthetic.first_point, "First point of the endless sequence");
   AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunGen(context.global, *options); };
   });
 }
@@ -107,21 +107,21 @@ absl::StatusOr<int> RunDebian(const GlobalOptions& global, DebianOptions options
   return kExitOk;
 }
 
-void AddDebian(CLI::App& data, Context& context) {
-  CLI::App& command = AddSubcommand(
-      data, "debian-packages",
+void AddDebian(Command data, Context& context) {
+  const Command command = data.AddSubcommand(
+      "debian-packages",
       "Make a data set from this machine's package index: words of a description -> dependencies",
       "Examples:\n  dslide data debian-packages --output data/debian");
   auto options = std::make_shared<DebianOptions>();  // shared with the callback
   DebianPackagesOptions& builder = options->builder;
-  AddOption(command, "--output", builder.output_dir, "Directory to write to")->required();
+  AddOption(command, "--output", builder.output_dir, "Directory to write to").Required();
   AddOption(command, "--lists", builder.lists_dir, "Directory of the package index");
   AddOption(command, "--max-features", builder.max_features, "Words kept at most");
   AddOption(command, "--max-label-fraction", builder.max_label_fraction,
             "Labels on more than this part of the packages are left out");
   AddOption(command, "--test-one-in", builder.test_one_in, "One package in so many is for testing");
   AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunDebian(context.global, *options); };
   });
 }
@@ -181,31 +181,30 @@ absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& opti
   return kExitOk;
 }
 
-void AddInfo(CLI::App& data, Context& context) {
-  CLI::App& command = AddSubcommand(
-      data, "info",
-      "Check a file, describe it, and say what guessing its most frequent labels gives",
+void AddInfo(Command data, Context& context) {
+  const Command command = data.AddSubcommand(
+      "info", "Check a file, describe it, and say what guessing its most frequent labels gives",
       "Examples:\n"
       "  dslide data info train.txt.xz\n"
       "  dslide data info --text book.txt -o json");
   auto options = std::make_shared<InfoOptions>();  // shared with the callback
-  command.add_option("FILE", options->file, "Sparse text, or plain text with --text")->required();
+  command.Add("FILE", options->file, "Sparse text, or plain text with --text").Required();
   AddDataOptions(command, options->data);
   AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunInfo(context.global, *options); };
   });
 }
 
 }  // namespace
 
-void AddDataCommand(CLI::App& app, Context& context) {
-  CLI::App& command =
-      AddSubcommand(app, "data", "Make and describe data sets",
-                    "Examples:\n"
-                    "  dslide data debian-packages --output data/debian\n"
-                    "  dslide data info data/debian/train.txt\n"
-                    "  dslide data gen --output wide.txt --labels 670091 --features 135909");
+void AddDataCommand(Command app, Context& context) {
+  const Command command =
+      app.AddSubcommand("data", "Make and describe data sets",
+                        "Examples:\n"
+                        "  dslide data debian-packages --output data/debian\n"
+                        "  dslide data info data/debian/train.txt\n"
+                        "  dslide data gen --output wide.txt --labels 670091 --features 135909");
   AddGen(command, context);
   AddDebian(command, context);
   AddInfo(command, context);

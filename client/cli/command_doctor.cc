@@ -216,9 +216,9 @@ absl::StatusOr<int> RunDoctor(const GlobalOptions& global, const DoctorOptions& 
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(
-      app, "doctor", "Say what is wrong with a cluster, or with a data directory, and what to do",
+void AddDoctorCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "doctor", "Say what is wrong with a cluster, or with a data directory, and what to do",
       "Examples:\n"
       "  dslide doctor --cluster 127.0.0.1:7000\n"
       "  dslide doctor --admin 127.0.0.1:7001,127.0.0.1:7011\n"
@@ -231,11 +231,11 @@ void AddDoctorCommand(CLI::App& app, Context& context) {
   auto options = std::make_shared<DoctorOptions>();  // shared with the callback
   AddOption(command, "--coordinator,--cluster", options->cluster, "Coordinator HOST:PORT");
   // Not from the environment: servers' DSLIDE_DATA_DIR does not mean this.
-  command.add_option("--data-dir", options->data_dir, "Directory to examine instead of a cluster");
+  command.Add("--data-dir", options->data_dir, "Directory to examine instead of a cluster");
   AddOption(command, "--admin", options->admin,
             "Admin pages HOST:PORT to read as well, separated by commas")
-      ->delimiter(',');
-  command.callback([&context, options] {
+      .Delimiter(',');
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunDoctor(context.global, *options); };
   });
 }

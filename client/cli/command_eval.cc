@@ -71,16 +71,16 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
 
 }  // namespace
 
-void AddEvalCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(
-      app, "eval", "Measure a model's precision at 1, 3 and 5 by exact search",
+void AddEvalCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "eval", "Measure a model's precision at 1, 3 and 5 by exact search",
       "Examples:\n"
       "  dslide eval --model-dir my-model --data test.txt\n"
       "  dslide eval --model-dir my-model --cluster 127.0.0.1:7000 --data test.txt -o json");
   auto options = std::make_shared<EvalOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
-  AddOption(command, "--data", options->data, "Points with labels")->required();
-  command.callback([&context, options] {
+  AddOption(command, "--data", options->data, "Points with labels").Required();
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunEval(context.global, *options); };
   });
 }

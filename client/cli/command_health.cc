@@ -50,9 +50,9 @@ absl::StatusOr<int> RunHealth(const GlobalOptions& global, const HealthOptions& 
 
 }  // namespace
 
-void AddHealthCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(
-      app, "health", "Ask a server's admin page whether it is ready; for container health checks",
+void AddHealthCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "health", "Ask a server's admin page whether it is ready; for container health checks",
       "Examples:\n"
       "  dslide health --admin 127.0.0.1:7011\n"
       "  dslide health --live --timeout 2s      whether it lives at all, ready or not\n"
@@ -60,8 +60,8 @@ void AddHealthCommand(CLI::App& app, Context& context) {
   auto options = std::make_shared<HealthOptions>();  // shared with the callback
   AddOption(command, "--admin", options->admin,
             "HOST:PORT of the admin page; a host that means every interface is asked on loopback");
-  command.add_flag("--live", options->live, "Ask /livez instead of /readyz");
-  command.callback([&context, options] {
+  command.AddSwitch("--live", options->live, "Ask /livez instead of /readyz");
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunHealth(context.global, *options); };
   });
 }

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/channel_factory.h"
+#include "core/flags/command.h"
 #include "core/tls/tls_files.h"
 
 namespace dslide::cli {
@@ -39,37 +39,30 @@ struct Context {
   std::function<absl::StatusOr<int>()> run;
 };
 
-// Adds an option that may also be given as DSLIDE_<NAME>, upper case with underscores.
+// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
 template <typename T>
-CLI::Option* AddOption(CLI::App& app, const std::string& names, T& value, const std::string& help) {
-  CLI::Option* option = app.add_option(names, value, help);
-  std::string env = "DSLIDE_";
-  for (const char c : names.substr(names.rfind("--") + 2)) {
-    env += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return option->envname(env);
+Flag AddOption(Command command, const std::string& names, T& value, const std::string& help) {
+  return command.Add(names, value, help).Environment(EnvironmentName(names));
 }
-
-// A subcommand with its help texts. Options may follow those of `app` (-o, --timeout ...).
-CLI::App& AddSubcommand(CLI::App& app, const std::string& name, const std::string& help,
-                        const std::string& examples);
+// DSLIDE_MODEL_DIR of "-m,--model-dir".
+std::string EnvironmentName(const std::string& names);
 
 // Each file registers its own subcommand.
-void AddTrainCommand(CLI::App& app, Context& context);
-void AddEvalCommand(CLI::App& app, Context& context);
-void AddPredictCommand(CLI::App& app, Context& context);
-void AddStatusCommand(CLI::App& app, Context& context);
-void AddCheckpointCommand(CLI::App& app, Context& context);
-void AddDoctorCommand(CLI::App& app, Context& context);
-void AddTopCommand(CLI::App& app, Context& context);
-void AddLogCommand(CLI::App& app, Context& context);
-void AddPlanCommand(CLI::App& app, Context& context);
-void AddUpCommand(CLI::App& app, Context& context);
-void AddDataCommand(CLI::App& app, Context& context);
-void AddCertsCommand(CLI::App& app, Context& context);
-void AddHealthCommand(CLI::App& app, Context& context);
-void AddBenchCommand(CLI::App& app, Context& context);
-void AddVersionCommand(CLI::App& app, Context& context);
+void AddTrainCommand(Command app, Context& context);
+void AddEvalCommand(Command app, Context& context);
+void AddPredictCommand(Command app, Context& context);
+void AddStatusCommand(Command app, Context& context);
+void AddCheckpointCommand(Command app, Context& context);
+void AddDoctorCommand(Command app, Context& context);
+void AddTopCommand(Command app, Context& context);
+void AddLogCommand(Command app, Context& context);
+void AddPlanCommand(Command app, Context& context);
+void AddUpCommand(Command app, Context& context);
+void AddDataCommand(Command app, Context& context);
+void AddCertsCommand(Command app, Context& context);
+void AddHealthCommand(Command app, Context& context);
+void AddBenchCommand(Command app, Context& context);
+void AddVersionCommand(Command app, Context& context);
 
 // Parses, runs, prints an error to stderr, and returns the exit code. args[0] is the first
 // argument, not the program.

@@ -39,17 +39,16 @@ void PrintText(const LogInspection& log) {
 
 }  // namespace
 
-void AddLogCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(app, "log", "Look into the command log of a shard",
-                                    "Examples:\n  dslide log inspect /var/lib/dslide");
-  command.require_subcommand(1);
-  CLI::App& inspect = AddSubcommand(command, "inspect",
-                                    "Say what a start would make of the log; nothing is changed",
-                                    "Examples:\n  dslide log inspect /var/lib/dslide -o json");
+void AddLogCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand("log", "Look into the command log of a shard",
+                                            "Examples:\n  dslide log inspect /var/lib/dslide");
+  command.RequireSubcommand();
+  const Command inspect =
+      command.AddSubcommand("inspect", "Say what a start would make of the log; nothing is changed",
+                            "Examples:\n  dslide log inspect /var/lib/dslide -o json");
   const auto path = std::make_shared<std::string>();  // the parser's and the callback's
-  inspect.add_option("DIR", *path, "A shard's data directory, or the command_log in it")
-      ->required();
-  inspect.callback([&context, path] {
+  inspect.Add("DIR", *path, "A shard's data directory, or the command_log in it").Required();
+  inspect.OnChosen([&context, path] {
     context.run = [&context, path]() -> absl::StatusOr<int> {
       ASSIGN_OR_RETURN(const LogInspection log, InspectCommandLog(*path));
       context.global.json() ? PrintJson(log) : PrintText(log);

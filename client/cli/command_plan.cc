@@ -194,9 +194,9 @@ absl::StatusOr<int> RunPlan(const GlobalOptions& global, const PlanOptions& opti
 
 }  // namespace
 
-void AddPlanCommand(CLI::App& app, Context& context) {
-  CLI::App& command =
-      AddSubcommand(app, "plan", "Tell what a model will need: memory and network", kHelp);
+void AddPlanCommand(Command app, Context& context) {
+  const Command command =
+      app.AddSubcommand("plan", "Tell what a model will need: memory and network", kHelp);
   auto options = std::make_shared<PlanOptions>();  // shared with the callback
   AddSpecOptions(command, options->spec);
   AddOption(command, "--rows", options->sizes.rows, "Labels: rows of the head");
@@ -209,7 +209,7 @@ void AddPlanCommand(CLI::App& app, Context& context) {
             "Features of a sample, on average");
   AddOption(command, "--labels-per-sample", options->input.labels_per_sample,
             "Labels of a sample, on average");
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunPlan(context.global, *options); };
   });
 }

@@ -137,22 +137,22 @@ absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions
 
 }  // namespace
 
-void AddPredictCommand(CLI::App& app, Context& context) {
-  CLI::App& command =
-      AddSubcommand(app, "predict", "Name the most likely labels of a text or of points",
-                    "Examples:\n"
-                    "  dslide predict --model-dir my-model --text \"a web server written in C\"\n"
-                    "  dslide predict --model-dir my-model --data test.txt -k 10 -o json\n"
-                    "  dslide predict --model-dir my-model < lines.txt\n"
-                    "      Without --text and --data, each line of stdin is a text.");
+void AddPredictCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "predict", "Name the most likely labels of a text or of points",
+      "Examples:\n"
+      "  dslide predict --model-dir my-model --text \"a web server written in C\"\n"
+      "  dslide predict --model-dir my-model --data test.txt -k 10 -o json\n"
+      "  dslide predict --model-dir my-model < lines.txt\n"
+      "      Without --text and --data, each line of stdin is a text.");
   auto options = std::make_shared<PredictOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
-  command.add_option("--text", options->text, "Words, as in the training data's descriptions");
-  command.add_option("--data", options->data, "Points; their labels are not used");
-  command.add_option("-k", options->k, "Labels to name, [1, 1024]");
-  command.add_flag("--hashed", options->hashed,
-                   "Score only the candidates that hashing finds, not every label");
-  command.callback([&context, options] {
+  command.Add("--text", options->text, "Words, as in the training data's descriptions");
+  command.Add("--data", options->data, "Points; their labels are not used");
+  command.Add("-k", options->k, "Labels to name, [1, 1024]");
+  command.AddSwitch("--hashed", options->hashed,
+                    "Score only the candidates that hashing finds, not every label");
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunPredict(context.global, *options); };
   });
 }

@@ -85,25 +85,25 @@ absl::StatusOr<int> RunTop(const GlobalOptions& global, const TopOptions& option
 
 }  // namespace
 
-void AddTopCommand(CLI::App& app, Context& context) {
-  CLI::App& command =
-      AddSubcommand(app, "top", "Show a cluster's rates: samples, bytes, queues, memory",
-                    "Examples:\n"
-                    "  dslide top --cluster 127.0.0.1:7000\n"
-                    "      Jobs, and the shards with the admin pages that they serve to others.\n"
-                    "  dslide top --admin 127.0.0.1:7001,127.0.0.1:7021\n"
-                    "      Also the coordinator's and a trainer's admin page.\n"
-                    "  dslide top --once -o json\n"
-                    "      One frame, for scripts.");
+void AddTopCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "top", "Show a cluster's rates: samples, bytes, queues, memory",
+      "Examples:\n"
+      "  dslide top --cluster 127.0.0.1:7000\n"
+      "      Jobs, and the shards with the admin pages that they serve to others.\n"
+      "  dslide top --admin 127.0.0.1:7001,127.0.0.1:7021\n"
+      "      Also the coordinator's and a trainer's admin page.\n"
+      "  dslide top --once -o json\n"
+      "      One frame, for scripts.");
   auto options = std::make_shared<TopOptions>();  // shared with the callback
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
   AddOption(command, "--admin", options->admin,
             "More admin pages HOST:PORT (trainers, coordinator), separated by commas")
-      ->delimiter(',');
+      .Delimiter(',');
   AddOption(command, "--interval", options->interval, "Time between frames");
-  command.add_flag("--once", options->once,
-                   "Print one frame, after one interval; also where stdout is no terminal");
-  command.callback([&context, options] {
+  command.AddSwitch("--once", options->once,
+                    "Print one frame, after one interval; also where stdout is no terminal");
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunTop(context.global, *options); };
   });
 }

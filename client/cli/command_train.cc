@@ -375,15 +375,15 @@ absl::Status CheckOptions(const TrainOptions& options) {
 
 }  // namespace
 
-void AddTrainCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(app, "train", "Train a model", kExamplesText);
+void AddTrainCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
   AddOption(command, "--data", options->data, "Training data: sparse text, or --text; .gz .xz .zst")
-      ->required();
+      .Required();
   AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
   AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");
-  command.add_flag("--overwrite", options->overwrite, "Replace the model in --model-dir");
-  command.add_flag("--resume", options->resume, "Train the model in --model-dir further");
+  command.AddSwitch("--overwrite", options->overwrite, "Replace the model in --model-dir");
+  command.AddSwitch("--resume", options->resume, "Train the model in --model-dir further");
   AddOption(command, "--cluster", options->cluster,
             "Coordinator HOST:PORT; without it a cluster is started in this process");
   AddOption(command, "--job", options->job,
@@ -394,7 +394,7 @@ void AddTrainCommand(CLI::App& app, Context& context) {
   AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
   AddDataOptions(command, options->source);
   AddSpecOptions(command, options->spec);
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options]() -> absl::StatusOr<int> {
       RETURN_IF_ERROR(CheckOptions(*options));
       return TrainRun(context.global, *options).Run();

@@ -276,9 +276,9 @@ absl::StatusOr<int> RunUp(const GlobalOptions& global, const UpOptions& options)
 
 }  // namespace
 
-void AddUpCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(
-      app, "up", "Run a cluster of processes on this machine until Ctrl-C",
+void AddUpCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand(
+      "up", "Run a cluster of processes on this machine until Ctrl-C",
       "Examples:\n"
       "  dslide up --shards 4\n"
       "  dslide up --shards 2 --data-dir cluster-data\n"
@@ -289,7 +289,7 @@ void AddUpCommand(CLI::App& app, Context& context) {
   AddOption(command, "--data-dir", options->data_dir, "Directory that keeps rows and models");
   AddOption(command, "--log-dir", options->log_dir, "Directory of the processes' logs");
   AddOption(command, "--threads", options->threads, "Threads of all shards; 0: all of the machine");
-  command.callback([&context, options] {
+  command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunUp(context.global, *options); };
   });
 }

@@ -10,10 +10,10 @@
 
 namespace dslide::cli {
 
-void AddVersionCommand(CLI::App& app, Context& context) {
-  CLI::App& command = AddSubcommand(app, "version", "Print version, revision and compiler",
-                                    "Examples:\n  dslide version -o json");
-  command.callback([&context] {
+void AddVersionCommand(Command app, Context& context) {
+  const Command command = app.AddSubcommand("version", "Print version, revision and compiler",
+                                            "Examples:\n  dslide version -o json");
+  command.OnChosen([&context] {
     context.run = [&context]() -> absl::StatusOr<int> {
       if (!context.global.json()) {
         PrintLine(VersionLine("dslide"));

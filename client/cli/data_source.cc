@@ -11,9 +11,9 @@
 
 namespace dslide::cli {
 
-void AddDataOptions(CLI::App& app, DataOptions& options) {
-  app.add_flag("--text", options.text,
-               "The data is plain text: learn from a word the words around it");
+void AddDataOptions(Command app, DataOptions& options) {
+  app.AddSwitch("--text", options.text,
+                "The data is plain text: learn from a word the words around it");
   AddOption(app, "--window", options.window, "With --text: words on each side that are labels");
   AddOption(app, "--min-count", options.min_count, "With --text: rarer words are dropped");
   AddOption(app, "--max-vocabulary", options.max_vocabulary, "With --text: words kept at most");

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "core/base/parallel.h"
 #include "core/data/dataset.h"
 #include "core/data/text_dataset.h"
+#include "core/flags/command.h"
 
 namespace dslide::cli {
 
@@ -22,7 +22,7 @@ struct DataOptions {
   int64_t max_vocabulary = 1000000;
 };
 
-void AddDataOptions(CLI::App& app, DataOptions& options);
+void AddDataOptions(Command app, DataOptions& options);
 
 // Opens a sparse or plain-text file; `vocabulary` (of a trained text model) may be null.
 // Errors: those of SparseDataset::Open() and TextDataset::Open().

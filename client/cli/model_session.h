@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
+#include "core/flags/command.h"
 
 namespace dslide::cli {
 
@@ -26,7 +26,7 @@ struct ModelOptions {
   int64_t threads = 0;
 };
 
-void AddModelOptions(CLI::App& app, ModelOptions& options);
+void AddModelOptions(Command app, ModelOptions& options);
 
 // Not thread-safe.
 class ModelSession {

@@ -86,7 +86,7 @@ absl::Status FillSize(const char* what, int64_t from_data, const std::string& pa
 
 }  // namespace
 
-void AddSpecOptions(CLI::App& app, SpecOptions& options) {
+void AddSpecOptions(Command app, SpecOptions& options) {
   AddOption(app, "--model", options.model_file,
             "Model spec (JSON, see docs/models); without it one is derived from the data");
   AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");
@@ -98,11 +98,11 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
   AddOption(app, "--learning-rate", options.learning_rate, "Learning rate of all tables");
   AddOption(app, "--weight-decay", options.weight_decay, "Decoupled weight decay of all tables");
   AddOption(app, "--optimizer", options.optimizer, "Optimizer of all tables")
-      ->check(CLI::IsMember({"adam", "adagrad", "row-wise-adagrad", "sgd"}));
+      .OneOf({"adam", "adagrad", "row-wise-adagrad", "sgd"});
   AddOption(app, "--precision", options.precision,
             "Storage of the rows of all tables: bf16_weights halves the weights, bf16 the "
             "optimizer's state too")
-      ->check(CLI::IsMember({"f32", "bf16_weights", "bf16"}));
+      .OneOf({"f32", "bf16_weights", "bf16"});
   AddOption(app, "--max-active", options.max_active,
             "Active rows of a point at most; 0: all rows, no hashing");
   AddOption(app, "--tail-rows", options.tail_rows,
@@ -120,10 +120,10 @@ void AddSpecOptions(CLI::App& app, SpecOptions& options) {
   AddOption(app, "--hidden-dropout", options.hidden_dropout,
             "Probability that a hidden unit is left out");
   AddOption(app, "--transform", options.transform, "What happens to the values of a point")
-      ->check(CLI::IsMember({"raw", "l2", "tf-idf"}));
+      .OneOf({"raw", "l2", "tf-idf"});
   AddOption(app, "--activations", options.activations,
             "Floats between trainer and shards; bf16 halves the bytes of a step")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      .OneOf({"f32", "bf16"});
 }
 
 ModelSpec DefaultSpec(int64_t num_labels) {

@@ -2,13 +2,13 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "core/data/dataset.h"
+#include "core/flags/command.h"
 #include "core/model/model_spec.h"
 
 namespace dslide::cli {
@@ -39,7 +39,7 @@ struct SpecOptions {
   std::optional<std::string> precision;    // of all tables: f32, bf16_weights, bf16
 };
 
-void AddSpecOptions(CLI::App& app, SpecOptions& options);
+void AddSpecOptions(Command app, SpecOptions& options);
 
 // The model without a spec file: an embedding of 128 with a bias row, Adam at 0.001, and a head
 // that hashes when it has more rows than kExactHeadRows.

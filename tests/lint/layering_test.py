@@ -20,6 +20,7 @@ EDGES = {
     "core/math": {"core/base"},
     "core/metrics": {"core/base"},
     "core/tls": {"core/base"},
+    "core/flags": {"core/base"},
     "core/partition": {"core/base"},
     "core/lsh": {"core/base", "core/math"},
     "core/optim": {"core/base", "core/math"},
@@ -32,10 +33,11 @@ EDGES = {
     "client/cpp": _SERVED,
     "client/trainer": _SERVED | {"core/data", "client/cpp"},
     "client/cli": _SERVED
-    | {"core/data", "client/cpp", "client/trainer", "services/common", "services/embedded"},
+    | {"core/data", "core/flags", "client/cpp", "client/trainer", "services/common"}
+    | {"services/embedded"},
 }
 # Benchmarks measure from outside, as clients; they may also run a whole cluster in their process.
-_BENCH = _SERVED | {"core/data", "client/cpp", "client/trainer", "client/cli"}
+_BENCH = _SERVED | {"core/data", "core/flags", "client/cpp", "client/trainer", "client/cli"}
 _BENCH |= {"services/embedded", "services/common"}
 # The headers through which a folder may be used by another, where not all may be.
 ONE_DOOR = {
@@ -80,7 +82,7 @@ RULES = [
     (
         "the command line library",
         r"\bCLI::|#include .CLI/",
-        r"client/cli/|services/common/|services/[a-z]+/main\.cc$",
+        r"core/flags/|services/common/config\.cc$",
     ),
     ("OpenSSL", r"#include <openssl/|\b(X509|EVP|PEM|BIO|SSL)_\w+\(", r"core/tls/"),
     ("libarchive", r"#include <archive", r"core/data/"),

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_codes.h"
-#include "client/cli/suggest.h"
 #include "client/cli/terminal.h"
+#include "core/flags/suggest.h"
 
 namespace dslide::cli {
 namespace {

@@ -1,10 +1,10 @@
-#include "client/cli/suggest.h"
+#include "core/flags/suggest.h"
 
 #include <algorithm>
 
 #include "absl/strings/match.h"
 
-namespace dslide::cli {
+namespace dslide {
 
 int EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
@@ -41,4 +41,4 @@ std::string Suggest(absl::string_view word, const std::vector<std::string>& know
   return "";
 }
 
-}  // namespace dslide::cli
+}  // namespace dslide

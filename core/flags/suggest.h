@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dslide::cli {
+namespace dslide {
 
 // Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
 int EditDistance(absl::string_view a, absl::string_view b);
@@ -16,4 +16,4 @@ int EditDistance(absl::string_view a, absl::string_view b);
 // (but at least one may), or `word` begins a known one.
 std::string Suggest(absl::string_view word, const std::vector<std::string>& known);
 
-}  // namespace dslide::cli
+}  // namespace dslide
