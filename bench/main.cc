@@ -10,7 +10,7 @@
 #include "bench/train/train_command.h"
 #include "core/base/heap.h"
 #include "core/base/version.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 int main(int argc, char** argv) {
   dslide::bench::RestartWithBetterBlas(argv);
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   dslide::CommandLine command_line("dslide bench",
                                    "Measures dslide beside what it is compared with.",
                                    dslide::VersionLine("dslide-bench"));
-  const dslide::Command app = command_line.root();
+  const dslide::CliCommand app = command_line.root();
   app.RequireSubcommand();
   int exit_code = 0;
   dslide::bench::AddRpcCommand(app, &exit_code);

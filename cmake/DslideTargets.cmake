@@ -71,6 +71,7 @@ endfunction()
 # builds with DSLIDE_FAILPOINTS. Source by source, so that builds with and without share all other
 # objects.
 function(dslide_failpoints)
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
   if(DSLIDE_FAILPOINTS)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS DSLIDE_FAILPOINTS)
   endif()

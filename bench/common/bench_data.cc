@@ -21,7 +21,7 @@ absl::Status MakeFile(const SyntheticOptions& options, const std::string& path) 
 
 }  // namespace
 
-void AddShapeOptions(Command app, DataShape& shape) {
+void AddShapeOptions(CliCommand app, DataShape& shape) {
   app.Add("--features", shape.features, "Features of generated data");
   app.Add("--labels", shape.labels, "Labels of generated data");
   app.Add("--points", shape.points, "Training points of generated data");

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/parallel.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::bench {
 
@@ -27,7 +27,7 @@ struct DataFiles {
   std::string eval;  // "" when there is none
 };
 
-void AddShapeOptions(Command app, DataShape& shape);
+void AddShapeOptions(CliCommand app, DataShape& shape);
 
 // Paths of a training and a test part of the shape, generated when they are not there. A file
 // appears under its name only when it is whole.

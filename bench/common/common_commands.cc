@@ -25,16 +25,16 @@ absl::Status RunData(const DataShape& shape) {
 
 }  // namespace
 
-void AddDataCommand(Command app, int* exit_code) {
-  const Command command =
+void AddDataCommand(CliCommand app, int* exit_code) {
+  const CliCommand command =
       app.AddSubcommand("data", "Make data of a shape, unless it is there, and print its paths");
   auto shape = std::make_shared<DataShape>();  // shared with the callback
   AddShapeOptions(command, *shape);
   command.OnChosen([shape, exit_code] { *exit_code = ExitCode("data", RunData(*shape)); });
 }
 
-void AddMachineCommand(Command app, int* exit_code) {
-  const Command command = app.AddSubcommand("machine", "Print build and machine as JSON");
+void AddMachineCommand(CliCommand app, int* exit_code) {
+  const CliCommand command = app.AddSubcommand("machine", "Print build and machine as JSON");
   command.OnChosen([exit_code] {
     PrintResult(DescribeMachine());
     *exit_code = 0;

@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::bench {
 
 // Register the subcommands; when one is chosen, it runs and sets *exit_code.
 // data: makes data of a shape and prints {"train", "eval"}.
-void AddDataCommand(Command app, int* exit_code);
+void AddDataCommand(CliCommand app, int* exit_code);
 // machine: prints DescribeMachine().
-void AddMachineCommand(Command app, int* exit_code);
+void AddMachineCommand(CliCommand app, int* exit_code);
 
 }  // namespace dslide::bench

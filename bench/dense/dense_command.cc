@@ -59,12 +59,12 @@ absl::Status Run(DenseCommand& options) {
 
 }  // namespace
 
-void AddDenseCommand(Command app, int* exit_code) {
-  const Command command =
+void AddDenseCommand(CliCommand app, int* exit_code) {
+  const CliCommand command =
       app.AddSubcommand("dense", "Time the dense baseline: full softmax, Adam, BLAS");
   auto options = std::make_shared<DenseCommand>();  // shared with the callback
   command.Add("--data", options->data, "Sparse text; without it data is generated");
-  AddShapeOptions(*command, options->shape);
+  AddShapeOptions(command, options->shape);
   command.Add("--hidden", options->run.hidden, "Hidden units");
   command.Add("--batch", options->run.batch, "Samples of a step");
   command.Add("--steps", options->run.steps, "Steps that are timed");

@@ -12,7 +12,7 @@ namespace dslide::bench {
 namespace {
 
 constexpr int64_t kLineFloats = 16;
-constexpr int64_t kRequestsPerSize = 4;
+constexpr int64_t kRowRequestsPerSize = 4;
 constexpr int64_t kRowsAhead = 8;
 
 }  // namespace
@@ -25,8 +25,8 @@ RowBaseline::RowBaseline(const Options& options)
   for (int number = 0; number < options.lanes; ++number) {
     Lane& lane = lanes_[number];
     for (const int64_t rows : options.sizes) {
-      for (int64_t i = 0; i < kRequestsPerSize; ++i) {
-        const auto seed = static_cast<uint64_t>(number * kRequestsPerSize + i);
+      for (int64_t i = 0; i < kRowRequestsPerSize; ++i) {
+        const auto seed = static_cast<uint64_t>(number * kRowRequestsPerSize + i);
         lane.requests[rows].push_back(RandomRows(rows, options.table_rows, seed));
       }
     }

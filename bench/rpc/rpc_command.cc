@@ -415,9 +415,9 @@ void Report(const absl::Status& status, int* exit_code) {
 
 }  // namespace
 
-void AddRpcCommand(Command app, int* exit_code) {
+void AddRpcCommand(CliCommand app, int* exit_code) {
   auto options = std::make_shared<Options>();  // shared with the callback
-  const Command rpc =
+  const CliCommand rpc =
       app.AddSubcommand("rpc", "Measures Gather and Scatter between one client and one shard");
   rpc.Add("--rows-per-request", options->sizes, "Sizes of the requests, in rows")
       .Delimiter(',')
@@ -447,7 +447,7 @@ void AddRpcCommand(Command app, int* exit_code) {
   rpc.Add("-o,--output", options->output, "Form of the result: text or json")
       .OneOf({"text", "json"});
   rpc.OnChosen([options, exit_code] { Report(Run(*options), exit_code); });
-  const Command baseline = app.AddSubcommand("rpc-baseline", "The other side of the baselines");
+  const CliCommand baseline = app.AddSubcommand("rpc-baseline", "The other side of the baselines");
   baseline.Hide();  // for the command above only
   baseline.OnChosen([exit_code] { Report(ServeBaselines(), exit_code); });
 }

@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::bench {
 
 // Adds the subcommand; when it is chosen, parsing runs it and sets `exit_code`.
-void AddRpcCommand(Command app, int* exit_code);
+void AddRpcCommand(CliCommand app, int* exit_code);
 
 }  // namespace dslide::bench

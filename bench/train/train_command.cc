@@ -187,13 +187,13 @@ absl::Status Run(TrainCommand& options) {
 
 }  // namespace
 
-void AddTrainCommand(Command app, int* exit_code) {
-  const Command command =
+void AddTrainCommand(CliCommand app, int* exit_code) {
+  const CliCommand command =
       app.AddSubcommand("train", "Train with dslide and with the dense baseline, same data");
   auto options = std::make_shared<TrainCommand>();  // shared with the callback
   command.Add("--data", options->data, "Sparse text; without it data is generated");
   command.Add("--eval", options->eval, "Test data");
-  AddShapeOptions(*command, options->shape);
+  AddShapeOptions(command, options->shape);
   command.Add("--model", options->model, "Model spec (JSON, see docs/models)");
   command.Add("--shards", options->shards, "Embedded shards");
   command.Add("--epochs", options->epochs, "Epochs of each run");

@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::bench {
 
 // Registers the subcommand; when it is chosen, it runs and sets *exit_code.
-void AddTrainCommand(Command app, int* exit_code);
+void AddTrainCommand(CliCommand app, int* exit_code);
 
 }  // namespace dslide::bench

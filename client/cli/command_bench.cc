@@ -37,8 +37,8 @@ int RunBench(const std::vector<std::string>& args) {
   return kExitFailure;
 }
 
-void AddBenchCommand(Command app, Context& context) {
-  const Command command =
+void AddBenchCommand(CliCommand app, Context& context) {
+  const CliCommand command =
       app.AddSubcommand("bench", "Measure dslide on this machine (dslide-bench --help)",
                         "Examples:\n  dslide bench rpc\n  dslide bench rpc -o json");
   command.OnChosen([&context] { context.run = [] { return RunBench({}); }; });

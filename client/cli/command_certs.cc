@@ -106,13 +106,13 @@ constexpr char kHostHelp[] =
     "and loopback addresses are always there";
 constexpr char kClusterHelp[] = "Name of the cluster, as the servers' --tls-cluster says";
 
-Flag AddList(Command command, const char* name, const char* type, std::vector<std::string>& values,
-             const char* help) {
+Flag AddList(CliCommand command, const char* name, const char* type,
+             std::vector<std::string>& values, const char* help) {
   return command.Add(name, values, help).TypeName(type).OneValueEach();
 }
 
-void AddIssueCommand(Command certs, Context& context) {
-  const Command issue = certs.AddSubcommand(
+void AddIssueCommand(CliCommand certs, Context& context) {
+  const CliCommand issue = certs.AddSubcommand(
       "issue", "One certificate more, of the authority that `certs dev` has made",
       "Examples:\n"
       "  dslide certs issue --from certs --job run-1\n"
@@ -145,8 +145,8 @@ void AddIssueCommand(Command certs, Context& context) {
   });
 }
 
-void AddRevokeCommand(Command certs, Context& context) {
-  const Command revoke =
+void AddRevokeCommand(CliCommand certs, Context& context) {
+  const CliCommand revoke =
       certs.AddSubcommand("revoke", "Adds a certificate to the authority's list of revoked ones",
                           "Examples:\n"
                           "  dslide certs revoke --from certs certs/trainer.crt");
@@ -172,8 +172,8 @@ void AddRevokeCommand(Command certs, Context& context) {
 
 }  // namespace
 
-void AddCertsCommand(Command app, Context& context) {
-  const Command certs =
+void AddCertsCommand(CliCommand app, Context& context) {
+  const CliCommand certs =
       app.AddSubcommand("certs", "Make certificates for a development cluster",
                         "Examples:\n"
                         "  dslide certs dev --output certs\n"
@@ -181,7 +181,7 @@ void AddCertsCommand(Command app, Context& context) {
                         "  dslide certs issue --from certs --job run-1\n"
                         "  dslide certs revoke --from certs certs/trainer.crt");
   certs.RequireSubcommand();
-  const Command dev = certs.AddSubcommand(
+  const CliCommand dev = certs.AddSubcommand(
       "dev", "A certificate authority and one certificate for each role",
       "Examples:\n"
       "  dslide certs dev --output certs\n"

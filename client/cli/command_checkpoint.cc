@@ -298,9 +298,9 @@ absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& 
 
 using Action = absl::StatusOr<int> (*)(const GlobalOptions&, const CheckpointOptions&);
 
-Command AddAction(Command group, Context& context, const Options& options, const char* name,
-                  const char* help, const std::string& examples, Action action) {
-  const Command command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
+CliCommand AddAction(CliCommand group, Context& context, const Options& options, const char* name,
+                     const char* help, const std::string& examples, Action action) {
+  const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
   command.OnChosen([&context, options, action] {
     context.run = [&context, options, action] { return action(context.global, *options); };
@@ -308,15 +308,15 @@ Command AddAction(Command group, Context& context, const Options& options, const
   return command;
 }
 
-void AddEpoch(Command command, const Options& options) {
+void AddEpoch(CliCommand command, const Options& options) {
   command.Add("EPOCH", options->epoch, "Number of the checkpoint; the newest if not given")
       .Positive();
 }
 
 }  // namespace
 
-void AddCheckpointCommand(Command app, Context& context) {
-  const Command group =
+void AddCheckpointCommand(CliCommand app, Context& context) {
+  const CliCommand group =
       app.AddSubcommand("checkpoint", "Take, check and restore checkpoints of a whole cluster",
                         "Examples:\n"
                         "  dslide checkpoint create\n"
@@ -335,14 +335,15 @@ void AddCheckpointCommand(Command app, Context& context) {
   AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
                      "  dslide checkpoint verify 3", Verify),
            options);
-  const Command copy = AddAction(group, context, options, "copy",
-                                 "Copy one to a directory of this machine, off the shards' disks",
-                                 "  dslide checkpoint copy --to /backup/dslide\n"
-                                 "  dslide checkpoint copy 3 --to /backup/dslide -o json",
-                                 Copy);
+  const CliCommand copy =
+      AddAction(group, context, options, "copy",
+                "Copy one to a directory of this machine, off the shards' disks",
+                "  dslide checkpoint copy --to /backup/dslide\n"
+                "  dslide checkpoint copy 3 --to /backup/dslide -o json",
+                Copy);
   AddEpoch(copy, options);
   copy.Add("--to", options->to, "Directory of copies; made when absent").Required().TypeName("DIR");
-  const Command restore =
+  const CliCommand restore =
       AddAction(group, context, options, "restore", "Take the whole cluster back to one",
                 "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
                 "  dslide checkpoint restore --from /backup/dslide --yes",
@@ -354,8 +355,8 @@ void AddCheckpointCommand(Command app, Context& context) {
       .TypeName("DIR");
   restore.AddSwitch("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
   restore.AddSwitch("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
-  const Command prune = AddAction(group, context, options, "prune", "Remove all but the newest",
-                                  "  dslide checkpoint prune --keep 3 --dry-run", Prune);
+  const CliCommand prune = AddAction(group, context, options, "prune", "Remove all but the newest",
+                                     "  dslide checkpoint prune --keep 3 --dry-run", Prune);
   AddOption(prune, "--keep", options->keep, "How many stay").Positive();
   prune.AddSwitch("--dry-run", options->dry_run, "Only say what would be removed");
 }

@@ -45,8 +45,8 @@ absl::StatusOr<int> RunGen(const GlobalOptions& global, GenOptions options) {
   return kExitOk;
 }
 
-void AddGen(Command data, Context& context) {
-  const Command command = data.AddSubcommand(
+void AddGen(CliCommand data, Context& context) {
+  const CliCommand command = data.AddSubcommand(
       "gen", "Generate data of any width that can be learnt",
       "Examples:\n"
       "  dslide data gen --output train.txt --points 50000 --features 135909 --labels 670091\n"
@@ -107,8 +107,8 @@ absl::StatusOr<int> RunDebian(const GlobalOptions& global, DebianOptions options
   return kExitOk;
 }
 
-void AddDebian(Command data, Context& context) {
-  const Command command = data.AddSubcommand(
+void AddDebian(CliCommand data, Context& context) {
+  const CliCommand command = data.AddSubcommand(
       "debian-packages",
       "Make a data set from this machine's package index: words of a description -> dependencies",
       "Examples:\n  dslide data debian-packages --output data/debian");
@@ -181,8 +181,8 @@ absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& opti
   return kExitOk;
 }
 
-void AddInfo(Command data, Context& context) {
-  const Command command = data.AddSubcommand(
+void AddInfo(CliCommand data, Context& context) {
+  const CliCommand command = data.AddSubcommand(
       "info", "Check a file, describe it, and say what guessing its most frequent labels gives",
       "Examples:\n"
       "  dslide data info train.txt.xz\n"
@@ -198,8 +198,8 @@ void AddInfo(Command data, Context& context) {
 
 }  // namespace
 
-void AddDataCommand(Command app, Context& context) {
-  const Command command =
+void AddDataCommand(CliCommand app, Context& context) {
+  const CliCommand command =
       app.AddSubcommand("data", "Make and describe data sets",
                         "Examples:\n"
                         "  dslide data debian-packages --output data/debian\n"

@@ -216,8 +216,8 @@ absl::StatusOr<int> RunDoctor(const GlobalOptions& global, const DoctorOptions& 
 
 }  // namespace
 
-void AddDoctorCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddDoctorCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "doctor", "Say what is wrong with a cluster, or with a data directory, and what to do",
       "Examples:\n"
       "  dslide doctor --cluster 127.0.0.1:7000\n"

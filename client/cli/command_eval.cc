@@ -71,8 +71,8 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
 
 }  // namespace
 
-void AddEvalCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddEvalCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "eval", "Measure a model's precision at 1, 3 and 5 by exact search",
       "Examples:\n"
       "  dslide eval --model-dir my-model --data test.txt\n"

@@ -50,8 +50,8 @@ absl::StatusOr<int> RunHealth(const GlobalOptions& global, const HealthOptions& 
 
 }  // namespace
 
-void AddHealthCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddHealthCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "health", "Ask a server's admin page whether it is ready; for container health checks",
       "Examples:\n"
       "  dslide health --admin 127.0.0.1:7011\n"

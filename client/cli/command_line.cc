@@ -29,7 +29,7 @@ Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an 
 4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
 Documentation: docs/cli.md)";
 
-void AddGlobalOptions(Command app, GlobalOptions& global) {
+void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
   AddOption(app, "-o,--output", global.output, "Form of the result: text or json")
       .OneOf({"text", "json"});
   AddOption(app, "--timeout", global.timeout, "Deadline of every call to the cluster, e.g. 30s");
@@ -92,7 +92,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   CommandLine command_line(
       "dslide", "Trains very wide models on cheap machines with locality-sensitive hashing.",
       VersionLine("dslide"), kFooter);
-  const Command app = command_line.root();
+  const CliCommand app = command_line.root();
   AddGlobalOptions(app, context.global);
   AddTrainCommand(app, context);
   AddEvalCommand(app, context);

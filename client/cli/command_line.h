@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/channel_factory.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 #include "core/tls/tls_files.h"
 
 namespace dslide::cli {
@@ -39,30 +39,30 @@ struct Context {
   std::function<absl::StatusOr<int>()> run;
 };
 
-// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
-template <typename T>
-Flag AddOption(Command command, const std::string& names, T& value, const std::string& help) {
-  return command.Add(names, value, help).Environment(EnvironmentName(names));
-}
 // DSLIDE_MODEL_DIR of "-m,--model-dir".
 std::string EnvironmentName(const std::string& names);
 
+// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
+template <typename T>
+Flag AddOption(CliCommand command, const std::string& names, T& value, const std::string& help) {
+  return command.Add(names, value, help).Environment(EnvironmentName(names));
+}
 // Each file registers its own subcommand.
-void AddTrainCommand(Command app, Context& context);
-void AddEvalCommand(Command app, Context& context);
-void AddPredictCommand(Command app, Context& context);
-void AddStatusCommand(Command app, Context& context);
-void AddCheckpointCommand(Command app, Context& context);
-void AddDoctorCommand(Command app, Context& context);
-void AddTopCommand(Command app, Context& context);
-void AddLogCommand(Command app, Context& context);
-void AddPlanCommand(Command app, Context& context);
-void AddUpCommand(Command app, Context& context);
-void AddDataCommand(Command app, Context& context);
-void AddCertsCommand(Command app, Context& context);
-void AddHealthCommand(Command app, Context& context);
-void AddBenchCommand(Command app, Context& context);
-void AddVersionCommand(Command app, Context& context);
+void AddTrainCommand(CliCommand app, Context& context);
+void AddEvalCommand(CliCommand app, Context& context);
+void AddPredictCommand(CliCommand app, Context& context);
+void AddStatusCommand(CliCommand app, Context& context);
+void AddCheckpointCommand(CliCommand app, Context& context);
+void AddDoctorCommand(CliCommand app, Context& context);
+void AddTopCommand(CliCommand app, Context& context);
+void AddLogCommand(CliCommand app, Context& context);
+void AddPlanCommand(CliCommand app, Context& context);
+void AddUpCommand(CliCommand app, Context& context);
+void AddDataCommand(CliCommand app, Context& context);
+void AddCertsCommand(CliCommand app, Context& context);
+void AddHealthCommand(CliCommand app, Context& context);
+void AddBenchCommand(CliCommand app, Context& context);
+void AddVersionCommand(CliCommand app, Context& context);
 
 // Parses, runs, prints an error to stderr, and returns the exit code. args[0] is the first
 // argument, not the program.

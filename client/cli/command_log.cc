@@ -39,11 +39,11 @@ void PrintText(const LogInspection& log) {
 
 }  // namespace
 
-void AddLogCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand("log", "Look into the command log of a shard",
-                                            "Examples:\n  dslide log inspect /var/lib/dslide");
+void AddLogCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("log", "Look into the command log of a shard",
+                                               "Examples:\n  dslide log inspect /var/lib/dslide");
   command.RequireSubcommand();
-  const Command inspect =
+  const CliCommand inspect =
       command.AddSubcommand("inspect", "Say what a start would make of the log; nothing is changed",
                             "Examples:\n  dslide log inspect /var/lib/dslide -o json");
   const auto path = std::make_shared<std::string>();  // the parser's and the callback's

@@ -194,8 +194,8 @@ absl::StatusOr<int> RunPlan(const GlobalOptions& global, const PlanOptions& opti
 
 }  // namespace
 
-void AddPlanCommand(Command app, Context& context) {
-  const Command command =
+void AddPlanCommand(CliCommand app, Context& context) {
+  const CliCommand command =
       app.AddSubcommand("plan", "Tell what a model will need: memory and network", kHelp);
   auto options = std::make_shared<PlanOptions>();  // shared with the callback
   AddSpecOptions(command, options->spec);

@@ -137,8 +137,8 @@ absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions
 
 }  // namespace
 
-void AddPredictCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddPredictCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "predict", "Name the most likely labels of a text or of points",
       "Examples:\n"
       "  dslide predict --model-dir my-model --text \"a web server written in C\"\n"

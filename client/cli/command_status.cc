@@ -117,12 +117,12 @@ absl::StatusOr<int> RunStatus(const GlobalOptions& global, const StatusOptions& 
 
 }  // namespace
 
-void AddStatusCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand("status", "Show a cluster's shards, models and jobs",
-                                            "Examples:\n"
-                                            "  dslide status --cluster 127.0.0.1:7000\n"
-                                            "  dslide status --cluster 127.0.0.1:7000 -o json\n"
-                                            "  dslide status --watch --interval 5s");
+void AddStatusCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("status", "Show a cluster's shards, models and jobs",
+                                               "Examples:\n"
+                                               "  dslide status --cluster 127.0.0.1:7000\n"
+                                               "  dslide status --cluster 127.0.0.1:7000 -o json\n"
+                                               "  dslide status --watch --interval 5s");
   auto options = std::make_shared<StatusOptions>();  // shared with the callback
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
   command.AddSwitch("--watch", options->watch, "Show it again and again, until Ctrl-C");

@@ -85,8 +85,8 @@ absl::StatusOr<int> RunTop(const GlobalOptions& global, const TopOptions& option
 
 }  // namespace
 
-void AddTopCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddTopCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "top", "Show a cluster's rates: samples, bytes, queues, memory",
       "Examples:\n"
       "  dslide top --cluster 127.0.0.1:7000\n"

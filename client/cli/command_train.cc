@@ -375,8 +375,8 @@ absl::Status CheckOptions(const TrainOptions& options) {
 
 }  // namespace
 
-void AddTrainCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand("train", "Train a model", kExamplesText);
+void AddTrainCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
   AddOption(command, "--data", options->data, "Training data: sparse text, or --text; .gz .xz .zst")
       .Required();

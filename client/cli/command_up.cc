@@ -276,8 +276,8 @@ absl::StatusOr<int> RunUp(const GlobalOptions& global, const UpOptions& options)
 
 }  // namespace
 
-void AddUpCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand(
+void AddUpCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
       "up", "Run a cluster of processes on this machine until Ctrl-C",
       "Examples:\n"
       "  dslide up --shards 4\n"

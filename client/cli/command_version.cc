@@ -10,9 +10,9 @@
 
 namespace dslide::cli {
 
-void AddVersionCommand(Command app, Context& context) {
-  const Command command = app.AddSubcommand("version", "Print version, revision and compiler",
-                                            "Examples:\n  dslide version -o json");
+void AddVersionCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("version", "Print version, revision and compiler",
+                                               "Examples:\n  dslide version -o json");
   command.OnChosen([&context] {
     context.run = [&context]() -> absl::StatusOr<int> {
       if (!context.global.json()) {

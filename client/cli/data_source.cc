@@ -11,7 +11,7 @@
 
 namespace dslide::cli {
 
-void AddDataOptions(Command app, DataOptions& options) {
+void AddDataOptions(CliCommand app, DataOptions& options) {
   app.AddSwitch("--text", options.text,
                 "The data is plain text: learn from a word the words around it");
   AddOption(app, "--window", options.window, "With --text: words on each side that are labels");

@@ -11,7 +11,7 @@
 #include "core/base/parallel.h"
 #include "core/data/dataset.h"
 #include "core/data/text_dataset.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::cli {
 
@@ -22,7 +22,7 @@ struct DataOptions {
   int64_t max_vocabulary = 1000000;
 };
 
-void AddDataOptions(Command app, DataOptions& options);
+void AddDataOptions(CliCommand app, DataOptions& options);
 
 // Opens a sparse or plain-text file; `vocabulary` (of a trained text model) may be null.
 // Errors: those of SparseDataset::Open() and TextDataset::Open().

@@ -15,7 +15,7 @@ constexpr int64_t kEvaluationBatch = 256;
 
 }  // namespace
 
-void AddModelOptions(Command app, ModelOptions& options) {
+void AddModelOptions(CliCommand app, ModelOptions& options) {
   AddOption(app, "--model-dir", options.model_dir, "Directory that train --model-dir wrote");
   AddOption(app, "--cluster", options.cluster,
             "Coordinator HOST:PORT of the cluster that holds the rows");

@@ -15,7 +15,7 @@
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::cli {
 
@@ -26,7 +26,7 @@ struct ModelOptions {
   int64_t threads = 0;
 };
 
-void AddModelOptions(Command app, ModelOptions& options);
+void AddModelOptions(CliCommand app, ModelOptions& options);
 
 // Not thread-safe.
 class ModelSession {

@@ -86,7 +86,7 @@ absl::Status FillSize(const char* what, int64_t from_data, const std::string& pa
 
 }  // namespace
 
-void AddSpecOptions(Command app, SpecOptions& options) {
+void AddSpecOptions(CliCommand app, SpecOptions& options) {
   AddOption(app, "--model", options.model_file,
             "Model spec (JSON, see docs/models); without it one is derived from the data");
   AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");

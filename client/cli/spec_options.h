@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/dataset.h"
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 #include "core/model/model_spec.h"
 
 namespace dslide::cli {
@@ -39,7 +39,7 @@ struct SpecOptions {
   std::optional<std::string> precision;    // of all tables: f32, bf16_weights, bf16
 };
 
-void AddSpecOptions(Command app, SpecOptions& options);
+void AddSpecOptions(CliCommand app, SpecOptions& options);
 
 // The model without a spec file: an embedding of 128 with a bias row, Adam at 0.001, and a head
 // that hashes when it has more rows than kExactHeadRows.

@@ -7,7 +7,7 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kSmallPageBytes = 4096;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -20,7 +20,7 @@ void* Map(size_t bytes) {
 }  // namespace
 
 size_t MappedBytes(size_t bytes) {
-  return RoundUp(bytes, bytes >= kHugePageBytes / 2 ? kHugePageBytes : kPageBytes);
+  return RoundUp(bytes, bytes >= kHugePageBytes / 2 ? kHugePageBytes : kSmallPageBytes);
 }
 
 void* MapZeros(size_t bytes) {

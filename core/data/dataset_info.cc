@@ -10,17 +10,17 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kBlockPoints = 1024;
+constexpr int64_t kCountedPoints = 1024;
 
 // Reads the whole set in blocks; visit(batch, thread) sees each block once, in no stated order.
 template <typename Visit>
 absl::Status VisitAll(const Dataset& data, Parallelism parallelism, const Visit& visit) {
-  const int64_t blocks = (data.num_points() + kBlockPoints - 1) / kBlockPoints;
+  const int64_t blocks = (data.num_points() + kCountedPoints - 1) / kCountedPoints;
   std::vector<absl::Status> statuses(static_cast<size_t>(blocks));
   std::vector<SparseBatch> batches(static_cast<size_t>(std::max(1, parallelism.threads)));
   ParallelFor(parallelism, blocks, 1, [&](int64_t block, int thread) {
-    const int64_t begin = block * kBlockPoints;
-    const int64_t end = std::min(data.num_points(), begin + kBlockPoints);
+    const int64_t begin = block * kCountedPoints;
+    const int64_t end = std::min(data.num_points(), begin + kCountedPoints);
     std::vector<int64_t> points(static_cast<size_t>(end - begin));
     std::iota(points.begin(), points.end(), begin);
     SparseBatch* batch = &batches[static_cast<size_t>(thread)];

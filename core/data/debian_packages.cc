@@ -34,10 +34,10 @@ struct Ranking {
   absl::flat_hash_map<std::string, uint32_t> ids;
 };
 
-using Counts = absl::flat_hash_map<std::string, int64_t>;
+using WordCounts = absl::flat_hash_map<std::string, int64_t>;
 
 // Keeps names with a count of at most `max_count`, then the `max_size` most frequent.
-Ranking Rank(const Counts& counts, int64_t max_count, int64_t max_size) {
+Ranking Rank(const WordCounts& counts, int64_t max_count, int64_t max_size) {
   std::vector<std::pair<int64_t, std::string>> ranked;
   for (const auto& [name, count] : counts) {
     if (count <= max_count) ranked.emplace_back(-count, name);
@@ -101,7 +101,7 @@ std::vector<Point> MakePoints(std::vector<PackageParagraph> packages, int64_t te
 
 // Drops labels that are too frequent, then points without a label.
 Ranking RankLabels(double max_fraction, DebianPackagesReport* report, std::vector<Point>* points) {
-  Counts counts;
+  WordCounts counts;
   for (const Point& point : *points) {
     for (const std::string& label : point.labels) ++counts[label];
   }
@@ -119,7 +119,7 @@ Ranking RankLabels(double max_fraction, DebianPackagesReport* report, std::vecto
 
 // The vocabulary is the training part's: a test word that no training package has teaches nothing.
 Ranking RankWords(int64_t max_features, const std::vector<Point>& points) {
-  Counts counts;
+  WordCounts counts;
   for (const Point& point : points) {
     if (point.is_test) continue;
     const absl::flat_hash_set<absl::string_view> distinct(point.words.begin(), point.words.end());

@@ -14,7 +14,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kBlockPoints = 512;
+constexpr int64_t kGeneratedPoints = 512;
 constexpr int64_t kBlocksPerThread = 8;
 // Of a point's further labels, this part are companions of its first; of its features, this part
 // are characteristic of its labels.
@@ -193,7 +193,7 @@ absl::Status GenerateSynthetic(const SyntheticOptions& options, const std::strin
   ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
   RETURN_IF_ERROR(
       out.Append(absl::StrCat(options.points, " ", options.features, " ", options.labels, "\n")));
-  const int64_t blocks = (options.points + kBlockPoints - 1) / kBlockPoints;
+  const int64_t blocks = (options.points + kGeneratedPoints - 1) / kGeneratedPoints;
   const int64_t wave = std::max(1, options.parallelism.threads) * kBlocksPerThread;
   std::vector<std::string> texts(static_cast<size_t>(wave));
   for (int64_t first = 0; first < blocks; first += wave) {
@@ -201,8 +201,8 @@ absl::Status GenerateSynthetic(const SyntheticOptions& options, const std::strin
     ParallelFor(options.parallelism, count, 1, [&](int64_t i, int) {
       std::string* text = &texts[static_cast<size_t>(i)];
       text->clear();
-      const int64_t begin = (first + i) * kBlockPoints;
-      const int64_t end = std::min(options.points, begin + kBlockPoints);
+      const int64_t begin = (first + i) * kGeneratedPoints;
+      const int64_t end = std::min(options.points, begin + kGeneratedPoints);
       for (int64_t point = begin; point < end; ++point) {
         generator.AppendPoint(options.first_point + point, text);
       }

@@ -14,7 +14,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 20;
+constexpr int64_t kTextChunkBytes = 1 << 20;
 constexpr int64_t kChunksPerThread = 4;  // encoded together, then written in order
 constexpr uint32_t kLineStart = uint32_t{1} << 31;
 constexpr uint32_t kIdMask = kLineStart - 1;
@@ -45,12 +45,12 @@ void ScanWords(absl::string_view text, int64_t begin, int64_t end, const OnWord&
 }
 
 int64_t NumChunks(absl::string_view text) {
-  return (static_cast<int64_t>(text.size()) + kChunkBytes - 1) / kChunkBytes;
+  return (static_cast<int64_t>(text.size()) + kTextChunkBytes - 1) / kTextChunkBytes;
 }
 
 std::pair<int64_t, int64_t> ChunkRange(absl::string_view text, int64_t chunk) {
-  const int64_t begin = chunk * kChunkBytes;
-  return {begin, std::min(begin + kChunkBytes, static_cast<int64_t>(text.size()))};
+  const int64_t begin = chunk * kTextChunkBytes;
+  return {begin, std::min(begin + kTextChunkBytes, static_cast<int64_t>(text.size()))};
 }
 
 absl::Status CheckOptions(const TextDatasetOptions& options) {

@@ -13,7 +13,7 @@ namespace dslide {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr int64_t kRowsAhead = 8;
+constexpr int64_t kScoredRowsAhead = 8;
 // Scores that are exponentiated and summed while they are in the L1 cache.
 constexpr uint64_t kScoresPerBlock = 4096;
 
@@ -107,7 +107,7 @@ void HeadScorer::ComputeLogits(const RowStore& store, int64_t begin, int64_t end
   AlignedFloats scratch;
   scratch.Resize(store.stride());
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kRowsAhead < end) store.Prefetch(context.rows[i + kRowsAhead]);
+    if (i + kScoredRowsAhead < end) store.Prefetch(context.rows[i + kScoredRowsAhead]);
     const LocalRow row = context.rows[i];
     RowLogits(store.ReadWeights(row, scratch.data()), store.Bias(row), hidden, dim, dim,
               context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),

@@ -12,7 +12,7 @@ namespace {
 
 // Whole records are three times what the forward pass reads, so fewer are asked for ahead: 1 to 4
 // made no difference in bench/train/head_step_benchmark.cc, none at all cost 5 % of the stage.
-constexpr int64_t kRowsAhead = 2;
+constexpr int64_t kUpdatedRowsAhead = 2;
 constexpr int64_t kFloatsPerGrain = 4096;
 
 // 1 / (1 + exp(-x)) without overflow.
@@ -51,9 +51,9 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
     std::vector<float>& hidden_part = hidden_parts_[p];
     hidden_part.assign(batch * dim, 0.0f);
     for (int64_t i = begin; i < end; ++i) {
-      if (i + kRowsAhead < end) {
-        store.PrefetchRecord(context.rows[i + kRowsAhead]);
-        __builtin_prefetch(&dirty[context.rows[i + kRowsAhead].value()], 1);
+      if (i + kUpdatedRowsAhead < end) {
+        store.PrefetchRecord(context.rows[i + kUpdatedRowsAhead]);
+        __builtin_prefetch(&dirty[context.rows[i + kUpdatedRowsAhead].value()], 1);
       }
       const LocalRow row = context.rows[i];
       if (update.loss == HeadLoss::kSoftmax) {

@@ -15,9 +15,9 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // Rows that a thread scores at once, and queries they are scored for: 256 queries of 128 floats
 // stay in the L2 cache while rows stream past.
-constexpr int64_t kRowsPerGrain = 512;
+constexpr int64_t kRankedRowsPerGrain = 512;
 constexpr int64_t kQueriesPerPass = 256;
-constexpr int64_t kRowsAhead = 8;
+constexpr int64_t kRankedRowsAhead = 8;
 
 // What one thread has found for the queries of a pass.
 struct ThreadTops {
@@ -32,7 +32,8 @@ void ScanRows(const RowStore& store, const float* hidden, absl::Span<const uint3
   const int64_t dim = store.dim();
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
-    if (i + kRowsAhead < end) store.Prefetch(LocalRow(static_cast<uint32_t>(i + kRowsAhead)));
+    if (i + kRankedRowsAhead < end)
+      store.Prefetch(LocalRow(static_cast<uint32_t>(i + kRankedRowsAhead)));
     RowLogits(store.ReadWeights(row, found.widened.data()), store.Bias(row), hidden, dim, dim,
               queries, found.logits.data());
     for (size_t q = 0; q < queries.size(); ++q) {
@@ -86,7 +87,7 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
   ScoredRows answer = EmptyAnswer(batch, k);
   const int64_t num_rows = store.num_rows();
   answer.scored_rows = batch * num_rows;
-  const int64_t grains = (num_rows + kRowsPerGrain - 1) / kRowsPerGrain;
+  const int64_t grains = (num_rows + kRankedRowsPerGrain - 1) / kRankedRowsPerGrain;
   std::vector<uint32_t> queries(std::min(batch, kQueriesPerPass));
   std::iota(queries.begin(), queries.end(), 0);
   for (int64_t first = 0; first < batch; first += kQueriesPerPass) {
@@ -98,8 +99,8 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
     std::vector<ThreadTops> found(std::max(1, parallelism.threads), nothing);
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
       ScanRows(store, hidden.data() + first * store.dim(),
-               absl::MakeConstSpan(queries).subspan(0, count), grain * kRowsPerGrain,
-               std::min(num_rows, (grain + 1) * kRowsPerGrain), found[thread]);
+               absl::MakeConstSpan(queries).subspan(0, count), grain * kRankedRowsPerGrain,
+               std::min(num_rows, (grain + 1) * kRankedRowsPerGrain), found[thread]);
     });
     for (int64_t q = 0; q < count; ++q) {
       TopRows& best = found[0].tops[q];
@@ -124,7 +125,8 @@ ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
     TopRows best(k);
     const uint32_t sample = static_cast<uint32_t>(query);
     for (uint32_t i = offsets[query]; i < offsets[query + 1]; ++i) {
-      if (i + kRowsAhead < offsets[query + 1]) store.Prefetch(candidates[i + kRowsAhead]);
+      if (i + kRankedRowsAhead < offsets[query + 1])
+        store.Prefetch(candidates[i + kRankedRowsAhead]);
       const LocalRow row = candidates[i];
       float logit = 0.0f;
       RowLogits(store.ReadWeights(row, widened[thread].data()), store.Bias(row), hidden.data(), dim,

@@ -22,10 +22,6 @@ namespace {
 
 constexpr int kSerialBits = 127;  // positive in 16 bytes
 
-absl::Status Failed(const char* what) {
-  return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", OpensslError()));
-}
-
 bool IsAddress(const std::string& host) {
   in6_addr parsed{};
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1 ||
@@ -66,17 +62,17 @@ absl::Status AddExtension(X509* certificate, X509* issuer, int nid, const std::s
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
   X509_EXTENSION* const extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str());
-  if (extension == nullptr) return Failed("make a certificate's extension");
+  if (extension == nullptr) return OpensslFailure("make a certificate's extension");
   const int added = X509_add_ext(certificate, extension, -1);
   X509_EXTENSION_free(extension);
-  return added == 1 ? absl::OkStatus() : Failed("add a certificate's extension");
+  return added == 1 ? absl::OkStatus() : OpensslFailure("add a certificate's extension");
 }
 
 absl::Status SetSerial(X509* certificate) {
   const std::unique_ptr<BIGNUM, OpensslDeleter<BN_free>> number(BN_new());
   if (number == nullptr || BN_rand(number.get(), kSerialBits, BN_RAND_TOP_ANY, 0) != 1 ||
       BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) == nullptr) {
-    return Failed("draw a serial number");
+    return OpensslFailure("draw a serial number");
   }
   return absl::OkStatus();
 }
@@ -98,7 +94,7 @@ absl::StatusOr<CertificatePtr> Blank(const CertificateSpec& spec, EVP_PKEY* key)
       X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
                                  reinterpret_cast<const unsigned char*>(spec.common_name.data()),
                                  static_cast<int>(spec.common_name.size()), -1, 0) != 1) {
-    return Failed("fill a certificate");
+    return OpensslFailure("fill a certificate");
   }
   RETURN_IF_ERROR(SetSerial(certificate.get()));
   return certificate;
@@ -106,7 +102,7 @@ absl::StatusOr<CertificatePtr> Blank(const CertificateSpec& spec, EVP_PKEY* key)
 
 absl::StatusOr<PrivateKeyPtr> NewKey() {
   PrivateKeyPtr key(EVP_EC_gen("P-256"));
-  if (key == nullptr) return Failed("make a P-256 key");
+  if (key == nullptr) return OpensslFailure("make a P-256 key");
   return key;
 }
 
@@ -115,20 +111,21 @@ absl::StatusOr<IssuedCertificate> ToPem(X509* certificate, EVP_PKEY* key) {
   const BioPtr key_bio(BIO_new(BIO_s_mem()));
   if (PEM_write_bio_X509(certificate_bio.get(), certificate) != 1 ||
       PEM_write_bio_PrivateKey(key_bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
-    return Failed("write a certificate");
+    return OpensslFailure("write a certificate");
   }
   return IssuedCertificate{TextOf(certificate_bio.get()), TextOf(key_bio.get())};
 }
 
 absl::Status Sign(X509* certificate, X509* issuer, EVP_PKEY* issuer_key) {
   if (X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) != 1) {
-    return Failed("name a certificate's issuer");
+    return OpensslFailure("name a certificate's issuer");
   }
   // The identifier of the issuer's key is read from the issuer, so extensions come after it.
   RETURN_IF_ERROR(AddExtension(certificate, issuer, NID_subject_key_identifier, "hash"));
   RETURN_IF_ERROR(AddExtension(certificate, issuer, NID_authority_key_identifier, "keyid:always"));
-  return X509_sign(certificate, issuer_key, EVP_sha256()) > 0 ? absl::OkStatus()
-                                                              : Failed("sign a certificate");
+  return X509_sign(certificate, issuer_key, EVP_sha256()) > 0
+             ? absl::OkStatus()
+             : OpensslFailure("sign a certificate");
 }
 
 }  // namespace

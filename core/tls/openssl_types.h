@@ -8,10 +8,14 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
+#include <ctime>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace dslide {
 
@@ -45,6 +49,17 @@ inline std::string OpensslError() {
   ERR_clear_error();
   const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return reason == nullptr ? "unknown error" : reason;
+}
+
+inline absl::Status OpensslFailure(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", OpensslError()));
+}
+
+// The infinite past for what is no time.
+inline absl::Time ToTime(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfinitePast();
+  return absl::FromTM(parts, absl::UTCTimeZone());
 }
 
 }  // namespace dslide

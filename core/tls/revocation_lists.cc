@@ -39,10 +39,6 @@ struct ListFile {
   CrlPtr list;
 };
 
-absl::Status Failed(const char* what) {
-  return absl::InternalError(absl::StrCat("OpenSSL cannot ", what, ": ", OpensslError()));
-}
-
 std::string HashOf(const X509* authority) {
   // NOLINTNEXTLINE(google-runtime-int): OpenSSL's type
   const unsigned long hash =
@@ -112,12 +108,6 @@ absl::StatusOr<std::vector<ListFile>> ReadLists(const std::string& directory) {
   return lists;
 }
 
-absl::Time ToTime(const ASN1_TIME* time) {
-  std::tm parts{};
-  if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfinitePast();
-  return absl::FromTM(parts, absl::UTCTimeZone());
-}
-
 absl::StatusOr<CertificatePtr> ParseCertificate(const char* what, const std::string& pem) {
   CertificatePtr certificate(PEM_read_bio_X509(ReadOnlyBio(pem).get(), nullptr, nullptr, nullptr));
   const std::string error = OpensslError();
@@ -145,7 +135,7 @@ absl::Status SetTimes(X509_CRL* list, absl::Time made, const X509* authority) {
   const TimePtr from(ASN1_TIME_set(nullptr, absl::ToTimeT(made)));
   if (from == nullptr || X509_CRL_set1_lastUpdate(list, from.get()) != 1 ||
       X509_CRL_set1_nextUpdate(list, X509_get0_notAfter(authority)) != 1) {
-    return Failed("date a list of revoked certificates");
+    return OpensslFailure("date a list of revoked certificates");
   }
   return absl::OkStatus();
 }
@@ -157,7 +147,7 @@ absl::Status Add(X509_CRL* list, X509* certificate, absl::Time when) {
       X509_REVOKED_set_serialNumber(revoked.get(), X509_get_serialNumber(certificate)) != 1 ||
       X509_REVOKED_set_revocationDate(revoked.get(), time.get()) != 1 ||
       X509_CRL_add0_revoked(list, revoked.get()) != 1) {
-    return Failed("add to a list of revoked certificates");
+    return OpensslFailure("add to a list of revoked certificates");
   }
   (void)revoked.release();  // the list's now
   return absl::OkStatus();
@@ -169,7 +159,7 @@ absl::Status AddAll(X509_CRL* list, const ListFile* before) {
   for (int i = 0; i < sk_X509_REVOKED_num(entries); ++i) {
     RevokedPtr copy(X509_REVOKED_dup(sk_X509_REVOKED_value(entries, i)));
     if (copy == nullptr || X509_CRL_add0_revoked(list, copy.get()) != 1) {
-      return Failed("copy a list of revoked certificates");
+      return OpensslFailure("copy a list of revoked certificates");
     }
     (void)copy.release();
   }
@@ -189,7 +179,7 @@ absl::StatusOr<std::string> Sign(X509_CRL* list, int number, X509* authority, EV
       identifier == nullptr || X509_CRL_add_ext(list, identifier.get(), -1) != 1 ||
       X509_CRL_sort(list) != 1 || X509_CRL_sign(list, key, EVP_sha256()) <= 0 ||
       PEM_write_bio_X509_CRL(text.get(), list) != 1) {
-    return Failed("sign a list of revoked certificates");
+    return OpensslFailure("sign a list of revoked certificates");
   }
   return TextOf(text.get());
 }
@@ -258,7 +248,7 @@ absl::StatusOr<RevocationList> NextRevocationList(const std::string& directory,
   const CrlPtr list(X509_CRL_new());
   if (list == nullptr || X509_CRL_set_version(list.get(), X509_CRL_VERSION_2) != 1 ||
       X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(authority.get())) != 1) {
-    return Failed("make a list of revoked certificates");
+    return OpensslFailure("make a list of revoked certificates");
   }
   RETURN_IF_ERROR(SetTimes(list.get(), made, authority.get()));
   RETURN_IF_ERROR(AddAll(list.get(), before));

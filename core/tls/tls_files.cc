@@ -56,12 +56,6 @@ absl::StatusOr<std::string> ReadPem(const NamedFile& named) {
   return text;
 }
 
-absl::Time ToTime(const ASN1_TIME* time) {
-  std::tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InfinitePast();
-  return absl::FromTM(parts, absl::UTCTimeZone());
-}
-
 std::string Day(const ASN1_TIME* time) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", ToTime(time), absl::UTCTimeZone());
 }

@@ -1,4 +1,4 @@
-#include "core/flags/command.h"
+#include "core/flags/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -91,38 +91,42 @@ template Flag Flag::Range(int64_t, int64_t) const;
 template Flag Flag::Range(double, double) const;
 
 template <typename T>
-Flag Command::Add(const std::string& names, T& value, const std::string& help) const {
+Flag CliCommand::Add(const std::string& names, T& value, const std::string& help) const {
   return Flag(app_->add_option(names, value, help));
 }
-Flag Command::AddSwitch(const std::string& names, bool& value, const std::string& help) const {
+Flag CliCommand::AddSwitch(const std::string& names, bool& value, const std::string& help) const {
   return Flag(app_->add_flag(names, value, help));
 }
-Command Command::AddSubcommand(const std::string& name, const std::string& help,
-                               const std::string& footer) const {
+CliCommand CliCommand::AddSubcommand(const std::string& name, const std::string& help,
+                                     const std::string& footer) const {
   CLI::App* sub = app_->add_subcommand(name, help);
   sub->fallthrough();
   sub->footer(footer);
-  return Command(sub);
+  return CliCommand(sub);
 }
-void Command::RequireSubcommand() const { app_->require_subcommand(1); }
-void Command::Hide() const { app_->group(""); }
-void Command::OnChosen(std::function<void()> callback) const {
+void CliCommand::RequireSubcommand() const { app_->require_subcommand(1); }
+void CliCommand::Hide() const { app_->group(""); }
+void CliCommand::OnChosen(std::function<void()> callback) const {
   app_->callback(std::move(callback));
 }
 
-template Flag Command::Add(const std::string&, std::string&, const std::string&) const;
-template Flag Command::Add(const std::string&, int&, const std::string&) const;
-template Flag Command::Add(const std::string&, int64_t&, const std::string&) const;
-template Flag Command::Add(const std::string&, uint64_t&, const std::string&) const;
-template Flag Command::Add(const std::string&, double&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::optional<std::string>&,
-                           const std::string&) const;
-template Flag Command::Add(const std::string&, std::optional<int>&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::optional<int64_t>&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::optional<uint64_t>&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::optional<double>&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::vector<std::string>&, const std::string&) const;
-template Flag Command::Add(const std::string&, std::vector<int64_t>&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::string&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, int&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, int64_t&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, uint32_t&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, uint64_t&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, float&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, double&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::optional<std::string>&,
+                              const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::optional<int64_t>&,
+                              const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::optional<uint64_t>&,
+                              const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::optional<double>&, const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::vector<std::string>&,
+                              const std::string&) const;
+template Flag CliCommand::Add(const std::string&, std::vector<int64_t>&, const std::string&) const;
 
 CommandLine::CommandLine(const std::string& name, const std::string& description,
                          const std::string& version, const std::string& footer)
@@ -133,7 +137,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
 
 CommandLine::~CommandLine() = default;
 
-Command CommandLine::root() { return Command(app_.get()); }
+CliCommand CommandLine::root() { return CliCommand(app_.get()); }
 
 Parsed CommandLine::Parse(std::vector<std::string> args) {
   std::reverse(args.begin(), args.end());

@@ -16,8 +16,8 @@ class Option;
 
 namespace dslide {
 
-// One flag or positional argument of a Command, for saying more about it. A handle: copies mean the
-// same flag. Valid as long as the CommandLine.
+// One flag or positional argument of a CliCommand, for saying more about it. A handle: copies mean
+// the same flag. Valid as long as the CommandLine.
 class Flag {
  public:
   explicit Flag(CLI::Option* option) : option_(option) {}
@@ -45,20 +45,19 @@ class Flag {
 
 // A program or one of its subcommands. A handle, like Flag. Variables and callbacks that are bound
 // to it must outlive the CommandLine. Not thread-safe.
-class Command {
+class CliCommand {
  public:
-  explicit Command(CLI::App* app) : app_(app) {}
+  explicit CliCommand(CLI::App* app) : app_(app) {}
 
-  // `names`: "-o,--output", or "FILE" for a positional argument. T: std::string, int, int64_t,
-  // uint64_t, double, a std::optional of one of these, std::vector<std::string> or
-  // std::vector<int64_t>.
+  // `names`: "-o,--output", or "FILE" for a positional argument. T: a string, a number, a
+  // std::optional or a std::vector of these, of those that the .cc names.
   template <typename T>
   Flag Add(const std::string& names, T& value, const std::string& help) const;
   // A flag without a value. "!--no-x" sets false.
   Flag AddSwitch(const std::string& names, bool& value, const std::string& help) const;
   // Options after the subcommand may also be those of this command.
-  Command AddSubcommand(const std::string& name, const std::string& help,
-                        const std::string& footer = "") const;
+  CliCommand AddSubcommand(const std::string& name, const std::string& help,
+                           const std::string& footer = "") const;
   void RequireSubcommand() const;
   // --help of the command above does not show it.
   void Hide() const;
@@ -88,7 +87,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  Command root();
+  CliCommand root();
   // args[0] is the first argument, not the program. Sets the bound variables, then calls what
   // OnChosen() of the chosen commands was given.
   Parsed Parse(std::vector<std::string> args);
