@@ -70,7 +70,7 @@ def train(started, case, data, steps):
     shards = [pid for pid in cluster.process.members()
               if proc_status(pid, "Name") == "dslide-shard"]
     fullest = max(1024 * int(proc_status(pid, "VmHWM")) for pid in shards)
-    cluster.process.stop(within=120)
+    cluster.process.stop()
     return report, fullest
 
 

@@ -66,9 +66,9 @@ class Cluster:
 
     def restart(self, shard, signal_number):
         """Ends a shard and starts it again; what it logs about its state."""
-        self._shards[shard].stop(signal_number, within=300)
+        self._shards[shard].stop(signal_number)
         self._shards[shard] = self._start(shard)
-        self._shards[shard].wait_for_stderr(r" shard ready ", within=600)
+        self._shards[shard].wait_for_stderr(r" shard ready ")
         found = self._shards[shard].wait_for_stderr(
             r" state restored .* replayed=(\d+) .* duration=(\S+)")
         return {"records": int(found.group(1)), "seconds": duration_seconds(found.group(2))}

@@ -17,14 +17,12 @@ DIM = 128
 RECORD_BYTES = 1600  # of f32 with Adam
 GIB = 1 << 30
 ROWS_OF_A_SCATTER = 1500
-CALL_SECONDS = 120
 INCREMENTS = 3
 
 
 def take_checkpoint(connection):
     """Takes one; its kind, seconds, stall_seconds and written_bytes."""
-    reply = connection.unary("/dslide.v1.CoordinatorService/CreateClusterCheckpoint", b"",
-                             CALL_SECONDS)
+    reply = connection.unary("/dslide.v1.CoordinatorService/CreateClusterCheckpoint", b"")
     if not reply.ok:
         raise RuntimeError(f"no checkpoint was taken: {reply}")
     checkpoint = decode(last(decode(reply.messages[0]), 1))
@@ -57,8 +55,7 @@ class Changes:
         envelope = shard_client.Envelope("bench", self._client, self._sequence, self._sequence,
                                          self._welcome.generation, self._model.name)
         shard_client.scatter_answer(shard_client.scatter_add(
-            connection, envelope, self._model.tables[0], {row: [1e-3] * DIM for row in rows},
-            CALL_SECONDS))
+            connection, envelope, self._model.tables[0], {row: [1e-3] * DIM for row in rows}))
 
 
 def measure(directory, gib, changed, rounds):
@@ -72,7 +69,7 @@ def measure(directory, gib, changed, rounds):
     with fault_cluster.FaultCluster(directory, 1, "checkpoint", coordinator_flags=flags) as cluster:
         cluster.start()
         with grpc_client.Connection(cluster.coordinator_address) as connection:
-            shard_client.register_model(connection, model, CALL_SECONDS)
+            shard_client.register_model(connection, model)
         changes = Changes(cluster, model)
         chance = random.Random(1)
         for _ in range(rounds * (INCREMENTS + 1)):

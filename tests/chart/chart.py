@@ -25,6 +25,9 @@ except ImportError:
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/integration"))
+from processes import PATIENCE_SECONDS  # noqa: E402
+
 CHART = ROOT / "helm" / "dslide"
 CI_FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 RELEASE, NAMESPACE = "rel", "ns"
@@ -111,7 +114,7 @@ def run_renderer(program, values=(), overrides=None, apis=(), extra=()):
         for api in apis:
             command += ["--api-versions", api]
         done = subprocess.run(
-            [*command, *extra], capture_output=True, text=True, timeout=60,
+            [*command, *extra], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
             env={**os.environ, "HELM_CACHE_HOME": folder, "HELM_CONFIG_HOME": folder, "HELM_DATA_HOME": folder},
         )
     if done.returncode != 0:

@@ -14,6 +14,7 @@ import unittest
 import chart
 import pending
 import pods
+from processes import PATIENCE_SECONDS
 
 BIN_DIR = pods.bin_dir(sys.argv)
 LEFT_OUT = set()
@@ -33,7 +34,7 @@ def check_config(program, objects, server):
         args = pods.without_pending(program, container["args"], LEFT_OUT.add)
         args = [pods.in_folder(pods.expand(word, env), folder) for word in args]
         return subprocess.run(
-            [program, *args, "--check-config"], capture_output=True, text=True, timeout=20,
+            [program, *args, "--check-config"], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
             env={"PATH": os.environ["PATH"], **env},
         )
 
@@ -44,7 +45,7 @@ def make_certificates(folder, role):
     if "certs" in pods.subcommands(dslide):
         with tempfile.TemporaryDirectory() as made:
             output = pathlib.Path(made) / "certs"
-            subprocess.run([dslide, "certs", "dev", "--output", output], check=True, capture_output=True, timeout=60)
+            subprocess.run([dslide, "certs", "dev", "--output", output], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
             for source, name in ((f"{role}.crt", "tls.crt"), (f"{role}.key", "tls.key"), ("ca.crt", "ca.crt")):
                 target = folder / name
                 target.write_bytes((output / source).read_bytes())
@@ -91,7 +92,7 @@ class FlagsTest(unittest.TestCase):
         reckoned = re.findall(r'"([a-z]+-budget)" "(\w+)"', template)
         self.assertEqual(len(reckoned), 4)
         shown = subprocess.run(
-            [BIN_DIR / "dslide-shard", "--print-config"], capture_output=True, text=True, check=True, timeout=20,
+            [BIN_DIR / "dslide-shard", "--print-config"], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,
             env={"PATH": os.environ["PATH"]},
         ).stdout
         for name, size in reckoned:

@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 import chart
+from processes import PATIENCE_SECONDS
 
 # Folder with node_modules; ./run chart fills it.
 MODULES = chart.cache_folder() / "npm"
@@ -81,7 +82,7 @@ def run_node(arguments, programs):
             (pathlib.Path(folder) / name).write_text(text)
         files = [str(pathlib.Path(folder) / name) for name in programs]
         done = subprocess.run(
-            ["node", *arguments, *files], cwd=MODULES, capture_output=True, text=True, timeout=240,
+            ["node", *arguments, *files], cwd=MODULES, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
         )
     return done.stdout + done.stderr
 

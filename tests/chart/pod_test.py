@@ -20,13 +20,14 @@ import uuid
 
 import chart
 import pods
+from processes import PATIENCE_SECONDS
 
 BIN_DIR = pods.bin_dir(sys.argv)
 PROGRAMS = ("dslide", "dslide-shard", "dslide-coordinator")
 
 
-def docker(*words, check=True, timeout=120):
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout)
+def docker(*words, check=True):
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     if check and done.returncode != 0:
         raise AssertionError(f"docker {' '.join(words)}: {done.stdout}{done.stderr}")
     return done
@@ -37,7 +38,7 @@ def why_not():
     if BIN_DIR is None:
         return "no programs in build/bin: ./run build makes them"
     try:
-        done = docker("info", check=False, timeout=20)
+        done = docker("info", check=False)
     except OSError:
         return "docker is not installed"
     if done.returncode != 0:
@@ -156,7 +157,7 @@ class PodTest(unittest.TestCase):
                 cls.names.append(name)
 
     def test_1_every_server_becomes_ready_as_its_own_user_on_a_read_only_root(self):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for name in self.names:
             wanted = "shard ready" if "shard" in name else "coordinator ready"
             while wanted not in self.engine.logs(name):
@@ -175,7 +176,7 @@ class PodTest(unittest.TestCase):
 
     def test_3_stopped_servers_end_in_good_order_and_leave_their_state_on_the_volume(self):
         grace = self.objects.shards()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
-        docker("stop", "--time", str(grace), *(f"{self.engine.name}-{name}" for name in self.names), timeout=grace)
+        docker("stop", "--time", str(grace), *(f"{self.engine.name}-{name}" for name in self.names))
         for name in self.names:
             status = docker("inspect", "--format", "{{.State.ExitCode}}", f"{self.engine.name}-{name}").stdout.strip()
             self.assertEqual(status, "0", self.engine.logs(name))

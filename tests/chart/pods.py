@@ -6,6 +6,7 @@ import subprocess
 
 import chart
 import pending
+from processes import PATIENCE_SECONDS
 
 
 def expand(text, env):
@@ -65,7 +66,7 @@ def help_text(program, *words):
     """What PROGRAM WORDS --help prints."""
     key = (str(program), *words)
     if key not in _HELP:
-        done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
         _HELP[key] = done.stdout
     return _HELP[key]
 

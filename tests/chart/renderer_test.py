@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import chart
+from processes import PATIENCE_SECONDS
 import refusals_test
 
 
@@ -58,7 +59,7 @@ class RendererTest(unittest.TestCase):
             with self.subTest(values=path.name):
                 done = subprocess.run(
                     [chart.helm_program(), "lint", "--strict", chart.CHART, "-f", path],
-                    capture_output=True, text=True, timeout=60,
+                    capture_output=True, text=True, timeout=PATIENCE_SECONDS,
                 )
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

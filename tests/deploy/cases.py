@@ -11,6 +11,8 @@ import subprocess
 import sys
 import unittest
 
+from engine import PATIENCE_SECONDS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 USER = "10001:10001"
@@ -56,7 +58,7 @@ def help_text(program):
     """What PROGRAM --help says; SkipTest without programs."""
     if _bin_dir is None or not (_bin_dir / program).exists():
         raise unittest.SkipTest(f"no {program} given; --bin-dir names the folder of the programs")
-    return subprocess.run([_bin_dir / program, "--help"], capture_output=True, text=True, timeout=30,
+    return subprocess.run([_bin_dir / program, "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
                           check=True).stdout
 
 
@@ -75,7 +77,7 @@ def check_config(program, settings):
     """Runs PROGRAM --check-config on a text of settings; its status and what it said."""
     help_text(program)
     done = subprocess.run([_bin_dir / program, "--config", "/dev/stdin", "--check-config"],
-                          input=settings, capture_output=True, text=True, timeout=30)
+                          input=settings, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     return done.returncode, done.stderr
 
 
@@ -83,7 +85,7 @@ def start_error(program, settings):
     """Runs PROGRAM on settings with which it cannot start; its status and what it said."""
     help_text(program)
     done = subprocess.run([_bin_dir / program, "--config", "/dev/stdin"], input=settings,
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     return done.returncode, done.stderr
 
 
@@ -91,14 +93,14 @@ def certificates(folder):
     """The folder, with development certificates in it; SkipTest without programs."""
     help_text("dslide")
     subprocess.run([_bin_dir / "dslide", "certs", "dev", "--output", folder], check=True,
-                   capture_output=True, timeout=60)
+                   capture_output=True, timeout=PATIENCE_SECONDS)
     return folder
 
 
 def revoke(folder, role):
     """Adds the role's certificate of that folder to its lists of revoked ones."""
     subprocess.run([_bin_dir / "dslide", "certs", "revoke", "--from", folder, folder / f"{role}.crt"],
-                   check=True, capture_output=True, timeout=60)
+                   check=True, capture_output=True, timeout=PATIENCE_SECONDS)
 
 
 def main():

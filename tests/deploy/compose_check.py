@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.request
 
-from engine import ROOT, CommandFailed, note, say, wait_until
+from engine import PATIENCE_SECONDS, ROOT, CommandFailed, note, say, wait_until
 from image_check import check
 
 COMPOSE = ROOT / "deploy/compose/compose.yaml"
@@ -17,7 +17,7 @@ EXAMPLE = "/usr/share/dslide/examples/debian-packages"
 DATA = (f"--data={EXAMPLE}/train.txt", f"--eval={EXAMPLE}/test.txt",
         f"--model={EXAMPLE}/model.json")
 TRAINING_SECONDS = 3600
-READY_SECONDS = 180
+READY_SECONDS = PATIENCE_SECONDS
 # As between two trainings of one process with other numbers of shards or trainers.
 PRECISION_TOLERANCE = 0.02
 CUT_SECONDS = 5
@@ -85,7 +85,7 @@ class Running:
         return wait_until(found, lambda: f"{pattern!r} in\n{self._said()}", within)
 
     def _said(self):
-        return f"{self._text(self._stderr)[-4000:]}\n{self._text(self._stdout)[-2000:]}"
+        return f"{self._text(self._stderr)}\n{self._text(self._stdout)}"
 
     def result(self, within=TRAINING_SECONDS):
         """The JSON object that its stdout ends with."""
@@ -110,7 +110,8 @@ def metric_sum(engine, containers, port, name):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     total = 0.0
     for container in containers:
-        with opener.open(f"http://{engine.address(container)}:{port}/metrics", timeout=10) as page:
+        with opener.open(f"http://{engine.address(container)}:{port}/metrics",
+                         timeout=PATIENCE_SECONDS) as page:
             text = page.read().decode()
         values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
         check(values, f"{container} has no metric {name}")

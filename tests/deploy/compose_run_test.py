@@ -12,7 +12,7 @@ import base_image
 import cases
 import compose_check
 import tls_check
-from engine import CommandFailed, Unavailable, run
+from engine import PATIENCE_SECONDS, CommandFailed, Unavailable, run
 
 PROGRAM = pathlib.Path(__file__).with_name("compose_run.py")
 
@@ -20,7 +20,7 @@ PROGRAM = pathlib.Path(__file__).with_name("compose_run.py")
 def run_program(*arguments):
     environment = {key: value for key, value in os.environ.items() if key != "DOCKER_HOST"}
     return subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True,
-                          timeout=60, env=environment)
+                          timeout=PATIENCE_SECONDS, env=environment)
 
 
 class WithoutEngineTest(unittest.TestCase):
@@ -119,13 +119,13 @@ class OutputTest(unittest.TestCase):
     def test_a_running_command(self):
         shell = "echo 'epoch 1: P@1' >&2; echo note; echo '{\"a\": 1}'"
         running = self.start(shell)
-        running.wait_for("epoch 1", within=20)
-        self.assertEqual(running.result(within=20), {"a": 1})
+        running.wait_for("epoch 1")
+        self.assertEqual(running.result(), {"a": 1})
         running = self.start("echo why >&2; exit 3")
         with self.assertRaisesRegex(CommandFailed, r"(?s)ended with 3.*why"):
-            running.result(within=20)
+            running.result()
         with self.assertRaisesRegex(CommandFailed, r"(?s)without.*why"):
-            running.wait_for("epoch 1", within=20)
+            running.wait_for("epoch 1")
 
     def test_a_command_that_fails_or_hangs_says_so(self):
         with self.assertRaisesRegex(CommandFailed, "status 1"):

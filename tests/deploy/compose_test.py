@@ -9,6 +9,7 @@ import unittest
 
 import cases
 import compose_check
+from engine import PATIENCE_SECONDS
 
 BASE = "deploy/compose/compose.yaml"
 OVERLAYS = ("deploy/compose/compose.prometheus.yaml", "deploy/compose/compose.grafana.yaml")
@@ -210,7 +211,7 @@ class ScrapeTest(unittest.TestCase):
             (pathlib.Path(folder) / "rules/alerts.yaml").write_text("groups: []\n")
             copy = shutil.copy(cases.DEPLOY / "compose/prometheus.yaml", folder)
             done = subprocess.run(["promtool", "check", "config", copy], capture_output=True,
-                                  text=True, timeout=60)
+                                  text=True, timeout=PATIENCE_SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 

@@ -17,6 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/integration"))
 from network_namespace import NetworkNamespace  # noqa: E402
+from processes import PATIENCE_SECONDS  # noqa: E402
 
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
@@ -46,7 +47,7 @@ def show(figures, form, width):
         print(f"{name:{width}} {value}")
 
 
-def wait_until(condition, describe, within):
+def wait_until(condition, describe, within=PATIENCE_SECONDS):
     """The first true value of `condition()`; CommandFailed with describe() after so many seconds."""
     deadline = time.monotonic() + within
     while True:
@@ -58,7 +59,7 @@ def wait_until(condition, describe, within):
         time.sleep(0.1)
 
 
-def run(command, within=120, environment=None, accept=(0,), directory=None):
+def run(command, within=PATIENCE_SECONDS, environment=None, accept=(0,), directory=None):
     """Runs a command to its end and gives it back; CommandFailed when its status is not accepted."""
     command = [str(word) for word in command]
     try:
@@ -66,10 +67,10 @@ def run(command, within=120, environment=None, accept=(0,), directory=None):
                               stdin=subprocess.DEVNULL, env=os.environ | (environment or {}))
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(f"{' '.join(command)}: no end within {within} s; stderr: "
-                            f"{(error.stderr or b'')[-2000:]!r}") from None
+                            f"{(error.stderr or b'')!r}") from None
     if done.returncode not in accept:
-        raise CommandFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stdout[-3000:]}\n"
-                            f"{done.stderr[-3000:]}")
+        raise CommandFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}\n"
+                            f"{done.stderr}")
     return done
 
 
@@ -80,10 +81,10 @@ class Engine:
         self.host = host
         self.environment = {"DOCKER_HOST": host, "DOCKER_BUILDKIT": "1"}
 
-    def docker(self, *arguments, within=120, accept=(0,), environment=None):
+    def docker(self, *arguments, within=PATIENCE_SECONDS, accept=(0,), environment=None):
         return run(["docker", *arguments], within, self.environment | (environment or {}), accept)
 
-    def output(self, *arguments, within=120):
+    def output(self, *arguments, within=PATIENCE_SECONDS):
         return self.docker(*arguments, within=within).stdout.strip()
 
     def inspect(self, name):
@@ -107,8 +108,6 @@ class PrivateEngine(Engine):
     `options` are further flags of dockerd.
     """
 
-    START_SECONDS = 60
-    STOP_SECONDS = 60
 
     def __init__(self, directory, namespace=None, options=()):
         directory = pathlib.Path(directory)
@@ -129,13 +128,13 @@ class PrivateEngine(Engine):
                  "--default-ulimit", "nofile=16384:16384", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
-            wait_until(self._started, self._said, self.START_SECONDS)
+            wait_until(self._started, self._said)
         except CommandFailed:
             self.stop()
             raise
 
     def _said(self):
-        return f"dockerd is ready; it said: {self._log.read_text(errors='replace')[-2000:]}"
+        return f"dockerd is ready; it said: {self._log.read_text(errors='replace')}"
 
     def _started(self):
         if self._process.poll() is not None:
@@ -147,7 +146,7 @@ class PrivateEngine(Engine):
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(self.STOP_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

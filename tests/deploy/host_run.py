@@ -25,9 +25,9 @@ TEST_SECONDS = 6 * 3600
 # Of every release so far.
 DEBIAN_GRPC = "1.51.1"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Handed on: how to reach the network, how much to do at once, how long tests wait on a busy machine.
+# Handed on: how to reach the network, and how much to do at once.
 KEPT = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
-        "DSLIDE_JOBS", "DSLIDE_TEST_SLOWDOWN", "CCACHE_MAXSIZE")
+        "DSLIDE_JOBS", "CCACHE_MAXSIZE")
 # What differs between releases, by its Debian package.
 LIBRARIES = {"compiler": "g++", "grpc": "libgrpc++-dev", "protobuf": "libprotobuf-dev",
              "abseil": "libabsl-dev", "rocksdb": "librocksdb-dev", "civetweb": "libcivetweb-dev",

@@ -12,7 +12,7 @@ from unittest import mock
 import cases
 import debian_root
 import host_run
-from engine import CommandFailed, Unavailable, run
+from engine import PATIENCE_SECONDS, CommandFailed, Unavailable, run
 
 PROGRAM = pathlib.Path(__file__).with_name("host_run.py")
 
@@ -20,7 +20,7 @@ PROGRAM = pathlib.Path(__file__).with_name("host_run.py")
 class WithoutRootTest(unittest.TestCase):
     def test_it_is_skipped_loudly(self):
         done = subprocess.run([sys.executable, PROGRAM, "-o", "json"], capture_output=True,
-                              text=True, timeout=60, env=os.environ | {"PATH": "/nonexistent"})
+                              text=True, timeout=PATIENCE_SECONDS, env=os.environ | {"PATH": "/nonexistent"})
         self.assertEqual(done.returncode, cases.SKIPPED, done.stderr)
         self.assertIn("SKIPPED: debootstrap, unshare, chroot not installed", done.stderr)
         figures = json.loads(done.stdout.splitlines()[-1])
@@ -37,7 +37,7 @@ class WithoutRootTest(unittest.TestCase):
         for arguments, message in ((["--suite", "../x"], "give a name such as trixie"),
                                    (["--grpc", "mine"], "invalid choice")):
             done = subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True,
-                                  text=True, timeout=60)
+                                  text=True, timeout=PATIENCE_SECONDS)
             self.assertEqual(done.returncode, 2)
             self.assertIn(message, done.stderr)
 
@@ -55,11 +55,11 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(host_run.parse([]).arguments, [])
 
     def test_the_root_sees_no_more_of_this_environment_than_it_needs(self):
-        outside = {"SECRET": "x", "https_proxy": "http://p:1", "DSLIDE_TEST_SLOWDOWN": "3"}
+        outside = {"SECRET": "x", "https_proxy": "http://p:1", "DSLIDE_JOBS": "3"}
         with mock.patch.dict(os.environ, outside):
             given = host_run.environment()
         self.assertEqual((given["HOME"], given["https_proxy"]), ("/root", "http://p:1"))
-        self.assertEqual(given["DSLIDE_TEST_SLOWDOWN"], "3")
+        self.assertEqual(given["DSLIDE_JOBS"], "3")
         self.assertNotIn("SECRET", given)
 
     def test_versions_are_those_of_the_library(self):
@@ -132,7 +132,7 @@ class InsideTest(unittest.TestCase):
         except Unavailable as reason:
             self.skipTest(str(reason))
 
-    def inside(self, script, within=20):
+    def inside(self, script, within=PATIENCE_SECONDS):
         with tempfile.TemporaryFile("w+") as output, mock.patch("shutil.copyfile"):
             status = debian_root.DebianRoot("own", "/").run(
                 ["/bin/sh", "-c", script], {"PATH": host_run.PATH, "A": "b"}, within, output)

@@ -20,7 +20,7 @@ import ssl
 import sys
 import time
 
-from engine import ROOT, Unavailable, run
+from engine import PATIENCE_SECONDS, ROOT, Unavailable, run
 
 sys.path.append(str(ROOT / "tests/fault"))
 from grpc_client import Connection, ConnectionLost  # noqa: E402
@@ -29,6 +29,7 @@ HEALTH = "/grpc.health.v1.Health/Check"
 PLAIN = "plaintext"
 # The twin of the expired certificate differs from it in its days alone.
 KNOWN = ("trainer", "twin of the expired")
+# A stranger who has no answer by then was refused.
 SECONDS = 5
 FOUND = 3
 
@@ -80,11 +81,11 @@ def make_visitors(certificates, foreign, directory):
     }
 
 
-def served(address, tls):
-    """Whether a call of the health service has an answer there."""
+def served(address, tls, seconds):
+    """Whether a call of the health service has an answer there in time."""
     try:
-        with Connection(address, SECONDS, tls) as connection:
-            return connection.unary(HEALTH, b"", SECONDS).ok
+        with Connection(address, seconds, tls) as connection:
+            return connection.unary(HEALTH, b"", seconds).ok
     except ConnectionLost:
         return False
 
@@ -93,7 +94,7 @@ def knock(addresses, visitors, known=KNOWN):
     """What became of all visitors at all addresses, as the JSON object above; strangers are those
     who are not known."""
     let_in = {(name, address) for name, tls in visitors.items() for address in addresses
-              if served(address, tls)}
+              if served(address, tls, PATIENCE_SECONDS if name in known else SECONDS)}
     tried = [(name, address) for name in visitors if name not in known for address in addresses]
     return {
         "tried": len(tried),

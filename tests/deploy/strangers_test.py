@@ -20,7 +20,7 @@ class StrangersTest(processes.ProcessTest):
         except Unavailable as reason:
             self.skipTest(str(reason))
         for name in ("own", "foreign"):
-            made = self.run_dslide("certs", "dev", "--output", self.directory / name, within=20)
+            made = self.run_dslide("certs", "dev", "--output", self.directory / name)
             self.assert_ended(made, 0)
         self.own = self.directory / "own"
         self.visitors = strangers.make_visitors(self.own, self.directory / "foreign",
@@ -38,7 +38,7 @@ class StrangersTest(processes.ProcessTest):
 
     def test_who_is_revoked_was_served_before(self):
         def certs(*arguments):
-            self.assert_ended(self.run_dslide("certs", *arguments, within=20), 0)
+            self.assert_ended(self.run_dslide("certs", *arguments), 0)
 
         certs("issue", "--from", self.own, "--name", "stolen")
         certs("issue", "--from", self.own, "--name", "other")

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import cases
+from engine import PATIENCE_SECONDS
 
 UNITS = {"dslide-coordinator.service": "dslide-coordinator", "dslide-shard@.service": "dslide-shard",
          "dslide-trainer@.service": "dslide"}
@@ -78,7 +79,7 @@ class SystemdTest(unittest.TestCase):
 
     def analyze(self, *arguments):
         return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=PATIENCE_SECONDS)
 
     def test_verify_finds_nothing(self):
         for name in UNITS:

@@ -39,7 +39,6 @@ from corrupter import KINDS, Corrupter
 
 GOOD = ("refused", "equal")
 BAD = ("silent", "crashed", "hung", "mute")
-START_SECONDS = 20
 SHARDS = 2
 SERVER_DATA_DIR, DATA_LOSS_EXIT = 4, 5
 # Half of the rounds damage what the data is in, the rest any file.
@@ -101,7 +100,7 @@ class Subject:
     def run(self, program, *arguments):
         process = self.start(program, *arguments)
         try:
-            return process.finish(within=START_SECONDS)
+            return process.finish()
         finally:
             process.kill()
 
@@ -121,14 +120,14 @@ def served_address(process):
     """The address of a server once it serves; None when it has ended instead."""
 
     def decided():
+        # In this order: the last words of one that ends meanwhile are seen.
         running = process.running()
         match = re.search(r" (?:serving|coordinator ready) address=(\S+)", process.stderr)
         if match:
             return match.group(1)
         return None if running else "ended"
 
-    address = processes.wait_until(decided, lambda: f"a start or an end of {process}",
-                                   START_SECONDS)
+    address = processes.wait_until(decided, lambda: f"a start or an end of {process}")
     return None if address == "ended" else address
 
 
@@ -136,7 +135,7 @@ def refusal(finished, expected_code):
     """(outcome, remark) of a program that did not start."""
     message = finished.stderr.strip().splitlines()[-1:] or [""]
     if finished.code < 0:
-        return "crashed", f"signal {-finished.code}: {finished.stderr[-300:]}"
+        return "crashed", str(finished)
     if finished.code != expected_code:
         return "crashed", f"exit code {finished.code} instead of {expected_code}: {message[0]}"
     return ("refused" if len(message[0]) > 20 else "mute"), message[0]
@@ -145,7 +144,7 @@ def refusal(finished, expected_code):
 def compared(found, expected):
     if found == expected:
         return "equal", ""
-    return "silent", f"served {found} instead of {expected}"[:600]
+    return "silent", f"served {found} instead of {expected}"
 
 
 class ServerWay:
@@ -165,7 +164,7 @@ class ServerWay:
             try:
                 found, ended = self._serve(directory)
             except AssertionError as error:
-                return record, ("hung", str(error)[:600])
+                return record, ("hung", str(error))
             if found is None:
                 return record, ended
             return record, compared(found, self._expected)
@@ -176,7 +175,7 @@ class ServerWay:
         try:
             address = served_address(process)
             if address is None:
-                finished = process.finish(START_SECONDS)
+                finished = process.finish()
                 return None, refusal(finished, SERVER_DATA_DIR)
             try:
                 with grpc_client.Connection(address) as connection:
@@ -243,7 +242,7 @@ class LoadWay:
         shard_client.hello(self._connection, "corruption", client, 0)
         envelope = shard_client.Envelope("corruption", client, 1, 1, 0, MODEL_NAME)
         reply = shard_client.scatter_add(self._connection, envelope, state,
-                                         {row: [1.0] * state.dim for row in rows}, timeout=10)
+                                         {row: [1.0] * state.dim for row in rows})
         shard_client.scatter_answer(reply)
         shard_client.write_checkpoint(self._connection, MODEL_NAME, "b")
         self._present = shard_fingerprint(self._connection, 0, SHARDS)
@@ -259,7 +258,7 @@ class LoadWay:
             return record, self._load()
         except grpc_client.ConnectionLost as error:
             outcome = "hung" if self._process.running() else "crashed"
-            remark = f"{error}: {self._process.stderr[-300:]}"
+            remark = f"{error}: {self._process}"
             self._process.kill()
             self._start()
             self._restore()
@@ -320,7 +319,7 @@ class ModelWay:
             try:
                 finished = self._predict(directory)
             except AssertionError as error:
-                return record, ("hung", str(error)[:600])
+                return record, ("hung", str(error))
             if finished.code != 0:
                 # What is wrong with a text file may be a matter of usage (2) or of data (5).
                 code = finished.code if finished.code in (2, DATA_LOSS_EXIT) else DATA_LOSS_EXIT

@@ -102,7 +102,7 @@ class CorruptionLoopTest(unittest.TestCase):
 
 class JudgementTest(unittest.TestCase):
     def finished(self, code, stderr):
-        return processes.Finished("shard", code, "", stderr, 0.1)
+        return processes.Finished("shard", code, "", stderr, 0.1, pathlib.Path())
 
     def test_refusals(self):
         said = "ERROR cannot start error=\"it is damaged\""

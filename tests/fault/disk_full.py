@@ -7,10 +7,10 @@ A cluster with increment clients and a trainer, as in kill_loop.py; the data dir
 a small tmpfs (mounting it needs the right to). In each round the rest of it is taken to the last
 byte, for some seconds.
 
-- `log`: a shard with a command log refuses updates with DISK_FULL. Within 10 s after there is space
-  it applies them again, the same process. At the end it is killed and started again.
+- `log`: a shard with a command log refuses updates with DISK_FULL. When there is space it applies
+  them again, the same process. At the end it is killed and started again.
 - `checkpoint`: a shard without a log goes on applying updates, cluster checkpoints fail, and the
-  newest committed one stays whole. Within 10 s after there is space one is committed again.
+  newest committed one stays whole. When there is space one is committed again.
 
 The shard keeps a reserve on the volume. While that is released, a shard with a command log must go
 on refusing, although there is what the reserve has left behind; with space, the reserve is back.
@@ -20,11 +20,12 @@ read-only under the open files, and which is writable again some seconds later.
 
 - `log`: the shard ends with 1 and says that its log has failed; a start on the read-only disk ends
   with an error, too, and leaves everything as it is. When the disk is writable again, a start has
-  all that was acknowledged, and applies updates within 10 s.
-- `checkpoint`: as with a full disk; a checkpoint is committed within 10 s, by the same process.
+  all that was acknowledged, and applies updates.
+- `checkpoint`: as with a full disk; a checkpoint is committed again, by the same process.
 
-Nothing that was acknowledged may be lost, and nothing that was refused may be there. The last line
-of stdout is one JSON object. Exit code 0: all of it held; 77: the disk cannot be mounted.
+Nothing that was acknowledged may be lost, and nothing that was refused may be there. How long it
+took to work again is reported. The last line of stdout is one JSON object. Exit code 0: all of it
+held; 77: the disk cannot be mounted.
 """
 
 import argparse
@@ -42,13 +43,11 @@ import grpc_client
 import kill_loop
 import processes
 import shard_client
-from fault_cluster import READY_SECONDS
 from read_only_disk import ReadOnlyDisk
 from small_disk import CannotMount, SmallDisk
 
 MEGABYTES = 400
 RESERVE_MEGABYTES = 16
-RESUME_SECONDS = 10
 # How long the disk stays full after it was noticed.
 FULL_SECONDS = 2.0
 CHECKPOINT_SECONDS = 1
@@ -57,6 +56,8 @@ VOLUMES = {"log": "log", "checkpoint": "checkpoint"}  # volume: durability
 BULK = shard_client.Table("bulk", 16384, 256)
 _BULK_CLIENT = b"presses the disk"
 _BULK_ROWS = 1000
+# Of one update of a MiB; another one follows.
+_PRESS_SECONDS = 30
 _DATA_DIR_EXIT = 4
 _FAILED = "no cluster checkpoint was taken"
 _COMMITTED = re.compile(r"cluster checkpoint committed epoch=(\d+)")
@@ -97,7 +98,7 @@ class DiskFullLoop(kill_loop.KillLoop):
             self._read[path] = self._read.get(path, 0) + len(whole)
             events = [json.loads(line) for line in whole.splitlines()]
             self._recent.extend(event for event in events if event["shard"] == 0
-                                and event["event"] in ("applied", "refused"))
+                                and event["event"] in ("invoke", "applied", "refused"))
 
     def _since(self, kind, when, **wanted):
         """Events of shard 0 of one kind after a time in ns, of this round."""
@@ -106,25 +107,20 @@ class DiskFullLoop(kill_loop.KillLoop):
                 if event["event"] == kind and event["t"] > when
                 and all(event.get(key) == value for key, value in wanted.items())]
 
+    def _sent_before(self, when):
+        """(client, sequence) of the updates of this round that were sent before."""
+        return {(event["client"], event["sequence"]) for event in self._recent
+                if event["event"] == "invoke" and event["t"] <= when}
+
     def _committed(self):
         """Numbers of the cluster checkpoints that were committed so far."""
         return [int(epoch) for epoch in _COMMITTED.findall(self.cluster.coordinator.process.stderr)]
-
-    def _await(self, condition, what, within):
-        """Whether it came true in time; a problem if not."""
-        until = time.monotonic() + within * processes.SLOWDOWN
-        while not condition():
-            if time.monotonic() > until:
-                self.problems.append(f"not within {within} s: {what}")
-                return False
-            self._supervise(0.05)
-        return True
 
     def play_round(self):
         """Fills the disk, and frees it."""
         self._recent.clear()
         if not self.logged:
-            self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
+            self._await(self._committed, "a first cluster checkpoint")
         full_at, words = time.monotonic_ns(), len(self.cluster.coordinator.process.stderr)
 
         def noticed():
@@ -134,7 +130,7 @@ class DiskFullLoop(kill_loop.KillLoop):
                 return self._since("refused", full_at, reason="DISK_FULL") or self._press()
             return _FAILED in self.cluster.coordinator.process.stderr[words:]
 
-        self._await(noticed, "somebody notices that the disk is full", READY_SECONDS)
+        self._await(noticed, "somebody notices that the disk is full")
         self._supervise(FULL_SECONDS)
         if not self.logged:
             self._verify_newest()
@@ -147,7 +143,7 @@ class DiskFullLoop(kill_loop.KillLoop):
         self.disk.free()
 
         self._await_work(freed_at, committed)
-        self._await(self._reserve.exists, "the reserve is back", RESUME_SECONDS)
+        self._await(self._reserve.exists, "the reserve is back")
 
     def _await_work(self, since, committed):
         """Until the disk is in use again, which has been possible since then."""
@@ -160,18 +156,15 @@ class DiskFullLoop(kill_loop.KillLoop):
                 resumed_at.append(time.monotonic_ns())
             return resumed_at
 
-        if self._await(working_again, "the shard works again", 3 * RESUME_SECONDS):
-            seconds = (min(resumed_at) - since) / 1e9
-            self.resumed.append(seconds)
-            if seconds > RESUME_SECONDS * processes.SLOWDOWN:
-                self.problems.append(f"it took {seconds:.1f} s to work again")
+        if self._await(working_again, "the shard works again"):
+            self.resumed.append((min(resumed_at) - since) / 1e9)
 
     @property
     def _reserve(self):
         return self.disk.path / "RESERVE"
 
     def _check_released(self, since):
-        """Half of the reserve is left to the shard: nobody is told that an update is safe there."""
+        """Half of the reserve is left to the shard: no update that is sent then is confirmed."""
         if self._reserve.exists():
             self.problems.append("the disk is full, and its reserve is there")
             return
@@ -179,7 +172,8 @@ class DiskFullLoop(kill_loop.KillLoop):
         self.disk.shrink(RESERVE_MEGABYTES << 19)
         self._supervise(FULL_SECONDS)
         free = self.disk.free_bytes()
-        confirmed = len(self._since("applied", since + 1_000_000_000))
+        confirmed = len({(event["client"], event["sequence"])
+                         for event in self._since("applied", since)} - self._sent_before(since))
         if free < 1 << 20:
             self.problems.append(f"only {free} bytes of the reserve were left")
         if confirmed:
@@ -193,10 +187,10 @@ class DiskFullLoop(kill_loop.KillLoop):
                 for row in BULK.rows_of_shard(0, self.settings.shards)[:_BULK_ROWS]}
         # A connection of its own: one that is not read from is closed by the shard.
         with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed), \
-                grpc_client.Connection(self.cluster.direct_address(0), READY_SECONDS) as connection:
+                grpc_client.Connection(self.cluster.direct_address(0)) as connection:
             sequence = shard_client.hello(connection, "bulk", _BULK_CLIENT, 0).next_sequence
             envelope = shard_client.Envelope("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
-            shard_client.scatter_add(connection, envelope, BULK, rows, READY_SECONDS)
+            shard_client.scatter_add(connection, envelope, BULK, rows, _PRESS_SECONDS)
 
     def lives(self):
         """How often the shard should have been started before the end."""
@@ -213,7 +207,7 @@ class DiskFullLoop(kill_loop.KillLoop):
         verify = processes.Process("dslide", ["checkpoint", "verify", "--cluster",
                                               self.cluster.coordinator_address], directory)
         try:
-            finished = verify.finish(within=READY_SECONDS)
+            finished = verify.finish()
             if finished.code != 0:
                 self.problems.append(f"the newest checkpoint is not whole: {finished}")
         finally:
@@ -263,7 +257,7 @@ class ReadOnlyLoop(DiskFullLoop):
         """Makes the disk read-only, and writable again."""
         self._recent.clear()
         if not self.logged:
-            self._await(self._committed, "a first cluster checkpoint", READY_SECONDS)
+            self._await(self._committed, "a first cluster checkpoint")
         words, broken_at = len(self.cluster.coordinator.process.stderr), time.monotonic_ns()
         self._gone = self.cluster.shards[0] if self.logged else None
         self.disk.break_down()
@@ -271,7 +265,7 @@ class ReadOnlyLoop(DiskFullLoop):
             self._await_failed_log()
         else:
             self._await(lambda: _FAILED in self.cluster.coordinator.process.stderr[words:],
-                        "somebody notices that the disk is read-only", READY_SECONDS)
+                        "somebody notices that the disk is read-only")
             self._supervise(FULL_SECONDS)
             self._verify_newest()
         self.applied_while_full += len(self._since("applied", broken_at))
@@ -293,14 +287,13 @@ class ReadOnlyLoop(DiskFullLoop):
 
     def _await_end(self, wanted, words):
         shard = self._gone
-        if not self._await(lambda: not shard.running(), f"the end of {shard.name}", READY_SECONDS):
+        if not self._await(lambda: not shard.running(), f"the end of {shard.name}"):
             shard.kill()
             return
         said = shard.process.stderr
         code = shard.collect_end()
         if code != wanted or words not in said:
-            self.problems.append(f"{shard.name} ended with {code} on a read-only disk: "
-                                 f"{said.strip()[-600:]}")
+            self.problems.append(f"{shard.name} ended with {code} on a read-only disk: {said}")
 
     def summarize(self, result, history):
         return super().summarize(result, history) | {"starts_refused": self.starts_refused,
@@ -312,7 +305,7 @@ FAULTS = {"full": DiskFullLoop, "read-only": ReadOnlyLoop}
 
 def run(seed, volume, rounds, keep=None, fault="full"):
     """The result of some rounds. CannotMount where that is so."""
-    settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0, trainer_timeout=60)
+    settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0)
     result = kill_loop.run_kept(settings, keep, loop_class=functools.partial(
         FAULTS[fault], rounds=rounds))
     return result | {"volume": volume, "fault": fault}

@@ -10,15 +10,17 @@ import fault_paths  # noqa: F401
 import kill_loop
 import processes
 from drain_loop import Drain, noticed_early, served_while_not_ready
+from grpc_client import NO_ANSWER
 from kill_schedule import COORDINATOR, SHARD, STOP
 
 SECOND = 10**9
 
 
 def drain(**changes):
-    """A stop that went well: told at 1 s, not ready at 1.1 s, over at 2 s."""
+    """A stop that went well: told at 1 s, not ready any more at 1.1 s, over at 2 s."""
     values = {"kind": SHARD, "victim": 0, "told": SECOND, "code": 0, "ended": 2 * SECOND,
-              "not_ready": SECOND + SECOND // 10, "reason": "not ready: draining"}
+              "still_ready": SECOND + SECOND // 12, "not_ready": SECOND + SECOND // 10,
+              "reason": "not ready: draining"}
     return Drain(**(values | changes))
 
 
@@ -32,7 +34,7 @@ class JudgementTest(unittest.TestCase):
     def test_everything_that_may_go_wrong_is_named(self):
         self.assertIn("exit code 1", self.faults(code=1))
         self.assertIn("exit code -9", self.faults(code=-9))
-        self.assertIn("took", self.faults(ended=int(13.5 * SECOND * processes.SLOWDOWN)))
+        self.assertIn("exit code None", self.faults(code=None))
         self.assertIn("never said", self.faults(not_ready=None))
         self.assertIn("another reason", self.faults(reason="not ready: fenced"))
         self.assertIn("/livez failed 2 times", self.faults(dead_pages=2))
@@ -44,9 +46,15 @@ class JudgementTest(unittest.TestCase):
         for kind in ("refused", "unknown"):
             self.assertEqual(len(noticed_early([drain()], [self.event(kind, 1.05)])), 1)
             self.assertEqual(noticed_early([drain()], [self.event(kind, 1.2)]), [])
+            # Nobody looked in between.
+            self.assertEqual(noticed_early([drain(still_ready=None)], [self.event(kind, 1.05)]), [])
             # Before the signal, after the end, or at another shard: not of this stop.
             others = [self.event(kind, 0.9), self.event(kind, 2.1), self.event(kind, 1.05, shard=1)]
             self.assertEqual(noticed_early([drain()], others), [])
+
+    def test_a_call_that_nobody_has_answered_is_no_refusal(self):
+        event = self.event("unknown", 1.05) | {"why": f"127.0.0.1:1: {NO_ANSWER}"}
+        self.assertEqual(noticed_early([drain()], [event]), [])
 
     def test_what_was_served_between_not_ready_and_the_end_is_counted(self):
         events = [self.event("applied", at) for at in (1.05, 1.2, 1.3, 2.5)]
@@ -64,7 +72,6 @@ class DrainLoopTest(processes.ProcessTest):
         self.assertEqual(result["violations"], {}, result)
         self.assertEqual((result["drains"], result["acked_lost"], result["applied_twice"]),
                          (3, 0, 0))
-        self.assertGreater(result["acked"], 100)
         # The delay between "not ready" and the end of service is really served.
         self.assertGreater(result["served_while_not_ready"], 0)
         self.assertGreater(result["shard_drain_max_seconds"], drain_loop.DRAIN_DELAY_SECONDS)

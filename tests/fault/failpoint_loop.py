@@ -4,9 +4,10 @@
                               [--only NAME]... [--keep DIRECTORY]
 
 A strike arms one failpoint of one process (core/base/failpoint.h) and makes it get there: by load,
-a checkpoint, a restore, a stop. The process dies there, is started again on its data, and updates
-must go on. Clusters take some strikes each; in the end the oracle judges every update, the newest
-committed cluster checkpoint must verify, and the cluster must be able to go back to one.
+a checkpoint, a restore, a stop, again and again until it has died there. It is started again on its
+data, and updates must go on. Clusters take some strikes each; in the end the oracle judges every
+update, the newest committed cluster checkpoint must verify, and the cluster must be able to go back
+to one.
 A restore that died half-way must be finished or undone: no shard may show another instant than the
 others.
 
@@ -16,13 +17,11 @@ object.
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,66 +32,22 @@ import grpc_client
 import kill_loop
 import processes
 import shard_client
+from failpoint_strikes import clusters_for, sample, strikes_for
 from fault_cluster import LOSSLESS_MODES
 from final_sums import final_sums
 from kill_loop import KILL, SHARD
 from oracle import read_history
 
-# Strikes of one cluster: then another one begins, and is judged.
-STRIKES_OF_A_CLUSTER = 10
-_REACH_SECONDS = 30
-_PROVOKE_SECONDS = 15
-_COMMAND_SECONDS = 30
-_SETTLE_SECONDS = 25
+# A strike is given up after so long without a hit.
+REACH_SECONDS = processes.PATIENCE_SECONDS
+# Of a command that cannot succeed however often it is given: wrong flags, damaged data.
+_FINAL_EXITS = (2, 5)
+_STOPPING = (failpoints.STOP, failpoints.START_AFTER_STOP)
 # Small, so that images come every other second, and not so small that a checkpoint never finds a
 # moment between two of them; one checkpoint stays, so that others go.
 _FLAGS = {"coordinator": ("--checkpoint-interval", "off", "--checkpoint-keep", "1",
                           "--barrier-timeout", "1s"),
           "log": ("--log-image-interval", "256KiB"), "checkpoint": ()}
-
-
-@dataclasses.dataclass(frozen=True)
-class Strike:
-    """A failpoint, and at which of its occurrences it strikes."""
-
-    point: failpoints.Point
-    occurrence: int = 1
-    # Of a shard at a restore: the coordinator and the operator's command are killed right after it.
-    coordinator_too: bool = False
-
-    def __str__(self):
-        return (f"{self.point}, occurrence {self.occurrence}"
-                f"{', the coordinator too' if self.coordinator_too else ''}")
-
-
-def strikes_for(points, runs, seed):
-    """`runs` strikes at each point: the first occurrence, then others by chance.
-
-    Twice as many at a shard's part of a restore: with and without the coordinator.
-    """
-    chance = random.Random(f"failpoints/{seed}")
-    strikes = []
-    for run in range(runs):
-        for point in points:
-            occurrence = 1 if run == 0 else chance.randint(1, point.latest)
-            strikes.append(Strike(point, occurrence))
-            if point.way == failpoints.RESTORE and point.program == SHARD:
-                strikes.append(Strike(point, occurrence, coordinator_too=True))
-    return strikes
-
-
-def clusters_for(strikes):
-    """The strikes in portions that one cluster can take: of one mode, restores apart."""
-    groups = {}
-    for strike in strikes:
-        point = strike.point
-        key = (point.mode, point.way == failpoints.RESTORE,
-               # A cluster has only one first start.
-               len(groups) if point.way == failpoints.FIRST_START else None)
-        groups.setdefault(key, []).append(strike)
-    for group in groups.values():
-        for at in range(0, len(group), STRIKES_OF_A_CLUSTER):
-            yield group[at:at + STRIKES_OF_A_CLUSTER]
 
 
 class FailpointLoop(kill_loop.KillLoop):
@@ -133,24 +88,25 @@ class FailpointLoop(kill_loop.KillLoop):
         return self.cluster.coordinator if point.program == "coordinator" else \
             self.cluster.shards[0]
 
-    def _note(self, strike, victim):
-        """Whether the victim died at the failpoint; it is down afterwards."""
-        code = None if victim.running() else victim.collect_end()
-        hit = code == -signal.SIGKILL and f"failpoint {strike.point.name} " in \
-            victim.process.stderr
-        if code is not None and not hit and not (code == 0 and self._stops(strike.point)):
-            self.problems.append(f"{victim.name} was to die at {strike} and ended with {code}: "
-                                 f"{victim.process.stderr.strip()[-300:]}")
+    def _died_there(self, strike, victim):
+        """Whether the victim died at the failpoint. Other ends are problems, but those of stops."""
+        if victim.running():
+            return False
+        finished = victim.process.finish()
+        named = f"failpoint {strike.point.name} " in finished.stderr
+        if finished.code == -signal.SIGKILL and named:
+            return True
+        if finished.code != 0 or strike.point.way not in _STOPPING:
+            self.problems.append(f"{victim.name} was to die at {strike}: {finished}")
+        return False
+
+    def _note(self, strike, victim, hit):
+        """Counts the strike; the victim is down afterwards."""
         victim.kill()
         (self.hit if hit else self.missed).append(strike)
         if strike.point.program == SHARD:
             self.counts[SHARD, KILL] += 1
         self._say(f"{'hit' if hit else 'NOT HIT'}: {strike}")
-        return hit
-
-    @staticmethod
-    def _stops(point):
-        return point.way in (failpoints.STOP, failpoints.START_AFTER_STOP)
 
     def _arm(self, strike):
         setting = f"{strike.point.name}:{strike.occurrence}"
@@ -164,7 +120,7 @@ class FailpointLoop(kill_loop.KillLoop):
             member.start()
         victim = self._arm(strike)
         self._await_idle_death(victim)
-        self._note(strike, victim)
+        self._note(strike, victim, self._died_there(strike, victim))
         victim.start()
         self.cluster.wait_until_ready()
         self.cluster.register_model(self.model)
@@ -178,14 +134,10 @@ class FailpointLoop(kill_loop.KillLoop):
             self.settings.mode not in LOSSLESS_MODES
         if loses_rows:
             self._create_checkpoint()
-            processes.wait_until(lambda: self._lineage() >= 0, lambda: "a map", _SETTLE_SECONDS)
+            processes.wait_until(lambda: self._lineage() >= 0, lambda: "a map")
             before = self._lineage()
-        if strike.point.way == failpoints.START_AFTER_STOP:
-            victim.process.stop(within=_COMMAND_SECONDS)
-        victim.kill()
-        victim = self._arm(strike)
-        self._provoke(strike.point, victim)
-        self._note(strike, victim)
+        self._down_for(strike.point, victim)
+        self._note(strike, victim, self._strike_until_hit(strike))
         victim.start()
         self.cluster.wait_until_ready()
         self.cluster.wait_for_model(self.model.name)
@@ -193,7 +145,7 @@ class FailpointLoop(kill_loop.KillLoop):
         if loses_rows:
             # However little the coordinator had done about it: the others must not go on alone.
             processes.wait_until(lambda: self._lineage() > before,
-                                 lambda: f"the cluster went back after {strike}", _SETTLE_SECONDS)
+                                 lambda: f"the cluster went back after {strike}")
 
     def _lineage(self):
         """How often the cluster was taken back; -1 while there is no map."""
@@ -202,46 +154,71 @@ class FailpointLoop(kill_loop.KillLoop):
                 return shard_client.cluster_lineage(connection)
         return -1
 
-    def _provoke(self, point, victim):
-        """Does what makes the victim get to the point, until it is dead or time is up."""
-        if point.way in (failpoints.LOAD, failpoints.START_AFTER_STOP):
-            return self._await_death(victim, _REACH_SECONDS)
+    @staticmethod
+    def _down_for(point, victim):
+        """Ends the victim as its next start has to find it."""
+        if point.way == failpoints.START_AFTER_STOP:
+            victim.process.stop()
+        victim.kill()
+
+    def _strike_until_hit(self, strike):
+        """Starts the victim armed and provokes; whether it has died there in the end.
+
+        Some points are not on every way: a stop moves a checkpoint aside where one was before, a
+        start applies again what has come since the last image.
+        """
+        until = time.monotonic() + REACH_SECONDS
+        while True:
+            victim = self._arm(strike)
+            self._provoke(strike, victim, until)
+            before = len(self.problems)
+            hit = self._died_there(strike, victim)
+            if hit or len(self.problems) > before or time.monotonic() >= until:
+                return hit
+            self._down_for(strike.point, victim)
+
+    def _provoke(self, strike, victim, until):
+        """One start's way to the point, or many checkpoints and registrations."""
+        point = strike.point
+        if point.way == failpoints.LOAD:
+            return self._await_death(victim, until)
         if not self._await_service(victim):
             return None  # dead already
+        if point.way in (failpoints.REPLAY, failpoints.START_AFTER_STOP):
+            # It was not there. More updates than have to be applied again before its next start:
+            wanted = self._answers()[0] + 2 * strike.occurrence
+            while victim.running() and self._answers()[0] < wanted and time.monotonic() < until:
+                self._supervise(0.02, gone=victim)
+            return None
         if point.way == failpoints.STOP:
             victim.process.send(signal.SIGTERM)
-            return self._await_death(victim, _COMMAND_SECONDS)
-        until = time.monotonic() + _PROVOKE_SECONDS * processes.SLOWDOWN
-        while time.monotonic() < until:
+            return self._await_death(victim, until)
+        while victim.running() and time.monotonic() < until:
             if point.way == failpoints.REGISTRATION and point.mode in LOSSLESS_MODES:
                 self._register_another_model()
             elif point.way == failpoints.REGISTRATION:
                 self._lose_a_shards_rows(victim)
             else:
-                self._checkpoint_until_death(victim)
+                self._checkpoint_until_death(victim, until)
             # Removing the one before is the last that a checkpoint does.
-            if self._await_death(victim, 0.3):
-                return None
+            self._await_death(victim, time.monotonic() + 0.3)
         return None
 
-    def _checkpoint_until_death(self, victim):
+    def _checkpoint_until_death(self, victim, until):
         """One checkpoint. Commands wait for who is dead: this one is given up then."""
         operator = self._begin("checkpoint", "create")
-        until = time.monotonic() + _COMMAND_SECONDS * processes.SLOWDOWN
         while operator.running() and victim.running() and time.monotonic() < until:
             self._supervise(0.02, gone=victim)
         operator.kill()
 
-    def _await_death(self, victim, seconds):
-        """Meanwhile the others are looked after; whether it is dead."""
-        until = time.monotonic() + seconds * processes.SLOWDOWN
+    def _await_death(self, victim, until):
+        """Meanwhile the others are looked after."""
         while victim.running() and time.monotonic() < until:
             self._supervise(0.02, gone=victim)
-        return not victim.running()
 
     def _await_service(self, victim):
         """Until the whole cluster answers with the armed victim in it; false when it dies before."""
-        until = time.monotonic() + _SETTLE_SECONDS * processes.SLOWDOWN
+        until = time.monotonic() + processes.PATIENCE_SECONDS
         while victim.running():
             with contextlib.suppress(AssertionError, grpc_client.ConnectionLost,
                                      shard_client.CallFailed):
@@ -262,7 +239,7 @@ class FailpointLoop(kill_loop.KillLoop):
         self.cluster.shards[-1].kill()
         self.counts[SHARD, KILL] += 1
         self.cluster.shards[-1].start()
-        self._await_death(victim, _REACH_SECONDS)
+        self._await_service(victim)
 
     def _register_another_model(self):
         self._extra_models += 1
@@ -272,11 +249,11 @@ class FailpointLoop(kill_loop.KillLoop):
             self.cluster.register_model(model)
 
     def _dslide(self, *arguments):
-        """A command of the operator; its CompletedProcess."""
-        return subprocess.run(
-            [processes.bin_dir() / "dslide", *map(str, arguments), "--cluster",
-             self.cluster.coordinator_address], capture_output=True, text=True, check=False,
-            timeout=_COMMAND_SECONDS * processes.SLOWDOWN)
+        """A command of the operator; how it ended."""
+        process = self._begin(*arguments)
+        finished = process.finish()
+        process.kill()
+        return finished
 
     def _begin(self, *arguments):
         """A command of the operator that runs on."""
@@ -308,29 +285,34 @@ class FailpointLoop(kill_loop.KillLoop):
 
     def _stop_clients(self):
         for client in self.clients:
-            finished = client.process.stop(within=_COMMAND_SECONDS)
+            finished = client.process.stop()
             if finished.code != 0:
                 self.problems.append(f"{client.name}: {finished}")
             client.kill()
             client.process = None
 
-    def _must(self, *arguments):
-        done = self._dslide(*arguments)
-        if done.returncode != 0:
-            self.problems.append(f"dslide {' '.join(arguments)} ended with {done.returncode}: "
-                                 f"{done.stderr.strip()[-300:]}")
+    def _repeat(self, *arguments):
+        """A command until it succeeds; how it ended.
 
-    def _create_checkpoint(self):
-        """A shard that writes an image of its own just now asks to be asked later."""
-
+        Who was killed just now may not be known yet, and a shard that writes an image of its own
+        asks to be asked later.
+        """
         last = []
 
-        def taken():
-            last[:] = [self._dslide("checkpoint", "create")]
-            return last[0].returncode == 0
+        def done():
+            last[:] = [self._dslide(*arguments)]
+            return last[0].code == 0 or last[0].code in _FINAL_EXITS
 
-        processes.wait_until(taken, lambda: f"dslide checkpoint create: {last[0].stderr[-300:]}",
-                             _SETTLE_SECONDS)
+        processes.wait_until(done, lambda: str(last[0]))
+        return last[0]
+
+    def _must(self, *arguments):
+        finished = self._repeat(*arguments)
+        if finished.code != 0:
+            self.problems.append(str(finished))
+
+    def _create_checkpoint(self):
+        self._must("checkpoint", "create")
 
     def _strike_at_restore(self, strike):
         """The cluster is taken back to `kept` from `later`, and somebody dies meanwhile."""
@@ -341,10 +323,8 @@ class FailpointLoop(kill_loop.KillLoop):
         later = self._sums()
         self._victim(strike.point).kill()
         victim = self._arm_idle(strike)
-        # It may wait for the victim to come back; what it ends with is no matter.
-        operator = self._begin("checkpoint", "restore", "--yes") if victim.running() else None
-        self._await_idle_death(victim)
-        self._note(strike, victim)
+        operator = self._restore_until_death(victim)
+        self._note(strike, victim, self._died_there(strike, victim))
         if strike.coordinator_too:
             # With the command, which would ask again: nobody but the cluster itself remembers.
             if operator is not None:
@@ -353,7 +333,7 @@ class FailpointLoop(kill_loop.KillLoop):
             self.cluster.coordinator.start()
         victim.start()
         if operator is not None and not strike.coordinator_too:
-            operator.finish(_COMMAND_SECONDS)
+            operator.finish()
             operator.kill()
         self._must_agree(strike, kept, later)
         self._must("checkpoint", "restore", "--yes")
@@ -367,10 +347,23 @@ class FailpointLoop(kill_loop.KillLoop):
             self.cluster.wait_until_ready()
         return victim
 
-    def _await_idle_death(self, victim):
-        until = time.monotonic() + _REACH_SECONDS * processes.SLOWDOWN
+    @staticmethod
+    def _await_idle_death(victim):
+        until = time.monotonic() + REACH_SECONDS
         while victim.running() and time.monotonic() < until:
             time.sleep(0.02)
+
+    def _restore_until_death(self, victim):
+        """The operator's command of which the victim has died; None when it was dead before.
+
+        It may wait for the victim to come back; what it ends with is no matter.
+        """
+        operator, until = None, time.monotonic() + REACH_SECONDS
+        while victim.running() and time.monotonic() < until:
+            if operator is None or not operator.running():
+                operator = self._begin("checkpoint", "restore", "--yes")
+            time.sleep(0.02)
+        return operator
 
     def _must_agree(self, strike, kept, later):
         """All shards show one instant, within some time of the restart."""
@@ -384,7 +377,7 @@ class FailpointLoop(kill_loop.KillLoop):
             return None
 
         try:
-            processes.wait_until(instant, lambda: "one instant", _SETTLE_SECONDS)
+            processes.wait_until(instant, lambda: "one instant")
         except AssertionError:
             now = self._sums()
             seen = ["kept" if rows == back else "later" if rows == ahead else "neither"
@@ -401,7 +394,7 @@ class FailpointLoop(kill_loop.KillLoop):
     def _check_checkpoints(self):
         """The newest one verifies; another one can be taken; and the cluster can go back to it."""
         listed = self._dslide("checkpoint", "list", "-o", "json")
-        if listed.returncode == 0 and '"epoch"' in listed.stdout:
+        if listed.code == 0 and '"epoch"' in listed.stdout:
             self._must("checkpoint", "verify")
         before = self._sums()
         self._create_checkpoint()
@@ -434,8 +427,8 @@ def run(points, seed, runs=1, say=lambda line: None, keep=None):
                 result = loop.play()
             wrong = [f"{name}: {count}" for name, count in result["violations"].items()]
             wrong += result["problems"]
-        except (AssertionError, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-            wrong = [str(error)[:500]]
+        except (AssertionError, RuntimeError, OSError) as error:
+            wrong = [str(error)]
         ended += len(part)
         hit |= {strike.point for strike in loop.hit}
         missed += loop.missed
@@ -449,12 +442,6 @@ def run(points, seed, runs=1, say=lambda line: None, keep=None):
             "failpoint_strikes": len(strikes), "failpoint_clusters": clusters,
             "failpoint_violations": len(violations), "violations": violations,
             "not_hit": sorted({str(strike.point) for strike in missed} - set(map(str, hit)))}
-
-
-def sample(points, count, seed):
-    """Some of the points, by chance; all of them when there are no more than that."""
-    chance = random.Random(f"sample/{seed}")
-    return points if len(points) <= count else sorted(chance.sample(points, count), key=str)
 
 
 def main():

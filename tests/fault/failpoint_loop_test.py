@@ -10,7 +10,8 @@ import fault_paths  # noqa: F401
 import failpoint_loop
 import failpoints
 import processes
-from failpoint_loop import Strike, clusters_for, sample, strikes_for
+from failpoint_strikes import (STRIKES_OF_A_CLUSTER, Strike, clusters_for, sample,
+                               strikes_for)
 from failpoints import CHECKPOINT, FIRST_START, LOAD, REGISTRATION, RESTORE, STOP, Point
 
 
@@ -58,7 +59,7 @@ class StrikesTest(unittest.TestCase):
         self.assertEqual(sorted(map(str, strikes)),
                          sorted(str(strike) for part in clusters for strike in part))
         for part in clusters:
-            self.assertLessEqual(len(part), failpoint_loop.STRIKES_OF_A_CLUSTER)
+            self.assertLessEqual(len(part), STRIKES_OF_A_CLUSTER)
             self.assertEqual(len({strike.point.mode for strike in part}), 1)
             ways = {strike.point.way for strike in part}
             self.assertFalse({FIRST_START, RESTORE} & ways and len(part) > 1 and
@@ -95,7 +96,7 @@ class ShortRunTest(unittest.TestCase):
 
     def test_a_point_that_is_never_reached_is_told(self):
         nowhere = Point("shard.log.nowhere", "shard", "log")
-        with unittest.mock.patch.object(failpoint_loop, "_REACH_SECONDS", 1):
+        with unittest.mock.patch.object(failpoint_loop, "REACH_SECONDS", 1):
             result = failpoint_loop.run([nowhere], seed=5)
         self.assertEqual((result["failpoints"], result["failpoints_hit"]), (1, 0))
         self.assertEqual(result["not_hit"], [str(nowhere)])

@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIRST_START = "first start"  # where there is no state yet
 STOP = "stop"  # SIGTERM
 START_AFTER_STOP = "start after a stop"
+REPLAY = "start with updates to apply again"
 CHECKPOINT = "checkpoint"  # dslide checkpoint create
 RESTORE = "restore"  # dslide checkpoint restore, or a shard that came back without its rows
 REGISTRATION = "registration"  # of a model at the coordinator, or of a shard without its rows
@@ -20,6 +21,7 @@ _WAYS = (
     (r"shard\.state\.", FIRST_START),
     (r"shard\.(checkpoint\.|stop\.rows_written|image\.forced)", STOP),
     (r"shard\.stop\.", START_AFTER_STOP),
+    (r"shard\.restore\.", REPLAY),
     (r"shard\.(cut|part)\.|coordinator\.(cut|manifest)\.", CHECKPOINT),
     (r"(shard|coordinator)\.rollback\.", RESTORE),
     (r"coordinator\.catalog\.", REGISTRATION),

@@ -16,7 +16,6 @@ import processes
 import shard_client
 from fault_proxy import RunningProxy
 
-READY_SECONDS = 30
 _THREADS = 1
 
 # The one place that says how a shard is told what an acknowledgement means.
@@ -34,7 +33,7 @@ def supports(bin_dir, mode):
     if not DURABILITY_FLAGS[mode]:
         return True
     shown = subprocess.run([pathlib.Path(bin_dir) / "dslide-shard", "--help"], capture_output=True,
-                           text=True, timeout=60, check=True).stdout
+                           text=True, timeout=processes.PATIENCE_SECONDS, check=True).stdout
     return DURABILITY_FLAGS[mode][0] in shown
 
 
@@ -45,7 +44,7 @@ class Member:
         self.name = name
         self.lives = 0
         self.process = None
-        self.ends = []  # (exit code, last words) of lives that ended by themselves
+        self.ends = []  # how lives ended that ended by themselves: processes.Finished
         self._program, self._arguments = program, arguments
         self._directory = directory / name
         self._environment, self._wrapper = environment, wrapper
@@ -73,9 +72,8 @@ class Member:
         """Keeps the end of a life that ended by itself; its exit code, None while it runs."""
         if self.running():
             return None
-        finished = self.process.finish(within=1)
-        words = finished.stderr.strip().splitlines()[-1:] or [""]
-        self.ends.append((finished.code, words[0]))
+        finished = self.process.finish()
+        self.ends.append(finished)
         self.process.kill()
         return finished.code
 
@@ -149,9 +147,6 @@ class FaultCluster(contextlib.ExitStack):
         """Until the coordinator and every shard answer."""
 
         def ready():
-            for member in (self.coordinator, *self.shards):
-                if not member.running():
-                    raise AssertionError(f"{member.name} has ended: {member.process}")
             with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
                 with grpc_client.Connection(self.coordinator_address) as connection:
                     places = shard_client.cluster_map(connection)
@@ -161,14 +156,15 @@ class FaultCluster(contextlib.ExitStack):
                 return len(places) == self.num_shards
             return False
 
-        processes.wait_until(ready, lambda: "the cluster is ready", READY_SECONDS)
+        processes.wait_until(ready, lambda: "the cluster is ready",
+                             alive=[member.process for member in (self.coordinator, *self.shards)])
 
     def register_model(self, model):
         """Again and again, where a bad network is between the coordinator and the shards."""
         refused = []
 
         def registered():
-            with grpc_client.Connection(self.coordinator_address, READY_SECONDS) as connection:
+            with grpc_client.Connection(self.coordinator_address) as connection:
                 try:
                     shard_client.register_model(connection, model)
                 except shard_client.CallFailed as error:
@@ -178,7 +174,7 @@ class FaultCluster(contextlib.ExitStack):
                     return False
             return True
 
-        processes.wait_until(registered, lambda: f"a registration: {refused[-1]}", READY_SECONDS)
+        processes.wait_until(registered, lambda: f"a registration: {refused[-1]}")
 
     def wait_for_model(self, model):
         """Until every shard has the model: one that came back empty gets it by and by."""
@@ -191,7 +187,8 @@ class FaultCluster(contextlib.ExitStack):
                 return True
             return False
 
-        processes.wait_until(there, lambda: f"model {model} on every shard", READY_SECONDS)
+        processes.wait_until(there, lambda: f"model {model} on every shard",
+                             alive=[member.process for member in (self.coordinator, *self.shards)])
 
     def faults(self):
         """{kind: how often} over all proxies."""

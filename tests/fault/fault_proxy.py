@@ -26,8 +26,10 @@ import sys
 import threading
 import time
 
+import fault_paths  # noqa: F401
 import http2
 from fault_plan import DELAY_BLOCK_BYTES, DIRECTIONS, DOWN, UP, Rule, StreamPlan
+from processes import PATIENCE_SECONDS
 
 _READ_BYTES = 65536
 
@@ -420,7 +422,7 @@ class RunningProxy:
         self.address = self._run(self._proxy.listen(listen))
 
     def _run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_SECONDS)
 
     def command(self, do, **arguments):
         return self._run(self._proxy.command({"do": do} | arguments))

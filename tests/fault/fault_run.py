@@ -146,6 +146,7 @@ class FaultRun:
         self._points = failpoints.points(bin_dir)
         self.logged = supports(bin_dir, "log")
         self.failures = []
+        self.failed = []  # parts that have some
         self.loops = []  # results of kill loops in which nothing may be lost
         self.self_test = None
         self.corruption = None
@@ -170,10 +171,13 @@ class FaultRun:
             if part not in self._parts:
                 self.skipped[PARTS[part]] = NOT_ASKED_FOR
                 continue
+            before = len(self.failures)
             try:
                 deed()
             except (AssertionError, RuntimeError, OSError) as error:
-                self.failures.append(f"{part}, seed {self._seed}: {str(error)[:500]}")
+                self.failures.append(f"{part}, seed {self._seed}: {error}")
+            if len(self.failures) > before:
+                self.failed.append(part)
 
     def _kill(self):
         self._find_planned_loss()
@@ -288,7 +292,7 @@ class FaultRun:
         try:
             result = kill_loop.run_kept(settings, report=self._progress)
         except (AssertionError, RuntimeError, OSError) as error:
-            self.failures.append(f"{title}, seed {settings.seed}: {str(error)[:500]}")
+            self.failures.append(f"{title}, seed {settings.seed}: {error}")
             return None
         if result["violations"]:
             self.failures.append(f"{title}, seed {settings.seed}: {result['violations']}")
@@ -349,7 +353,7 @@ class FaultRun:
             tally = corruption_loop.run(self._seed, self._plan.corruptions,
                                         say=self._progress)
         except (AssertionError, RuntimeError, OSError) as error:
-            self.failures.append(f"damaged files, seed {self._seed}: {str(error)[:500]}")
+            self.failures.append(f"damaged files, seed {self._seed}: {error}")
             return
         self.corruption = tally.result(self._seed)
         for record in self.corruption["bad"]:
@@ -456,6 +460,8 @@ def main():
         run.say(line)
     for failure in run.failures:
         run.say(f"FAILED: {failure}")
+    if run.failed:
+        run.say(f"again: ./run fault {options.tier} --seed {seed} --only {','.join(run.failed)}")
     if options.output == "json":
         print(json.dumps(result))
     else:

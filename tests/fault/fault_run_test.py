@@ -231,6 +231,7 @@ class FaultRunTest(unittest.TestCase):
         run, result = self.run_quick(logged=True, restored=restored)
         self.assertEqual((result["restores"], result["cut_mismatches"]), (30, 1))
         self.assertEqual(run.failures, ["restores, seed 7/0: tracer-1 differs"])
+        self.assertEqual(run.failed, ["restores"])
 
     def test_portions(self):
         strikes = {(SHARD, KILL): 120, (CLIENT, KILL): 7}

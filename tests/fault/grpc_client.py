@@ -11,8 +11,10 @@ import struct
 import time
 import urllib.parse
 
+import fault_paths  # noqa: F401
 import http2
 import protobuf
+from processes import PATIENCE_SECONDS
 
 UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED = 14, 4, 1
 CODE_NAMES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
@@ -23,6 +25,10 @@ CODE_NAMES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEED
 _WINDOW = 1 << 30
 _SETTINGS = {http2.SETTINGS_HEADER_TABLE_SIZE: 0, http2.SETTINGS_ENABLE_PUSH: 0,
              http2.SETTINGS_INITIAL_WINDOW_SIZE: _WINDOW, http2.SETTINGS_GRPC_TRUE_BINARY: 1}
+
+
+# Of a call whose time is over, and which nothing else has befallen.
+NO_ANSWER = "no answer in time"
 
 
 class ConnectionLost(RuntimeError):
@@ -88,7 +94,7 @@ class Connection:
     """One TCP connection to HOST:PORT, encrypted with an ssl.SSLContext. Not thread-safe; a context
     manager."""
 
-    def __init__(self, address, timeout=5.0, tls=None):
+    def __init__(self, address, timeout=PATIENCE_SECONDS, tls=None):
         host, _, port = address.rpartition(":")
         self.address = address
         self._deadline = time.monotonic() + timeout
@@ -121,7 +127,7 @@ class Connection:
     def close(self):
         self._socket.close()
 
-    def call(self, method, messages, timeout):
+    def call(self, method, messages, timeout=PATIENCE_SECONDS):
         """The Reply to a call of any kind: `messages` are encoded requests.
 
         ConnectionLost when the connection breaks or `timeout` seconds pass without an answer; the
@@ -145,7 +151,7 @@ class Connection:
             self._receive()
         return call.reply()
 
-    def unary(self, method, message, timeout):
+    def unary(self, method, message, timeout=PATIENCE_SECONDS):
         return self.call(method, [message], timeout)
 
     def _send_body(self, call, body):
@@ -168,7 +174,7 @@ class Connection:
     def _remaining(self):
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
-            raise ConnectionLost(f"{self.address}: no answer in time")
+            raise ConnectionLost(f"{self.address}: {NO_ANSWER}")
         return remaining
 
     def _send(self, data):
@@ -182,6 +188,8 @@ class Connection:
         try:
             self._socket.settimeout(self._remaining())
             received = self._socket.recv(1 << 18)
+        except TimeoutError as error:
+            raise ConnectionLost(f"{self.address}: {NO_ANSWER}") from error
         except OSError as error:
             raise ConnectionLost(f"{self.address}: {error}") from error
         if not received:

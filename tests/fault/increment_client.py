@@ -5,9 +5,9 @@
 
 One thread for each shard. An update gets the next sequence; while its outcome is unknown (the
 connection broke, or the time is over) nothing else is sent: after a new connection and Hello, the
-same sequence is sent again until the shard says what became of it. Now and then an update that is
-already answered is sent again, and must be answered as before. A client that a shard has forgotten
-goes on as a new one. SIGTERM: finishes what is open, and ends with 0.
+same sequence is sent again until the shard says what became of it, with more time each time. Now
+and then an update that is already answered is sent again, and must be answered as before. A client
+that a shard has forgotten goes on as a new one. SIGTERM: finishes what is open, and ends with 0.
 """
 
 import argparse
@@ -19,10 +19,12 @@ import sys
 import threading
 import time
 
+import fault_paths  # noqa: F401
 import shard_client
-from grpc_client import CANCELLED, DEADLINE_EXCEEDED, Connection, ConnectionLost
+from grpc_client import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, Connection, ConnectionLost
 from increment_cells import MODEL_NAME, SEQUENCES_PER_LANE, LaneBook, NoLaneLeft, lane_of, model_for
 from oracle import Recorder
+from processes import PATIENCE_SECONDS
 from protobuf import ProtobufError
 from shard_client import CallFailed, Envelope
 
@@ -48,7 +50,7 @@ class Settings:
     seed: str
     timeout: float
     # After SIGTERM, an update whose outcome is unknown is asked for so long.
-    grace_seconds: float = 10.0
+    grace_seconds: float = PATIENCE_SECONDS
 
 
 class Worker:
@@ -60,6 +62,7 @@ class Worker:
         self._random = random.Random(f"{settings.seed}/{shard}")
         self._connection = None
         self._client = None
+        self._timeout = settings.timeout
         self.answered = 0
 
     def run(self):
@@ -112,7 +115,10 @@ class Worker:
                 if not self._greet():
                     return False
                 decided = self._attempt(sequence, again)
-            except (ConnectionLost, CallFailed):
+            except (ConnectionLost, CallFailed) as error:
+                if str(error).endswith(NO_ANSWER):
+                    # A shard that is only slow must be able to answer one day.
+                    self._timeout = min(2 * self._timeout, PATIENCE_SECONDS)
                 self._disconnect()
                 decided = None
             if decided is not None or again:
@@ -128,13 +134,13 @@ class Worker:
     def _greet(self):
         """Connects and says Hello where that is due; False after this client became a new one."""
         if self._connection is None:
-            self._connection = Connection(self._address, self._settings.timeout)
+            self._connection = Connection(self._address, self._timeout)
         if self._greeted:
             return True
         acknowledged = self._sequence - 1
         try:
             welcome = shard_client.hello(self._connection, JOB, self._client, acknowledged,
-                                         self._settings.timeout)
+                                         self._timeout)
         except CallFailed as error:
             if error.reply.reason in _FORGOTTEN:
                 self._become_new()
@@ -157,10 +163,11 @@ class Worker:
         self._record("invoke", sequence=sequence)
         try:
             reply = shard_client.scatter_add(self._connection, envelope, self._settings.table,
-                                             self._lane.update(sequence), self._settings.timeout)
+                                             self._lane.update(sequence), self._timeout)
         except ConnectionLost as error:
             self._record("unknown", sequence=sequence, why=str(error))
             raise
+        self._timeout = self._settings.timeout
         if reply.ok:
             try:
                 generation, step = shard_client.scatter_answer(reply)
@@ -188,7 +195,7 @@ class Worker:
     def _say_bye(self):
         try:
             if self._greet():
-                shard_client.bye(self._connection, JOB, self._client, self._settings.timeout)
+                shard_client.bye(self._connection, JOB, self._client, self._timeout)
         except (ConnectionLost, CallFailed):
             pass  # a client that goes without a word is given up later
         self._disconnect()

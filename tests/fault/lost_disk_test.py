@@ -13,8 +13,6 @@ import processes
 from processes import metric, wait_until
 
 SHARDS = 2
-# Those of a coordinator that has not gone back by itself yet.
-PATIENCE_SECONDS = 60
 
 
 class CheckpointedCluster(failures_test.FailureTest):
@@ -34,7 +32,7 @@ class CheckpointedCluster(failures_test.FailureTest):
 
     def dslide(self, *command, code=failures_test.OK):
         finished = self.start("dslide", *command, "--cluster", self.coordinator.address,
-                              "-o", "json").finish(within=PATIENCE_SECONDS)
+                              "-o", "json").finish()
         self.assert_ended(finished, code)
         return finished.json() if code == failures_test.OK else finished
 
@@ -49,7 +47,7 @@ class CheckpointedCluster(failures_test.FailureTest):
     def train(self):
         finished = self.run_dslide(
             "train", "--data", self.data, "--steps", 20, "--validation-fraction", 0,
-            "--cluster", self.coordinator.address, within=PATIENCE_SECONDS)
+            "--cluster", self.coordinator.address)
         self.assert_ended(finished, failures_test.OK)
 
     def setUp(self):
@@ -76,7 +74,7 @@ class LostDiskTest(CheckpointedCluster):
         self.assertGreater(copied["bytes"], 1000)
         # A second one moves nothing.
         self.assertEqual(self.copy()["files"], 0)
-        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish(within=30)
+        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish()
         self.assert_ended(examined, failures_test.OK)
         self.lose(1)
         self.shards[1] = self.start_one(1)
@@ -120,7 +118,7 @@ class LostDiskTest(CheckpointedCluster):
             refused = self.dslide("checkpoint", "restore", "--from", self.copies, *command,
                                   code=failures_test.DATA_LOSS)
             self.assertIn("does not have its checksum", refused.stderr)
-        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish(within=30)
+        examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish()
         self.assert_ended(examined, failures_test.DATA_LOSS)
         self.assertIn(largest.name, examined.stdout)
 
@@ -134,12 +132,12 @@ class ScrubTest(CheckpointedCluster):
         (part / "state").write_bytes((part / "state").read_bytes()[:-1])
         wait_until(lambda: metric(self.coordinator.admin,
                                   "dslide_coordinator_checkpoints_damaged") == 1,
-                   lambda: "that the damage is found", PATIENCE_SECONDS)
+                   lambda: "that the damage is found", alive=[self.coordinator.process])
         self.assertIn("a cluster checkpoint is damaged", self.coordinator.process.stderr)
         listed = self.dslide("checkpoint", "list")["checkpoints"]
         self.assertEqual([bool(entry["damage"]) for entry in listed], [True, False])
         examined = self.start("dslide", "doctor", "--cluster",
-                              self.coordinator.address).finish(within=30)
+                              self.coordinator.address).finish()
         self.assert_ended(examined, failures_test.DATA_LOSS)
         self.assertIn("cluster checkpoint 2", examined.stdout)
         restored = self.dslide("checkpoint", "restore", "--yes")

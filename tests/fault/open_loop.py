@@ -10,9 +10,11 @@ import socket
 import struct
 import time
 
+import fault_paths  # noqa: F401
 import grpc_client
 import http2
 from http2 import Frame
+from processes import PATIENCE_SECONDS
 
 STREAMS = 64
 _SETTINGS = {http2.SETTINGS_HEADER_TABLE_SIZE: 0, http2.SETTINGS_ENABLE_PUSH: 0,
@@ -25,7 +27,7 @@ class _Connection:
 
     def __init__(self, address):
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.sendall(
             http2.PREFACE + Frame(http2.SETTINGS, 0, 0,

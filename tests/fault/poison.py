@@ -36,7 +36,6 @@ from protobuf import decode, last, text
 from shard_client import Envelope
 
 JOB = "poison"
-TIMEOUT_SECONDS = 20
 # Each so many answers, the client forgets: the shard may too.
 _INCOMPLETE_WINDOW = 8
 
@@ -56,7 +55,7 @@ class Sender:
     def send(self, make):
         """(reason word or "", "" or text) of one call; `make(envelope)` encodes it."""
         method, messages = make(self._envelope())
-        reply = self._connection.call(method, messages, TIMEOUT_SECONDS)
+        reply = self._connection.call(method, messages)
         reason = reply.reason if not reply.ok else ""
         if reply.ok and method == STEP:
             error = decode(last(decode(reply.messages[0]), 9, b"")) if reply.messages else {}

@@ -17,7 +17,6 @@ JOB = "power"
 CLIENT = b"keeps the answers"[:16]
 TABLE = shard_client.Table("cells", 64, 16)
 MODEL = shard_client.Model("cells", (TABLE,))
-TIMEOUT_SECONDS = 20
 
 
 class PowerLossTest(processes.ProcessTest):
@@ -33,8 +32,7 @@ class PowerLossTest(processes.ProcessTest):
     @staticmethod
     def update(connection, sequence):
         envelope = shard_client.Envelope(JOB, CLIENT, sequence, sequence, 0, MODEL.name)
-        shard_client.scatter_add(connection, envelope, TABLE, {5: [1.0] * TABLE.dim},
-                                 TIMEOUT_SECONDS)
+        shard_client.scatter_add(connection, envelope, TABLE, {5: [1.0] * TABLE.dim})
 
     def test_a_client_that_is_still_known_is_told_too(self):
         self.data = self.directory / "data"

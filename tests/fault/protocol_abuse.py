@@ -46,12 +46,7 @@ CPU_SECONDS_PER_CONNECTION = 0.01
 _LEAST_MS = 10.0
 _CALL = "/dslide.v1.ShardService/GetServerInfo"
 _PACE_SECONDS = 0.005
-_HONEST_TIMEOUT = 20
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Newcomers try again for so long, as gRPC's clients do by themselves.
-_NEWCOMER_SECONDS = 15
-# An attacker that does not stop by itself is ended after so long.
-_GRACE_SECONDS = 10
 
 
 def context(directory, role=None):
@@ -104,7 +99,7 @@ class Honest:
     """A client that was there before the attack, and calls all the time."""
 
     def __init__(self, address, tls):
-        self._open = functools.partial(Connection, address, _HONEST_TIMEOUT, tls)
+        self._open = functools.partial(Connection, address, tls=tls)
         self._connection = self._open()
         self.failures = []
 
@@ -114,7 +109,7 @@ class Honest:
         while time.monotonic() < until:
             started = time.monotonic()
             try:
-                reply = self._connection.call(_CALL, [b""], _HONEST_TIMEOUT)
+                reply = self._connection.call(_CALL, [b""])
                 if not reply.ok:
                     self.failures.append(str(reply))
                 times.append(1000 * (time.monotonic() - started))
@@ -129,12 +124,12 @@ class Honest:
 
 
 def attack_process(attack, target, seconds, results):
-    """Attacks until the time is over; what was sent goes into the queue."""
+    """Attacks until the time is over and something was sent; what that was goes into the queue."""
     os.nice(10)
     until = time.monotonic() + seconds
     sent = collections.Counter()
     try:
-        attack(target, sent, lambda: time.monotonic() >= until)
+        attack(target, sent, lambda: time.monotonic() >= until and sent.total() > 0)
     finally:
         results.put(dict(sent))
 
@@ -194,8 +189,11 @@ def quantiles(times):
 
 
 def newcomer_failures(address, tls):
-    """What keeps somebody from being served who shares the attacker's address and its debts."""
-    until = time.monotonic() + _NEWCOMER_SECONDS
+    """What keeps somebody from being served who shares the attacker's address and its debts.
+
+    Newcomers try again, as gRPC's clients do by themselves.
+    """
+    until = time.monotonic() + processes.PATIENCE_SECONDS
     while True:
         try:
             newcomer = Honest(address, tls)
@@ -221,7 +219,7 @@ def measure(attack, position, subject, target, honest_tls, seconds):
         target=attack_process, args=(attack, target, seconds, results), daemon=True)
     attacker.start()
     during = honest.call_for(seconds)
-    attacker.join(_GRACE_SECONDS)
+    attacker.join(processes.PATIENCE_SECONDS)
     if attacker.is_alive():
         attacker.kill()
         attacker.join()
@@ -249,7 +247,7 @@ class Abuse:
         maker.mkdir()
         made = processes.Process("dslide", ["certs", "dev", "--output", self._certificates], maker)
         try:
-            finished = made.finish(within=30)
+            finished = made.finish()
             if finished.code != 0:
                 raise RuntimeError(f"no certificates: {finished}")
         finally:

@@ -13,10 +13,10 @@ _NEEDED = ("mkfs.ext4", "e2fsck", "losetup", "blockdev", "mount", "umount")
 
 def _run(*command, codes=(0,)):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          check=False, timeout=120)
+                          check=False)
     if done.returncode not in codes:
         raise OSError(f"{' '.join(map(str, command))} ended with {done.returncode}: "
-                      f"{(done.stderr or done.stdout).strip()[-300:]}")
+                      f"{(done.stderr or done.stdout).strip()}")
     return done.stdout.strip()
 
 

@@ -22,7 +22,6 @@ import random
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -34,7 +33,7 @@ import grpc_client
 import processes
 import restore_plan
 import shard_client
-from fault_cluster import LOSSLESS_MODES, FaultCluster, supports
+from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, supports
 from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
 from restore_plan import COMMAND, CRASH
 from tracer_cuts import Cut, judge, read_manifests
@@ -48,8 +47,6 @@ TRACED = shard_client.Table("count", 32, 4, num_slots=16)
 IDLE = shard_client.Model("idle", (shard_client.Table(
     "rows", 2000, 24, init=shard_client.INIT_UNIFORM),))
 
-_SETTLE_SECONDS = 30
-_COMMAND_SECONDS = 30
 _PROGRESS_STEPS = 10
 _RETRY_SECONDS = 0.05
 
@@ -68,8 +65,7 @@ class CheckpointCall(threading.Thread):
         self.begun.set()
         try:
             with grpc_client.Connection(self._address) as connection:
-                self.epoch = shard_client.create_cluster_checkpoint(
-                    connection, _SETTLE_SECONDS * processes.SLOWDOWN)
+                self.epoch = shard_client.create_cluster_checkpoint(connection)
         except (grpc_client.ConnectionLost, shard_client.CallFailed) as error:
             self.error = str(error)
 
@@ -122,8 +118,7 @@ class RestoreLoop(contextlib.ExitStack):
                              f"{expected[tracer.name]}")
         processes.wait_until(
             lambda: all(tracer.finished() >= _PROGRESS_STEPS for tracer in self.tracers),
-            lambda: f"steps of {[str(tracer.process) for tracer in self.tracers]}",
-            _SETTLE_SECONDS)
+            lambda: "steps of all tracers", alive=[tracer.process for tracer in self.tracers])
 
     def _broken(self, what):
         self.violations.append(f"seed {self._seed}, {self._mode}: {what}")
@@ -133,7 +128,7 @@ class RestoreLoop(contextlib.ExitStack):
 
     def _take(self, strikes=()):
         """One committed checkpoint more; false when the cluster went back instead."""
-        until = time.monotonic() + _SETTLE_SECONDS * processes.SLOWDOWN
+        until = time.monotonic() + processes.PATIENCE_SECONDS
         while True:
             lives = {tracer.name: tracer.life for tracer in self.tracers}
             finished = {tracer.name: tracer.finished() for tracer in self.tracers}
@@ -249,16 +244,17 @@ class RestoreLoop(contextlib.ExitStack):
         last = []
 
         def restored():
-            last[:] = [subprocess.run(
-                [processes.bin_dir() / "dslide", "checkpoint", "restore", str(epoch), "--yes",
-                 "-o", "json", "--cluster", self.cluster.coordinator_address],
-                capture_output=True, text=True, check=False,
-                timeout=_COMMAND_SECONDS * processes.SLOWDOWN)]
-            return last[0].returncode == 0
+            self.counts["commands"] += 1
+            command = Member(f"restore-{self.counts['commands']}", "dslide", [
+                "checkpoint", "restore", epoch, "--yes", "-o", "json",
+                "--cluster", self.cluster.coordinator_address], self._directory)
+            command.start()
+            last[:] = [command.process.finish()]
+            command.kill()
+            return last[0].code == 0
 
-        processes.wait_until(restored, lambda: f"the restore: {last[0].stderr[-300:]}",
-                             _SETTLE_SECONDS)
-        told = json.loads(last[0].stdout)["epoch"]
+        processes.wait_until(restored, lambda: str(last[0]))
+        told = last[0].json()["epoch"]
         if told != epoch:
             self._broken(f"a restore of checkpoint {epoch} says that it was one of {told}")
         self._wait_until_back()
@@ -276,8 +272,7 @@ class RestoreLoop(contextlib.ExitStack):
             now = lineage()
             return now if now is not None and now > self._lineage else None
 
-        self._lineage = processes.wait_until(back, lambda: "the cluster was taken back",
-                                             _SETTLE_SECONDS)
+        self._lineage = processes.wait_until(back, lambda: "the cluster was taken back")
 
     # --- judgement -------------------------------------------------------------------------------
 
@@ -343,7 +338,7 @@ class RestoreLoop(contextlib.ExitStack):
             sent[tracer.name] = None
             if tracer in self._down:
                 continue
-            finished = tracer.process.finish(within=_SETTLE_SECONDS)
+            finished = tracer.process.finish()
             if finished.code != TAKEN_BACK_EXIT:
                 self._broken(f"{tracer.name} was to notice that its cluster was taken back: "
                              f"{finished}")
@@ -381,10 +376,10 @@ def _play(mode, restores, seed, directory, say):
             for one in planned:
                 loop.play(one)
             loop.finish()
-        except (AssertionError, OSError, subprocess.TimeoutExpired, grpc_client.ConnectionLost,
+        except (AssertionError, OSError, grpc_client.ConnectionLost,
                 shard_client.CallFailed) as error:
-            loop.violations.append(f"seed {seed}, {mode}: {str(error)[:800]}")
-            say(f"VIOLATION: {str(error)[:800]}")
+            loop.violations.append(f"seed {seed}, {mode}: {error}")
+            say(f"VIOLATION: {error}")
     return loop.counts, loop.violations
 
 

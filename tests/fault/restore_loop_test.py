@@ -139,7 +139,7 @@ class TamperingLoop(restore_loop.RestoreLoop):
             more = {row: [1.0] * table.dim
                     for row in table.rows_of_shard(self.TAMPERED, restore_loop.SHARDS)}
             shard_client.scatter_answer(shard_client.scatter_add(
-                connection, envelope, table, more, timeout=10.0, biases=True))
+                connection, envelope, table, more, biases=True))
 
 
 class RestoreLoopTest(processes.ProcessTest):
@@ -160,7 +160,7 @@ class RestoreLoopTest(processes.ProcessTest):
         with restore_loop.RestoreLoop("1", "checkpoint", self.directory) as loop:
             loop.start()
             tracer = loop.tracers[2]
-            self.assertEqual(tracer.process.stop(within=20).code, 0)
+            self.assertEqual(tracer.process.stop().code, 0)
             sent = tracer.sent()
             self.assertGreater(sent, 0)
             first = tracer.process.wait_for_stdout("ended.*").group()

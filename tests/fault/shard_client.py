@@ -8,6 +8,7 @@ shard = (row % num_slots) % num_shards.
 import dataclasses
 import struct
 
+from grpc_client import PATIENCE_SECONDS
 from protobuf import data, decode, double, last, message, signed, text, uint
 
 _SHARD = "/dslide.v1.ShardService/"
@@ -88,24 +89,24 @@ class Model:
                 + uint(4, F32) + double(5, MAGNITUDE_BOUND) + message(6, training))
 
 
-def register_model(connection, model, timeout=10.0):
+def register_model(connection, model):
     """Creates the model on every shard of the coordinator's cluster."""
     return _result("RegisterModel", connection.unary(
-        _COORDINATOR + "RegisterModel", message(1, model.encode()), timeout))
+        _COORDINATOR + "RegisterModel", message(1, model.encode())))
 
 
-def create_model(connection, model, shard=0, num_shards=1, timeout=10.0):
+def create_model(connection, model, shard=0, num_shards=1):
     """Creates one shard's part on a shard without a coordinator."""
     slots = b""
     for num_slots in sorted({table.num_slots for table in model.tables}):
         owners = struct.pack(f"<{num_slots}H", *(slot % num_shards for slot in range(num_slots)))
         slots += message(3, uint(1, num_slots) + data(2, owners) + uint(3, num_shards))
     request = message(1, model.encode()) + uint(2, shard) + slots + uint(4, 1)
-    return _result("CreateModel", connection.unary(_SHARD + "CreateModel", request, timeout))
+    return _result("CreateModel", connection.unary(_SHARD + "CreateModel", request))
 
 
-def drop_model(connection, model, timeout=10.0):
-    return connection.unary(_SHARD + "DropModel", data(1, model), timeout)
+def drop_model(connection, model):
+    return connection.unary(_SHARD + "DropModel", data(1, model))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +125,10 @@ class TableState:
         return rows_of_shard(self, shard, num_shards)
 
 
-def describe_model(connection, model, timeout=30.0):
+def describe_model(connection, model):
     """{table name: TableState} of one shard, digests included."""
     fields = _result("DescribeModel", connection.unary(
-        _SHARD + "DescribeModel", data(1, model) + uint(2, 1), timeout))
+        _SHARD + "DescribeModel", data(1, model) + uint(2, 1)))
     specs = {text(spec, 1): spec
              for spec in map(decode, decode(last(fields, 1, b"")).get(3, []))}
     states = {}
@@ -146,41 +147,41 @@ class ShardPlace:
     generation: int
 
 
-def cluster_map(connection, timeout=5.0):
+def cluster_map(connection):
     """The shards of the coordinator's cluster by ordinal; CallFailed until all are there."""
     fields = _result("GetClusterMap", connection.unary(
-        _COORDINATOR + "GetClusterMap", b"", timeout))
+        _COORDINATOR + "GetClusterMap", b""))
     return [ShardPlace(last(shard, 1), text(shard, 2), last(shard, 4))
             for shard in map(decode, fields.get(2, []))]
 
 
-def cluster_lineage(connection, timeout=5.0):
+def cluster_lineage(connection):
     """How often the cluster was taken back; CallFailed while it is, or not all shards are there."""
     return last(_result("GetClusterMap", connection.unary(
-        _COORDINATOR + "GetClusterMap", b"", timeout)), 3)
+        _COORDINATOR + "GetClusterMap", b"")), 3)
 
 
-def model_names(connection, timeout=5.0):
+def model_names(connection):
     """Of the models that the coordinator knows."""
-    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
+    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b""))
     return sorted(text(decode(model), 1) for model in models.get(1, []))
 
 
-def job_samples(connection, job, timeout=5.0):
+def job_samples(connection, job):
     """Points that a job has trained over all of its epochs; 0 when the coordinator has no such."""
     status = _result("GetClusterStatus", connection.unary(
-        _COORDINATOR + "GetClusterStatus", b"", timeout))
+        _COORDINATOR + "GetClusterStatus", b""))
     for found in map(decode, status.get(7, [])):
         if text(found, 1) == job:
             return last(found, 3) * last(found, 6) + last(found, 5)
     return 0
 
 
-def catalog(connection, timeout=5.0):
+def catalog(connection):
     """What a coordinator remembers of its cluster, comparable: models, shards, topology."""
-    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b"", timeout))
+    models = _result("ListModels", connection.unary(_COORDINATOR + "ListModels", b""))
     status = _result("GetClusterStatus", connection.unary(
-        _COORDINATOR + "GetClusterStatus", b"", timeout))
+        _COORDINATOR + "GetClusterStatus", b""))
     shards = [(last(shard, 1), text(shard, 2), last(shard, 3), last(shard, 4))
               for shard in map(decode, status.get(5, []))]
     return {"models": sorted(models.get(1, [])), "topology_version": last(status, 3),
@@ -212,7 +213,7 @@ class Envelope:
                 + uint(4, self.first_incomplete) + uint(5, self.generation) + data(7, self.model))
 
 
-def scatter_add(connection, envelope, table, rows, timeout, biases=False):
+def scatter_add(connection, envelope, table, rows, timeout=PATIENCE_SECONDS, biases=False):
     """Adds to rows: {row id: [dim floats]}. The Reply; see scatter_answer()."""
     row_ids = sorted(rows)
     values = [value for row in row_ids for value in rows[row]]
@@ -237,11 +238,11 @@ def top_k_request(model, table, queries, k):
             + uint(5, TOP_K_EXACT))
 
 
-def gather_bytes(connection, model, table, row_ids, timeout=30.0):
+def gather_bytes(connection, model, table, row_ids):
     """(weights, biases) of the rows in ascending order of their ids: f32 bytes, row-major."""
     request = (data(1, model) + data(2, table)
                + message(3, data(1, struct.pack(f"<{len(row_ids)}I", *row_ids))))
-    reply = _ok("Gather", connection.call(_SHARD + "Gather", [request], timeout))
+    reply = _ok("Gather", connection.call(_SHARD + "Gather", [request]))
     weights = biases = b""
     for chunk in reply.messages:
         block = decode(last(decode(chunk), 1, b""))
@@ -259,32 +260,32 @@ class Welcome:
     next_sequence: int
 
 
-def hello(connection, job, client_id, acknowledged, timeout=5.0):
+def hello(connection, job, client_id, acknowledged, timeout=PATIENCE_SECONDS):
     fields = _result("Hello", connection.unary(
         _SHARD + "Hello", data(1, job) + data(2, client_id) + uint(3, acknowledged), timeout))
     return Welcome(last(fields, 1), last(fields, 3))
 
 
-def bye(connection, job, client_id, timeout=5.0):
+def bye(connection, job, client_id, timeout=PATIENCE_SECONDS):
     return connection.unary(_SHARD + "Bye", data(1, job) + data(2, client_id), timeout)
 
 
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
-def write_checkpoint(connection, model, checkpoint, timeout=60.0):
+def write_checkpoint(connection, model, checkpoint):
     return _result("WriteCheckpoint", connection.unary(
-        _SHARD + "WriteCheckpoint", data(1, model) + data(2, checkpoint), timeout))
+        _SHARD + "WriteCheckpoint", data(1, model) + data(2, checkpoint)))
 
 
-def load_checkpoint(connection, model, checkpoint, timeout=60.0):
+def load_checkpoint(connection, model, checkpoint):
     """The Reply: an error is an answer that the caller looks at."""
     request = data(1, model) + data(2, checkpoint)
-    return connection.unary(_SHARD + "LoadCheckpoint", request, timeout)
+    return connection.unary(_SHARD + "LoadCheckpoint", request)
 
 
-def create_cluster_checkpoint(connection, timeout=60.0):
+def create_cluster_checkpoint(connection):
     """The number of the checkpoint that was committed."""
     taken = _result("CreateClusterCheckpoint", connection.unary(
-        _COORDINATOR + "CreateClusterCheckpoint", b"", timeout))
+        _COORDINATOR + "CreateClusterCheckpoint", b""))
     return last(decode(last(taken, 1, b"")), 1)

@@ -13,9 +13,10 @@ import pathlib
 import subprocess
 import sys
 
+import fault_paths  # noqa: F401
+import processes
+
 PROGRAM = "dslide_simulate"
-# A seed takes some milliseconds; this is for a machine that does much else.
-_SECONDS_OF_A_SEED = 0.5
 
 
 def exists(bin_dir):
@@ -48,19 +49,21 @@ def add_up(results):
     return total
 
 
-def run(bin_dir, first_seed, seeds, processes=None):
+def run(bin_dir, first_seed, seeds, at_once=None):
     """What dslide_simulate says of these seeds. Raises RuntimeError when it has died."""
     running = []
-    for start, size in portions(first_seed, seeds, processes or os.cpu_count() or 1):
+    # A seed takes some milliseconds: a second is for a machine that does much else.
+    limit = processes.PATIENCE_SECONDS + seeds
+    for start, size in portions(first_seed, seeds, at_once or os.cpu_count() or 1):
         running.append(subprocess.Popen(
             [bin_dir / PROGRAM, "--first-seed", str(start), "--seeds", str(size), "-o", "json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     results = []
     try:
         for process in running:
-            out, err = process.communicate(timeout=60 + seeds * _SECONDS_OF_A_SEED)
+            out, err = process.communicate(timeout=limit)
             if process.returncode not in (0, 1):
-                raise RuntimeError(f"{PROGRAM} ended with {process.returncode}: {err[-500:]}")
+                raise RuntimeError(f"{PROGRAM} ended with {process.returncode}: {err}")
             results.append(json.loads(out.splitlines()[-1]))
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"{PROGRAM} is not done after {error.timeout:.0f} s") from error

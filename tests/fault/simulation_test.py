@@ -30,12 +30,12 @@ class SimulationRunnerTest(unittest.TestCase):
 
     def test_a_program_that_dies_is_no_result(self):
         with self.assertRaisesRegex(RuntimeError, "ended with 3: broken"):
-            simulation.run(self.program("echo broken >&2; exit 3"), 1, 10, processes=1)
+            simulation.run(self.program("echo broken >&2; exit 3"), 1, 10, at_once=1)
 
     def test_the_program_reports_what_it_did(self):
         if BIN_DIR is None or not simulation.exists(BIN_DIR):
             self.skipTest("needs --bin-dir with the simulator")
-        result = simulation.run(BIN_DIR, first_seed=1, seeds=40, processes=2)
+        result = simulation.run(BIN_DIR, first_seed=1, seeds=40, at_once=2)
         self.assertEqual((result["seeds"], result["repeated"]), (40, 4))
         self.assertEqual((result["violations"], result["trace_hash_mismatches"]), (0, 0))
         self.assertEqual(sum(result["modes"].values()), 40)

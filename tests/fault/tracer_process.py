@@ -11,9 +11,6 @@ PROGRAM = "dslide_tracer"
 # Its cluster was taken back, or has retired it.
 TAKEN_BACK_EXIT = 10
 
-_START_SECONDS = 30
-# Longer than any shard is away.
-_TIMEOUT_SECONDS = 60
 # After some steps in a row: as many are in flight as may be, and others get on, too.
 _PAUSE_MS = 3
 
@@ -29,15 +26,16 @@ class TracerProcess(Member):
     def __init__(self, name, coordinator, in_flight, directory):
         super().__init__(name, PROGRAM, [
             "--cluster", coordinator, "--model", name, "--in-flight", in_flight,
-            "--pause-ms", _PAUSE_MS, "--timeout-seconds", _TIMEOUT_SECONDS], directory)
+            "--pause-ms", _PAUSE_MS, "--timeout-seconds",
+            processes.PATIENCE_SECONDS], directory)
         self._in_flight = in_flight
         self.life = None
 
     def begun(self):
         """Its Life, once it has started."""
         self.process.wait_for_stdout(r"started")
-        told = processes.wait_until(lambda: self._last("started"), lambda: str(self.process),
-                                    _START_SECONDS)
+        told = processes.wait_until(lambda: self._last("started"), lambda: "a whole line",
+                                    alive=[self.process])
         self.life = Life(self.name, told["client"], self._in_flight, tuple(told["counts"]))
         return self.life
 

@@ -21,9 +21,7 @@ from grpc_client import Connection
 
 _IMAGE = re.compile(r"^image-\d+$", re.MULTILINE)
 _RESTORED = r" state restored .*image=(\d+) .*replayed=(\d+) .*digest=(\w+)"
-_STILL_SECONDS = 0.2
-_SETTLE_SECONDS = 30
-_RESTORE_SECONDS = 600  # a long log is computed anew
+_STILL_SECONDS = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Restored:
 def digests_of(address, models):
     """{"model/table": (applied updates, digest)} of a shard."""
     found = {}
-    with Connection(address, timeout=_SETTLE_SECONDS) as connection:
+    with Connection(address) as connection:
         for model in models:
             for name, table in shard_client.describe_model(connection, model).items():
                 found[f"{model}/{name}"] = (table.applied_steps, f"{table.digest:016x}")
@@ -55,12 +53,12 @@ def settled_digests_of(address, models):
         seen.append(digests_of(address, models))
         return seen[-1] if seen[-1] == seen[-2] else None
 
-    return processes.wait_until(still, lambda: f"no more updates at {address}", _SETTLE_SECONDS)
+    return processes.wait_until(still, lambda: f"no more updates at {address}")
 
 
 def restored(process):
     """What a shard that was started on a command log says of it."""
-    image, replayed, digest = process.wait_for_stderr(_RESTORED, _RESTORE_SECONDS).groups()
+    image, replayed, digest = process.wait_for_stderr(_RESTORED).groups()
     return Restored(int(image), int(replayed), digest)
 
 

@@ -39,7 +39,7 @@ class TwinTest(processes.ProcessTest):
                                                  generation, MODEL.name)
                 rows = {self.sequence % TABLE.rows: [0.1 * self.sequence] * TABLE.dim}
                 self.assertTrue(
-                    shard_client.scatter_add(connection, envelope, TABLE, rows, 5.0).ok)
+                    shard_client.scatter_add(connection, envelope, TABLE, rows).ok)
 
     def replay(self, name):
         copy = self.directory / name

@@ -29,6 +29,7 @@
 #include "services/embedded/embedded_cluster.h"
 #include "services/shard/shard_image.h"
 #include "tests/tracer/tracer.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -38,7 +39,7 @@ constexpr int64_t kShards = 3;
 std::unique_ptr<ClusterClient> MustConnect(EmbeddedCluster& servers, const std::string& job) {
   ClientOptions options;
   options.job = job;
-  options.timeout = absl::Seconds(60);
+  options.timeout = kPatience;
   auto client = ClusterClient::Connect(
       servers.coordinator_address(),
       [&servers](const std::string& address) { return servers.OpenChannel(address); }, options);
@@ -326,9 +327,7 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
   }
 
   void AwaitSteps(int64_t steps) const {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (steps_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-    ASSERT_GE(steps_, steps);
+    ASSERT_TRUE(Eventually([&] { return steps_ >= steps; })) << steps_;
   }
 
   std::unique_ptr<SparseDataset> data_;

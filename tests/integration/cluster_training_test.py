@@ -14,16 +14,15 @@ class ClusterTrainingTest(processes.ProcessTest):
     # rows than one does, and a training as short as this must not depend on that.
     SETTINGS = ["--epochs", 5, "--learning-rate", 0.008, "--max-active", 300, "--dim", 64,
                 "--batch-size", 128, "--in-flight", 1]
-    SECONDS = 60
     # What is still lost by it, at most: 0.003 to 0.025 were seen in 20 runs.
     STALENESS = 0.03
 
     def test_two_trainers_on_four_shards_learn_what_one_process_learns(self):
         data = training.generate(self)
-        embedded = training.train_embedded(self, data, self.SETTINGS, self.SECONDS)
+        embedded = training.train_embedded(self, data, self.SETTINGS)
         cluster = self.start_cluster("--data-dir", self.directory / "rows",
                                      shards=training.SHARDS)
-        results = training.train_on_cluster(self, cluster, data, self.SETTINGS, self.SECONDS)
+        results = training.train_on_cluster(self, cluster, data, self.SETTINGS)
 
         tolerance = self.STALENESS + training.precision_tolerance(embedded["p_at_1"],
                                                                   data.test_points())
@@ -46,7 +45,6 @@ class TrafficTest(processes.ProcessTest):
     # Wide and large batches: what counts is the payload, not headers and heartbeats.
     SETTINGS = ["--epochs", 1, "--dim", 256, "--batch-size", 512, "--max-active", 0,
                 "--validation-fraction", 0]
-    SECONDS = 60
     TOLERANCE = 0.05
 
     def test_the_reported_bytes_are_those_of_the_network(self):
@@ -57,7 +55,7 @@ class TrafficTest(processes.ProcessTest):
             self.skipTest(f"needs a network namespace of its own, so root: {error}")
         cluster = self.start_cluster(shards=training.SHARDS)
         before = network.loopback_bytes()
-        results = training.train_on_cluster(self, cluster, data, self.SETTINGS, self.SECONDS)
+        results = training.train_on_cluster(self, cluster, data, self.SETTINGS)
         counted = network.loopback_bytes() - before
         reported = training.bytes_moved(results)
         print(f"bytes: reported by the trainers {reported:,}, counted by the kernel {counted:,} "

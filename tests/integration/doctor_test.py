@@ -12,8 +12,8 @@ SHARDS = 2
 
 class DoctorTest(failures_test.FailureTest):
     def doctor(self, *arguments, code):
-        finished = self.start("dslide", "doctor", "-o", "json", "--timeout", "5s",
-                              *arguments).finish(within=60)
+        finished = self.start("dslide", "doctor", "-o", "json", "--timeout",
+                              f"{failures_test.TIMEOUT}s", *arguments).finish()
         self.assert_ended(finished, code)
         return finished.json()
 
@@ -38,13 +38,12 @@ class DoctorTest(failures_test.FailureTest):
         self.assertEqual(self.doctor(*ask, code=OK)["worst"], "ok")
         # To the end of its job: one that nobody trains any more is worth a warning.
         trained = self.run_dslide("train", "--data", self.data, "--epochs", 1,
-                                  "--validation-fraction", 0, "--cluster", coordinator.address,
-                                  within=60)
+                                  "--validation-fraction", 0, "--cluster", coordinator.address)
         self.assert_ended(trained, OK)
         result = self.doctor(*ask, code=FAILURE)
         self.assertEqual(result["worst"], "warning")
         self.assertIn("no whole cluster checkpoint", self.worst(result))
-        taken = self.run_dslide("checkpoint", "create", "--cluster", coordinator.address, within=60)
+        taken = self.run_dslide("checkpoint", "create", "--cluster", coordinator.address)
         self.assert_ended(taken, OK)
         self.assertEqual(self.doctor(*ask, code=OK)["worst"], "ok")
         # A shard that runs keeps its directory.
@@ -72,7 +71,7 @@ class DoctorTest(failures_test.FailureTest):
     def test_a_model_directory(self):
         directory = self.directory / "model"
         trained = self.run_dslide("train", "--data", self.data, "--steps", 20, "--model-dir",
-                                  directory, within=60)
+                                  directory)
         self.assert_ended(trained, OK)
         # No cluster checkpoint was taken in so short a time.
         whole = self.doctor("--data-dir", directory, code=OK)
@@ -85,7 +84,7 @@ class DoctorTest(failures_test.FailureTest):
         self.assertIn("features.tsv does not have its checksum", self.worst(damaged))
 
     def test_other_directories(self):
-        refused = self.start("dslide", "doctor", "--data-dir", self.directory).finish(within=30)
+        refused = self.start("dslide", "doctor", "--data-dir", self.directory).finish()
         self.assert_ended(refused, USAGE, "holds nothing of a shard")
 
 

@@ -10,12 +10,11 @@ import training
 class InstructionSetTest(processes.ProcessTest):
     SETTINGS = ["--epochs", 5, "--dim", 64, "--max-active", 100, "--learning-rate", 0.01,
                 "--in-flight", 1, "--shards", 2]
-    SECONDS = 60
 
     def train(self, data, instruction_set):
         environment = {} if instruction_set is None else {"DSLIDE_MAX_ISA": instruction_set}
         finished = self.start("dslide", "train", "-q", "-o", "json", *data.flags(), *self.SETTINGS,
-                              environment=environment).finish(self.SECONDS)
+                              environment=environment).finish()
         self.assert_ended(finished, 0)
         return finished.json()
 
@@ -35,7 +34,7 @@ class InstructionSetTest(processes.ProcessTest):
 
     def test_an_unknown_instruction_set_is_refused(self):
         done = self.start("dslide", "train", "--data", "x",
-                          environment={"DSLIDE_MAX_ISA": "mmx"}).finish(20)
+                          environment={"DSLIDE_MAX_ISA": "mmx"}).finish()
         self.assertNotEqual(done.code, 0)
         self.assertIn("DSLIDE_MAX_ISA", done.stderr)
 

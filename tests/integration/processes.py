@@ -5,15 +5,16 @@ A module for the *_test.py files of this folder; the benchmarks that start progr
 
     python3 FILE_test.py --bin-dir build/bin [unittest arguments, for example -k name or -v]
 
-and ends with 0 (passed), 1 (failed) or 77 (every test was skipped). Waiting is polling with a
-deadline, never a fixed pause. All deadlines are multiplied by DSLIDE_TEST_SLOWDOWN, for builds with
-sanitizers and for busy machines.
+and ends with 0 (passed), 1 (failed) or 77 (every test was skipped). Waiting is polling for an
+event, never a fixed pause, and there is one limit for all of it: PATIENCE_SECONDS. How fast the
+machine is decides no test.
 """
 
 import argparse
 import contextlib
 import ctypes
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -29,13 +30,15 @@ import time
 import unittest
 import urllib.request
 
-SLOWDOWN = float(os.environ.get("DSLIDE_TEST_SLOWDOWN", "1"))
 SKIPPED = 77
-START_SECONDS = 20
-STOP_SECONDS = 20
+# After so long without the event, a wait is a hang. Far beyond what a busy machine or a sanitizer
+# makes of anything that a test waits for, and below the limit of ctest
+# (cmake/DslideScriptTests.cmake), so that a hang ends with a message of the test's own.
+PATIENCE_SECONDS = 600
 
 _POLL_SECONDS = 0.02
-_SHOWN_BYTES = 4000
+# What a message shows of a longer output; it names the file that has all of it.
+_SHOWN_CHARACTERS = 20_000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -53,26 +56,61 @@ def bin_dir():
     return _bin_dir
 
 
-def wait_until(condition, describe, within):
-    """The first true value of `condition()`; fails with `describe()` after `within` seconds."""
-    deadline = time.monotonic() + within * SLOWDOWN
+def wait_until(condition, describe, alive=()):
+    """The first true value of `condition()`.
+
+    Fails with `describe()` after PATIENCE_SECONDS, or as soon as one of the processes `alive` has
+    ended, without which there is nothing to wait for; their output is shown.
+    """
+    def gone():
+        return [process for process in alive if not process.running()]
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        value = condition()
+        # In this order: what a process that ends meanwhile has done is seen.
+        ended = gone()
+        try:
+            value = condition()
+        except OSError:
+            # It has asked one that has just ended?
+            value, ended = None, gone()
+            if not ended:
+                raise
         if value:
             return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within * SLOWDOWN:g} s: {describe()}")
+        if ended or time.monotonic() > deadline:
+            why = "a process has ended before" if ended else f"not within {PATIENCE_SECONDS} s"
+            raise AssertionError("\n".join([f"{why}: {describe()}", *map(str, ended or alive)]))
         time.sleep(_POLL_SECONDS)
 
 
+# Numbers of ports that this process has given out, and the file whose bytes it has locked for them.
+_ports = {"given": set(), "locks": None}
+
+
+def _reserve(port):
+    """Whether no other process of the tests has the port; it is this one's until its end then."""
+    if _ports["locks"] is None:
+        path = pathlib.Path(tempfile.gettempdir()) / f"dslide-test-ports-{os.getuid()}"
+        _ports["locks"] = open(path, "ab")
+    try:
+        fcntl.lockf(_ports["locks"], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    _ports["given"].add(port)
+    return True
+
+
 def free_port():
-    """A loopback port that nobody listens on.
+    """A loopback port that nobody listens on, and that no other process of the tests gets.
 
     From below the range of outgoing connections, so that none of them takes it before its use.
     """
     ranges = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
     end = max(int(ranges.split()[0]), 20000)
     for port in random.SystemRandom().sample(range(10000, end), 100):
+        if port in _ports["given"] or not _reserve(port):
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -94,9 +132,13 @@ def _die_with_parent():
 
 
 def _environment(extra):
-    """This process's, without the variables that would set flags of the programs."""
+    """This process's, without the variables that would set flags of the programs.
+
+    But for one: commands that were told nothing else give a cluster up late, and yet before a test
+    gives up the command.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DSLIDE_")}
-    return kept | (extra or {})
+    return kept | {"DSLIDE_TIMEOUT": f"{PATIENCE_SECONDS // 2}s"} | (extra or {})
 
 
 def _session_members(session):
@@ -112,6 +154,13 @@ def _session_members(session):
                 yield int(stat.parent.name)
 
 
+def _shown(name, text, directory):
+    """An output for a message: its end when it is long, and where the whole is."""
+    if len(text) > _SHOWN_CHARACTERS:
+        text = f"[the whole is in {directory}/{name}]\n...{text[-_SHOWN_CHARACTERS:]}"
+    return f"--- {name}\n{text}"
+
+
 @dataclasses.dataclass
 class Finished:
     """How a process ended."""
@@ -121,11 +170,12 @@ class Finished:
     stdout: str
     stderr: str
     seconds: float
+    directory: pathlib.Path  # with its output in files
 
     def __str__(self):
         return (f"{self.command}\nended with {self.code} after {self.seconds:.1f} s\n"
-                f"--- stdout\n{self.stdout[-_SHOWN_BYTES:]}\n"
-                f"--- stderr\n{self.stderr[-_SHOWN_BYTES:]}")
+                f"{_shown('stdout', self.stdout, self.directory)}\n"
+                f"{_shown('stderr', self.stderr, self.directory)}")
 
     def json(self):
         """The JSON object that -o json makes the last line of stdout."""
@@ -143,6 +193,7 @@ class Process:
 
     def __init__(self, program, arguments, directory, environment=None, wrapper=()):
         self.command = " ".join([program, *map(str, arguments)])
+        self._directory = directory
         self._stdout = directory / "stdout"
         self._stderr = directory / "stderr"
         self._started = time.monotonic()
@@ -169,38 +220,37 @@ class Process:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def running(self):
-        return self._end() is None
+        return self._popen.returncode is None and self._end() is None
 
     def send(self, signal_number):
         os.kill(self.pid, signal_number)
 
-    def wait_for_stderr(self, pattern, within=START_SECONDS):
+    def wait_for_stderr(self, pattern):
         """The match of a regular expression, as soon as stderr has one."""
-        return self._wait_for_output(self._stderr, pattern, within)
+        return self._wait_for_output(self._stderr, pattern)
 
-    def wait_for_stdout(self, pattern, within=START_SECONDS):
-        return self._wait_for_output(self._stdout, pattern, within)
+    def wait_for_stdout(self, pattern):
+        return self._wait_for_output(self._stdout, pattern)
 
-    def _wait_for_output(self, path, pattern, within):
-        def found():
-            # In this order: the last words of a process that ends meanwhile are seen.
-            running = self.running()
-            match = re.search(pattern, path.read_text(errors="replace"), re.MULTILINE)
-            if match is None and not running:
-                raise AssertionError(f"it ended without {pattern!r}: {self._finished()}")
-            return match
+    def _wait_for_output(self, path, pattern):
+        return wait_until(
+            lambda: re.search(pattern, path.read_text(errors="replace"), re.MULTILINE),
+            lambda: f"{pattern!r} in its output", alive=[self])
 
-        return wait_until(found, lambda: f"{pattern!r} of {self}", within)
-
-    def finish(self, within):
-        """Waits for the end."""
-        wait_until(lambda: not self.running(), lambda: f"the end of {self}", within)
+    def finish(self, within=None):
+        """Waits for the end: PATIENCE_SECONDS, or `within` where it computes for longer."""
+        limit = within or PATIENCE_SECONDS
+        deadline = time.monotonic() + limit
+        while self.running():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no end within {limit} s: {self}")
+            time.sleep(_POLL_SECONDS)
         return self._finished()
 
-    def stop(self, signal_number=signal.SIGTERM, within=STOP_SECONDS):
+    def stop(self, signal_number=signal.SIGTERM):
         """Sends the signal and waits for the end."""
         self.send(signal_number)
-        return self.finish(within)
+        return self.finish()
 
     def members(self):
         """Those of it and of the processes that it has started that run."""
@@ -218,18 +268,18 @@ class Process:
                     os.kill(pid, signal.SIGKILL)
             return found
 
-        wait_until(lambda: not survivors(), lambda: f"nothing is left of {self}", STOP_SECONDS)
+        wait_until(lambda: not survivors(), lambda: f"nothing is left of {self}")
         self._popen.wait()
 
     def _finished(self):
         end = self._end()
         code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
         return Finished(self.command, code, self.stdout, self.stderr,
-                        time.monotonic() - self._started)
+                        time.monotonic() - self._started, self._directory)
 
     def __str__(self):
-        return (f"{self.command}\n--- stdout\n{self.stdout[-_SHOWN_BYTES:]}\n"
-                f"--- stderr\n{self.stderr[-_SHOWN_BYTES:]}")
+        return (f"{self.command}\n{_shown('stdout', self.stdout, self._directory)}\n"
+                f"{_shown('stderr', self.stderr, self._directory)}")
 
 
 class Server:
@@ -255,12 +305,27 @@ class Cluster:
 
 
 class ProcessTest(unittest.TestCase):
-    """Gives each test a directory of its own, and ends all of its processes after it."""
+    """Gives each test a directory of its own, and ends all of its processes after it.
+
+    The directory of a test that failed stays, and is named.
+    """
 
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-test-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self._started = 0
+
+    def run(self, result=None):
+        result = result or self.defaultTestResult()
+        before = len(result.failures) + len(result.errors)
+        super().run(result)
+        directory = getattr(self, "directory", None)
+        if directory is None:
+            pass  # skipped before it began
+        elif len(result.failures) + len(result.errors) > before:
+            print(f"FAILED {self.id()}: its files are in {directory}", file=sys.stderr, flush=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+        return result
 
     def start(self, program, *arguments, environment=None):
         self._started += 1
@@ -270,7 +335,7 @@ class ProcessTest(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
-    def run_dslide(self, *arguments, within):
+    def run_dslide(self, *arguments, within=None):
         """Runs `dslide` to its end."""
         return self.start("dslide", *arguments).finish(within)
 
@@ -297,13 +362,17 @@ class ProcessTest(unittest.TestCase):
             self.assertRegex(finished.stderr, pattern)
 
 
-def metric(page, name):
-    """The value of a metric without labels on an admin page at HOST:PORT; None when absent."""
+def fetch(address, path="/metrics"):
+    """The body of an admin page at HOST:PORT. OSError when nobody answers."""
     # No proxy: loopback is never reached through one.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{page}/metrics", timeout=10 * SLOWDOWN) as answer:
-        text = answer.read().decode()
-    match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    with opener.open(f"http://{address}{path}", timeout=PATIENCE_SECONDS) as answer:
+        return answer.read().decode()
+
+
+def metric(address, name):
+    """The value of a metric without labels on an admin page; None when absent."""
+    match = re.search(rf"^{re.escape(name)} (\S+)$", fetch(address), re.MULTILINE)
     return float(match.group(1)) if match else None
 
 

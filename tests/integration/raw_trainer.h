@@ -13,6 +13,7 @@
 #include "client/cpp/channel_factory.h"
 #include "core/tls/tls_files.h"
 #include "dslide/v1/shard.grpc.pb.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 
@@ -81,7 +82,7 @@ class RawTrainer {
   template <typename Work>
   static grpc::Status Call(const Work& work) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(PatientDeadline());
     return work(&context);
   }
 

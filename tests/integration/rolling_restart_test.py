@@ -10,13 +10,10 @@ import os
 import failures_test
 import processes
 import shard_crash_test
-from processes import wait_until
 
 SHARDS = 3
 ROUNDS = int(os.environ.get("DSLIDE_TEST_ROUNDS", "1"))
 STEPS = 60 * (1 + ROUNDS)
-# A trainer rides over a restart; a failed step would end it with another exit code.
-DRAIN_SECONDS = 12
 
 
 class RollingRestartTest(shard_crash_test.ShardTrainingTest):
@@ -24,10 +21,9 @@ class RollingRestartTest(shard_crash_test.ShardTrainingTest):
     STEPS = STEPS
 
     def restart(self, shard):
-        """SIGTERM, exit code 0 in time, and back on its address and data directory."""
+        """SIGTERM, exit code 0, and back on its address and data directory."""
         shard.note_loss()
-        self.assert_ended(shard.server.process.stop(within=DRAIN_SECONDS), failures_test.OK,
-                          "image written", "stopped")
+        self.assert_ended(shard.server.process.stop(), failures_test.OK, "image written", "stopped")
         shard.start()
 
     def test_a_training_rides_over_the_restart_of_every_shard(self):
@@ -41,10 +37,8 @@ class RollingRestartTest(shard_crash_test.ShardTrainingTest):
         trainer = self.train()
         restarts = ROUNDS * SHARDS
         for number in range(restarts):
-            target = STEPS * (number + 1) / (restarts + 2)
-            wait_until(lambda: self.steps(trainer) >= target, lambda: f"steps of {trainer}",
-                       shard_crash_test.TRAINING_SECONDS)
-            self.assertTrue(trainer.running(), trainer)
+            # In the first half: what is left is time for this process to see the last one.
+            self.wait_for_steps(trainer, STEPS * (number + 1) / (2 * restarts))
             self.restart(self.shards[number % SHARDS])
         result = self.finish(trainer)
         for field in ("steps", "epochs", "first_loss", "loss"):

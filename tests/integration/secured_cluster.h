@@ -17,6 +17,7 @@
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/shard_server.h"
 #include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 
@@ -108,7 +109,7 @@ class SecuredClusterTest : public ::testing::Test {
       options.coordinator = address();
       auto shard = shard::ShardServer::Start(options);
       ASSERT_TRUE(shard.ok()) << shard.status();
-      ASSERT_TRUE((*shard)->WaitUntilReady(absl::Seconds(20)).ok());
+      ASSERT_TRUE((*shard)->WaitUntilReady(kPatience).ok());
       shards_.push_back(*std::move(shard));
     }
   }
@@ -133,7 +134,7 @@ class SecuredClusterTest : public ::testing::Test {
   }
   absl::StatusOr<std::unique_ptr<ClusterClient>> Connect(const ChannelOptions& channels) const {
     ClientOptions options;
-    options.timeout = absl::Seconds(10);
+    options.timeout = kPatience;
     return ClusterClient::Connect(address(), NetworkChannels(channels), options);
   }
 

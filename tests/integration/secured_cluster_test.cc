@@ -28,6 +28,7 @@
 #include "tests/integration/raw_trainer.h"
 #include "tests/integration/secured_cluster.h"
 #include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -43,7 +44,7 @@ grpc::Status CallOfNothing(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& method) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   const grpc::Slice slice;
   const grpc::ByteBuffer sent(&slice, 1);
   grpc::ByteBuffer received;
@@ -132,9 +133,7 @@ TEST_F(SecuredClusterTest, ACertificateOfTheAuthorityWithoutARoleHereMayDoNothin
 TEST_F(SecuredClusterTest, ADeniedCallIsNotRepeatedAndIsCounted) {
   auto reader = Connect(Channels("reader"));
   ASSERT_TRUE(reader.ok()) << reader.status();
-  const absl::Time start = absl::Now();
   EXPECT_EQ((*reader)->DropModel("small").code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   EXPECT_THAT(coordinator_->metrics().Expose(), HasSubstr("dslide_server_denied_calls_total 1\n"));
 }
 
@@ -235,7 +234,7 @@ class RenewalTest : public SecuredClusterTest {
     const auto channel = NetworkChannels(Channels("trainer"))(shards_[0]->runtime().address());
     if (!channel.ok()) return channel.status();
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(PatientDeadline());
     v1::GetServerInfoResponse response;
     const grpc::Status status =
         v1::ShardService::NewStub(*channel)->GetServerInfo(&context, {}, &response);
@@ -269,30 +268,32 @@ TEST_F(RenewalTest, CertificatesRenewedEverySecondUnderLoadFailNoCall) {
   Load steps([this] { return Step(); });
   Load visits([this] { return Visit(); });
   std::set<std::string> shown;
-  for (int i = 0; i < kRenewals; ++i) {
+  // Something was under way at each renewal, even on a machine that does much else.
+  const auto enough = [&] {
+    for (const Load* load : {&bulk, &steps, &visits}) {
+      if (load->done() < kRenewals) return false;
+    }
+    // gRPC looks once a second: most of the sets were seen by new connections.
+    return Renewals(*shards_[0], "taken") >= kRenewals / 2 && shown.size() >= kRenewals / 3;
+  };
+  const absl::Time deadline = absl::Now() + kPatience;
+  for (int i = 0; i < kRenewals || (!enough() && absl::Now() < deadline); ++i) {
     certificates_.Renew();
     absl::SleepFor(absl::Seconds(1));
     shown.insert(Shown());
   }
+  EXPECT_TRUE(enough());
   for (Load* load : {&bulk, &steps, &visits}) load->Stop();
   std::cout << "calls: " << bulk.done() << " gathers and scatters, " << steps.done() << " steps, "
             << visits.done() << " new connections; certificates seen: " << shown.size() << "\n";
   EXPECT_EQ(bulk.failed() + steps.failed() + visits.failed(), 0);
-  // Something was under way at each renewal, even on a machine that does much else.
-  for (const Load* load : {&bulk, &steps, &visits}) EXPECT_GE(load->done(), kRenewals);
   EXPECT_FLOAT_EQ(Cell() - before, static_cast<float>(bulk.done()));
-  EXPECT_GE(Renewals(*shards_[0], "taken"), kRenewals / 2);
-  // gRPC looks once a second: most of the sets were seen by new connections.
-  EXPECT_GE(shown.size(), kRenewals / 3);
   EXPECT_EQ(streams_[0]->reconnects(), 0);
 }
 
 TEST_F(RenewalTest, ADamagedSetKeepsTheLastGoodOneServing) {
   certificates_.Damage();
-  for (int i = 0; i < 100 && Renewals(*shards_[0], "refused") < 2; ++i) {
-    absl::SleepFor(absl::Milliseconds(100));
-  }
-  EXPECT_GE(Renewals(*shards_[0], "refused"), 2);
+  EXPECT_TRUE(Eventually([&] { return Renewals(*shards_[0], "refused") >= 2; }));
   absl::SleepFor(absl::Milliseconds(1500));  // gRPC has looked at its copies
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(Visit().ok());

@@ -18,6 +18,7 @@
 #include "core/data/synthetic.h"
 #include "gtest/gtest.h"
 #include "services/embedded/embedded_cluster.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -104,7 +105,7 @@ class ShardedTrainingTest : public ::testing::Test {
     EmbeddedCluster* raw = servers.get();
     ClientOptions client;
     client.job = "job";
-    client.timeout = absl::Seconds(60);
+    client.timeout = kPatience;
     ASSIGN_OR_RETURN(
         const std::unique_ptr<ClusterClient> cluster,
         ClusterClient::Connect(

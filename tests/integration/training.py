@@ -43,20 +43,23 @@ def generate(test, points=8000, features=2000, labels=3000, test_points=4000):
     shape = ["--features", features, "--labels", labels, "--seed", 7]
     for path, first, count in ((data.train, 0, points), (data.test, points, test_points)):
         made = test.run_dslide("data", "gen", "--output", path, "--points", count,
-                               "--first-point", first, *shape, within=20)
+                               "--first-point", first, *shape)
         test.assert_ended(made, 0)
     return data
 
 
-def train_embedded(test, data, settings, within):
-    """The JSON result of a training inside one process, with as many shards as the cluster."""
+def train_embedded(test, data, settings, within=None):
+    """The JSON result of a training inside one process, with as many shards as the cluster.
+
+    `within`: as that of processes.Process.finish().
+    """
     finished = test.run_dslide("train", "-q", "-o", "json", "--shards", SHARDS, *data.flags(),
                                *settings, within=within)
     test.assert_ended(finished, 0)
     return finished.json()
 
 
-def train_on_cluster(test, cluster, data, settings, within):
+def train_on_cluster(test, cluster, data, settings, within=None):
     """The JSON results of trainers that are processes and share one job."""
     trainers = [
         test.start("dslide", "train", "-q", "-o", "json", "--cluster", cluster.address,

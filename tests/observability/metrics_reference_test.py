@@ -8,7 +8,6 @@ import re
 
 import observability_paths
 import metrics_reference
-import metrics_text
 import processes
 from sample_cluster import SampleCluster
 
@@ -47,7 +46,7 @@ class MetricsReferenceTest(processes.ProcessTest):
     def check_people(self, cluster):
         """The page at / of every process is whole, needs no script, and names the other pages."""
         for addresses in cluster.admins().values():
-            html = metrics_text.fetch(addresses[0], "/")
+            html = processes.fetch(addresses[0], "/")
             self.assertTrue(html.startswith("<!doctype html>"))
             self.assertTrue(html.rstrip().endswith("</html>"))
             self.assertNotIn("<script", html)

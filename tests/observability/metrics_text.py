@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import urllib.request
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)")
@@ -41,10 +40,3 @@ def parse(text):
                 if label != "le":
                     family.labels.setdefault(label, set()).add(value)
     return families
-
-
-def fetch(address, path="/metrics", timeout=10):
-    """The body of an admin page at HOST:PORT. No proxy: loopback is never reached through one."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{address}{path}", timeout=timeout) as answer:
-        return answer.read().decode()

@@ -9,7 +9,6 @@ import urllib.request
 import observability_paths
 import processes
 
-START_SECONDS = 60
 # Short, so that a test sees rates after seconds.
 INTERVAL = "1s"
 RATE_WINDOW = "15s"
@@ -48,7 +47,7 @@ class PrometheusServer:
         """The `data` of an answer of its HTTP API; None while it does not answer."""
         url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with self._opener.open(url, timeout=30) as answer:
+            with self._opener.open(url, timeout=processes.PATIENCE_SECONDS) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             if error.code == 503:  # it is starting
@@ -70,11 +69,9 @@ class PrometheusServer:
 
     def wait_until_scraped(self):
         def scraped():
-            if not self.process.running():
-                raise AssertionError(f"Prometheus has ended: {self.process}")
             data = self.get("query", query="sum(up)")
             return data and data["result"] and (
                 float(data["result"][0]["value"][1]) == self._expected)
 
-        processes.wait_until(scraped, lambda: f"{self._expected} targets up: {self.process}",
-                             START_SECONDS)
+        processes.wait_until(scraped, lambda: f"{self._expected} targets up",
+                             alive=[self.process])

@@ -17,13 +17,12 @@ import unittest
 
 import observability_paths  # noqa: F401  (finds the modules below)
 import dashboards
-import metrics_text
 import processes
 from prometheus_server import RATE_WINDOW, PrometheusServer
 from sample_cluster import SampleCluster
 
+# What pictures show.
 WATCH_SECONDS = 20
-SETTLE_SECONDS = 90
 # What may fire in a healthy, small and young cluster on loopback: nothing.
 MISSING = [tool for tool in ("prometheus", "promtool") if shutil.which(tool) is None]
 
@@ -36,10 +35,9 @@ class PrometheusTest(processes.ProcessTest):
         prometheus = PrometheusServer(self, cluster.admins())
         prometheus.wait_until_scraped()
         start = time.time()
-        time.sleep(WATCH_SECONDS)  # a window of samples: rates are over time
         empty = self.wait_for_data(prometheus)
         findings = self.lint(cluster)
-        rules = prometheus.get("rules")["groups"]
+        rules = processes.wait_until(lambda: self.evaluated(prometheus), lambda: "all rules")
         firing = [alert["labels"]["alertname"] for alert in prometheus.get("alerts")["alerts"]
                   if alert["state"] == "firing"]
         queries = dashboards.queries()
@@ -58,7 +56,7 @@ class PrometheusTest(processes.ProcessTest):
 
     def wait_for_data(self, prometheus):
         """The queries that have none, when all have some or after a while."""
-        deadline = time.monotonic() + SETTLE_SECONDS * processes.SLOWDOWN
+        deadline = time.monotonic() + processes.PATIENCE_SECONDS
         while True:
             empty = [f"{query.dashboard}: {query.panel}: {query.expression}"
                      for query in dashboards.queries()
@@ -67,12 +65,19 @@ class PrometheusTest(processes.ProcessTest):
                 return empty
             time.sleep(1)
 
+    @staticmethod
+    def evaluated(prometheus):
+        """The groups of rules, once each rule was looked at."""
+        groups = prometheus.get("rules")["groups"]
+        done = all(rule["health"] != "unknown" for group in groups for rule in group["rules"])
+        return groups if done else None
+
     def lint(self, cluster):
         """What promtool has to say about the pages."""
         findings = []
         for program, addresses in cluster.admins().items():
             ended = subprocess.run(["promtool", "check", "metrics"], text=True, check=False,
-                                   input=metrics_text.fetch(addresses[0]), capture_output=True)
+                                   input=processes.fetch(addresses[0]), capture_output=True)
             lines = (ended.stdout + ended.stderr).splitlines()
             findings += [f"{program}: {line}" for line in lines if line.strip()]
         return findings
@@ -86,6 +91,7 @@ class PrometheusTest(processes.ProcessTest):
         folder = os.environ.get("DSLIDE_OBSERVABILITY_PICTURES")
         if not folder:
             return
+        time.sleep(WATCH_SECONDS)
         import pictures  # needs matplotlib, which tests without pictures do without
         pictures.draw_dashboards(prometheus, start, time.time(), pathlib.Path(folder))
         pictures.shoot_page(f"http://{cluster.shards[0].admin}/",

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -52,10 +53,8 @@ void Tracer::Stop() {
   CloseStreams(streams_);
 }
 
-bool Tracer::Await(int64_t steps, absl::Duration within) const {
-  const absl::Time deadline = absl::Now() + within;
-  while (finished_ < steps && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
-  return finished_ >= steps;
+bool Tracer::Await(int64_t steps) const {
+  return Eventually([&] { return finished_ >= steps; });
 }
 
 absl::Status Tracer::Open() {

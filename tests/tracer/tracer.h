@@ -60,7 +60,7 @@ class Tracer {
   int64_t finished() const { return finished_; }
   int64_t sent() const { return sent_; }
   // Whether it has finished so many steps, in time.
-  bool Await(int64_t steps, absl::Duration within = absl::Seconds(60)) const;
+  bool Await(int64_t steps) const;
 
   // Whether an error has ended it. Which one: once this is true, or after Stop().
   bool ended() const { return ended_; }

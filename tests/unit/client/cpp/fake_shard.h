@@ -56,11 +56,8 @@ class FakeShard final : public v1::ShardService::Service {
     capabilities_ = capabilities;
   }
   void NeverAnswer() { silent_ = true; }
-  // Byes take this long.
-  void DelayByes(absl::Duration delay) {
-    absl::MutexLock lock(&mu_);
-    bye_delay_ = delay;
-  }
+  // Byes are answered when so many have come, or their callers have gone.
+  void HoldByesUntil(int count) { byes_together_ = count; }
   // Byes are answered as if nobody were there.
   void RefuseByes() { refuse_byes_ = true; }
   void RefuseSequence(uint64_t sequence) { refuse_ = sequence; }
@@ -100,13 +97,12 @@ class FakeShard final : public v1::ShardService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Bye(grpc::ServerContext*, const v1::ByeRequest*, v1::ByeResponse*) override {
-    absl::Duration delay;
-    {
-      absl::MutexLock lock(&mu_);
-      delay = bye_delay_;
+  grpc::Status Bye(grpc::ServerContext* context, const v1::ByeRequest*, v1::ByeResponse*) override {
+    ++byes_begun_;
+    while (byes_begun_ < byes_together_ && !context->IsCancelled()) {
+      absl::SleepFor(absl::Milliseconds(1));
     }
-    absl::SleepFor(delay);
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
     ++byes;
     return refuse_byes_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "nobody is here")
                         : grpc::Status::OK;
@@ -175,6 +171,8 @@ class FakeShard final : public v1::ShardService::Service {
 
   std::atomic<bool> silent_{false};
   std::atomic<bool> refuse_byes_{false};
+  std::atomic<int> byes_together_{0};
+  std::atomic<int> byes_begun_{0};
   std::atomic<uint64_t> refuse_{0};
   std::atomic<int> refuse_hello_{0};
   std::atomic<int> streams_{0};
@@ -186,7 +184,6 @@ class FakeShard final : public v1::ShardService::Service {
   std::vector<std::string> capabilities_ ABSL_GUARDED_BY(mu_);
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Duration bye_delay_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::pair<int, absl::StatusCode>> open_refusals_ ABSL_GUARDED_BY(mu_);
   std::vector<int> times_ ABSL_GUARDED_BY(mu_);
   std::vector<uint64_t> arrivals_ ABSL_GUARDED_BY(mu_);

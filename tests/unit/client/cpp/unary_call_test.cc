@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dslide/v1/coordinator.pb.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -22,7 +23,7 @@ class UnaryCallTest : public ::testing::Test {
                          .name = "Look",
                          .method = WireMethod::kCoordinator,
                          .counters = nullptr,
-                         .timeout = absl::Seconds(20),
+                         .timeout = kPatience,
                          .retry = {},
                          .repeat = repeat};
     const v1::GetClusterMapRequest request;

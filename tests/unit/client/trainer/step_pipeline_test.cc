@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/counter_rng.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -63,7 +64,7 @@ class FakeShard final : public StepChannel {
   }
 
   std::shared_ptr<PendingStep> Send(int64_t step, int64_t first_open_step, StepOp op) override {
-    auto pending = std::make_shared<PendingStep>(absl::Now() + absl::Seconds(20),
+    auto pending = std::make_shared<PendingStep>(absl::Now() + kPatience,
                                                  absl::DeadlineExceededError("too late"));
     absl::MutexLock lock(&mu_);
     log_.push_back(absl::StrCat(step, "/", first_open_step, " ", Name(op)));

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "client/trainer/trainer.h"
 #include "core/data/sparse_dataset.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -77,7 +78,7 @@ class WorkFeedTest : public ::testing::Test {
     options_.job = "j";
     options_.batch_size = 4;
     options_.renew_interval = absl::Seconds(60);
-    options_.patience = absl::Milliseconds(250);
+    options_.patience = kPatience;
   }
 
   static ModelSpec Spec() {
@@ -174,10 +175,7 @@ TEST_F(WorkFeedTest, TheNextLeaseIsAskedForWhileBatchesAreStillQueued) {
   script_.Then(Work(ChunkWork{2, 0, 8, 8}));
   const auto feed = Start();
   (void)feed->Next();
-  for (int i = 0; i < 2000 && script_.Wanting().size() < 2; ++i) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  EXPECT_GE(script_.Wanting().size(), 2u);
+  EXPECT_TRUE(Eventually([&] { return script_.Wanting().size() >= 2; }));
 }
 
 TEST_F(WorkFeedTest, StopsAtTheStepLimitWithinAChunk) {
@@ -201,6 +199,7 @@ TEST_F(WorkFeedTest, OutlivesACoordinatorThatIsAwayForAMoment) {
 }
 
 TEST_F(WorkFeedTest, GivesUpWhenItsPatienceIsOver) {
+  options_.patience = absl::Milliseconds(250);
   for (int i = 0; i < 50; ++i) script_.Then(absl::UnavailableError("gone"));
   const auto feed = Start();
   const FeedItem item = feed->Next();
@@ -210,7 +209,6 @@ TEST_F(WorkFeedTest, GivesUpWhenItsPatienceIsOver) {
 
 // So that whoever waits can be asked to stop while the coordinator is away.
 TEST_F(WorkFeedTest, AWaitWithoutAnItemEnds) {
-  options_.patience = absl::Minutes(1);
   for (int i = 0; i < 50; ++i) script_.Then(absl::UnavailableError("gone"));
   const auto feed = Start();
   EXPECT_EQ(Name(feed->NextWithin(absl::Milliseconds(1))), "-");
@@ -234,8 +232,7 @@ TEST_F(WorkFeedTest, RenewsWhatIsHeldWhileTheConsumerIsSlow) {
   options_.queued_items = 1;
   script_.Then(Work(ChunkWork{1, 0, 0, 20}));
   const auto feed = Start();
-  for (int i = 0; i < 2000 && script_.Renewals() < 3; ++i) absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_GE(script_.Renewals(), 3);
+  EXPECT_TRUE(Eventually([&] { return script_.Renewals() >= 3; }));
 }
 
 TEST_F(WorkFeedTest, ALeaseOutsideTheDataIsAnError) {

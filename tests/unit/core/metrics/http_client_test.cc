@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/metrics/admin_http.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -21,12 +22,12 @@ TEST(HttpClientTest, GetsWhatTheAdminPageServes) {
   ASSERT_TRUE(server.ok()) << server.status();
   for (const char* host : {"127.0.0.1", "0.0.0.0", ""}) {
     const auto answer =
-        HttpGetPage(absl::StrCat(host, ":", (*server)->port()), "/metrics", absl::Seconds(5));
+        HttpGetPage(absl::StrCat(host, ":", (*server)->port()), "/metrics", kPatience);
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(answer->code, 200);
     EXPECT_THAT(answer->body, HasSubstr("long_total{i=\"1999\"} 1999\n"));
   }
-  EXPECT_EQ(HttpGetPage((*server)->address(), "/nothing", absl::Seconds(5))->code, 404);
+  EXPECT_EQ(HttpGetPage((*server)->address(), "/nothing", kPatience)->code, 404);
 }
 
 TEST(HttpClientTest, NobodyThereIsUnavailableAndNamed) {

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "core/tls/memory_file.h"
 #include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -76,8 +77,7 @@ class TlsStoreTest : public ::testing::Test {
   // Waits until `value()` is at least 1.
   template <typename Value>
   static void Await(Value value) {
-    for (int i = 0; i < 2000 && value() < 1; ++i) absl::SleepFor(absl::Milliseconds(5));
-    ASSERT_GE(value(), 1);
+    ASSERT_TRUE(Eventually([&] { return value() >= 1; }));
   }
 
   TestDirectory directory_;

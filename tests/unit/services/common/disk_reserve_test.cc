@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -38,9 +39,7 @@ class DiskReserveTest : public ::testing::Test {
   }
   template <typename Condition>
   static void Await(const Condition& condition) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
-    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(2));
-    EXPECT_TRUE(condition());
+    EXPECT_TRUE(Eventually(condition));
   }
 
   const fs::path directory_ =

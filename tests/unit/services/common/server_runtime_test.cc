@@ -24,6 +24,7 @@
 #include "services/common/transport.h"
 #include "services/common/unary.h"
 #include "tests/unit/core/metrics/http_get.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -69,7 +70,7 @@ absl::StatusOr<std::string> CallRaw(const std::shared_ptr<grpc::Channel>& channe
                                     const std::string& method, const std::string& request) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(PatientDeadline());
   const grpc::Slice slice(request);
   const grpc::ByteBuffer sent(&slice, 1);
   grpc::ByteBuffer received;
@@ -110,7 +111,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 
 grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(PatientDeadline());
   v1::ListModelsResponse response;
   return v1::CoordinatorService::NewStub(channel)->ListModels(&context, {}, &response);
 }
@@ -121,7 +122,7 @@ class HeldCall {
   explicit HeldCall(const std::shared_ptr<grpc::Channel>& channel)
       : thread_([this, channel] {
           grpc::ClientContext context;
-          context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+          context.set_deadline(PatientDeadline());
           v1::GetClusterStatusResponse response;
           status_ =
               v1::CoordinatorService::NewStub(channel)->GetClusterStatus(&context, {}, &response);
@@ -276,8 +277,7 @@ TEST_F(ServerRuntimeTest, OldConnectionsAreRenewedAndTheirCallsFinish) {
   HeldCall call(channel);
   service_.started.WaitForNotification();
   // The server asks for another connection: the channel is not ready until there is a new call.
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(10);
-  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, deadline));
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, PatientDeadline()));
   EXPECT_TRUE(ListModels(channel).ok());
   service_.release = true;
   const grpc::Status held = call.Join();
@@ -317,10 +317,10 @@ TEST_F(ServerRuntimeTest, ACallThatDoesNotEndIsCancelledAfterTheDrainTimeout) {
   const auto channel = Connect(runtime->address());
   HeldCall call(channel);
   service_.started.WaitForNotification();
-  const absl::Time start = absl::Now();
   EXPECT_TRUE(runtime->Drain().ok());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
-  EXPECT_FALSE(call.Join().ok());
+  const grpc::Status held = call.Join();
+  EXPECT_FALSE(held.ok());
+  EXPECT_NE(held.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "its own end was later";
 }
 
 // A client that has introduced itself and does not read: it confirms nothing.
@@ -340,17 +340,17 @@ int ConnectSilently(const std::string& address) {
 }
 
 TEST_F(ServerRuntimeTest, AStopDoesNotWaitForClientsThatAreNotCalling) {
-  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = absl::Seconds(60)},
+  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = 2 * kPatience},
                            {.running_calls = [this] { return service_.running_calls(); }});
   const int silent = ConnectSilently(runtime->address());
   const absl::Time start = absl::Now();
   EXPECT_TRUE(runtime->Drain().ok());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  EXPECT_LT(absl::Now() - start, kPatience);
   ::close(silent);
 }
 
 TEST_F(ServerRuntimeTest, AStopWaitsForTheCallsOfOthersBeforeItHangsUpOnClients) {
-  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = absl::Seconds(60)},
+  auto runtime = MustStart({.listen = "127.0.0.1:0", .drain_timeout = kPatience},
                            {.running_calls = [this] { return service_.running_calls(); }});
   const int silent = ConnectSilently(runtime->address());
   const auto channel = Connect(runtime->address());

@@ -20,6 +20,7 @@
 #include "services/common/server_runtime.h"
 #include "services/common/transport.h"
 #include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -38,7 +39,7 @@ class EmptyService final : public v1::CoordinatorService::Service {
 // A call on a channel of its own, so on a new connection.
 grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(PatientDeadline());
   v1::ListModelsResponse response;
   return v1::CoordinatorService::NewStub(channel)->ListModels(&context, {}, &response);
 }
@@ -222,16 +223,6 @@ TEST_F(ServerSecurityTest, SettingsThatDoNotFitTogetherAreRefused) {
 
 TEST_F(ServerSecurityTest, WithTlsEveryInterfaceMayBeServed) {
   EXPECT_TRUE(CheckServerOptions({.listen = "0.0.0.0:0", .tls = {.files = server_}}).ok());
-}
-
-// Waits until a new connection to the server is (not) accepted.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int i = 0; i < 100; ++i) {
-    if (condition()) return true;
-    absl::SleepFor(absl::Milliseconds(100));
-  }
-  return false;
 }
 
 TEST_F(ServerSecurityTest, RenewedMaterialCountsForNewConnections) {

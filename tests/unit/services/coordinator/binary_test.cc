@@ -19,6 +19,7 @@
 #include "core/base/listen_address.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "tests/unit/core/metrics/http_get.h"
+#include "tests/unit/patience.h"
 
 namespace dslide {
 namespace {
@@ -53,9 +54,9 @@ class Process {
     ::close(stderr_);
   }
 
-  // Reads stderr until `text` has come, or the process has closed it, or 10 s are over.
+  // Reads stderr until `text` has come, or the process has closed it, or patience is at its end.
   bool AwaitText(const std::string& text) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    const absl::Time deadline = absl::Now() + kPatience;
     while (!absl::StrContains(output_, text) && absl::Now() < deadline) {
       pollfd source{stderr_, POLLIN, 0};
       if (::poll(&source, 1, 100) <= 0) continue;
@@ -108,7 +109,7 @@ class CoordinatorBinaryTest : public ::testing::Test {
     const auto stub = v1::CoordinatorService::NewStub(
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(PatientDeadline());
     v1::RegisterShardRequest request;
     request.set_address("127.0.0.1:1");
     request.set_capacity_weight(1.0);

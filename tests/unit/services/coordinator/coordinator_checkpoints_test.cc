@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "core/base/reason.h"
 #include "core/wire/reason_words.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/coordinator_fixture.h"
 
 namespace dslide::coordinator {
@@ -80,11 +82,8 @@ TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint)
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   shards_.With("b:1", [](auto& shard) { shard.cuts[2].files_checksum = 99; });
   const auto await = [&](const std::string& line) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (metrics_.Expose().find(line) == std::string::npos && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    EXPECT_THAT(metrics_.Expose(), HasSubstr(line));
+    EXPECT_TRUE(Eventually([&] { return absl::StrContains(metrics_.Expose(), line); }))
+        << line << metrics_.Expose();
   };
   await("dslide_coordinator_checkpoints_damaged 0\n");
   EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 2u);

@@ -14,12 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "services/coordinator/coordinator.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/fake_shards.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
 
-inline constexpr absl::Duration kTimeout = absl::Seconds(5);
+inline constexpr absl::Duration kTimeout = kPatience;
 
 // The coordinator owns its ShardAdmin, the test keeps the shards.
 class ForwardingAdmin final : public ShardAdmin {
@@ -132,11 +133,7 @@ class CoordinatorFixture : public ::testing::Test {
   // What the background thread does by and by.
   template <typename Done>
   static void Await(const Done& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
-    while (!done()) {
-      ASSERT_LT(absl::Now(), deadline);
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    ASSERT_TRUE(Eventually(done));
   }
   void AwaitRollBack(const std::string& address) {
     Await([&] { return shards_.With(address, [](auto& s) { return !s.rolled_back.empty(); }); });

@@ -13,6 +13,7 @@
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/status_mapping.h"
 #include "services/coordinator/coordinator_server.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide::coordinator {
@@ -78,9 +79,7 @@ class CoordinatorServiceTest : public ::testing::Test {
     stub_ = v1::CoordinatorService::NewStub(*server_->runtime().InProcessChannel());
   }
 
-  static void SetDeadline(grpc::ClientContext& context) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  }
+  static void SetDeadline(grpc::ClientContext& context) { context.set_deadline(PatientDeadline()); }
   // Makes one call; its status.
   template <typename Method, typename Request, typename Response>
   absl::Status Call(Method method, const Request& request, Response* response) {

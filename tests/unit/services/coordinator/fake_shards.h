@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "services/coordinator/shard_admin.h"
+#include "tests/unit/patience.h"
 
 namespace dslide::coordinator {
 
@@ -185,11 +186,9 @@ class FakeShards final : public ShardAdmin {
   }
   // Waits until the shard has the model.
   bool AwaitModel(const std::string& address, const std::string& model) {
-    const auto has = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return shards_[address].models.contains(model);
-    };
-    const absl::MutexLock lock(&mu_);
-    return mu_.AwaitWithTimeout(absl::Condition(&has), absl::Seconds(10));
+    return Eventually([&] {
+      return With(address, [&](const Shard& shard) { return shard.models.contains(model); });
+    });
   }
 
  private:

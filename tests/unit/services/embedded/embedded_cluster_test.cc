@@ -13,6 +13,7 @@
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/status_mapping.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/fakes.h"
 
 namespace dslide {
@@ -24,7 +25,7 @@ using ::testing::HasSubstr;
 template <typename Stub, typename Method, typename Request, typename Response>
 absl::Status Call(Stub& stub, Method method, const Request& request, Response* response) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  context.set_deadline(PatientDeadline());
   return FromGrpcStatus((stub.*method)(&context, request, response));
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/shard/log_samples.h"
 
 namespace dslide::shard {
@@ -299,11 +300,7 @@ TEST_F(CommandLogTest, AFullDiskRefusesRecordsUntilThereIsSpaceAgain) {
   disk_->full = false;
   // RocksDB looks for space by itself every few seconds.
   absl::StatusOr<uint64_t> again = absl::UnknownError("not tried");
-  for (int i = 0; i < 200 && !again.ok(); ++i) {
-    absl::SleepFor(absl::Milliseconds(100));
-    again = Append(*log, "again");
-  }
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_TRUE(Eventually([&] { return (again = Append(*log, "again")).ok(); })) << again.status();
   EXPECT_EQ(*again, 2u);
   ASSERT_TRUE(log->Sync().ok());
   log = nullptr;
@@ -338,11 +335,7 @@ TEST_F(CommandLogTest, WhatTheReserveLeavesBehindIsForNobodyWhoWaits) {
   EXPECT_EQ(*log->Append(settle, {}), 2u);
   available = int64_t{1} << 30;
   absl::StatusOr<uint64_t> again = absl::UnknownError("not tried");
-  for (int i = 0; i < 200 && !again.ok(); ++i) {
-    absl::SleepFor(absl::Milliseconds(50));
-    again = Append(*log, "again");
-  }
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_TRUE(Eventually([&] { return (again = Append(*log, "again")).ok(); })) << again.status();
   EXPECT_EQ(*again, 3u);
   EXPECT_TRUE(reserve->held());
 }

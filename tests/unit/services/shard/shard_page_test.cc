@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "core/metrics/http_client.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"
 
 namespace dslide::shard {
@@ -39,7 +40,7 @@ class ShardPageTest : public ShardServerTest {
   }
   MetricsText Figures() { return *MetricsText::Parse(server_->metrics().Expose()); }
   std::string Html() {
-    return HttpGetPage(server_->runtime().admin_address(), "/", absl::Seconds(5))->body;
+    return HttpGetPage(server_->runtime().admin_address(), "/", kPatience)->body;
   }
   void ScatterOnce() {
     ASSERT_TRUE(

@@ -16,6 +16,7 @@
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/status_mapping.h"
 #include "services/shard/shard_server.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/services/shard/shard_trainer.h"
 
 namespace dslide::shard {
@@ -38,11 +39,11 @@ class ShardServerTest : public ::testing::Test {
     auto server = ShardServer::Start(std::move(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    ASSERT_TRUE(server_->WaitUntilReady(absl::Seconds(5)).ok());
+    ASSERT_TRUE(server_->WaitUntilReady(kPatience).ok());
     stub_ = v1::ShardService::NewStub(server_->runtime().InProcessChannel().value());
   }
 
-  static std::unique_ptr<grpc::ClientContext> Context(absl::Duration timeout = absl::Seconds(20)) {
+  static std::unique_ptr<grpc::ClientContext> Context(absl::Duration timeout = kPatience) {
     auto context = std::make_unique<grpc::ClientContext>();
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
     return context;
@@ -89,7 +90,7 @@ class ShardServerTest : public ::testing::Test {
   }
 
   absl::StatusOr<int64_t> Scatter(const std::vector<v1::ScatterRequest>& messages,
-                                  absl::Duration timeout = absl::Seconds(20)) {
+                                  absl::Duration timeout = kPatience) {
     v1::ScatterResponse response;
     const auto context = Context(timeout);
     const auto writer = stub_->Scatter(context.get(), &response);
