@@ -1,8 +1,9 @@
 """What the tests of the chart share: rendering it, and finding things in what was rendered.
 
-The chart is rendered by, in this order: `helm` (the program that DSLIDE_HELM names, else that on
-PATH), the program that DSLIDE_CHART_RENDERER names (it is given arguments of `helm template`), or
-the renderer in renderer/, which is built with Debian's Go packages where they are.
+The chart is rendered by, in this order: the helm that DSLIDE_HELM names, that which
+tools/helm/helm.sh has built, that on PATH; the program that DSLIDE_CHART_RENDERER names (it is given
+arguments of `helm template`); or, where no helm can be had, the renderer in renderer/, which is built
+with Debian's Go packages.
 """
 
 import copy
@@ -24,6 +25,8 @@ except ImportError:
     print("skipped: python3-yaml is not installed (./run chart installs it)")
     sys.exit(77)
 
+import api_server
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/integration"))
 from processes import PATIENCE_SECONDS  # noqa: E402
@@ -33,7 +36,7 @@ CI_FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 RELEASE, NAMESPACE = "rel", "ns"
 MONITORING = "monitoring.coreos.com/v1"
 GO_PACKAGES = (
-    "golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev "
+    "golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev "
     "golang-github-xeipuuv-gojsonschema-dev"
 )
 _GO_PATH = pathlib.Path("/usr/share/gocode")
@@ -53,14 +56,22 @@ class RenderError(Exception):
     """The renderer refused; its text is the message."""
 
 
-def cache_folder():
+def cache_folder(part="chart"):
     """Where what is built or installed for the tests is kept: that of ./run."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "chart"
+    return pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / part
 
 
+@functools.lru_cache(maxsize=None)
 def helm_program():
-    return os.environ.get("DSLIDE_HELM") or shutil.which("helm")
+    """Path of helm; None where there is none."""
+    if os.environ.get("DSLIDE_HELM"):
+        return os.environ["DSLIDE_HELM"]
+    built = subprocess.run(
+        [ROOT / "tools" / "helm" / "helm.sh", "--find", cache_folder("helm")],
+        capture_output=True, text=True, timeout=20,
+    )
+    return built.stdout.strip() or shutil.which("helm")
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,14 +108,14 @@ def renderer():
         return "DSLIDE_CHART_RENDERER", named
     if own_renderer():
         return "tests/chart/renderer", str(own_renderer())
-    print(f"skipped: nothing renders the chart here: neither helm nor Go ({GO_PACKAGES}); see ./run chart --help")
+    print(f"skipped: nothing renders the chart here: neither helm nor Go's packages ({GO_PACKAGES}); ./run chart brings helm")
     sys.exit(77)
 
 
-def run_renderer(program, values=(), overrides=None, apis=(), extra=()):
+def run_renderer(program, values=(), overrides=None, apis=(), extra=(), source=CHART):
     """stdout of `PROGRAM template` with files of values and an object over them."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "template", RELEASE, str(CHART), "-n", NAMESPACE]
+        command = [program, "template", RELEASE, str(source), "-n", NAMESPACE]
         for path in values:
             command += ["-f", str(path)]
         if overrides is not None:
@@ -199,19 +210,28 @@ def flags(container):
     return result
 
 
+_NOTES_TEMPLATE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes}
+data: {text: {{ include (print $.Template.BasePath "/NOTES.txt") . | toJson }}}
+"""
+
+
 def notes(overrides, apis=()):
-    """The text of NOTES.txt; None when nothing here shows it."""
-    if own_renderer():
-        return run_renderer(str(own_renderer()), overrides=overrides, apis=apis, extra=["--notes"])
-    return None
+    """The text of NOTES.txt, which `helm template` keeps to itself: a template of a copy shows it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copied = shutil.copytree(CHART, pathlib.Path(folder) / "dslide")
+        (copied / "templates" / "notes.yaml").write_text(_NOTES_TEMPLATE)
+        text = run_renderer(renderer()[1], overrides=overrides, apis=apis, source=copied)
+    return Objects(parse(text)).one("ConfigMap", "notes")["data"]["text"]
 
 
-def render_with(existing, overrides):
-    """Objects rendered while `lookup` finds `existing`; None where only helm renders, which would ask a cluster."""
-    if not own_renderer():
-        return None
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump_all(existing, file)
-        file.flush()
-        text = run_renderer(str(own_renderer()), overrides=overrides, extra=["--lookup", file.name])
+def upgrade(existing, overrides):
+    """Objects of an upgrade in a cluster where `lookup` finds `existing`; needs helm."""
+    with tempfile.TemporaryDirectory() as folder, api_server.ApiServer(existing, folder) as config:
+        text = run_renderer(
+            helm_program(), overrides=overrides,
+            extra=["--dry-run=server", "--is-upgrade", "--disable-openapi-validation", "--kubeconfig", str(config)],
+        )
     return Objects(parse(text))

@@ -48,6 +48,9 @@ expect 2 "unrecognized arguments: --wirte" ./run times --wirte
 expect 2 "invalid choice: 'xml'" ./run behaviours -o xml
 expect 2 'epochs is 2' ./run compose --epochs 2
 expect 2 'belong together' ./run compose --image x:1
+expect 2 '^usage: helm.sh' tools/helm/helm.sh
+expect 1 '^$' tools/helm/helm.sh --find /nonexistent
+expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent
 

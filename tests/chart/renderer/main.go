@@ -3,10 +3,7 @@
 // and schema validator as Helm. It is for tests: no dependencies, no hooks, no cluster.
 //
 //	chart-renderer template NAME CHART [-n NAMESPACE] [-f VALUES]... [--set A.B=C]...
-//	    [--api-versions GROUP/VERSION]... [--lookup OBJECTS] [--notes]
-//
-// --lookup gives the objects that the template function `lookup` finds, as a YAML stream. --notes
-// prints NOTES.txt instead of the objects.
+//	    [--api-versions GROUP/VERSION]...
 package main
 
 import (
@@ -17,9 +14,8 @@ import (
 )
 
 type options struct {
-	release, chart, namespace, lookup string
-	valueFiles, sets, apiVersions     []string
-	notes                             bool
+	release, chart, namespace     string
+	valueFiles, sets, apiVersions []string
 }
 
 func parse(arguments []string) (options, error) {
@@ -27,15 +23,13 @@ func parse(arguments []string) (options, error) {
 	lists := map[string]*[]string{
 		"-f": &result.valueFiles, "--set": &result.sets, "--api-versions": &result.apiVersions,
 	}
-	words := map[string]*string{"-n": &result.namespace, "--lookup": &result.lookup}
+	words := map[string]*string{"-n": &result.namespace}
 	var places []string
 	for i := 0; i < len(arguments); i++ {
 		word := arguments[i]
 		list, isList := lists[word]
 		single, isWord := words[word]
 		switch {
-		case word == "--notes":
-			result.notes = true
 		case isList || isWord:
 			i++
 			if i == len(arguments) {
@@ -71,15 +65,11 @@ func run(arguments []string) error {
 	if err := checkSchema(opts.chart, values); err != nil {
 		return err
 	}
-	rendered, err := render(opts, values)
+	documents, err := render(opts, values)
 	if err != nil {
 		return err
 	}
-	if opts.notes {
-		fmt.Println(rendered.notes)
-		return nil
-	}
-	for _, document := range rendered.documents {
+	for _, document := range documents {
 		fmt.Printf("---\n# Source: %s\n%s\n", document.source, document.text)
 	}
 	return nil

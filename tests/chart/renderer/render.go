@@ -18,11 +18,6 @@ import (
 
 type document struct{ source, text string }
 
-type rendering struct {
-	documents []document
-	notes     string
-}
-
 // chartFiles is what templates see as .Files.
 type chartFiles struct{ root string }
 
@@ -59,35 +54,6 @@ func (set versionSet) Has(wanted string) bool {
 }
 
 func withoutNoValue(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
-
-// lookupIn answers the template function of that name from a YAML stream of objects.
-func lookupIn(file string) (func(version, kind, namespace, name string) object, error) {
-	var stream []byte
-	var err error
-	if file != "" {
-		if stream, err = os.ReadFile(file); err != nil {
-			return nil, err
-		}
-	}
-	var objects []object
-	for _, text := range separator.Split(string(stream), -1) {
-		found := object{}
-		if err := yaml.Unmarshal([]byte(text), &found); err != nil {
-			return nil, fmt.Errorf("%s: %v", file, err)
-		}
-		objects = append(objects, found)
-	}
-	return func(version, kind, namespace, name string) object {
-		for _, found := range objects {
-			metadata, _ := found["metadata"].(object)
-			if found["apiVersion"] == version && found["kind"] == kind &&
-				metadata["namespace"] == namespace && metadata["name"] == name {
-				return found
-			}
-		}
-		return object{}
-	}, nil
-}
 
 // functions are sprig's and those that Helm adds; `set` is the template set that they render from.
 func functions(set *template.Template) template.FuncMap {
@@ -129,20 +95,18 @@ func functions(set *template.Template) template.FuncMap {
 		}
 		return value, nil
 	}
+	// As with helm, which asks no cluster while it only renders.
+	result["lookup"] = func(version, kind, namespace, name string) object { return object{} }
 	result["fail"] = func(message string) (string, error) { return "", fmt.Errorf("%s", message) }
 	return result
 }
 
 // parseTemplates reads templates/ into one set; names begin with that of the chart.
 func parseTemplates(opts options, chartName string) (*template.Template, []string, error) {
-	find, err := lookupIn(opts.lookup)
-	if err != nil {
-		return nil, nil, err
-	}
 	set := template.New("").Option("missingkey=zero")
-	set.Funcs(functions(set)).Funcs(template.FuncMap{"lookup": find})
+	set.Funcs(functions(set))
 	var names []string
-	err = filepath.WalkDir(filepath.Join(opts.chart, "templates"), func(file string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(opts.chart, "templates"), func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -177,8 +141,8 @@ func documentsOf(source, text string) ([]document, error) {
 	return found, nil
 }
 
-func render(opts options, values object) (rendering, error) {
-	var result rendering
+func render(opts options, values object) ([]document, error) {
+	var result []document
 	chart, err := readYaml(filepath.Join(opts.chart, "Chart.yaml"))
 	if err != nil {
 		return result, err
@@ -192,7 +156,7 @@ func render(opts options, values object) (rendering, error) {
 		return result, err
 	}
 	for _, file := range files {
-		if strings.HasPrefix(path.Base(file), "_") {
+		if strings.HasPrefix(path.Base(file), "_") || path.Base(file) == "NOTES.txt" {
 			continue
 		}
 		data := object{
@@ -206,15 +170,11 @@ func render(opts options, values object) (rendering, error) {
 			return result, fmt.Errorf("execution error: %v", err)
 		}
 		text := withoutNoValue(out.String())
-		if path.Base(file) == "NOTES.txt" {
-			result.notes = text
-			continue
-		}
 		documents, err := documentsOf(file, text)
 		if err != nil {
 			return result, err
 		}
-		result.documents = append(result.documents, documents...)
+		result = append(result, documents...)
 	}
 	return result, nil
 }

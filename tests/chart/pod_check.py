@@ -4,7 +4,7 @@ Needs an engine that `docker` reaches (DOCKER_HOST) and root, to hand over volum
 The image is made here, of the programs and the libraries that they load and nothing else: no shell,
 no package, so that what runs is what the chart asks for. It is removed at the end.
 
-usage: pod_test.py [--bin-dir DIR]
+usage: pod_check.py [--bin-dir DIR]     part of ./run chart
 """
 
 import os
