@@ -1,13 +1,18 @@
 # Cheaper compilation, of `./run` and CI: most of the time to compile a source goes into headers.
 #
-# Libraries are compiled several sources at a time (unity builds). What one source forgets to include
-# and another one brings along is seen by clang-tidy, which reads each by itself.
+# Sources are compiled several at a time (unity builds): neighbours share headers and what templates
+# become. Names without linkage must differ within a target, then; that no source lacks an include
+# which a neighbour brings along is seen by `./run nightly includes`.
 # Tests see the large headers precompiled, and their assertions are optimised little.
 
 option(DSLIDE_QUICK_BUILD "Compile several sources at a time and precompile headers of tests" OFF)
 
-# Sources of one translation unit: enough to share headers, few enough that a change costs seconds.
-set(DSLIDE_UNITY_SOURCES 8)
+# Sources of one unit: enough to share, few enough that a change costs seconds.
+function(dslide_quick_units name)
+  if(DSLIDE_QUICK_BUILD)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
 
 # Declares the target that holds the precompiled headers of the tests.
 function(dslide_quick_setup)
@@ -40,17 +45,10 @@ function(dslide_quick_test_flags name)
   endif()
 endfunction()
 
-# Called for each library. SINGLE: sources that must be compiled by themselves.
-function(dslide_quick_library name)
-  if(DSLIDE_QUICK_BUILD)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON
-      UNITY_BUILD_BATCH_SIZE ${DSLIDE_UNITY_SOURCES})
-  endif()
-endfunction()
-
 # Called for each test binary. A precompiled header is used with the flags it was made with alone:
 # -pthread, and what gRPC brings along, such as -DNOMINMAX of newer abseil.
 function(dslide_quick_test name)
+  dslide_quick_units(${name})
   if(DSLIDE_QUICK_BUILD)
     dslide_quick_test_flags(${name})
     target_compile_options(${name} PRIVATE

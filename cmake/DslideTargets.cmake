@@ -13,7 +13,7 @@ function(dslide_library name)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name} PUBLIC ${ARG_DEPS})
-    dslide_quick_library(${name})
+    dslide_quick_units(${name})
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE "${PROJECT_SOURCE_DIR}")
@@ -30,24 +30,35 @@ function(dslide_ordered_locks name)
   endif()
 endfunction()
 
-# dslide_test(NAME DEPS ... [LABELS ...]) makes one GoogleTest binary of every *_test.cc in the
-# current folder and registers each of its cases with ctest. The time limit is of a case that hangs;
-# those that wait for something give it up earlier (tests/unit/patience.h).
+# dslide_test(NAME FOLDERS FOLDER... DEPS TARGET... [SHARDS N] [LABEL LABEL]) makes one GoogleTest
+# program of every *_test.cc in these folders and below. ctest runs it in N parts beside each other:
+# a process for each case would cost more than most cases. Each part writes what became of its cases
+# to reports/ in the build folder. The time limit is of a part that hangs; cases that wait for
+# something give it up earlier (tests/unit/patience.h).
 function(dslide_test name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LABELS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc")
-  if(NOT sources)
-    return()
+  cmake_parse_arguments(ARG "" "SHARDS;LABEL" "FOLDERS;DEPS" ${ARGN})
+  set(sources "")
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cc")
+    list(APPEND sources ${found})
+  endforeach()
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
   endif()
-  if(NOT ARG_LABELS)
-    set(ARG_LABELS unit)
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
   endif()
-  add_executable(${name} ${sources})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_executable(${name} ${sources} "${PROJECT_SOURCE_DIR}/tests/unit/test_main.cc")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock)
   dslide_ordered_locks(${name})
   dslide_quick_test(${name})
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 1800 LABELS "${ARG_LABELS}")
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    set_tests_properties(${name}.${shard} PROPERTIES TIMEOUT 1800 COST 50 LABELS "${ARG_LABEL};cases"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};GTEST_BRIEF=1;\
+GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.${shard}.xml")
+  endforeach()
 endfunction()
 
 # dslide_fuzzer(NAME FILE DEPS ...) makes a libFuzzer binary; only clang has it.

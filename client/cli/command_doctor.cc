@@ -185,7 +185,7 @@ std::vector<Finding> GravestFirst(const Findings& findings) {
   return sorted;
 }
 
-void PrintJson(const Findings& findings) {
+void PrintFindingsJson(const Findings& findings) {
   nlohmann::ordered_json json;
   json["worst"] = SeverityName(findings.worst());
   json["findings"] = nlohmann::ordered_json::array();
@@ -198,7 +198,7 @@ void PrintJson(const Findings& findings) {
   PrintLine(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-void PrintText(const Findings& findings) {
+void PrintFindings(const Findings& findings) {
   for (const Finding& finding : GravestFirst(findings)) {
     PrintLine(
         absl::StrCat(SeverityName(finding.severity), ": ", finding.where, ": ", finding.what));
@@ -210,7 +210,7 @@ absl::StatusOr<int> RunDoctor(const GlobalOptions& global, const DoctorOptions& 
   ASSIGN_OR_RETURN(const Findings findings, options.data_dir.empty()
                                                 ? ExamineCluster(global, options)
                                                 : ExamineDirectory(options.data_dir));
-  global.json() ? PrintJson(findings) : PrintText(findings);
+  global.json() ? PrintFindingsJson(findings) : PrintFindings(findings);
   return ExitCodeOf(findings);
 }
 

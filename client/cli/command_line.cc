@@ -50,7 +50,7 @@ int UsageError(const std::string& command, const std::string& text) {
 }
 
 // The exit code when the command line itself decides it.
-std::optional<int> ExitCodeOf(const Parsed& parsed) {
+std::optional<int> EndOf(const Parsed& parsed) {
   switch (parsed.outcome) {
     case Parsed::Outcome::kRun:
       return std::nullopt;
@@ -110,7 +110,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddBenchCommand(app, context);
   AddVersionCommand(app, context);
   const Parsed parsed = command_line.Parse(args);
-  if (const std::optional<int> code = ExitCodeOf(parsed); code.has_value()) return *code;
+  if (const std::optional<int> code = EndOf(parsed); code.has_value()) return *code;
   if (!context.run) {
     PrintNote(command_line.Help());
     return kExitUsage;

@@ -13,7 +13,7 @@
 namespace dslide::cli {
 namespace {
 
-void PrintJson(const LogInspection& log) {
+void PrintLogJson(const LogInspection& log) {
   nlohmann::ordered_json json;
   json["path"] = log.path;
   json["first"] = log.first;
@@ -26,7 +26,7 @@ void PrintJson(const LogInspection& log) {
   PrintLine(json.dump());
 }
 
-void PrintText(const LogInspection& log) {
+void PrintLog(const LogInspection& log) {
   PrintLine(absl::StrFormat("%s: records %d to %d, %d bytes; durable up to %d at least", log.path,
                             log.first, log.last, log.bytes, log.high_water));
   for (const auto& [kind, records] : log.kinds) {
@@ -51,7 +51,7 @@ void AddLogCommand(CliCommand app, Context& context) {
   inspect.OnChosen([&context, path] {
     context.run = [&context, path]() -> absl::StatusOr<int> {
       ASSIGN_OR_RETURN(const LogInspection log, InspectCommandLog(*path));
-      context.global.json() ? PrintJson(log) : PrintText(log);
+      context.global.json() ? PrintLogJson(log) : PrintLog(log);
       return kExitOk;
     };
   });

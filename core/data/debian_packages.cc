@@ -207,7 +207,7 @@ absl::Status WriteReadme(const std::string& path, const std::vector<std::string>
   return out.Commit();
 }
 
-absl::Status CheckOptions(const DebianPackagesOptions& options) {
+absl::Status CheckPackageOptions(const DebianPackagesOptions& options) {
   if (options.output_dir.empty()) {
     return absl::InvalidArgumentError("no output directory for the Debian package set");
   }
@@ -226,8 +226,8 @@ absl::Status CheckOptions(const DebianPackagesOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(const DebianPackagesOptions& options, const std::vector<Point>& points,
-                      const Ranking& words, const Ranking& labels, DebianPackagesReport* report) {
+absl::Status WriteSets(const DebianPackagesOptions& options, const std::vector<Point>& points,
+                       const Ranking& words, const Ranking& labels, DebianPackagesReport* report) {
   std::vector<EncodedPoint> encoded(points.size());
   ParallelFor(options.parallelism, static_cast<int64_t>(points.size()), 256, [&](int64_t i, int) {
     encoded[static_cast<size_t>(i)] = Encode(points[static_cast<size_t>(i)], words, labels);
@@ -261,7 +261,7 @@ absl::Status WriteAll(const DebianPackagesOptions& options, const std::vector<Po
 }  // namespace
 
 absl::StatusOr<DebianPackagesReport> BuildDebianPackages(const DebianPackagesOptions& options) {
-  RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckPackageOptions(options));
   ASSIGN_OR_RETURN(const std::vector<std::string> index_files, ListPackageIndex(options.lists_dir));
   ASSIGN_OR_RETURN(std::vector<PackageParagraph> packages,
                    ReadPackageIndex(options.lists_dir, index_files, options.parallelism));
@@ -279,7 +279,7 @@ absl::StatusOr<DebianPackagesReport> BuildDebianPackages(const DebianPackagesOpt
   const Ranking words = RankWords(options.max_features, points);
   report.features = static_cast<int64_t>(words.names.size());
   report.labels = static_cast<int64_t>(labels.names.size());
-  RETURN_IF_ERROR(WriteAll(options, points, words, labels, &report));
+  RETURN_IF_ERROR(WriteSets(options, points, words, labels, &report));
   RETURN_IF_ERROR(WriteReadme(options.output_dir + "/README.txt", index_files, options, report));
   return report;
 }

@@ -53,7 +53,7 @@ std::pair<int64_t, int64_t> ChunkRange(absl::string_view text, int64_t chunk) {
   return {begin, std::min(begin + kTextChunkBytes, static_cast<int64_t>(text.size()))};
 }
 
-absl::Status CheckOptions(const TextDatasetOptions& options) {
+absl::Status CheckTextOptions(const TextDatasetOptions& options) {
   const auto check = [](absl::string_view name, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -186,7 +186,7 @@ uint64_t HashVocabulary(const Vocabulary& vocabulary) {
 
 absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(const std::string& path,
                                                                const TextDatasetOptions& options) {
-  RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckTextOptions(options));
   ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, options.file));
   const absl::string_view text = file.bytes();
   RETURN_IF_ERROR(CheckIsText(path, text));

@@ -31,7 +31,7 @@ constexpr int64_t kLineFloats = 16;
 constexpr int64_t kRowsPerGrain = 1024;
 constexpr uint64_t kRoundingPart = 0x40d;
 
-int64_t RoundUpToLine(int64_t floats) {
+int64_t RoundUpToLineFloats(int64_t floats) {
   return (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
 }
 
@@ -70,7 +70,7 @@ struct RowStore::Workspace {
 RowStore::Workspace& RowStore::ThreadWorkspace() const {
   thread_local Workspace work;
   const int64_t vectors = 1 + layout_.state.vectors;
-  const int64_t tail = RoundUpToLine(layout_.tail_floats);
+  const int64_t tail = RoundUpToLineFloats(layout_.tail_floats);
   work.memory.Resize(vectors * stride_ + tail + (vectors * stride_ + 1) / 2);
   work.weights = work.memory.data();
   work.state = work.weights + stride_;
@@ -84,7 +84,7 @@ RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
     : rows_(std::move(rows)),
       optimizer_(std::move(optimizer)),
       layout_(RowLayout::Of(spec)),
-      stride_(RoundUpToLine(spec.dim)),
+      stride_(RoundUpToLineFloats(spec.dim)),
       rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))),
       changes_(rows_.num_rows()) {}
 

@@ -166,7 +166,7 @@ absl::Status AddAll(X509_CRL* list, const ListFile* before) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Sign(X509_CRL* list, int number, X509* authority, EVP_PKEY* key) {
+absl::StatusOr<std::string> SignList(X509_CRL* list, int number, X509* authority, EVP_PKEY* key) {
   const IntegerPtr numbered(ASN1_INTEGER_new());
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
@@ -253,7 +253,7 @@ absl::StatusOr<RevocationList> NextRevocationList(const std::string& directory,
   RETURN_IF_ERROR(SetTimes(list.get(), made, authority.get()));
   RETURN_IF_ERROR(AddAll(list.get(), before));
   RETURN_IF_ERROR(Add(list.get(), certificate.get(), now));
-  ASSIGN_OR_RETURN(std::string pem, Sign(list.get(), count + 1, authority.get(), key.get()));
+  ASSIGN_OR_RETURN(std::string pem, SignList(list.get(), count + 1, authority.get(), key.get()));
   return RevocationList{.name = absl::StrCat(hash, ".r", count), .pem = std::move(pem)};
 }
 

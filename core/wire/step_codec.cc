@@ -65,8 +65,8 @@ absl::Status CheckTargets(absl::Span<const float> targets) {
 }
 
 // [batch, tables], in whichever width they came.
-absl::StatusOr<std::vector<uint32_t>> DecodeFingerprints(const v1::HeadForward& request,
-                                                         int64_t batch) {
+absl::StatusOr<std::vector<uint32_t>> DecodeStepFingerprints(const v1::HeadForward& request,
+                                                             int64_t batch) {
   const bool is_short = !request.short_fingerprints().empty();
   const absl::string_view field =
       is_short ? "head_forward.short_fingerprints" : "head_forward.fingerprints";
@@ -93,7 +93,7 @@ absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
   const int64_t batch = hidden.rows;
   op.dim = hidden.cols;
   op.hidden = std::move(hidden.data);
-  ASSIGN_OR_RETURN(op.fingerprints, DecodeFingerprints(request, batch));
+  ASSIGN_OR_RETURN(op.fingerprints, DecodeStepFingerprints(request, batch));
   ASSIGN_OR_RETURN(SampleIds labels, DecodeSampleIds({.message = "head_forward",
                                                       .offsets_name = "label_offsets",
                                                       .ids_name = "label_ids",

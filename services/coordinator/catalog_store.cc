@@ -62,7 +62,7 @@ absl::StatusOr<std::string> Unseal(const std::string& key, absl::string_view val
   return std::string(versioned.substr(1));
 }
 
-std::string ToJson(const MembershipRecord& record) {
+std::string ModelToJson(const MembershipRecord& record) {
   nlohmann::json shards = nlohmann::json::array();
   for (const MembershipRecord::Shard& shard : record.shards) {
     shards.push_back({{"shard", shard.shard},
@@ -129,7 +129,7 @@ class RocksCatalogStore final : public CatalogStore {
 
   absl::StatusOr<CatalogContent> Load() const override;
   absl::Status PutMembership(const MembershipRecord& record) override {
-    return Put(kMembershipKey, ToJson(record));
+    return Put(kMembershipKey, ModelToJson(record));
   }
   absl::Status PutModel(const ModelSpec& spec) override {
     return Put(absl::StrCat(kModelPrefix, spec.name), ModelSpecToJson(spec));

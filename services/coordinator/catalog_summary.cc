@@ -28,7 +28,7 @@ std::string LineOf(const CatalogSummary::Records& records) {
   return absl::StrFormat("%d records %08x", records.size(), crc);
 }
 
-std::string Encode(const std::string& present, const std::string& before) {
+std::string EncodeSummary(const std::string& present, const std::string& before) {
   return SealText(absl::StrCat(kHeadWord, kFormat, "\n", present, "\n", before, "\n"));
 }
 
@@ -42,7 +42,7 @@ absl::Status CompareWith(const std::string& path, const CatalogSummary::Records&
   RETURN_IF_ERROR(
       CheckSealedFormat(path, *text, kHeadWord, {.oldest = kFormat, .newest = kFormat}));
   // Whatever was changed encodes differently.
-  if (lines.size() < 3 || Encode(lines[1], lines[2]) != *text) {
+  if (lines.size() < 3 || EncodeSummary(lines[1], lines[2]) != *text) {
     return absl::DataLossError(absl::StrCat(
         path,
         " does not have its checksum; restore the data directory from a copy, or remove this "
@@ -71,7 +71,7 @@ absl::Status CatalogSummary::Check(const Records& records) {
   present_ = LineOf(records);
   std::error_code error;
   if (std::filesystem::exists(path_, error)) return absl::OkStatus();
-  return ReplaceFile(path_, Encode(present_, present_));
+  return ReplaceFile(path_, EncodeSummary(present_, present_));
 }
 
 absl::Status CatalogSummary::Compare(const std::string& data_dir, const Records& records) {
@@ -80,7 +80,7 @@ absl::Status CatalogSummary::Compare(const std::string& data_dir, const Records&
 
 absl::Status CatalogSummary::Announce(const Records& records) {
   announced_ = LineOf(records);
-  return ReplaceFile(path_, Encode(announced_, present_));
+  return ReplaceFile(path_, EncodeSummary(announced_, present_));
 }
 
 }  // namespace dslide::coordinator

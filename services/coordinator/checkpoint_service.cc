@@ -10,7 +10,7 @@
 namespace dslide::coordinator {
 namespace {
 
-void Encode(const Manifest& manifest, v1::ClusterCheckpoint* out) {
+void EncodeCheckpoint(const Manifest& manifest, v1::ClusterCheckpoint* out) {
   out->set_epoch(manifest.epoch);
   out->set_created_unix_ms(manifest.created_unix_ms);
   out->set_topology_version(manifest.topology_version);
@@ -42,7 +42,7 @@ grpc::Status CoordinatorServiceImpl::CreateClusterCheckpoint(
   return RunUnary(metrics_.method("CreateClusterCheckpoint"), *context, *request, response,
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(const Manifest taken, coordinator_->TakeClusterCheckpoint());
-                    Encode(taken, response->mutable_checkpoint());
+                    EncodeCheckpoint(taken, response->mutable_checkpoint());
                     return absl::OkStatus();
                   });
 }
@@ -55,7 +55,7 @@ grpc::Status CoordinatorServiceImpl::ListClusterCheckpoints(
                     ASSIGN_OR_RETURN(const std::vector<Manifest> manifests,
                                      coordinator_->ListClusterCheckpoints());
                     for (const Manifest& manifest : manifests) {
-                      Encode(manifest, response->add_checkpoints());
+                      EncodeCheckpoint(manifest, response->add_checkpoints());
                     }
                     return absl::OkStatus();
                   });

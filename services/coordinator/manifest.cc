@@ -34,7 +34,7 @@ ClientId ClientFromHex(const std::string& hex) {
   return id;
 }
 
-Json ToJson(const ManifestPart& part) {
+Json ManifestToJson(const ManifestPart& part) {
   return {{"shard", part.shard.value()},
           {"generation", part.generation},
           {"rows", part.rows},
@@ -63,7 +63,7 @@ ManifestPart PartFromJson(const Json& json, uint64_t epoch) {
   return part;
 }
 
-Json ToJson(const JobRecord& job) {
+Json ManifestToJson(const JobRecord& job) {
   Json done = Json::array();
   for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
   return {{"job", job.spec.job},
@@ -155,13 +155,13 @@ std::string EncodeManifest(const Manifest& manifest) {
   json["topology_version"] = manifest.topology_version;
   json["lineage"] = manifest.lineage;
   json["parts"] = Json::array();
-  for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ToJson(part));
+  for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ManifestToJson(part));
   json["models"] = Json::array();
   for (const ModelSpec& spec : manifest.models) {
     json["models"].push_back(Json::parse(ModelSpecToJson(spec)));
   }
   json["jobs"] = Json::array();
-  for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(ToJson(job));
+  for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(ManifestToJson(job));
   json["steps"] = Json::array();
   for (const ClientStep& step : manifest.steps) {
     json["steps"].push_back({{"client", ToHex(step.client)}, {"step", step.step}});

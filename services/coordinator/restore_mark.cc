@@ -21,7 +21,7 @@ constexpr absl::string_view kWord = "restoring ";
 // What the file begins with from format 2 on, and the version behind it; format 1 has no such line.
 constexpr absl::string_view kHeadWord = "dslide restoring ";
 
-std::string Encode(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
+std::string EncodeMark(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
 
 class DiskMark final : public RestoreMark {
  public:
@@ -30,7 +30,7 @@ class DiskMark final : public RestoreMark {
 
  private:
   absl::Status Write(std::optional<uint64_t> epoch) override {
-    if (epoch.has_value()) return ReplaceFile(path_, Encode(*epoch));
+    if (epoch.has_value()) return ReplaceFile(path_, EncodeMark(*epoch));
     RETURN_IF_ERROR(RemoveAll(path_));
     return SyncDirectory(std::filesystem::path(path_).parent_path());
   }
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string
     uint64_t number = 0;
     // Whatever was changed encodes differently.
     if (!absl::StartsWith(lines[0], kWord) ||
-        !absl::SimpleAtoi(lines[0].substr(kWord.size()), &number) || Encode(number) != *text) {
+        !absl::SimpleAtoi(lines[0].substr(kWord.size()), &number) || EncodeMark(number) != *text) {
       return absl::DataLossError(
           absl::StrCat(path,
                        " does not have its checksum; remove it and restore the checkpoint that all "

@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kStateFormat = 3;
 constexpr FormatRange kFormats = {.oldest = 1, .newest = kStateFormat};
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamagedState(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
 }
 
@@ -111,7 +111,7 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
       client.replies.push_back(std::make_shared<const Reply>(std::move(reply)));
     }
     if (in.ok() && client.next - client.low != client.replies.size()) {
-      return Damaged("has a client with too many or too few answers");
+      return DamagedState("has a client with too many or too few answers");
     }
     table.Restore(id, std::move(client));
   }
@@ -217,7 +217,7 @@ std::string EncodeCoreState(const ShardCore& core) {
 absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   ByteReader in(bytes);
   const auto format = in.Number<uint32_t>();
-  if (!in.ok()) return Damaged("is cut");
+  if (!in.ok()) return DamagedState("is cut");
   RETURN_IF_ERROR(CheckFormat("the state", format, kFormats));
   ASSIGN_OR_RETURN(const CoreLimits limits, DecodeLimits(in.Bytes()));
   core.SetLimits(limits);
@@ -230,7 +230,7 @@ absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   core.RestoreCounts(counts);
   RETURN_IF_ERROR(ReadClients(format, in, core.mutable_clients()));
   RETURN_IF_ERROR(ReadContexts(format, in, core.mutable_contexts()));
-  return in.AtEnd() ? absl::OkStatus() : Damaged("is cut, or too long");
+  return in.AtEnd() ? absl::OkStatus() : DamagedState("is cut, or too long");
 }
 
 }  // namespace dslide::shard

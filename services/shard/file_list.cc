@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 fs::path ListPath(const std::string& directory) { return fs::path(directory) / kFileListName; }
 
-absl::Status Damaged(const fs::path& path, absl::string_view what) {
+absl::Status DamagedList(const fs::path& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path.string(), " ", what));
 }
 
@@ -52,7 +52,7 @@ absl::StatusOr<ListedFile> Known(const std::string& directory, const ListedFile&
   const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
   if (error) return SystemError("look at", path, error.value());
   if (bytes == file.bytes) return file;
-  return Damaged(path, absl::StrCat("has ", bytes, " bytes, was written with ", file.bytes));
+  return DamagedList(path, absl::StrCat("has ", bytes, " bytes, was written with ", file.bytes));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ absl::StatusOr<ListedFile> Known(const std::string& directory, const ListedFile&
 absl::StatusOr<FileList> ReadListedFiles(const std::string& directory) {
   const fs::path path = ListPath(directory);
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) return Damaged(path, "is missing");
+  if (absl::IsNotFound(text.status())) return DamagedList(path, "is missing");
   RETURN_IF_ERROR(text.status());
   return DecodeFileList(path.string(), *text);
 }
@@ -96,7 +96,7 @@ absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory) {
   for (const std::string& path : present) {
     const bool known = std::any_of(listed.files.begin(), listed.files.end(),
                                    [&](const ListedFile& file) { return file.path == path; });
-    if (!known) return Damaged(fs::path(directory) / path, "was not written with the others");
+    if (!known) return DamagedList(fs::path(directory) / path, "was not written with the others");
   }
   return Summarise(listed);
 }

@@ -16,7 +16,7 @@ constexpr size_t kMagicBytes = 4;
 constexpr uint8_t kFrameFormat = 1;
 constexpr size_t kChecksumAt = 24;
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamagedRecord(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("a log record ", what));
 }
 
@@ -43,17 +43,17 @@ std::string EncodeLogFrame(uint64_t lsn, uint32_t previous, uint8_t kind,
 
 absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
   if (bytes.size() < kLogFrameBytes) {
-    return Damaged(
+    return DamagedRecord(
         absl::StrCat("has ", bytes.size(), " bytes, its frame alone has ", kLogFrameBytes));
   }
   ByteReader frame(bytes);
   if (frame.Raw(kMagicBytes) != absl::string_view(kMagic, kMagicBytes)) {
-    return Damaged("does not begin with its magic bytes");
+    return DamagedRecord("does not begin with its magic bytes");
   }
   const auto size = frame.Number<uint32_t>();
   if (size > kMaxLogPayload || size > bytes.size() - kLogFrameBytes) {
-    return Damaged(absl::StrCat("should have ", size, " bytes of payload, ",
-                                bytes.size() - kLogFrameBytes, " are there"));
+    return DamagedRecord(absl::StrCat("should have ", size, " bytes of payload, ",
+                                      bytes.size() - kLogFrameBytes, " are there"));
   }
   LogRecord record;
   record.lsn = frame.Number<uint64_t>();
@@ -64,7 +64,7 @@ absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
   record.checksum = frame.Number<uint32_t>();
   record.payload = bytes.substr(kLogFrameBytes, size);
   const uint32_t crc = ExtendCrc32c(ExtendCrc32c(0, bytes.substr(0, kChecksumAt)), record.payload);
-  if (crc != record.checksum) return Damaged("does not have its checksum");
+  if (crc != record.checksum) return DamagedRecord("does not have its checksum");
   // Below, because only now the byte is known to be what was written.
   RETURN_IF_ERROR(
       CheckFormat("a log record", format, {.oldest = kFrameFormat, .newest = kFrameFormat}));

@@ -8,7 +8,7 @@
 namespace dslide::shard {
 namespace {
 
-absl::Status Ignore(const LogRecord&) { return absl::OkStatus(); }
+absl::Status IgnoreRecord(const LogRecord&) { return absl::OkStatus(); }
 
 // Whether the log ends where it must.
 absl::Status CheckEnd(const LogScan& scan, const std::string& records) {
@@ -71,7 +71,7 @@ absl::StatusOr<LogScan> ScanLog(const std::string& directory, const LogStorageOp
 }
 
 absl::StatusOr<LogScan> ScanLog(const std::string& directory, const LogStorageOptions& options) {
-  return ScanLog(directory, options, Ignore);
+  return ScanLog(directory, options, IgnoreRecord);
 }
 
 }  // namespace dslide::shard

@@ -40,7 +40,7 @@ std::string HashesPath(const std::string& directory, size_t number) {
   return absl::StrFormat("%s/hashes-%03d", directory, number);
 }
 
-absl::Status Damaged(const std::string& path, absl::string_view what) {
+absl::Status DamagedImage(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " ", what));
 }
 
@@ -51,7 +51,7 @@ absl::Status In(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<std::string> ReadPart(const std::string& path) {
   absl::StatusOr<std::string> bytes = ReadFile(path);
-  if (absl::IsNotFound(bytes.status())) return Damaged(path, "is missing");
+  if (absl::IsNotFound(bytes.status())) return DamagedImage(path, "is missing");
   return bytes;
 }
 
@@ -66,7 +66,7 @@ absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
 absl::StatusOr<std::string> ReadState(const std::string& path) {
   ASSIGN_OR_RETURN(std::string bytes, ReadPart(path));
   const auto content = UnsealBytes(bytes);
-  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  if (!content.has_value()) return DamagedImage(path, "does not have its checksum");
   bytes.resize(content->size());
   return bytes;
 }
@@ -74,14 +74,14 @@ absl::StatusOr<std::string> ReadState(const std::string& path) {
 // What `state` begins with; the models follow.
 absl::StatusOr<ImageHead> ReadHead(const std::string& path, ByteReader& state) {
   const std::optional<int64_t> version = VersionBehind(kMagicWord, state.Bytes());
-  if (!version.has_value()) return Damaged(path, "is no state of a shard");
+  if (!version.has_value()) return DamagedImage(path, "is no state of a shard");
   RETURN_IF_ERROR(CheckFormat(path, *version, kFormats));
   ImageHead head;
   head.has_hashes = *version != kWithoutHashes;
   if (*version == kOfIncrements) {
     const auto increments = state.Number<uint64_t>();
     if (increments == 0 || increments > uint64_t{kMaxIncrements}) {
-      return Damaged(path, absl::StrCat("has ", increments, " increments"));
+      return DamagedImage(path, absl::StrCat("has ", increments, " increments"));
     }
     head.increments = static_cast<int64_t>(increments);
     head.base_epoch = state.Number<uint64_t>();
@@ -105,8 +105,8 @@ absl::Status LoadModel(const std::vector<std::string>& paths, ModelHashes* hashe
   if (!read.ok()) return In(path, read.status());
   const CheckpointMetadata& metadata = *read;
   if (metadata.spec.name != name) {
-    return Damaged(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"", name,
-                                      "\": directories were swapped"));
+    return DamagedImage(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"",
+                                           name, "\": directories were swapped"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                    core.NewModel({.spec = metadata.spec,
@@ -209,7 +209,7 @@ absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory) {
     head.models.emplace_back(state.Bytes());
     state.Number<uint64_t>();
   }
-  if (!state.ok()) return Damaged(path, "is cut");
+  if (!state.ok()) return DamagedImage(path, "is cut");
   return head;
 }
 
@@ -227,13 +227,13 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
     const absl::StatusOr<CheckpointMetadata> model =
         InspectRows(RowPaths(directory, number, head.increments));
     if (!model.ok()) return In(model_path, model.status());
-    if (model->spec.name != name) return Damaged(model_path, "is of another model");
+    if (model->spec.name != name) return DamagedImage(model_path, "is of another model");
     if (head.has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
     for (const CheckpointTable& table : model->tables) image.rows += table.rows;
     image.models.push_back(model->spec.name);
   }
   state.Bytes();
-  if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
+  if (!state.AtEnd()) return DamagedImage(path, "is cut, or too long");
   return image;
 }
 
@@ -254,7 +254,7 @@ absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core
                               head.has_hashes ? &hashes : nullptr, name, topology_version, core));
   }
   const absl::string_view core_state = state.Bytes();
-  if (!state.AtEnd()) return Damaged(path, "is cut, or too long");
+  if (!state.AtEnd()) return DamagedImage(path, "is cut, or too long");
   if (const absl::Status restored = RestoreCoreState(core_state, core); !restored.ok()) {
     return In(path, restored);
   }

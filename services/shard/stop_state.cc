@@ -18,7 +18,7 @@ namespace {
 constexpr char kMagicWord[] = "DSLISTP";
 constexpr int64_t kFormat = 1;
 
-absl::Status Damaged(const std::string& path, absl::string_view what) {
+absl::Status DamagedStop(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(
       path, " ", what,
       "; without this file the shard starts with the rows alone, and knows no client"));
@@ -36,15 +36,16 @@ std::string EncodeStopState(const ShardCore& core) {
 
 absl::Status DecodeStopState(const std::string& path, absl::string_view bytes, ShardCore& core) {
   const auto content = UnsealBytes(bytes);
-  if (!content.has_value()) return Damaged(path, "does not have its checksum");
+  if (!content.has_value()) return DamagedStop(path, "does not have its checksum");
   ByteReader in(*content);
   const std::optional<int64_t> version = VersionBehind(kMagicWord, in.Bytes());
-  if (!version.has_value()) return Damaged(path, "is no state of a stopped shard");
+  if (!version.has_value()) return DamagedStop(path, "is no state of a stopped shard");
   RETURN_IF_ERROR(CheckFormat(path, *version, {.oldest = kFormat, .newest = kFormat}));
   const auto digest = in.Number<uint64_t>();
   const absl::string_view state = in.Bytes();
-  if (!in.AtEnd()) return Damaged(path, "is cut, or too long");
-  if (digest != core.Digest()) return Damaged(path, "is of other rows than those that are here");
+  if (!in.AtEnd()) return DamagedStop(path, "is cut, or too long");
+  if (digest != core.Digest())
+    return DamagedStop(path, "is of other rows than those that are here");
   return RestoreCoreState(state, core);
 }
 

@@ -63,7 +63,7 @@ class NoResumption final : public rocksdb::EventListener {
   }
 };
 
-rocksdb::Options DatabaseOptions(LogTail tail, const LogStorageOptions& own) {
+rocksdb::Options LogDatabaseOptions(LogTail tail, const LogStorageOptions& own) {
   rocksdb::Options options = StorageOptions();
   if (own.env != nullptr) options.env = own.env;
   options.wal_recovery_mode = tail == LogTail::kMustBeWhole
@@ -134,7 +134,7 @@ LogStorage::~LogStorage() {
 
 absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Create(const std::string& directory,
                                                                const LogStorageOptions& own) {
-  rocksdb::Options options = DatabaseOptions(LogTail::kMustBeWhole, own);
+  rocksdb::Options options = LogDatabaseOptions(LogTail::kMustBeWhole, own);
   options.create_if_missing = true;
   options.error_if_exists = true;
   rocksdb::DB* raw = nullptr;
@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Open(const std::string& 
                                                              LogTail tail,
                                                              const LogStorageOptions& own) {
   rocksdb::DB* raw = nullptr;
-  const rocksdb::Status opened = rocksdb::DB::Open(DatabaseOptions(tail, own), directory, &raw);
+  const rocksdb::Status opened = rocksdb::DB::Open(LogDatabaseOptions(tail, own), directory, &raw);
   std::unique_ptr<rocksdb::DB> db(raw);
   RETURN_IF_ERROR(OpenFailure(directory, opened));
   return std::unique_ptr<LogStorage>(new LogStorage(directory, own, std::move(db)));
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::OpenToRead(const std::st
                                                                    const LogStorageOptions& own) {
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status opened =
-      rocksdb::DB::OpenForReadOnly(DatabaseOptions(tail, own), directory, &raw);
+      rocksdb::DB::OpenForReadOnly(LogDatabaseOptions(tail, own), directory, &raw);
   std::unique_ptr<rocksdb::DB> db(raw);
   RETURN_IF_ERROR(OpenFailure(directory, opened));
   return std::unique_ptr<LogStorage>(new LogStorage(directory, own, std::move(db)));
@@ -243,7 +243,7 @@ absl::Status LogStorage::Reopen() {
   RETURN_IF_ERROR(CheckSpace());
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status opened =
-      rocksdb::DB::Open(DatabaseOptions(LogTail::kCutAtDamage, options_), directory_, &raw);
+      rocksdb::DB::Open(LogDatabaseOptions(LogTail::kCutAtDamage, options_), directory_, &raw);
   db_.reset(raw);
   return WriteFailure(opened);
 }

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr RowPrecision kPrecisions[] = {RowPrecision::kF32, RowPrecision::kBf16Weights,
                                         RowPrecision::kBf16};
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamagedMetadata(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the metadata record ", what));
 }
 
@@ -49,15 +49,16 @@ absl::StatusOr<SlotMap> ReadSlotMap(const Json& json) {
   const int64_t num_shards = Integer(json, "num_shards", missing);
   const auto owners_json = json.find("owners");
   if (!missing.empty() || owners_json == json.end() || !owners_json->is_array()) {
-    return Damaged("has a slot map without num_shards or owners");
+    return DamagedMetadata("has a slot map without num_shards or owners");
   }
   std::vector<ShardId> owners;
   for (const Json& owner : *owners_json) {
-    if (!owner.is_number_integer()) return Damaged("has a slot owner that is no number");
+    if (!owner.is_number_integer()) return DamagedMetadata("has a slot owner that is no number");
     owners.emplace_back(owner.get<int32_t>());
   }
   absl::StatusOr<SlotMap> map = SlotMap::FromOwners(std::move(owners), num_shards);
-  if (!map.ok()) return Damaged(absl::StrCat("has a bad slot map: ", map.status().message()));
+  if (!map.ok())
+    return DamagedMetadata(absl::StrCat("has a bad slot map: ", map.status().message()));
   return map;
 }
 
@@ -93,7 +94,8 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
     table.changed_rows = Integer(json, "changed_rows", missing);
     table.changed_digest = Digest(json, "changed_digest", missing);
   }
-  if (!missing.empty()) return Damaged(absl::StrCat("lacks the table field \"", missing, "\""));
+  if (!missing.empty())
+    return DamagedMetadata(absl::StrCat("lacks the table field \"", missing, "\""));
   return table;
 }
 
@@ -108,17 +110,18 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
   if (format == kIncrementFormat) {
     metadata.increment = Integer(json, "increment", missing);
-    if (missing.empty() && metadata.increment < 1) return Damaged("is of no increment");
+    if (missing.empty() && metadata.increment < 1) return DamagedMetadata("is of no increment");
   }
   const auto spec = json.find("model");
   const auto maps = json.find("slot_maps");
   const auto tables = json.find("tables");
   if (!missing.empty() || spec == json.end() || maps == json.end() || !maps->is_array() ||
       tables == json.end() || !tables->is_array()) {
-    return Damaged("lacks a field");
+    return DamagedMetadata("lacks a field");
   }
   absl::StatusOr<ModelSpec> model = ModelSpecFromJson(spec->dump(), "checkpoint metadata");
-  if (!model.ok()) return Damaged(absl::StrCat("has a bad model: ", model.status().message()));
+  if (!model.ok())
+    return DamagedMetadata(absl::StrCat("has a bad model: ", model.status().message()));
   metadata.spec = *std::move(model);
   for (const Json& map : *maps) {
     ASSIGN_OR_RETURN(SlotMap slots, ReadSlotMap(map));
@@ -190,10 +193,10 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
 
 absl::StatusOr<CheckpointMetadata> DecodeMetadata(absl::string_view bytes) {
   const auto text = UnsealBytes(bytes);
-  if (!text.has_value()) return Damaged("does not have its checksum");
+  if (!text.has_value()) return DamagedMetadata("does not have its checksum");
   const Json json = Json::parse(text->begin(), text->end(), /*cb=*/nullptr,
                                 /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) return Damaged("is no JSON object");
+  if (json.is_discarded() || !json.is_object()) return DamagedMetadata("is no JSON object");
   return ReadMetadata(json);
 }
 

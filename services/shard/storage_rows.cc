@@ -60,8 +60,8 @@ struct FoundRows {
 
 // Reads the rows from end to end without a model: what there is of each table. Records must have
 // the size that the metadata says.
-absl::StatusOr<std::vector<FoundRows>> CountRows(RowDatabaseReader& reader,
-                                                 const CheckpointMetadata& metadata) {
+absl::StatusOr<std::vector<FoundRows>> CountStoredRows(RowDatabaseReader& reader,
+                                                       const CheckpointMetadata& metadata) {
   std::vector<FoundRows> found(metadata.tables.size());
   for (reader.Begin(); reader.valid(); reader.Next()) {
     const size_t table = reader.has_row_key() ? reader.table() : found.size();
@@ -218,7 +218,7 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
 absl::Status VerifyChangedRows(const std::string& directory, const CheckpointMetadata& metadata) {
   ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
   RETURN_IF_ERROR(CheckReadBack(reader, metadata));
-  ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountRows(reader, metadata));
+  ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   for (size_t t = 0; t < found.size(); ++t) {
     const CheckpointTable& written = metadata.tables[t];
     if (found[t].rows != written.changed_rows || found[t].digest != written.changed_digest) {
@@ -233,7 +233,7 @@ absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& d
   ASSIGN_OR_RETURN(const std::string bytes, reader.ReadMetadata());
   ASSIGN_OR_RETURN(CheckpointMetadata metadata, DecodeMetadata(bytes));
   RETURN_IF_ERROR(CheckIncrements(metadata, directories.size()));
-  ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountRows(reader, metadata));
+  ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   for (size_t t = 0; t < found.size(); ++t) {
     const CheckpointTable& written = metadata.tables[t];
     if (found[t].rows != written.rows || found[t].digest != written.digest) {

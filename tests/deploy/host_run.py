@@ -117,8 +117,7 @@ def parse(arguments):
     if not re.fullmatch(r"[a-z]+", options.suite):
         parser.error(f"--suite is {options.suite!r}: give a name such as trixie")
     options.root = (options.root or default_root(options.suite, options.grpc)).absolute()
-    # With its `--`, after which ./run test hands everything to ctest.
-    options.arguments = arguments[place:]
+    options.arguments = arguments[place + 1:]
     return options
 
 

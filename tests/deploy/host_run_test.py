@@ -51,7 +51,7 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(host_run.parse(["--root", "/r"]).root, pathlib.Path("/r"))
 
     def test_what_ctest_gets(self):
-        self.assertEqual(host_run.parse(["--", "-R", "--grpc"]).arguments, ["--", "-R", "--grpc"])
+        self.assertEqual(host_run.parse(["--", "--only", "--grpc"]).arguments, ["--only", "--grpc"])
         self.assertEqual(host_run.parse([]).arguments, [])
 
     def test_the_root_sees_no_more_of_this_environment_than_it_needs(self):

@@ -51,7 +51,6 @@ class Plan:
     corruptions: dict  # {way: rounds}
     failpoint_sample: int | None  # so many failpoints, by chance; None: all
     failpoint_runs: int  # strikes at each
-    planted: bool  # plants bugs, which compiles
     drains: dict  # {(kind, deed): how many}, in each durability mode
     poison: int
     disk_rounds: int  # for each fault and kind of volume; 0: none
@@ -70,7 +69,7 @@ PLANS = {
         {},
         {(SHARD, KILL): 30, (TRAINER, KILL): 14, (CLIENT, KILL): 10, (SHARD, PAUSE): 1},
         (1, 20_000, 3),
-        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1, False,
+        {"start": 60, "load": 350, "catalog": 50, "model": 40}, 8, 1,
         {(SHARD, STOP): 3, (COORDINATOR, STOP): 1}, 2000, 0, 15.0,
         {protocol_abuse.STRANGER: ("rapid_reset", "continuation_flood"),
          protocol_abuse.PLAIN: ("giant_length", "compressed_bomb", "deep_nesting")}, 0.5, 2000,
@@ -83,7 +82,7 @@ PLANS = {
         {(SHARD, KILL): 1000, (TRAINER, KILL): 150, (CLIENT, KILL): 150, (COORDINATOR, KILL): 50,
          (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
         (4, 250_000, 6),
-        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20, True,
+        {"start": 2500, "load": 5000, "catalog": 1500, "model": 1000}, None, 20,
         {(SHARD, STOP): 200, (COORDINATOR, STOP): 20}, 100_000, 5, 120.0,
         {position: None for position in protocol_abuse.POSITIONS}, 10.0,
         100_000, 300),
@@ -109,7 +108,6 @@ PARTS = {
     "planted": ("planted", "planted_caught"),
 }
 NOT_ASKED_FOR = "--only did not ask for it"
-WITHOUT_PLANTS = "./run fault planted compiles each bug"
 WITHOUT_FAILPOINTS = "these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON"
 WITHOUT_SIMULATOR = "these programs came without dslide_simulate: build them here"
 WITHOUT_TRACER = "these programs came without dslide_tracer: build them here"
@@ -332,20 +330,17 @@ class FaultRun:
             self.failures.append(f"failpoints, seed {self._seed}: never hit: {point}")
 
     def _plant_bugs(self):
-        if not self._plan.planted:
-            self.skipped[PARTS["planted"]] = WITHOUT_PLANTS
-            return
         self.say("planted bugs")
         try:
             outcomes = planted_bugs.run(planted_bugs.ROOT / "build-planted", say=self.say)
         except (RuntimeError, OSError) as error:
-            self.failures.append(f"planted bugs: {str(error)[:500]}")
+            self.failures.append(f"planted bugs: {error}")
             return
         self.planted = planted_bugs.summary(outcomes)
         for found in outcomes:
             if found.verdict != planted_bugs.CAUGHT:
                 self.failures.append(f"planted bug {found.plant.name}: {found.verdict}: "
-                                     f"{found.detail[:300]}")
+                                     f"{found.detail}")
 
     def _corrupt(self):
         self.say(f"damaged files: seed {self._seed}, {_words(self._plan.corruptions)}")

@@ -14,6 +14,7 @@ import unittest
 from unittest import mock
 
 import fault_run
+import planted_bugs
 from corruption_loop import Tally
 from failpoints import Point
 from fault_run import PARTS, PLANS, FaultRun, batches
@@ -51,7 +52,8 @@ class NowAndThenTest(unittest.TestCase):
 
 class FaultRunTest(unittest.TestCase):
     def run_quick(self, logged, loop=loop_result, corrupt=None, points=(), struck=None,
-                  mismatches=0, simulated=None, restored=None, only=tuple(PARTS)):
+                  mismatches=0, simulated=None, restored=None, only=tuple(PARTS),
+                  planted=(planted_bugs.CAUGHT,)):
         """The result of a quick run over loops that are only pretended."""
         directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         program = directory / "dslide-shard"
@@ -91,6 +93,8 @@ class FaultRunTest(unittest.TestCase):
                 mock.patch("simulation.run", lambda *_: simulated), \
                 mock.patch("restore_loop.exists", lambda _: restored is not None), \
                 mock.patch("restore_loop.run", lambda *_, say: restored), \
+                mock.patch("planted_bugs.run", lambda *_, say: [
+                    planted_bugs.Outcome(planted_bugs.PLANTS[0], verdict) for verdict in planted]), \
                 contextlib.redirect_stderr(io.StringIO()):
             run = FaultRun(PLANS["quick"], 7, directory, only)
             run.run()
@@ -122,10 +126,18 @@ class FaultRunTest(unittest.TestCase):
     def test_what_does_not_exist_is_null_and_said(self):
         run, result = self.run_quick(logged=True)
         said = " ".join(run.untested())
-        for key in ("restores", "cut_mismatches", "sim_seeds", "sim_violations", "planted",
-                    "planted_caught"):
+        for key in ("restores", "cut_mismatches", "sim_seeds", "sim_violations"):
             self.assertIsNone(result[key])
             self.assertIn(key, said)
+
+    def test_a_planted_bug_that_nobody_notices_is_a_failure(self):
+        run, result = self.run_quick(logged=True)
+        self.assertEqual((result["planted"], result["planted_caught"]), (1, 1))
+        self.assertEqual(run.failures, [])
+        run, result = self.run_quick(logged=True,
+                                     planted=(planted_bugs.CAUGHT, planted_bugs.MISSED))
+        self.assertEqual((result["planted"], result["planted_caught"]), (2, 1))
+        self.assertIn(planted_bugs.PLANTS[0].name, run.failures[0])
 
     def test_a_broken_promise_is_a_failure(self):
         def loop(settings):

@@ -123,7 +123,7 @@ class Workshop:
                               env=self._environment, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n"
-                               f"{(done.stdout + done.stderr)[-3000:]}")
+                               f"{done.stdout + done.stderr}")
 
     def test(self, plant):
         """(how many cases ran, how many of them failed, the end of what was said); None: it hung."""
@@ -140,7 +140,7 @@ def run_cases(binary, cases, report, seconds=_TEST_SECONDS):
             capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return None
-    said = (done.stdout + done.stderr)[-3000:]
+    said = done.stdout + done.stderr
     if not report.exists():
         # A binary that does not reach its report has crashed in the test.
         return 1, 1 if done.returncode != 0 else 0, said

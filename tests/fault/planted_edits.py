@@ -47,7 +47,7 @@ PLANTS = (
         (Edit("services/shard/sequencer.cc",
               "const uint64_t lsn = log_.answers_wait ? log_.log->appended() : 0;",
               "const uint64_t lsn = 0;"),),
-        "shard_tests", "SequencerLogTest.AnswersWaitUntilWhatTheyShowIsDurable"),
+        "service_tests", "SequencerLogTest.AnswersWaitUntilWhatTheyShowIsDurable"),
     Plant(
         "rename-before-fsync",
         "A file gets its name before its content is on the disk: after a loss of power it may be "
@@ -57,7 +57,7 @@ PLANTS = (
               "const absl::Status written = WriteAll(fd, content, fresh);",
               "RETURN_IF_ERROR(Rename(fresh, path));\n"
               "  const absl::Status written = WriteAll(fd, content, fresh);")),
-        "service_common_tests",
+        "service_tests",
         "DurableFilesTest.AFileIsSyncedBeforeItHasItsNameAndTheNameAfterwards"),
     Plant(
         "dedup-not-in-checkpoint",
@@ -66,7 +66,7 @@ PLANTS = (
         (Edit("services/shard/core_state.cc",
               "WriteClients(out, core.clients());",
               "WriteClients(out, ClientTable(core.limits().clients));"),),
-        "shard_tests", "DurableStateTest.ARestoredShardIsTheOneThatNeverStopped"),
+        "service_tests", "DurableStateTest.ARestoredShardIsTheOneThatNeverStopped"),
     Plant(
         "hashes-not-restored",
         "A restored shard makes its hash tables from the rows as they are, not from what they were "
@@ -74,7 +74,7 @@ PLANTS = (
         (Edit("services/shard/shard_image.cc",
               "head.has_hashes ? &hashes : nullptr, name, topology_version, core));",
               "nullptr, name, topology_version, core));"),),
-        "shard_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
+        "service_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
     Plant(
         "dirty-rows-not-restored",
         "A restored shard forgets which rows have changed since they were hashed: the next build "
@@ -82,7 +82,7 @@ PLANTS = (
         (Edit("services/shard/hash_image.cc",
               "table->dirty = in.Array<uint8_t>();",
               "table->dirty.assign(in.Array<uint8_t>().size(), 0);"),),
-        "shard_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
+        "service_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
     Plant(
         "dedup-without-generation",
         "A request that was sent to an earlier owner of the shard is taken for one to this owner: "
@@ -90,7 +90,7 @@ PLANTS = (
         (Edit("services/shard/shard_core.cc",
               "if (envelope.generation != 0 && envelope.generation != generation_) {",
               "if (false) {"),),
-        "shard_tests", "ShardClientsTest.OtherGenerationsAreFenced"),
+        "service_tests", "ShardClientsTest.OtherGenerationsAreFenced"),
     Plant(
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
@@ -101,7 +101,7 @@ PLANTS = (
               "RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
               "  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));")),
-        "coordinator_tests", "ClusterCheckpointsTest.NothingIsCommittedWhileAShardWrites"),
+        "service_tests", "ClusterCheckpointsTest.NothingIsCommittedWhileAShardWrites"),
     Plant(
         "per-tensor-snapshots",
         "Only the first table of a model is copied as it was at the cut; the others are written as "
@@ -113,7 +113,7 @@ PLANTS = (
               "    } else {\n"
               "      record_.assign(present.begin(), present.end());\n"
               "    }"),),
-        "shard_tests", "ShardSnapshotTest.AllTablesAreOfTheInstantAtWhichItWasTaken"),
+        "service_tests", "ShardSnapshotTest.AllTablesAreOfTheInstantAtWhichItWasTaken"),
     Plant(
         "increment-since-last-cut",
         "An incremental checkpoint has what has changed since the last cut, also when that cut's "
@@ -121,7 +121,7 @@ PLANTS = (
         (Edit("core/model/row_changes.cc",
               "return ChangedRows(marks_, end->interval);",
               "return ChangedRows(marks_, static_cast<uint8_t>(interval_ - 1));"),),
-        "shard_tests", "PartIncrementTest.ACutThatWasNotCommittedLosesNothing"),
+        "service_tests", "PartIncrementTest.ACutThatWasNotCommittedLosesNothing"),
     Plant(
         "clip-instead-of-reject",
         "Numbers beyond the model's bound, and those that are none, are made to fit and applied.",
@@ -133,7 +133,7 @@ PLANTS = (
          Edit("services/shard/shard_model.cc",
               "return absl::InternalError(\"a vector check and its elements disagree\");",
               "return absl::OkStatus();")),
-        "shard_tests", "ShardRefusalTest.EveryRefusalLeavesTheDigest"),
+        "service_tests", "ShardRefusalTest.EveryRefusalLeavesTheDigest"),
     Plant(
         "retry-fsync",
         "A sync that failed is tried again, and its success is believed; the system may have "
@@ -143,7 +143,7 @@ PLANTS = (
               "if (sync_file_(wal_) != 0 && sync_file_(wal_) != 0) {\n"
               "    return SystemError(\"sync\", wal_path_, errno);\n"
               "  }"),),
-        "shard_tests", "CommandLogTest.ASyncThatFailedOnceIsNotTriedAgain"),
+        "service_tests", "CommandLogTest.ASyncThatFailedOnceIsNotTriedAgain"),
     Plant(
         "point-in-time-recovery",
         "The command log is taken up to its first damaged record, whatever lies behind it and "
@@ -156,7 +156,7 @@ PLANTS = (
               "scan.extent, WalkLog(**storage, 0, visit));\n"
               "RETURN_IF_ERROR(CheckEnd(scan, RecordsPath(directory)));",
               "scan.extent, WalkLog(**storage, 0, visit));")),
-        "shard_tests", "LogScanTest.DamageInFrontOfAWholeRecordIsNoTornEnd"),
+        "service_tests", "LogScanTest.DamageInFrontOfAWholeRecordIsNoTornEnd"),
     Plant(
         "reuse-port",
         "Two servers may listen on one port, and the system deals the clients out between them.",
@@ -171,18 +171,18 @@ PLANTS = (
          Edit("services/common/transport.cc",
               "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);",
               "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 1);")),
-        "service_common_tests", "ServerRuntimeTest.ATakenPortIsAnErrorAndNotShared"),
+        "service_tests", "ServerRuntimeTest.ATakenPortIsAnErrorAndNotShared"),
     Plant(
         "no-fence-at-apply",
         "A shard that was replaced goes on with the commands that wait in its queue.",
         (Edit("services/shard/sequencer.cc", "if (!fenced_.ok()) return fenced_;", ""),),
-        "shard_tests", "SequencerTest.AFencedShardAppliesNothingMore"),
+        "service_tests", "SequencerTest.AFencedShardAppliesNothingMore"),
     Plant(
         "off-by-one-slice",
         "A shard believes that it holds one row more of a slot than it does.",
         (Edit("core/partition/slot_map.cc",
               "num_rows_ += short_slot_rows_ + (slot < longer_slots ? 1 : 0);",
               "num_rows_ += short_slot_rows_ + (slot <= longer_slots ? 1 : 0);"),),
-        "partition_tests",
+        "core_tests",
         "*/ShardRowsTest.ShardsTogetherHoldEveryRowOnceAndTranslateBothWays/*"),
 )

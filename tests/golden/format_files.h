@@ -61,7 +61,7 @@ class FormatTest : public shard::LogDirectoryTest {
     EXPECT_EQ(found.size(), expected.size());
   }
   static std::string InFormats(const std::string& name) {
-    return absl::StrCat(DSLIDE_FORMATS_DIR, "/", name);
+    return absl::StrCat(DSLIDE_SOURCE_DIR "/tests/golden/formats", "/", name);
   }
 
   // The content of all files, by their paths.

@@ -1,32 +1,66 @@
 """Counts the cases of a ctest JUnit report, for ./run test.
 
-Prints `counts PASSED FAILED SKIPPED`, then `failed NAME` and `skipped NAME` lines. A case that
-ctest could not start counts as failed; one that skipped itself counts as skipped.
+usage: junit_counts.py REPORT.xml FOLDER
+
+FOLDER has a report NAME.xml of each GoogleTest program that ctest ran as NAME; its cases are counted
+instead of the program. Prints `counts PASSED FAILED SKIPPED`, then `failed NAME` and `skipped NAME:
+WHY` lines. What could not be started, or ended without a report, counts as failed; what skipped
+itself counts as skipped.
 """
 
+import pathlib
 import sys
 import xml.etree.ElementTree as ET
 
 
-def main():
-    suite = ET.parse(sys.argv[1]).getroot()
-    passed, failed, skipped = 0, [], []
-    for case in suite.iter("testcase"):
-        name, status = case.get("name"), case.get("status")
-        if status == "run":
-            passed += 1
+def outcome_of_entry(case):
+    """What ctest says of one of its entries: passed, failed or skipped, and why."""
+    message = case.find("skipped")
+    reason = message.get("message", "") if message is not None else ""
+    status = case.get("status")
+    if status == "run":
+        return "passed", ""
+    if status == "disabled" or (status == "notrun" and reason.startswith("SKIP_")):
+        return "skipped", ""
+    return "failed", ""
+
+
+def outcome_of_case(case):
+    """The same of a case of GoogleTest."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed", ""
+    skipped = case.find("skipped")
+    if skipped is not None:
+        # The first line is the place in the source.
+        return "skipped", " ".join((skipped.text or "").split("\n")[1:]).strip()
+    return "passed", ""
+
+
+def outcomes(report, folder):
+    """(name, outcome, why) of every case."""
+    for entry in ET.parse(report).getroot().iter("testcase"):
+        name = entry.get("name")
+        own = folder / f"{name}.xml"
+        verdict, why = outcome_of_entry(entry)
+        if not own.is_file():
+            yield name, verdict, why
             continue
-        message = case.find("skipped")
-        reason = message.get("message", "") if message is not None else ""
-        if status == "disabled" or (status == "notrun" and reason.startswith("SKIP_")):
-            skipped.append(name)
-        else:
-            failed.append(name)
-    print(f"counts {passed} {len(failed)} {len(skipped)}")
-    for name in failed:
-        print(f"failed {name}")
-    for name in skipped:
-        print(f"skipped {name}")
+        found = [(f"{case.get('classname')}.{case.get('name')}", *outcome_of_case(case))
+                 for case in ET.parse(own).getroot().iter("testcase")]
+        yield from found
+        # A leak or a crash after the last case.
+        if verdict == "failed" and all(outcome != "failed" for _, outcome, _ in found):
+            yield name, verdict, why
+
+
+def main():
+    found = list(outcomes(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
+    counts = [sum(outcome == wanted for _, outcome, _ in found)
+              for wanted in ("passed", "failed", "skipped")]
+    print("counts", *counts)
+    for name, outcome, why in found:
+        if outcome != "passed":
+            print(f"{outcome} {name}{': ' + why if why else ''}")
 
 
 if __name__ == "__main__":

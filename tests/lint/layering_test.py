@@ -216,6 +216,36 @@ def check_links(cmake_files):
                 yield f"{folder}/CMakeLists.txt: {folder} may not link {dep} of {home[dep]}"
 
 
+# Functions without linkage at the beginning of a line: a name and its parenthesis.
+_LOCAL_FUNCTION = re.compile(r"^(?!TEST|INSTANTIATE|return\b)[A-Za-z][\w:<>,&*\s]*?[\s&*>](\w+)\(")
+# Sources of one folder that are no part of its library.
+_PROGRAMS = re.compile(r"(^tests/fuzz|^bench/(micro|train/head_step)|/main\.cc$|/generate_\w+\.cc$)")
+
+
+def local_functions(text):
+    """Names of the functions in a source's unnamed namespaces."""
+    names, inside = set(), False
+    for line, code in zip(text.split("\n"), tree.code_only(text).split("\n")):
+        if line.startswith(("namespace", "}  // namespace")):
+            inside = line == "namespace {"
+        elif inside and (match := _LOCAL_FUNCTION.match(code)):
+            names.add(match.group(1))
+    return names
+
+
+def check_units(sources):
+    """Sources of a target are compiled several at a time: of two functions of one name that differ in
+    their arguments, a call may mean the other one. `sources`: {path: text}."""
+    seen = {}
+    for path, text in sorted(sources.items()):
+        parts = path.split("/")
+        target = "/".join(parts[:3] if parts[:2] == ["tests", "unit"] else parts[:2])
+        for name in local_functions(text) if not _PROGRAMS.search(path) else ():
+            first = seen.setdefault((target, name), path)
+            if first != path:
+                yield f"{path}: {name}() is in {first}, too: they share a unit, give one another name"
+
+
 def check_tree():
     exists = lambda include: (tree.ROOT / include).is_file()
     for path in tree.files({".cc", ".h"}):
@@ -233,6 +263,7 @@ def check_tree():
             if (tree.ROOT / folder / "CMakeLists.txt").is_file()
         }
     )
+    yield from check_units({path: tree.read(path) for path in tree.files({".cc"})})
     for path, (_, reason) in LONGER_FILES.items():
         if not (tree.ROOT / path).is_file() or not reason:
             yield f"{path}: in LONGER_FILES, but absent or without a reason"
@@ -273,6 +304,14 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(self.includes("core/base/a.cc", '#include "ids.h"\n'))
         missing = check_includes("core/base/a.cc", '#include "core/base/x.h"\n', lambda _: False)
         self.assertTrue(list(missing))
+
+    def test_units(self):
+        local = "namespace dslide {\nnamespace {\n\nint Sum(int a) {\n}\n\n}  // namespace\nint Open(int) {\n}\n"
+        other = local.replace("int a", "float a")
+        found = list(check_units({"core/lsh/a.cc": local, "core/lsh/b.cc": other}))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("Sum()", found[0])
+        self.assertFalse(list(check_units({"core/lsh/a.cc": local, "core/model/b.cc": other})))
 
     def test_rules(self):
         planted = [

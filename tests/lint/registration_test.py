@@ -1,4 +1,4 @@
-"""Every test on disk runs: each *_test.cc is compiled into a binary, and ctest lists its suites.
+"""Every test on disk runs: each *_test.cc is compiled into a binary, and ctest runs that.
 
 usage: registration_test.py BUILD_DIR
 """
@@ -38,7 +38,7 @@ def check_file(path, text, binaries, listed):
         if not case.startswith("DISABLED_") and not suite.startswith("DISABLED_"):
             # A suite of value-parameterised tests that nobody instantiates never runs.
             if not any(pattern.search(name) for name in names):
-                yield f"{path}: ctest does not list {suite}.{case} of {binary}"
+                yield f"{path}: {binary} does not list {suite}.{case}"
     for number, line in enumerate(text.split("\n"), 1):
         if "DISABLED_" in line and not re.search(r"#\d+", line):
             yield f"{path}:{number}: a disabled test names its issue on the same line (#42)"
@@ -48,27 +48,36 @@ def compiled(build_dir):
     """{source path: binary name} of the build's compile commands."""
     result = {}
     for entry in json.loads((build_dir / "compile_commands.json").read_text()):
-        source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         # The object's own path: a precompiled header, named earlier, belongs to another target.
         match = re.search(r" -o \S*CMakeFiles/([^/ ]+)\.dir/", entry["command"])
-        if match and source.is_relative_to(tree.ROOT):
-            result[source.relative_to(tree.ROOT).as_posix()] = match.group(1)
+        if match:
+            result |= dict.fromkeys(tree.compiled_sources(entry), match.group(1))
     return result
+
+
+def listed_cases(program):
+    """The names of a GoogleTest program's cases."""
+    shown = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True,
+                           text=True).stdout
+    suite, names = "", []
+    for line in shown.splitlines():
+        word = line.split("#")[0].strip()
+        if line.startswith("  "):
+            names.append(suite + word)
+        elif word.endswith("."):
+            suite = word
+    return names
 
 
 def ctest_names(build_dir):
-    """{binary name: [test names]}; None for a test binary that is not built."""
+    """{binary name: [names of its cases]} of what ctest runs; None for a binary that is not built."""
     shown = subprocess.run(
-        ["ctest", "--test-dir", str(build_dir), "--show-only=json-v1"],
+        ["ctest", "--test-dir", str(build_dir), "--label-regex", "^cases$", "--show-only=json-v1"],
         check=True, capture_output=True, text=True,
     ).stdout
-    result = {}
-    for test in json.loads(shown)["tests"]:
-        if test["name"].endswith("_NOT_BUILT"):
-            result[test["name"].removesuffix("_NOT_BUILT")] = None
-        elif "command" in test:
-            result.setdefault(pathlib.Path(test["command"][0]).name, []).append(test["name"])
-    return result
+    programs = {test["command"][0] for test in json.loads(shown)["tests"] if "command" in test}
+    return {pathlib.Path(program).name: listed_cases(program) if pathlib.Path(program).is_file() else None
+            for program in programs}
 
 
 def check_tree(build_dir):

@@ -5,6 +5,8 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
 problems=0
 problem() {
   printf '%s\n' "$*"
@@ -31,6 +33,8 @@ expect 2 "unknown command 'tarin'" ./run tarin
 expect 2 "unknown argument 'quik'" ./run test quik
 expect 2 "takes 'json', not 'xml'" ./run test -o xml
 expect 2 "unknown check 'tydi'" ./run lint tydi
+expect 2 "unknown part 'fual'" tools/nightly/nightly.sh "$scratch" fual
+expect 2 'only needs a part of a name' ./run test --only
 expect 2 "seconds is 'x'" ./run fuzz x
 expect 2 "unknown argument 'quik'" ./run fault quik
 expect 2 "takes 'json', not 'xml'" ./run fault quick -o xml
@@ -54,9 +58,6 @@ expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent
 
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-
 # A target that crashes and one that is not built are failures; one that ends well is not.
 cat >"$scratch/good_fuzz" <<'TEXT'
 #!/bin/sh
@@ -76,9 +77,25 @@ cat >"$scratch/report.xml" <<'TEXT'
   <testcase name="c" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>
   <testcase name="d" status="notrun"><skipped message="Unable to find executable"/></testcase>
   <testcase name="e" status="disabled"/>
+  <testcase name="program.0" status="fail"/>
+  <testcase name="leaks.0" status="fail"/>
 </testsuite>
 TEXT
-expect 0 '^counts 1 2 2$' /usr/bin/python3 tests/lint/junit_counts.py "$scratch/report.xml"
+# The cases of a program are counted instead of it; where all of them passed, its own failure is.
+cat >"$scratch/program.0.xml" <<'TEXT'
+<testsuites><testsuite>
+  <testcase classname="A" name="Passes" status="run"/>
+  <testcase classname="A" name="Skips" status="run"><skipped message="x"><![CDATA[a.cc:1
+no data]]></skipped></testcase>
+  <testcase classname="A" name="Fails" status="run"><failure message=""/></testcase>
+</testsuite></testsuites>
+TEXT
+printf '<testsuites><testcase classname="A" name="B"/></testsuites>' >"$scratch/leaks.0.xml"
+counted=(/usr/bin/python3 tests/lint/junit_counts.py "$scratch/report.xml" "$scratch")
+expect 0 '^counts 3 4 3$' "${counted[@]}"
+expect 0 '^failed A.Fails$' "${counted[@]}"
+expect 0 '^skipped A.Skips: no data$' "${counted[@]}"
+expect 0 '^failed leaks.0$' "${counted[@]}"
 
 if command -v shellcheck >/dev/null; then
   mapfile -t scripts < <(git ls-files -co --exclude-standard 2>/dev/null | grep -E '\.sh$|^run$|^\.ci/run$')

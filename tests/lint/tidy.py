@@ -61,16 +61,14 @@ def compile_flags(build_dir):
     kept = re.compile(r"-I|-D|-std=|-fopenmp|-march=|-pthread")
     result = {}
     for entry in json.loads((build_dir / "compile_commands.json").read_text()):
-        source = pathlib.Path(entry["directory"], entry["file"])
-        if not source.is_relative_to(tree.ROOT) or source.is_relative_to(build_dir):
-            continue
         flags, words = [], iter(shlex.split(entry["command"]))
         for word in words:
             if word == "-isystem":
                 flags.append(f"{word}\n{next(words)}")
             elif kept.match(word):
                 flags.append(word)
-        result[source.relative_to(tree.ROOT).as_posix()] = tuple(flags)
+        for source in tree.compiled_sources(entry):
+            result[source] = tuple(flags)
     return result
 
 

@@ -47,6 +47,19 @@ def code_only(text):
     return _TOKENS.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]{2,4}\b)", "", text))
 
 
+def compiled_sources(entry):
+    """The tree's sources that an entry of compile_commands.json compiles, relative to ROOT.
+
+    One, or those that a unit of a unity build includes; none for what is generated.
+    """
+    source = pathlib.Path(entry["directory"], entry["file"]).resolve()
+    sources = [source]
+    if re.fullmatch(r"unity_\d+_cxx\.cxx", source.name):
+        sources = [pathlib.Path(name) for name in re.findall(r'^#include "(.+)"$', source.read_text(), re.MULTILINE)]
+    return [source.relative_to(ROOT).as_posix() for source in sources
+            if source.is_relative_to(ROOT) and not source.relative_to(ROOT).parts[0].startswith("build")]
+
+
 def report(name, problems):
     """Prints the problems and ends the process as a test ends."""
     for problem in problems:

@@ -101,12 +101,12 @@ double TargetOf(const Network& network, const Sample& sample) {
   return sample.labels.empty() ? 0.0 : 1.0 / static_cast<double>(sample.labels.size());
 }
 
-Vector Hidden(const Network& network, const Sample& sample) {
+Vector HiddenOf(const Network& network, const Sample& sample) {
   return Activations(network, sample).back();
 }
 
 double LogPartition(const Network& network, const Sample& sample) {
-  const Vector hidden = Hidden(network, sample);
+  const Vector hidden = HiddenOf(network, sample);
   double sum = 0.0;
   for (const HeadTerm& term : sample.terms) {
     sum += term.weight * std::exp(Logit(network, hidden, term.row));
@@ -117,7 +117,7 @@ double LogPartition(const Network& network, const Sample& sample) {
 double Loss(const Network& network, const std::vector<Sample>& samples, double scale) {
   double loss = 0.0;
   for (const Sample& sample : samples) {
-    const Vector hidden = Hidden(network, sample);
+    const Vector hidden = HiddenOf(network, sample);
     const double log_partition = LogPartition(network, sample);
     for (const HeadTerm& term : sample.terms) {
       if (!network.sigmoid) break;

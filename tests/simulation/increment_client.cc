@@ -12,7 +12,7 @@
 namespace dslide::simulation {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Milliseconds(120);
+constexpr absl::Duration kIncrementTimeout = absl::Milliseconds(120);
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 constexpr absl::Duration kThinking = absl::Milliseconds(150);
 constexpr size_t kAtOnce = 3;
@@ -73,7 +73,7 @@ void IncrementClient::Greet(Session& session, absl::Duration pause) {
     const HelloCommand hello{.job = kJob, .client = session.id, .acknowledged_sequence = acked};
     ShardProcess* const process = host.process();
     world_.network.Call<ShardAnswer>(
-        node_, process->node(), kTimeout,
+        node_, process->node(), kIncrementTimeout,
         [process, hello](Respond respond) { process->Hello(hello, std::move(respond)); },
         [this, &session, again](const std::optional<ShardAnswer>& answer) {
           if (!answer.has_value() || IsTransient(answer->reply->status)) return again();
@@ -162,7 +162,7 @@ void IncrementClient::Send(Session& session, uint64_t sequence) {
   }
   for (int call = 0; call < calls; ++call) {
     world_.network.Call<ShardAnswer>(
-        node_, process->node(), kTimeout,
+        node_, process->node(), kIncrementTimeout,
         [process, request](Respond respond) { process->Scatter(request, std::move(respond)); },
         [this, &session, sequence, as = session.id,
          greeting = session.greetings](const std::optional<ShardAnswer>& answer) {
@@ -215,7 +215,7 @@ void IncrementClient::ReadSome(Session& session) {
   gather.rows = {cell.row};
   ShardProcess* const process = host.process();
   world_.network.Call<ShardAnswer>(
-      node_, process->node(), kTimeout,
+      node_, process->node(), kIncrementTimeout,
       [process, gather](Respond respond) { process->Gather(gather, std::move(respond)); },
       [this, cell](const std::optional<ShardAnswer>& answer) {
         if (!answer.has_value() || !answer->reply->status.ok()) return;

@@ -16,7 +16,7 @@ constexpr absl::Duration kSilence = absl::Milliseconds(300);
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 constexpr char kJob[] = "work";
 
-bool IsTransient(const absl::Status& status) {
+bool IsTransientReply(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
          absl::IsAborted(status);
 }
@@ -59,7 +59,7 @@ void StepSession::Greet(absl::Duration pause) {
             [peer = peer_, hello](Respond respond) { peer->Hello(hello, std::move(respond)); },
             [this, here = here_, again](const std::optional<ShardAnswer>& answer) {
               if (!*here) return;
-              if (!answer.has_value() || IsTransient(answer->reply->status)) return again();
+              if (!answer.has_value() || IsTransientReply(answer->reply->status)) return again();
               greeting_ = false;
               OnGreeted(*answer);
             });
@@ -182,7 +182,7 @@ bool StepSession::Hold(const absl::Status& refusal) {
   const bool gap = ReasonOf(refusal) == reason::kSequenceGap;
   if (held_ == 0) {
     Unanswered& entry = unanswered_.front();
-    if (!IsTransient(refusal) && !(gap && !entry.held_before)) return false;
+    if (!IsTransientReply(refusal) && !(gap && !entry.held_before)) return false;
     entry.held_before = true;
   }
   ++held_;

@@ -10,7 +10,7 @@ namespace dslide::simulation {
 namespace {
 
 constexpr int kPhases = 4;
-constexpr absl::Duration kPause = absl::Milliseconds(20);
+constexpr absl::Duration kTrainerPause = absl::Milliseconds(20);
 constexpr absl::Duration kThinking = absl::Milliseconds(12);
 constexpr absl::Duration kRenewal = absl::Milliseconds(100);
 
@@ -43,7 +43,7 @@ void TrainerClient::Begin() {
   CoordinatorHost::Map(world_, node_, [this, life = lives_](const absl::Status& map) {
     if (life != lives_) return;
     if (!map.ok()) {
-      Node::After(node_, kPause, [this, life] {
+      Node::After(node_, kTrainerPause, [this, life] {
         if (life == lives_) Begin();
       });
       return;
@@ -87,7 +87,7 @@ void TrainerClient::BeginAnew(Telling what, int shard) {
   next_step_ = 1;
   asking_ = false;
   // What is going on now may be one of its sessions.
-  Node::After(node_, kPause, [this, life = lives_] {
+  Node::After(node_, kTrainerPause, [this, life = lives_] {
     if (life != lives_) return;
     past_.clear();
     if (!over_) Begin();
@@ -108,7 +108,7 @@ void TrainerClient::AskForWork(bool wants_work) {
         if (life != lives_) return;
         asking_ = false;
         if (!work.ok() && !absl::IsInvalidArgument(work.status())) {
-          Node::After(node_, kPause, [this, life, wants_work] {
+          Node::After(node_, kTrainerPause, [this, life, wants_work] {
             if (life == lives_) AskForWork(wants_work);
           });
           return;
@@ -134,7 +134,7 @@ void TrainerClient::OnWork(const coordinator::Work& work) {
     return;
   }
   if (chunk_.lease != 0 || chunk_left_ > 0) return;
-  Node::After(node_, kPause, [this, life = lives_] {
+  Node::After(node_, kTrainerPause, [this, life = lives_] {
     if (life == lives_ && chunk_.lease == 0) AskForWork(/*wants_work=*/true);
   });
 }

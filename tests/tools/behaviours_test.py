@@ -18,13 +18,13 @@ import behaviours  # noqa: E402
 import found_tests  # noqa: E402
 
 SOURCES = {
-    "tests/unit/core/lsh/CMakeLists.txt": "dslide_test(lsh_tests DEPS x)\n",
+    "tests/unit/core/lsh/CMakeLists.txt": "dslide_test(core_tests FOLDERS core DEPS x)\n",
     "tests/unit/core/lsh/index_test.cc": """TEST_P(IndexTest, Finds) {}
 // TEST(Not, AtAll) {}
 INSTANTIATE_TEST_SUITE_P(Families, IndexTest, X);
 """,
     "tests/integration/CMakeLists.txt": """dslide_script_test(crash 30 ${X})
-dslide_script_test(loss 30 LABEL nightly)
+dslide_script_test(loss THOROUGH)
 """,
     "tests/integration/crash_test.py": """class CrashTest(Base):
     def test_x(self): pass
@@ -67,7 +67,7 @@ class ListTest(unittest.TestCase):
                 "fault fault kills [fault]",
                 "fuzz fuzz wire_fuzz [ci]",
                 "integration crash CrashTest.test_x [quick]",
-                "integration loss test_y [nightly]",
+                "integration loss test_y [ci]",
                 "lint layering check_tree [quick]",
                 "lint proto the whole script [quick]",
                 "lint run 0 usage ./run [quick]",
@@ -149,10 +149,10 @@ class ComparisonTest(unittest.TestCase):
         self.assertEqual((status, said["moved"], len(said["added"])), (1, [], 2))
 
     def test_another_tier_is_told(self):
-        lists = {"tests/unit/core/lsh/CMakeLists.txt": "dslide_test(lsh_tests LABELS nightly)\n"}
+        lists = {"tests/unit/core/lsh/CMakeLists.txt": "dslide_test(lsh_tests THOROUGH)\n"}
         said = self.compare(found(**lists))[1]
         self.assertEqual(len(said["tiers"]), 2)
-        self.assertEqual(said["tiers"][1][1:], ["quick", "nightly"])
+        self.assertEqual(said["tiers"][1][1:], ["quick", "ci"])
 
     def test_a_removed_test_needs_a_review(self):
         fewer = found(**{"tests/integration/crash_test.py": ""})

@@ -19,7 +19,7 @@ import tree  # noqa: E402
 Tree = dict[str, str]
 _FOLDERS = ("core", "services", "client", "tests")
 _SUFFIXES = (".cc", ".py", ".sh", "CMakeLists.txt")
-# What runs what is no test of ctest. ctest's tests are of the quick tier, unless labelled nightly.
+# What runs what is no test of ctest. ctest's tests are of the quick tier, unless they are THOROUGH.
 _TIERS = {"fuzz": "ci", "planted bug": "fault planted", "failpoint": "fault", "fault": "fault"}
 _CASE = re.compile(
     r"^\s*(?:TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
@@ -93,13 +93,13 @@ def _lists(sources: Tree, path: str) -> collections.abc.Iterator[str]:
 
 
 def _tier(sources: Tree, path: str) -> str:
-    """`nightly` when the innermost call that registers the file names a label like that."""
+    """`ci` when the innermost call that registers the file says that it is THOROUGH."""
     name = pathlib.PurePosixPath(path).stem.removesuffix("_test")
     call = r"dslide_test\(" if path.endswith(".cc") else rf"(script|lint)_test\({name}\b"
     for text in _lists(sources, path):
         found = re.search(rf"{call}[^)]*", text)
         if found:
-            return "nightly" if "nightly" in found.group(0) else "quick"
+            return "ci" if "THOROUGH" in found.group(0) else "quick"
     return "quick"
 
 

@@ -109,17 +109,17 @@ TEST(ModelPlanTest, TheLargestModelsFit) {
   EXPECT_EQ(four->fits, true) << four->shard.total();
 }
 
-struct Outcome {
+struct PlanOutcome {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-Outcome Plan(std::vector<std::string> args) {
+PlanOutcome Plan(std::vector<std::string> args) {
   args.insert(args.begin(), "plan");
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Outcome outcome;
+  PlanOutcome outcome;
   outcome.code = RunCommandLine(args);
   outcome.err = testing::internal::GetCapturedStderr();
   outcome.out = testing::internal::GetCapturedStdout();
@@ -130,12 +130,12 @@ TEST(PlanCommandTest, SpeaksToMachinesAndPeople) {
   const std::vector<std::string> args = {"--rows",      "100000", "--features", "5000",
                                          "--shards",    "2",      "--memory",   "1GiB",
                                          "--precision", "bf16",   "--batch",    "128"};
-  const Outcome text = Plan(args);
+  const PlanOutcome text = Plan(args);
   EXPECT_EQ(text.code, kExitOk) << text.err;
   EXPECT_THAT(text.out, HasSubstr("It fits into"));
   std::vector<std::string> json_args = args;
   json_args.insert(json_args.end(), {"-o", "json"});
-  const Outcome outcome = Plan(json_args);
+  const PlanOutcome outcome = Plan(json_args);
   ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["fits"], true);
@@ -152,7 +152,7 @@ TEST(PlanCommandTest, WrongFlagsAreNamed) {
   const std::vector<std::string> sizes = {"--rows", "5000", "--features", "5"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), sizes.begin(), sizes.end());
-    const Outcome outcome = Plan(more);
+    const PlanOutcome outcome = Plan(more);
     EXPECT_EQ(outcome.code, kExitUsage);
     EXPECT_THAT(outcome.out, IsEmpty());
     return outcome.err;

@@ -13,7 +13,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-ModelSpec Spec() {
+ModelSpec NetworkSpec() {
   ModelSpec spec;
   spec.name = "m";
   TableSpec input;
@@ -43,7 +43,7 @@ std::vector<float> Random(size_t n, uint64_t seed) {
 }
 
 TEST(NetworkTest, CountsParametersAndDenseBytes) {
-  const auto network = Network::Create(Spec());
+  const auto network = Network::Create(NetworkSpec());
   ASSERT_TRUE(network.ok()) << network.status();
   EXPECT_EQ(network->num_features(), 9);
   EXPECT_EQ(network->parameters(), 10 * 6 + 5 * (6 + 1) + 20 * (5 + 1));
@@ -51,23 +51,23 @@ TEST(NetworkTest, CountsParametersAndDenseBytes) {
 }
 
 TEST(NetworkTest, RefusesAModelWithoutAHead) {
-  ModelSpec spec = Spec();
+  ModelSpec spec = NetworkSpec();
   spec.tables.pop_back();
   EXPECT_FALSE(Network::Create(spec).ok());
-  spec = Spec();
+  spec = NetworkSpec();
   std::swap(spec.tables[0], spec.tables[2]);
   EXPECT_FALSE(Network::Create(spec).ok());
 }
 
 TEST(NetworkTest, HashesOnlyWhenTheHeadDoes) {
-  ModelSpec spec = Spec();
+  ModelSpec spec = NetworkSpec();
   EXPECT_NE(Network::Create(spec)->hash_family(), nullptr);
   spec.tables[2].head.max_active = 0;
   EXPECT_EQ(Network::Create(spec)->hash_family(), nullptr);
 }
 
 TEST(JoinDenseLayerTest, EveryRowMustComeOnce) {
-  const TableSpec table = Spec().tables[1];
+  const TableSpec table = NetworkSpec().tables[1];
   RowBlock even;
   even.dim = 6;
   RowBlock odd = even;

@@ -19,7 +19,7 @@ uint32_t SlowCrc32c(absl::string_view bytes) {
   return ~crc;
 }
 
-std::string Bytes(size_t size) {
+std::string CheckedBytes(size_t size) {
   std::string bytes;
   for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * 131 + 7));
   return bytes;
@@ -37,13 +37,13 @@ TEST(Crc32cTest, HasTheVectorsOfRfc3720) {
 
 TEST(Crc32cTest, EqualsTheDefinitionAtEveryLength) {
   for (size_t size = 0; size < 70; ++size) {
-    const std::string bytes = Bytes(size);
+    const std::string bytes = CheckedBytes(size);
     EXPECT_EQ(ExtendCrc32c(0, bytes), SlowCrc32c(bytes)) << size;
   }
 }
 
 TEST(Crc32cTest, ContinuesAcrossAnySplitAndAnyAlignment) {
-  const std::string bytes = Bytes(64);
+  const std::string bytes = CheckedBytes(64);
   const uint32_t whole = SlowCrc32c(bytes);
   const absl::string_view view = bytes;
   for (size_t split = 0; split <= bytes.size(); ++split) {

@@ -12,14 +12,14 @@
 namespace dslide {
 namespace {
 
-std::unique_ptr<SparseDataset> Parse(const std::string& text) {
+std::unique_ptr<SparseDataset> ParseSet(const std::string& text) {
   auto data = SparseDataset::FromText("data.txt", text, {});
   EXPECT_TRUE(data.ok()) << data.status();
   return *std::move(data);
 }
 
 TEST(DatasetInfoTest, CountsWhatIsThere) {
-  const auto data = Parse("4 10 6\n0,1,5 2:1 3:1\n1 2:1\n 7:1 8:1 9:1\n1\n");
+  const auto data = ParseSet("4 10 6\n0,1,5 2:1 3:1\n1 2:1\n 7:1 8:1 9:1\n1\n");
   const absl::StatusOr<DatasetInfo> info = DescribeDataset(*data, {1});
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->points, 4);
@@ -36,7 +36,7 @@ TEST(DatasetInfoTest, CountsWhatIsThere) {
 }
 
 TEST(DatasetInfoTest, RanksLabelsByCountThenId) {
-  const auto data = Parse("3 2 5\n4,2\n2,3\n4,3,0\n");
+  const auto data = ParseSet("3 2 5\n4,2\n2,3\n4,3,0\n");
   EXPECT_THAT(*MostFrequentLabels(*data, 3, {1}),
               testing::ElementsAre(RowId(2), RowId(3), RowId(4)));
   EXPECT_EQ(MostFrequentLabels(*data, 99, {1})->size(), 5u);
@@ -44,8 +44,8 @@ TEST(DatasetInfoTest, RanksLabelsByCountThenId) {
 
 TEST(DatasetInfoTest, TheBaselinePredictsTheMostFrequentLabels) {
   // Frequencies in train: 1 three times, 0 twice, 2 once, then 3, 4, 5 by id.
-  const auto train = Parse("3 1 6\n0,1\n0,1\n1,2\n");
-  const auto test = Parse("4 1 6\n1\n0,2\n5\n \n");
+  const auto train = ParseSet("3 1 6\n0,1\n0,1\n1,2\n");
+  const auto test = ParseSet("4 1 6\n1\n0,2\n5\n \n");
   const absl::StatusOr<PrecisionAtK> p = MostFrequentBaseline(*train, *test, {1});
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_DOUBLE_EQ(p->at_1, 1.0 / 4);
@@ -54,7 +54,7 @@ TEST(DatasetInfoTest, TheBaselinePredictsTheMostFrequentLabels) {
 }
 
 TEST(DatasetInfoTest, FewerThanFiveLabelsAreEnough) {
-  const auto data = Parse("1 1 2\n0,1\n");
+  const auto data = ParseSet("1 1 2\n0,1\n");
   const absl::StatusOr<PrecisionAtK> p = MostFrequentBaseline(*data, *data, {1});
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_DOUBLE_EQ(p->at_1, 1.0);
@@ -62,8 +62,8 @@ TEST(DatasetInfoTest, FewerThanFiveLabelsAreEnough) {
 }
 
 TEST(DatasetInfoTest, RefusesPartsOfDifferentData) {
-  const auto train = Parse("1 1 2\n0\n");
-  const auto test = Parse("1 1 3\n0\n");
+  const auto train = ParseSet("1 1 2\n0\n");
+  const auto test = ParseSet("1 1 3\n0\n");
   EXPECT_EQ(MostFrequentBaseline(*train, *test, {1}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
@@ -74,7 +74,7 @@ TEST(DatasetInfoTest, TheNumberOfThreadsChangesNothing) {
   for (int i = 0; i < 9000; ++i) {
     absl::StrAppend(&text, rng.NextBelow(40), " ", rng.NextBelow(30), ":1\n");
   }
-  const auto data = Parse(text);
+  const auto data = ParseSet(text);
   EXPECT_EQ(*MostFrequentLabels(*data, 40, {1}), *MostFrequentLabels(*data, 40, {3}));
   EXPECT_EQ(MostFrequentBaseline(*data, *data, {1})->at_5,
             MostFrequentBaseline(*data, *data, {3})->at_5);

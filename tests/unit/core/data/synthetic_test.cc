@@ -38,7 +38,7 @@ std::unique_ptr<SparseDataset> Generate(const TempDir& dir, const SyntheticOptio
   return *std::move(data);
 }
 
-SparseBatch ReadAll(const Dataset& data) {
+SparseBatch ReadGenerated(const Dataset& data) {
   std::vector<int64_t> points(static_cast<size_t>(data.num_points()));
   std::iota(points.begin(), points.end(), 0);
   SparseBatch batch;
@@ -107,13 +107,13 @@ TEST(SyntheticTest, CanBeLearnt) {
   TempDir dir;
   SyntheticOptions options = Small();
   const auto train = Generate(dir, options);
-  SparseBatch known = ReadAll(*train);
+  SparseBatch known = ReadGenerated(*train);
   const std::vector<float> idf = *ComputeIdf(*train, TrainingSplit::All(3000), {1});
   ASSERT_TRUE(ApplyTransform(ValueTransform::kTfIdf, idf, &known).ok());
   options.first_point = 3000;
   options.points = 200;
   const auto test = Generate(dir, options);
-  SparseBatch asked = ReadAll(*test);
+  SparseBatch asked = ReadGenerated(*test);
   ASSERT_TRUE(ApplyTransform(ValueTransform::kTfIdf, idf, &asked).ok());
   int hits = 0;
   for (int64_t q = 0; q < asked.samples(); ++q) {

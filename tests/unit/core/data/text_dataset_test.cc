@@ -88,7 +88,7 @@ std::string RandomText(uint64_t seed, size_t bytes) {
   return text;
 }
 
-void ExpectEqualsReference(const std::string& text, const TextDatasetOptions& options) {
+void ExpectEqualsTextReference(const std::string& text, const TextDatasetOptions& options) {
   TempDir dir;
   WriteFile(dir.File("a.txt"), text);
   const reference::WordTask slow =
@@ -117,18 +117,18 @@ void ExpectEqualsReference(const std::string& text, const TextDatasetOptions& op
 
 TEST(TextDatasetTest, EqualsTheSlowReaderOnRandomTexts) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    ExpectEqualsReference(RandomText(seed, 2000),
-                          Options(1 + static_cast<int64_t>(seed % 4), 3, 40, 2));
+    ExpectEqualsTextReference(RandomText(seed, 2000),
+                              Options(1 + static_cast<int64_t>(seed % 4), 3, 40, 2));
   }
 }
 
 TEST(TextDatasetTest, EqualsTheSlowReaderOverManyChunks) {
-  ExpectEqualsReference(RandomText(7, 3 << 19), Options(2, 5, 1000, 3));
+  ExpectEqualsTextReference(RandomText(7, 3 << 19), Options(2, 5, 1000, 3));
   // A line end that only later chunks' words follow, and a word longer than a chunk.
   const std::string gap =
       "a b\n" + std::string(3 << 20, ' ') + "a b " + std::string(2 << 20, 'x') + " a\nb";
-  ExpectEqualsReference(gap, Options(2, 1, 1000, 3));
-  ExpectEqualsReference(gap, Options(2, 2, 1000, 3));
+  ExpectEqualsTextReference(gap, Options(2, 1, 1000, 3));
+  ExpectEqualsTextReference(gap, Options(2, 2, 1000, 3));
 }
 
 TEST(TextDatasetTest, TheNumberOfThreadsChangesNothing) {

@@ -31,7 +31,7 @@ RowFingerprints RandomFingerprints(const Case& param, uint64_t seed) {
   return all;
 }
 
-std::vector<LocalRow> RowsOf(const BucketRows& bucket) {
+std::vector<LocalRow> RowsOfBucket(const BucketRows& bucket) {
   std::vector<LocalRow> rows;
   for (int64_t i = 0; i < bucket.size(); ++i) rows.push_back(bucket[i]);
   return rows;
@@ -43,7 +43,7 @@ void ExpectBuckets(const HashTables& tables, const RowCodes& codes, const RowFin
     for (uint32_t value = 0; value < param.distinct + 3; ++value) {  // the last are in no row
       const uint32_t fingerprint = Spread(value, param);
       const BucketRows bucket = tables.Bucket(codes, t, fingerprint);
-      EXPECT_EQ(RowsOf(bucket), reference::RowsSharingABucket(all, t, fingerprint));
+      EXPECT_EQ(RowsOfBucket(bucket), reference::RowsSharingABucket(all, t, fingerprint));
       for (int64_t i = 0; i < bucket.size(); ++i) {
         EXPECT_EQ(bucket.signed_rows()[i],
                   tables.layout().Pack(bucket[i], codes.SignatureFor(t)(codes.WordsOf(bucket[i]))));
@@ -92,7 +92,7 @@ TEST_P(HashTablesTest, BucketsAreTheSameWithoutSignatures) {
   for (int64_t t = 0; t < param.tables; ++t) {
     for (uint32_t value = 0; value < param.distinct; ++value) {
       const uint32_t fingerprint = Spread(value, param);
-      EXPECT_EQ(RowsOf(tables.Bucket(codes, t, fingerprint)),
+      EXPECT_EQ(RowsOfBucket(tables.Bucket(codes, t, fingerprint)),
                 reference::RowsSharingABucket(all, t, fingerprint));
     }
   }

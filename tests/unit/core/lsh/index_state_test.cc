@@ -11,12 +11,12 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kDim = 24;
+constexpr int64_t kStateDim = 24;
 constexpr int64_t kRows = 700;
 
 class IndexStateTest : public ::testing::TestWithParam<HashFamilyKind> {
  protected:
-  std::unique_ptr<HashIndex> MakeIndex() const { return *HashIndex::Create(spec_, kDim); }
+  std::unique_ptr<HashIndex> MakeIndex() const { return *HashIndex::Create(spec_, kStateDim); }
   std::vector<LocalRow> AllBuckets(const HashIndex& index) const {
     std::vector<LocalRow> rows;
     for (int64_t t = 0; t < spec_.num_tables; ++t) {
@@ -39,7 +39,7 @@ class IndexStateTest : public ::testing::TestWithParam<HashFamilyKind> {
   }
 
   HashSpec spec_ = CoarseSpec(GetParam());
-  TestRows rows_ = TestRows::Random(kRows, kDim, 31);
+  TestRows rows_ = TestRows::Random(kRows, kStateDim, 31);
 };
 
 TEST_P(IndexStateTest, ARestoredIndexIsTheOneThatWasSaved) {

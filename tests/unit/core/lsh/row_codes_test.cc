@@ -12,17 +12,17 @@
 namespace dslide {
 namespace {
 
-struct Shape {
+struct CodesShape {
   int64_t num_tables;
   int64_t codes_per_table;
   int64_t bits_per_code;
 };
 
-class RowCodesTest : public ::testing::TestWithParam<Shape> {
+class RowCodesTest : public ::testing::TestWithParam<CodesShape> {
  protected:
   // Codes are drawn from few values, so that equal ones are frequent.
   std::vector<uint32_t> RandomFingerprints(CounterRng& rng) const {
-    const Shape& shape = GetParam();
+    const CodesShape& shape = GetParam();
     std::vector<uint32_t> fingerprints(shape.num_tables, 0);
     const uint64_t radix = uint64_t{1} << shape.bits_per_code;
     for (uint32_t& fingerprint : fingerprints) {
@@ -35,7 +35,7 @@ class RowCodesTest : public ::testing::TestWithParam<Shape> {
   }
 
   int64_t CountOneByOne(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) const {
-    const Shape& shape = GetParam();
+    const CodesShape& shape = GetParam();
     const uint32_t mask = (uint32_t{1} << shape.bits_per_code) - 1;
     int64_t equal = 0;
     for (size_t t = 0; t < a.size(); ++t) {
@@ -58,7 +58,7 @@ std::vector<LocalRow> AllBut(int64_t count, int64_t missing) {
 
 TEST_P(RowCodesTest, CountsWhatOneByOneCounts) {
   constexpr int64_t kRows = 60;
-  const Shape& shape = GetParam();
+  const CodesShape& shape = GetParam();
   RowCodes codes;
   codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, kRows);
   EXPECT_EQ(codes.num_codes(), shape.num_tables * shape.codes_per_table);
@@ -83,7 +83,7 @@ TEST_P(RowCodesTest, CountsWhatOneByOneCounts) {
 }
 
 TEST_P(RowCodesTest, GivesFingerprintsBack) {
-  const Shape& shape = GetParam();
+  const CodesShape& shape = GetParam();
   RowCodes codes;
   codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 5);
   CounterRng rng(3);
@@ -100,7 +100,7 @@ TEST_P(RowCodesTest, GivesFingerprintsBack) {
 }
 
 TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
-  const Shape& shape = GetParam();
+  const CodesShape& shape = GetParam();
   const int64_t bits = shape.codes_per_table * shape.bits_per_code;
   RowCodes codes;
   codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 1);
@@ -116,7 +116,7 @@ TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
 }
 
 TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
-  const Shape& shape = GetParam();
+  const CodesShape& shape = GetParam();
   RowCodes codes;
   codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 2);
   HashSpec spec;
@@ -139,9 +139,10 @@ TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, RowCodesTest,
-                         ::testing::Values(Shape{1, 1, 1}, Shape{24, 8, 1}, Shape{50, 9, 1},
-                                           Shape{7, 24, 1}, Shape{256, 4, 1}, Shape{9, 2, 2},
-                                           Shape{13, 5, 3}, Shape{5, 3, 8}));
+                         ::testing::Values(CodesShape{1, 1, 1}, CodesShape{24, 8, 1},
+                                           CodesShape{50, 9, 1}, CodesShape{7, 24, 1},
+                                           CodesShape{256, 4, 1}, CodesShape{9, 2, 2},
+                                           CodesShape{13, 5, 3}, CodesShape{5, 3, 8}));
 
 }  // namespace
 }  // namespace dslide

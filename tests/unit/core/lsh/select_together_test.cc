@@ -17,9 +17,9 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kDim = 24;
-constexpr int64_t kRows = 500;
-constexpr int64_t kQueries = 37;  // of two whole grains and a part
+constexpr int64_t kPoolDim = 24;
+constexpr int64_t kPoolRows = 500;
+constexpr int64_t kPoolQueries = 37;  // of two whole grains and a part
 
 // Family; ranked_per_active: without signatures and with them.
 class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamilyKind, int64_t>> {
@@ -27,14 +27,14 @@ class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamily
   SelectTogetherTest() {
     spec_.ranked_per_active = std::get<1>(GetParam());
     spec_.bucket_read_cap = 40;
-    index_ = *HashIndex::Create(spec_, kDim);
-    flat_.resize(kQueries * spec_.num_tables);
-    index_->family().HashQueries(RandomHidden(kQueries, kDim, 0.4, 31), kQueries, Parallelism{},
-                                 absl::MakeSpan(flat_));
+    index_ = *HashIndex::Create(spec_, kPoolDim);
+    flat_.resize(kPoolQueries * spec_.num_tables);
+    index_->family().HashQueries(RandomHidden(kPoolQueries, kPoolDim, 0.4, 31), kPoolQueries,
+                                 Parallelism{}, absl::MakeSpan(flat_));
     CounterRng rng(32);
     for (std::vector<LocalRow>& labels : labels_) {
       const uint64_t step = 1 + rng.NextBelow(250);
-      for (uint64_t row = rng.NextBelow(300); row < kRows; row += step) {
+      for (uint64_t row = rng.NextBelow(300); row < kPoolRows; row += step) {
         labels.emplace_back(static_cast<uint32_t>(row));
       }
     }
@@ -42,14 +42,14 @@ class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamily
   }
 
   void Build() {
-    index_->Build(TestRows::Random(kRows, kDim, 30), {}, Refresh::kYes, Parallelism{1});
+    index_->Build(TestRows::Random(kPoolRows, kPoolDim, 30), {}, Refresh::kYes, Parallelism{1});
     const auto words = index_->Save().codes;
     RowCodes codes;
     const int64_t bits = FingerprintBits(spec_);
-    codes.Reset(spec_.num_tables, spec_.codes_per_table, bits / spec_.codes_per_table, kRows);
+    codes.Reset(spec_.num_tables, spec_.codes_per_table, bits / spec_.codes_per_table, kPoolRows);
     codes.SetWords(words);
-    row_fingerprints_.assign(kRows, {});
-    for (int64_t row = 0; row < kRows; ++row) {
+    row_fingerprints_.assign(kPoolRows, {});
+    for (int64_t row = 0; row < kPoolRows; ++row) {
       for (int64_t t = 0; t < spec_.num_tables; ++t) {
         row_fingerprints_[row].push_back(codes.Fingerprints(t)[row]);
       }
@@ -76,9 +76,9 @@ class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamily
 
   HashSpec spec_ = CoarseSpec(std::get<0>(GetParam()));
   std::unique_ptr<HashIndex> index_;
-  std::vector<uint32_t> flat_;                           // [kQueries, L]
-  std::vector<std::vector<uint32_t>> row_fingerprints_;  // [kRows][L]
-  std::vector<std::vector<LocalRow>> labels_ = std::vector<std::vector<LocalRow>>(kQueries);
+  std::vector<uint32_t> flat_;                           // [kPoolQueries, L]
+  std::vector<std::vector<uint32_t>> row_fingerprints_;  // [kPoolRows][L]
+  std::vector<std::vector<LocalRow>> labels_ = std::vector<std::vector<LocalRow>>(kPoolQueries);
   std::vector<SelectScratch> scratch_;
   CandidatePool pool_;
 };
@@ -86,7 +86,7 @@ class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamily
 // One pool and scratch for all of them: nothing may stay from batch to batch.
 TEST_P(SelectTogetherTest, SelectsWhatTheReferenceSelects) {
   Build();
-  for (const int64_t count : {kQueries, int64_t{1}, int64_t{16}}) {
+  for (const int64_t count : {kPoolQueries, int64_t{1}, int64_t{16}}) {
     std::vector<std::vector<uint32_t>> queries;
     for (const HashQuery& query : Queries(count)) {
       queries.emplace_back(query.fingerprints.begin(), query.fingerprints.end());
@@ -114,10 +114,10 @@ TEST_P(SelectTogetherTest, SelectsWhatTheReferenceSelects) {
 
 TEST_P(SelectTogetherTest, DoesNotDependOnTheThreads) {
   Build();
-  const std::vector<Selection> one = SelectTogether(kQueries, 30, 4);
+  const std::vector<Selection> one = SelectTogether(kPoolQueries, 30, 4);
   for (const int threads : {2, 3, 8}) {
-    const std::vector<Selection> several = SelectTogether(kQueries, 30, 4, threads);
-    for (int64_t q = 0; q < kQueries; ++q) {
+    const std::vector<Selection> several = SelectTogether(kPoolQueries, 30, 4, threads);
+    for (int64_t q = 0; q < kPoolQueries; ++q) {
       EXPECT_EQ(several[q].active, one[q].active) << q << ", " << threads << " threads";
       EXPECT_EQ(several[q].missed_labels, one[q].missed_labels);
     }
@@ -126,14 +126,14 @@ TEST_P(SelectTogetherTest, DoesNotDependOnTheThreads) {
 
 TEST_P(SelectTogetherTest, LabelsThatNeedNotBeJudgedAreNot) {
   Build();
-  const std::vector<Selection> judged = SelectTogether(kQueries, 30, 4);
-  std::vector<HashQuery> queries = Queries(kQueries);
+  const std::vector<Selection> judged = SelectTogether(kPoolQueries, 30, 4);
+  std::vector<HashQuery> queries = Queries(kPoolQueries);
   for (HashQuery& query : queries) query.judge_labels = false;
-  std::vector<Selection> selections(kQueries);
+  std::vector<Selection> selections(kPoolQueries);
   index_->SelectTogether(queries, 30, 4, Parallelism{1}, absl::MakeSpan(scratch_), pool_,
                          absl::MakeSpan(selections));
   int64_t missed = 0;
-  for (int64_t q = 0; q < kQueries; ++q) {
+  for (int64_t q = 0; q < kPoolQueries; ++q) {
     missed += static_cast<int64_t>(judged[q].missed_labels.size());
     EXPECT_EQ(selections[q].active, judged[q].active);
     EXPECT_TRUE(selections[q].missed_labels.empty());
@@ -150,10 +150,10 @@ TEST_P(SelectTogetherTest, SharesRows) {
     for (const Selection& s : selections) rows.insert(s.active.begin(), s.active.end());
     return rows.size();
   };
-  std::vector<Selection> alone(kQueries);
-  index_->SelectEach(Queries(kQueries), 30, Parallelism{1}, absl::MakeSpan(scratch_),
+  std::vector<Selection> alone(kPoolQueries);
+  index_->SelectEach(Queries(kPoolQueries), 30, Parallelism{1}, absl::MakeSpan(scratch_),
                      absl::MakeSpan(alone));
-  EXPECT_LT(distinct(SelectTogether(kQueries, 30, 2)), distinct(alone));
+  EXPECT_LT(distinct(SelectTogether(kPoolQueries, 30, 2)), distinct(alone));
 }
 
 // Every sample's proposals make room for the budget together.
@@ -165,8 +165,8 @@ TEST_P(SelectTogetherTest, SmallBatchesFillTheirBudgetToo) {
 }
 
 TEST_P(SelectTogetherTest, SelectsTheLabelsBeforeTheFirstBuild) {
-  const std::vector<Selection> selections = SelectTogether(kQueries, 20, 4);
-  for (int64_t q = 0; q < kQueries; ++q) {
+  const std::vector<Selection> selections = SelectTogether(kPoolQueries, 20, 4);
+  for (int64_t q = 0; q < kPoolQueries; ++q) {
     EXPECT_EQ(selections[q].active, labels_[q]);
     EXPECT_EQ(selections[q].missed_labels, labels_[q]);
   }

@@ -12,7 +12,7 @@
 namespace dslide {
 namespace {
 
-HashSpec Spec(int64_t codes, int64_t tables, uint64_t seed = 1) {
+HashSpec SimHashSpec(int64_t codes, int64_t tables, uint64_t seed = 1) {
   HashSpec spec;
   spec.codes_per_table = codes;
   spec.num_tables = tables;
@@ -25,7 +25,7 @@ HashSpec Spec(int64_t codes, int64_t tables, uint64_t seed = 1) {
 // whose size is at most the 1-norm of the vector.
 TEST(SimHashTest, BitsAreTheSignsOfDenseProjections) {
   for (const int64_t dim : {5, 16, 40}) {
-    const HashSpec spec = Spec(10, 9);
+    const HashSpec spec = SimHashSpec(10, 9);
     const SimHash simhash(spec, dim);
     int64_t close = 0;
     for (uint64_t trial = 0; trial < 10; ++trial) {
@@ -66,7 +66,7 @@ TEST(SimHashTest, CollisionProbabilityFollowsTheAngle) {
   for (const double theta : {0.1, 0.5, 1.0, std::numbers::pi / 2, 2.5}) {
     int64_t differing = 0;
     for (uint64_t pair = 0; pair < kPairs; ++pair) {
-      const SimHash simhash(Spec(10, kTables, pair), kDim);
+      const SimHash simhash(SimHashSpec(10, kTables, pair), kDim);
       CounterRng rng(1000 + pair);
       std::vector<double> a(kDim), b(kDim);
       double aa = 0, ab = 0, bb = 0;
@@ -107,7 +107,7 @@ TEST(SimHashTest, OneHotVectorsLookAtRightAngles) {
   constexpr int64_t kTables = 32;
   int64_t differing = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    const SimHash simhash(Spec(10, kTables, seed), kDim);
+    const SimHash simhash(SimHashSpec(10, kTables, seed), kDim);
     std::vector<float> two(2 * kDim, 0.0f);
     two[seed] = 1.0f;
     two[kDim + (seed * 7 + 1) % kDim] = 1.0f;
@@ -122,7 +122,7 @@ TEST(SimHashTest, OneHotVectorsLookAtRightAngles) {
 }
 
 TEST(SimHashTest, ScalingByAPowerOfTwoChangesNoBit) {
-  const SimHash simhash(Spec(10, 9), 40);
+  const SimHash simhash(SimHashSpec(10, 9), 40);
   std::vector<float> row = RandomHidden(1, 40, 0.0, 3);
   std::vector<float> extras = {0.5f, -0.25f};
   std::vector<uint32_t> before(9), after(9);

@@ -16,8 +16,10 @@ VectorUpdate InPlace(float* x) { return {x, x}; }
 VectorUpdate InPlace(GuardedArray<float>& x) { return InPlace(x.data()); }
 VectorUpdate InPlace(std::vector<float>& x) { return InPlace(x.data()); }
 
-const char* Bytes(const std::vector<float>& x) { return reinterpret_cast<const char*>(x.data()); }
-const char* Bytes(GuardedArray<float>& x) { return reinterpret_cast<const char*>(x.data()); }
+const char* UpdatedBytes(const std::vector<float>& x) {
+  return reinterpret_cast<const char*>(x.data());
+}
+const char* UpdatedBytes(GuardedArray<float>& x) { return reinterpret_cast<const char*>(x.data()); }
 
 class UpdateKernelTest : public KernelTest {};
 DSLIDE_INSTANTIATE_KERNEL_TEST(UpdateKernelTest);
@@ -58,7 +60,7 @@ TEST_P(UpdateKernelTest, AddWithinAddsAsAddToDoes) {
       GuardedArray<float> y(RandomFloats(n, values, 24));
       std::vector<float> expected = y.ToVector();
       AddTo(x.data(), expected.data(), n);
-      ASSERT_TRUE(AddWithin(Bytes(x), y.data(), n, kNoBound));
+      ASSERT_TRUE(AddWithin(UpdatedBytes(x), y.data(), n, kNoBound));
       ASSERT_EQ(y.ToVector(), expected);
     }
   }
@@ -70,7 +72,7 @@ TEST_P(UpdateKernelTest, AddWithinReadsFloatsThatStartAtAnyByte) {
     const auto bytes = static_cast<int64_t>(x.size() * sizeof(float));
     for (const int64_t after : {1, 2, 3, 5}) {  // bytes between the last float and the guard page
       GuardedArray<char> shifted(bytes + after);
-      std::copy_n(Bytes(x), bytes, shifted.data());
+      std::copy_n(UpdatedBytes(x), bytes, shifted.data());
       std::vector<float> y = RandomFloats(n, Values::kWide, 26);
       std::vector<float> expected = y;
       AddTo(x.data(), expected.data(), n);
@@ -89,17 +91,19 @@ TEST_P(UpdateKernelTest, AddWithinChangesNothingWhenOneSumIsBeyondTheBound) {
     for (int64_t at = 0; at < n; ++at) {
       for (const float bad : {0.2500001f, -1.7500001f, kInfinity, kNan}) {
         x[at] = bad;
-        ASSERT_FALSE(AddWithin(Bytes(x), y.data(), n, 1.0f)) << "n " << n << " at " << at;
+        ASSERT_FALSE(AddWithin(UpdatedBytes(x), y.data(), n, 1.0f)) << "n " << n << " at " << at;
         ASSERT_EQ(y.ToVector(), std::vector<float>(n, 0.75f)) << "n " << n << " at " << at;
       }
       x[at] = 0.25f;
     }
     const bool has_sums = n > 0;
-    ASSERT_FALSE(AddWithin(Bytes(x), y.data(), n, kNan)) << "NaN bounds nothing, as AllWithin()";
-    ASSERT_TRUE(AddWithin(Bytes(x), y.data(), n, 1.0f)) << "a sum may be as large as the bound";
+    ASSERT_FALSE(AddWithin(UpdatedBytes(x), y.data(), n, kNan))
+        << "NaN bounds nothing, as AllWithin()";
+    ASSERT_TRUE(AddWithin(UpdatedBytes(x), y.data(), n, 1.0f))
+        << "a sum may be as large as the bound";
     ASSERT_EQ(y.ToVector(), std::vector<float>(n, 1.0f));
     std::vector<float> largest(n, kNoBound);
-    ASSERT_EQ(AddWithin(Bytes(largest), largest.data(), n, kInfinity), !has_sums)
+    ASSERT_EQ(AddWithin(UpdatedBytes(largest), largest.data(), n, kInfinity), !has_sums)
         << "infinity is within no bound";
   }
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kRows = 300;
 constexpr int64_t kDim = 21;
 
-std::unique_ptr<EmbeddingTable> MakeTable(OptimizerKind kind) {
+std::unique_ptr<EmbeddingTable> MakeEmbedding(OptimizerKind kind) {
   TableSpec spec;
   spec.name = "in";
   spec.rows = kRows;
@@ -49,7 +49,7 @@ FeatureBatch MakeFeatures(int64_t batch, uint64_t key) {
 }
 
 TEST(EmbeddingTableTest, ForwardSumsRowsTimesValues) {
-  const auto table = MakeTable(OptimizerKind::kSgd);
+  const auto table = MakeEmbedding(OptimizerKind::kSgd);
   const FeatureBatch features = MakeFeatures(50, 1);
   std::vector<float> sums(50 * kDim, 99.0f);
   table->Forward(features, Parallelism{2}, absl::MakeSpan(sums));
@@ -65,8 +65,8 @@ TEST(EmbeddingTableTest, ForwardSumsRowsTimesValues) {
 }
 
 TEST(EmbeddingTableTest, BackwardUpdatesEachRowOnceAndNoOther) {
-  const auto table = MakeTable(OptimizerKind::kSgd);
-  const auto untouched = MakeTable(OptimizerKind::kSgd);
+  const auto table = MakeEmbedding(OptimizerKind::kSgd);
+  const auto untouched = MakeEmbedding(OptimizerKind::kSgd);
   const FeatureBatch features = MakeFeatures(50, 1);
   CounterRng rng(5);
   std::vector<float> gradient(50 * kDim);
@@ -97,7 +97,7 @@ TEST(EmbeddingTableTest, BackwardUpdatesEachRowOnceAndNoOther) {
 }
 
 TEST(EmbeddingTableTest, RefusedRowsAreCountedAndTheOthersGoOn) {
-  const auto table = MakeTable(OptimizerKind::kAdam);
+  const auto table = MakeEmbedding(OptimizerKind::kAdam);
   FeatureBatch features;
   features.offsets = {0, 2, 4};
   features.rows = {LocalRow(1), LocalRow(2), LocalRow(2), LocalRow(3)};
@@ -112,7 +112,7 @@ TEST(EmbeddingTableTest, RefusedRowsAreCountedAndTheOthersGoOn) {
 }
 
 TEST(EmbeddingTableTest, AnEmptyBatchIsAnUpdateOfNothing) {
-  const auto table = MakeTable(OptimizerKind::kAdam);
+  const auto table = MakeEmbedding(OptimizerKind::kAdam);
   FeatureBatch features;
   features.offsets = {0, 0};
   std::vector<float> sums(kDim, 1.0f);

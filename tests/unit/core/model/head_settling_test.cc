@@ -14,7 +14,7 @@
 namespace dslide {
 namespace {
 
-std::unique_ptr<HeadTable> MakeHead(int64_t rows, int64_t num_tables) {
+std::unique_ptr<HeadTable> MakeSettlingHead(int64_t rows, int64_t num_tables) {
   TableSpec spec;
   spec.name = "out";
   spec.role = TableRole::kHead;
@@ -33,7 +33,7 @@ std::unique_ptr<HeadTable> MakeHead(int64_t rows, int64_t num_tables) {
 }
 
 // Tables of so many ids serve 4 updates after the start of their build.
-std::unique_ptr<HeadTable> MakeLarge() { return MakeHead(60'000, 150); }
+std::unique_ptr<HeadTable> MakeLarge() { return MakeSettlingHead(60'000, 150); }
 
 TEST(HeadSettlingTest, WaitsShortlyBeforeABuild) {
   const auto head = MakeLarge();
@@ -60,7 +60,7 @@ TEST(HeadSettlingTest, WaitsWhileTablesAreSortedAndNotUntilTheyServe) {
 }
 
 TEST(HeadSettlingTest, NeverWaitsForSmallTables) {
-  const auto head = MakeHead(600, 6);
+  const auto head = MakeSettlingHead(600, 6);
   for (int step = 0; step < 12; ++step) {
     head->MarkDirty({LocalRow(5)});
     head->AdvanceStep(Parallelism{1});

@@ -20,16 +20,16 @@ namespace {
 using ::testing::Each;
 using ::testing::IsSubsetOf;
 
-constexpr int64_t kRows = 600;
-constexpr int64_t kDim = 24;
+constexpr int64_t kHeadRows = 600;
+constexpr int64_t kHeadDim = 24;
 constexpr int64_t kBatch = 20;
 
 TableSpec MakeSpec(int64_t max_active, int64_t tail_rows) {
   TableSpec spec;
   spec.name = "out";
   spec.role = TableRole::kHead;
-  spec.rows = kRows;
-  spec.dim = kDim;
+  spec.rows = kHeadRows;
+  spec.dim = kHeadDim;
   spec.num_slots = 32;
   spec.optimizer.learning_rate = 0.05;
   spec.head.max_active = max_active;
@@ -55,7 +55,8 @@ HeadBatch MakeBatch(const HeadTable& head, uint64_t key, int64_t labels_per_samp
   HeadBatch batch;
   batch.label_offsets = {0};
   for (int64_t s = 0; s < kBatch; ++s) {
-    for (int64_t i = 0; i < kDim; ++i) batch.hidden.push_back(std::max(0.0f, rng.NextGaussian()));
+    for (int64_t i = 0; i < kHeadDim; ++i)
+      batch.hidden.push_back(std::max(0.0f, rng.NextGaussian()));
     std::set<LocalRow> labels;
     for (int64_t i = 0; i < labels_per_sample; ++i) {
       labels.insert(LocalRow(static_cast<uint32_t>(rng.NextBelow(head.store().num_rows()))));
@@ -96,7 +97,7 @@ void Step(HeadTable& head, HeadBatch batch, uint64_t tail_key, float scale = 0.1
   for (int64_t s = 0; s < kBatch; ++s) {
     log_partitions.push_back(output.max_logits[s] + std::log(output.exp_sums[s]));
   }
-  std::vector<float> hidden_gradient(kBatch * kDim);
+  std::vector<float> hidden_gradient(kBatch * kHeadDim);
   EXPECT_EQ(head.Backward(context, log_partitions, scale, 1e4f, Parallelism{1},
                           absl::MakeSpan(hidden_gradient)),
             0);
@@ -134,7 +135,7 @@ TEST(HeadTableTest, TailRowsAreSharedAndWeighWhatTheyStandFor) {
     int64_t inactive_shared = 0;
     for (const LocalRow row : shared) inactive_shared += active[s].count(row) == 0 ? 1 : 0;
     EXPECT_FLOAT_EQ(context.tail_weights[s],
-                    static_cast<float>(kRows - active[s].size()) / inactive_shared);
+                    static_cast<float>(kHeadRows - active[s].size()) / inactive_shared);
   }
   // Another key draws other rows, the same key the same ones.
   HeadContext again;
@@ -159,7 +160,7 @@ TEST(HeadTableTest, SumsAndLabelLogitsAreThoseOfPlainLoops) {
     for (int64_t s = 0; s < kBatch; ++s) {
       const auto logit = [&](LocalRow row) {
         return store.Bias(row) +
-               Dot(store.Weights(row), context.batch.hidden.data() + s * kDim, kDim);
+               Dot(store.Weights(row), context.batch.hidden.data() + s * kHeadDim, kHeadDim);
       };
       std::set<LocalRow> touched = active[s];
       touched.insert(shared.begin(), shared.end());
@@ -210,8 +211,8 @@ TEST(HeadTableTest, ATailOfAllRowsIsTheExactSoftmax) {
   EXPECT_EQ(output.exp_sums, expected.exp_sums);
   EXPECT_EQ(output.label_logits, expected.label_logits);
   EXPECT_THAT(hashed_context.tail_weights, Each(1.0f));
-  EXPECT_EQ(expected.active_pairs, kBatch * kRows);
-  EXPECT_EQ(expected.distinct_rows, kRows);
+  EXPECT_EQ(expected.active_pairs, kBatch * kHeadRows);
+  EXPECT_EQ(expected.distinct_rows, kHeadRows);
 }
 
 TEST(HeadTableTest, BudgetsFollowTheShareOfTheRows) {
@@ -220,7 +221,7 @@ TEST(HeadTableTest, BudgetsFollowTheShareOfTheRows) {
     HeadContext context;
     HeadForwardOutput output;
     head->Forward(MakeBatch(*head, 3, /*labels_per_sample=*/0), 5, Parallelism{1}, context, output);
-    const double share = static_cast<double>(head->store().num_rows()) / kRows;
+    const double share = static_cast<double>(head->store().num_rows()) / kHeadRows;
     const auto part = [&](double rows) { return static_cast<int64_t>(std::ceil(rows * share)); };
     EXPECT_EQ(static_cast<int64_t>(SharedRows(context).size()), part(64));
     for (const auto& active : ActiveSets(context)) {
@@ -244,7 +245,7 @@ TEST(HeadTableTest, AShardWithoutRowsTakesPart) {
   HeadContext context;
   HeadForwardOutput output;
   HeadBatch batch;
-  batch.hidden.assign(2 * kDim, 1.0f);
+  batch.hidden.assign(2 * kHeadDim, 1.0f);
   batch.fingerprints.assign(2 * 6, 0);
   batch.label_offsets = {0, 0, 0};
   batch.label_targets = {0.5f, 1.0f};
@@ -253,19 +254,19 @@ TEST(HeadTableTest, AShardWithoutRowsTakesPart) {
   EXPECT_THAT(output.max_logits, Each(-std::numeric_limits<float>::infinity()));
   EXPECT_THAT(output.exp_sums, Each(0.0f));
   EXPECT_TRUE(output.recall[0].rows.empty());
-  std::vector<float> hidden_gradient(2 * kDim, 1.0f);
+  std::vector<float> hidden_gradient(2 * kHeadDim, 1.0f);
   EXPECT_EQ(head->Backward(context, std::vector<float>{1.0f, 2.0f}, 1.0f, 1e4f, Parallelism{2},
                            absl::MakeSpan(hidden_gradient)),
             0);
   EXPECT_THAT(hidden_gradient, Each(0.0f));
-  EXPECT_EQ(head->TopK(std::vector<float>(kDim), 1, 2, {}, Parallelism{1}).rows,
+  EXPECT_EQ(head->TopK(std::vector<float>(kHeadDim), 1, 2, {}, Parallelism{1}).rows,
             std::vector<RowId>(2, kNoRow));
 }
 
 TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   const auto head = MakeHead(MakeSpec(20, 10));
   std::vector<std::vector<char>> before;
-  for (uint32_t row = 0; row < kRows; ++row) {
+  for (uint32_t row = 0; row < kHeadRows; ++row) {
     const auto record = head->store().RecordSpan(LocalRow(row));
     before.emplace_back(record.begin(), record.end());
   }
@@ -274,8 +275,8 @@ TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   head->Forward(MakeBatch(*head, 1), 5, Parallelism{1}, context, output);
   Step(*head, context.batch, 5);
   const std::set<LocalRow> touched(context.rows.begin(), context.rows.end());
-  ASSERT_LT(touched.size(), static_cast<size_t>(kRows));
-  for (uint32_t row = 0; row < kRows; ++row) {
+  ASSERT_LT(touched.size(), static_cast<size_t>(kHeadRows));
+  for (uint32_t row = 0; row < kHeadRows; ++row) {
     const auto record = head->store().RecordSpan(LocalRow(row));
     EXPECT_EQ(std::vector<char>(record.begin(), record.end()) != before[row],
               touched.count(LocalRow(row)) > 0);
@@ -320,7 +321,7 @@ TEST(HeadTableTest, ScatteredRowsAreHashedAgainOnSchedule) {
   const auto head = MakeHead(MakeSpec(20, 0));
   const HeadBatch probe = MakeBatch(*head, 77, 0);
   // Row 5 becomes the best row of the first query by far.
-  std::vector<float> weights(probe.hidden.begin(), probe.hidden.begin() + kDim);
+  std::vector<float> weights(probe.hidden.begin(), probe.hidden.begin() + kHeadDim);
   const auto row_is_selected = [&] {
     const auto candidates = head->Select(probe.fingerprints, 1, 0, Parallelism{1});
     return std::count(candidates.rows.begin(), candidates.rows.end(), LocalRow(5)) > 0;
@@ -342,7 +343,7 @@ TEST(HeadTableTest, ResetAfterLoadMakesEqualTables) {
   const auto survivor = MakeHead(spec);
   for (uint64_t step = 0; step < 5; ++step) Step(*survivor, MakeBatch(*survivor, step), step);
   const auto restored = MakeHead(spec);
-  for (uint32_t row = 0; row < kRows; ++row) {
+  for (uint32_t row = 0; row < kHeadRows; ++row) {
     ASSERT_TRUE(restored->store()
                     .SetRecord(LocalRow(row), survivor->store().RecordSpan(LocalRow(row)), 1e4f)
                     .ok());
@@ -430,7 +431,7 @@ TEST(HeadTableTest, HashedTopKIsTheBestOfTheCandidates) {
   const auto head = MakeHead(MakeSpec(40, 0));
   const HeadBatch batch = MakeBatch(*head, 1, 0);
   const ScoredRows hashed = head->TopK(batch.hidden, kBatch, 3, batch.fingerprints, Parallelism{2});
-  const ScoredRows exact = head->TopK(batch.hidden, kBatch, kRows, {}, Parallelism{2});
+  const ScoredRows exact = head->TopK(batch.hidden, kBatch, kHeadRows, {}, Parallelism{2});
   EXPECT_FALSE(hashed.exact);
   EXPECT_TRUE(exact.exact);
   const auto candidates = head->Select(batch.fingerprints, kBatch, 0, Parallelism{1});
@@ -441,10 +442,10 @@ TEST(HeadTableTest, HashedTopKIsTheBestOfTheCandidates) {
       selected.insert(head->store().rows().ToGlobal(candidates.rows[i]));
     }
     int64_t place = 0;
-    for (int64_t i = 0; i < kRows && place < 3; ++i) {
-      if (selected.count(exact.rows[s * kRows + i]) == 0) continue;
-      EXPECT_EQ(hashed.rows[s * 3 + place], exact.rows[s * kRows + i]);
-      EXPECT_EQ(hashed.logits[s * 3 + place], exact.logits[s * kRows + i]);
+    for (int64_t i = 0; i < kHeadRows && place < 3; ++i) {
+      if (selected.count(exact.rows[s * kHeadRows + i]) == 0) continue;
+      EXPECT_EQ(hashed.rows[s * 3 + place], exact.rows[s * kHeadRows + i]);
+      EXPECT_EQ(hashed.logits[s * 3 + place], exact.logits[s * kHeadRows + i]);
       ++place;
     }
   }
@@ -455,9 +456,9 @@ TEST(HeadTableTest, HashedTopKIsTheBestOfTheCandidates) {
 TEST(HeadTableTest, WithoutAnIndexEveryRowIsSelected) {
   const auto dense = MakeHead(MakeSpec(0, 0));
   const auto all = dense->Select({}, 2, 0, Parallelism{1});
-  EXPECT_EQ(all.offsets, (std::vector<uint32_t>{0, kRows, 2 * kRows}));
-  EXPECT_EQ(all.rows[kRows - 1], LocalRow(kRows - 1));
-  EXPECT_EQ(all.rows[kRows], LocalRow(0));
+  EXPECT_EQ(all.offsets, (std::vector<uint32_t>{0, kHeadRows, 2 * kHeadRows}));
+  EXPECT_EQ(all.rows[kHeadRows - 1], LocalRow(kHeadRows - 1));
+  EXPECT_EQ(all.rows[kHeadRows], LocalRow(0));
 }
 
 TEST(HeadTableTest, RefusesSettingsThatItsPartsRefuse) {

@@ -188,7 +188,7 @@ TEST(ModelSpecJsonTest, RefusesWhatIsNoObject) {
 
 TEST(ModelSpecJsonTest, ShippedSpecsAreGood) {
   int64_t specs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(DSLIDE_MODELS_DIR)) {
+  for (const auto& entry : std::filesystem::directory_iterator(DSLIDE_SOURCE_DIR "/docs/models")) {
     if (entry.path().extension() != ".json") continue;
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -12,19 +12,20 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kRows = 2000;
+constexpr int64_t kSnapshotRows = 2000;
 constexpr int64_t kDim = 24;
 
-std::unique_ptr<RowStore> MakeStore() {
+std::unique_ptr<RowStore> MakeSnapshotStore() {
   TableSpec spec;
   spec.name = "t";
   spec.role = TableRole::kEmbedding;
-  spec.rows = kRows;
+  spec.rows = kSnapshotRows;
   spec.dim = kDim;
   spec.num_slots = 16;
   const auto slots = SlotMap::Deal(16, {1.0});
-  auto store = RowStore::Create(spec, /*model_seed=*/3, ShardRows(*slots, ShardId(0), kRows),
-                                Parallelism{.threads = 1});
+  auto store =
+      RowStore::Create(spec, /*model_seed=*/3, ShardRows(*slots, ShardId(0), kSnapshotRows),
+                       Parallelism{.threads = 1});
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
 }
@@ -39,7 +40,7 @@ void Change(RowStore& store, int64_t row, float value, int64_t step) {
 uint64_t TakeAll(const RowStore& store, RowSnapshot& snapshot) {
   std::vector<char> record(store.record_bytes());
   uint64_t digest = 0;
-  for (int64_t i = 0; i < kRows; ++i) {
+  for (int64_t i = 0; i < kSnapshotRows; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     snapshot.Take(row, store.RecordSpan(row).data(), record.data());
     digest += store.DigestOf(row, record.data());
@@ -48,19 +49,19 @@ uint64_t TakeAll(const RowStore& store, RowSnapshot& snapshot) {
 }
 
 TEST(RowSnapshotTest, ShowsTheRowsAsTheyWere) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const uint64_t before = store->Digest({.threads = 1});
   const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
-  for (int64_t row = 0; row < kRows; row += 3) Change(*store, row, 0.5f, 1);
-  for (int64_t row = 0; row < kRows; row += 6) Change(*store, row, 0.25f, 2);
-  EXPECT_EQ(snapshot->copied_bytes(), (kRows + 2) / 3 * store->record_bytes());
+  for (int64_t row = 0; row < kSnapshotRows; row += 3) Change(*store, row, 0.5f, 1);
+  for (int64_t row = 0; row < kSnapshotRows; row += 6) Change(*store, row, 0.25f, 2);
+  EXPECT_EQ(snapshot->copied_bytes(), (kSnapshotRows + 2) / 3 * store->record_bytes());
   EXPECT_NE(store->Digest({.threads = 1}), before);
   EXPECT_EQ(TakeAll(*store, *snapshot), before);
   EXPECT_EQ(snapshot->copied_bytes(), 0);
 }
 
 TEST(RowSnapshotTest, RowsThatWereTakenAreNotCopiedAnyMore) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
   TakeAll(*store, *snapshot);
   Change(*store, 5, 1.0f, 1);
@@ -68,7 +69,7 @@ TEST(RowSnapshotTest, RowsThatWereTakenAreNotCopiedAnyMore) {
 }
 
 TEST(RowSnapshotTest, IsOverWhenTheStoreIsTold) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
   store->EndSnapshot();
   Change(*store, 5, 1.0f, 1);
@@ -76,7 +77,7 @@ TEST(RowSnapshotTest, IsOverWhenTheStoreIsTold) {
 }
 
 TEST(RowSnapshotTest, AbandonedNobodyWaitsForRoom) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const auto snapshot = store->StartSnapshot(/*max_copied_bytes=*/0);
   Change(*store, 1, 1.0f, 1);  // the first finds room
   snapshot->Abandon();
@@ -86,7 +87,7 @@ TEST(RowSnapshotTest, AbandonedNobodyWaitsForRoom) {
 
 // Changes of all rows, several times over, beside a writer, and little room for copies.
 TEST(RowSnapshotTest, ShowsTheRowsAsTheyWereBesideThreadsThatChangeThem) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   for (int round = 0; round < 20; ++round) {
     const uint64_t before = store->Digest({.threads = 1});
     const auto snapshot = store->StartSnapshot(64 * store->record_bytes());
@@ -94,8 +95,8 @@ TEST(RowSnapshotTest, ShowsTheRowsAsTheyWereBesideThreadsThatChangeThem) {
     for (int64_t thread = 0; thread < 2; ++thread) {
       threads.emplace_back([&store, thread, round] {
         for (int64_t step = 1; step <= 3; ++step) {
-          for (int64_t i = thread; i < kRows; i += 2) {
-            Change(*store, (i * 7) % kRows, 0.125f, 3 * round + step);
+          for (int64_t i = thread; i < kSnapshotRows; i += 2) {
+            Change(*store, (i * 7) % kSnapshotRows, 0.125f, 3 * round + step);
           }
         }
       });
@@ -107,12 +108,12 @@ TEST(RowSnapshotTest, ShowsTheRowsAsTheyWereBesideThreadsThatChangeThem) {
 }
 
 TEST(RowSnapshotTest, ReadsWithoutACopyWhatTakeWouldGive) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const uint64_t before = store->Digest({.threads = 1});
   const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
-  for (int64_t row = 0; row < kRows; row += 3) Change(*store, row, 0.5f, 1);
+  for (int64_t row = 0; row < kSnapshotRows; row += 3) Change(*store, row, 0.5f, 1);
   uint64_t digest = 0;
-  for (int64_t i = 0; i < kRows; ++i) {
+  for (int64_t i = 0; i < kSnapshotRows; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     snapshot->Read(row, store->RecordSpan(row).data(),
                    [&](const char* record) { digest += store->DigestOf(row, record); });
@@ -123,9 +124,9 @@ TEST(RowSnapshotTest, ReadsWithoutACopyWhatTakeWouldGive) {
 
 // Its writer may still be at work when a process stops.
 TEST(RowSnapshotTest, ToTakeFromAnAbandonedOneGivesRecordsThatCountForNothing) {
-  const auto store = MakeStore();
+  const auto store = MakeSnapshotStore();
   const auto snapshot = store->StartSnapshot(int64_t{1} << 30);
-  for (int64_t row = 0; row < kRows; row += 3) Change(*store, row, 0.5f, 1);
+  for (int64_t row = 0; row < kSnapshotRows; row += 3) Change(*store, row, 0.5f, 1);
   EXPECT_FALSE(snapshot->abandoned());
   snapshot->Abandon();
   EXPECT_TRUE(snapshot->abandoned());

@@ -17,7 +17,8 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-std::unique_ptr<RowStore> MakeStore(int64_t rows, int64_t dim, int64_t shard, int64_t shards) {
+std::unique_ptr<RowStore> MakeRankedStore(int64_t rows, int64_t dim, int64_t shard,
+                                          int64_t shards) {
   TableSpec spec;
   spec.name = "out";
   spec.role = TableRole::kHead;
@@ -52,7 +53,7 @@ std::vector<std::pair<float, RowId>> Sorted(const RowStore& store, const float* 
 }
 
 TEST(TopKTest, ExactScanEqualsASort) {
-  const auto store = MakeStore(3000, 16, 1, 3);
+  const auto store = MakeRankedStore(3000, 16, 1, 3);
   const int64_t batch = 300;  // more than one pass of queries
   const std::vector<float> hidden = MakeHidden(batch, 16);
   for (const int64_t k : {0, 1, 7}) {
@@ -71,7 +72,7 @@ TEST(TopKTest, ExactScanEqualsASort) {
 }
 
 TEST(TopKTest, EqualLogitsGoToTheSmallerGlobalRow) {
-  const auto store = MakeStore(5000, 8, 0, 2);
+  const auto store = MakeRankedStore(5000, 8, 0, 2);
   const std::vector<float> zeros(8, 0.0f);  // every logit is the bias, 0
   const ScoredRows best = ExactTopK(*store, zeros, 1, 4, Parallelism{4});
   std::vector<RowId> held;
@@ -82,7 +83,7 @@ TEST(TopKTest, EqualLogitsGoToTheSmallerGlobalRow) {
 }
 
 TEST(TopKTest, MissingRowsAreMarked) {
-  const auto store = MakeStore(3, 8, 0, 1);
+  const auto store = MakeRankedStore(3, 8, 0, 1);
   const ScoredRows best = ExactTopK(*store, MakeHidden(2, 8), 2, 5, Parallelism{1});
   for (const int64_t place : {3, 4, 8, 9}) {
     EXPECT_EQ(best.rows[place], kNoRow);
@@ -92,7 +93,7 @@ TEST(TopKTest, MissingRowsAreMarked) {
 }
 
 TEST(TopKTest, CandidatesAreScoredLikeTheScan) {
-  const auto store = MakeStore(500, 16, 0, 1);
+  const auto store = MakeRankedStore(500, 16, 0, 1);
   const std::vector<float> hidden = MakeHidden(2, 16);
   std::vector<LocalRow> rows;
   for (uint32_t row = 0; row < 500; row += 3) rows.push_back(LocalRow(row));

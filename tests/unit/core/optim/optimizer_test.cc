@@ -73,8 +73,8 @@ class TestRow {
 };
 
 // Applies one update in place.
-void Apply(const Optimizer& optimizer, TestRow& row, const AlignedBuffer& gradient, float bias,
-           Step step, Step last_step) {
+void ApplySteps(const Optimizer& optimizer, TestRow& row, const AlignedBuffer& gradient, float bias,
+                Step step, Step last_step) {
   const RowShape shape{.dim = kDim, .stride = kStride, .magnitude_bound = 1e30f};
   const RowView view = row.View();
   EXPECT_TRUE(optimizer.Apply(optimizer.BeginStep(step), shape,
@@ -121,7 +121,7 @@ TEST_P(OptimizerTest, EqualsTheDenseReferenceOnAPatternOfTouches) {
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
     const float bias_gradient = has_bias ? static_cast<float>(gradients.back()) : std::nanf("");
     reference::DenseStep(spec, step, gradients, &expected);
-    Apply(*optimizer_, row, gradient, bias_gradient, Step(step), Step(last));
+    ApplySteps(*optimizer_, row, gradient, bias_gradient, Step(step), Step(last));
     last = step;
     for (size_t i = 0; i < expected.parameters.size(); ++i) {
       const reference::Parameter& p = expected.parameters[i];
@@ -173,7 +173,7 @@ TEST_P(OptimizerTest, DescendsAQuadratic) {
   const double before = loss();
   for (int64_t step = 1; step <= 60; ++step) {
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = row.Weight(i);
-    Apply(*optimizer_, row, gradient, 0.0f, Step(step), Step(step - 1));
+    ApplySteps(*optimizer_, row, gradient, 0.0f, Step(step), Step(step - 1));
   }
   EXPECT_LT(loss(), 0.5 * before);
 }
@@ -182,8 +182,8 @@ TEST_P(OptimizerTest, AnEnormousGapLeavesFiniteNumbers) {
   TestRow row(*optimizer_, GetParam().has_bias, 8);
   AlignedBuffer gradient = AlignedBuffer::Create(kStride).value();
   for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = 1.0f;
-  Apply(*optimizer_, row, gradient, 1.0f, Step(1), Step(0));
-  Apply(*optimizer_, row, gradient, 1.0f, Step(int64_t{1} << 40), Step(1));
+  ApplySteps(*optimizer_, row, gradient, 1.0f, Step(1), Step(0));
+  ApplySteps(*optimizer_, row, gradient, 1.0f, Step(int64_t{1} << 40), Step(1));
   for (int64_t i = 0; i < kDim; ++i) {
     ASSERT_TRUE(std::isfinite(row.Weight(i)));
     for (int64_t vector = 0; vector < optimizer_->state_vectors(); ++vector) {
@@ -192,8 +192,8 @@ TEST_P(OptimizerTest, AnEnormousGapLeavesFiniteNumbers) {
   }
 }
 
-OptimizerSpec Spec(OptimizerKind kind, double rate, double weight_decay = 0.0,
-                   ScheduleSpec schedule = {}) {
+OptimizerSpec MakeOptimizer(OptimizerKind kind, double rate, double weight_decay = 0.0,
+                            ScheduleSpec schedule = {}) {
   OptimizerSpec spec;
   spec.kind = kind;
   spec.learning_rate = rate;
@@ -207,22 +207,23 @@ const ScheduleSpec kCosine = {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerTest,
-    testing::Values(Case{"Sgd", Spec(OptimizerKind::kSgd, 0.05)},
-                    Case{"SgdDecay", Spec(OptimizerKind::kSgd, 0.05, 0.1)},
-                    Case{"Adagrad", Spec(OptimizerKind::kAdagrad, 0.3)},
-                    Case{"AdagradDecayCosine", Spec(OptimizerKind::kAdagrad, 0.3, 0.05, kCosine)},
-                    Case{"RowWise", Spec(OptimizerKind::kRowWiseAdagrad, 0.3)},
-                    Case{"RowWiseNoBias", Spec(OptimizerKind::kRowWiseAdagrad, 0.3), false},
-                    Case{"RowWiseDecay", Spec(OptimizerKind::kRowWiseAdagrad, 0.3, 0.05)},
-                    Case{"Adam", Spec(OptimizerKind::kAdam, 0.02)},
-                    Case{"AdamNoBias", Spec(OptimizerKind::kAdam, 0.02), false},
-                    Case{"AdamDecayCosine", Spec(OptimizerKind::kAdam, 0.05, 0.1, kCosine)}),
+    testing::Values(
+        Case{"Sgd", MakeOptimizer(OptimizerKind::kSgd, 0.05)},
+        Case{"SgdDecay", MakeOptimizer(OptimizerKind::kSgd, 0.05, 0.1)},
+        Case{"Adagrad", MakeOptimizer(OptimizerKind::kAdagrad, 0.3)},
+        Case{"AdagradDecayCosine", MakeOptimizer(OptimizerKind::kAdagrad, 0.3, 0.05, kCosine)},
+        Case{"RowWise", MakeOptimizer(OptimizerKind::kRowWiseAdagrad, 0.3)},
+        Case{"RowWiseNoBias", MakeOptimizer(OptimizerKind::kRowWiseAdagrad, 0.3), false},
+        Case{"RowWiseDecay", MakeOptimizer(OptimizerKind::kRowWiseAdagrad, 0.3, 0.05)},
+        Case{"Adam", MakeOptimizer(OptimizerKind::kAdam, 0.02)},
+        Case{"AdamNoBias", MakeOptimizer(OptimizerKind::kAdam, 0.02), false},
+        Case{"AdamDecayCosine", MakeOptimizer(OptimizerKind::kAdam, 0.05, 0.1, kCosine)}),
     [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
 
 // A dense Adam moves a weight in every step; the lazy one only when touched. With a gradient in
 // every step they are the same optimizer.
 TEST(LazyAdamTest, EqualsDenseAdamWhenTouchedInEveryStep) {
-  const OptimizerSpec spec = Spec(OptimizerKind::kAdam, 0.01, 0.01);
+  const OptimizerSpec spec = MakeOptimizer(OptimizerKind::kAdam, 0.01, 0.01);
   const auto optimizer = Optimizer::Create(spec).value();
   TestRow row(*optimizer, true, 9);
   reference::Row expected = row.ToReference();
@@ -233,8 +234,8 @@ TEST(LazyAdamTest, EqualsDenseAdamWhenTouchedInEveryStep) {
     for (double& g : gradients) g = rng.NextGaussian();
     for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
     reference::DenseStep(spec, step, gradients, &expected);
-    Apply(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step),
-          Step(step - 1));
+    ApplySteps(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step),
+               Step(step - 1));
   }
   for (size_t i = 0; i <= kDim; ++i) {
     EXPECT_NEAR(row.Weight(i), expected.parameters[i].weight, 2e-5);
@@ -243,7 +244,7 @@ TEST(LazyAdamTest, EqualsDenseAdamWhenTouchedInEveryStep) {
 
 // The lazy moments after a gap are those of a dense Adam that saw gradient 0 in the gap.
 TEST(LazyAdamTest, MomentsEqualThoseOfDenseAdamWithZeroGradients) {
-  const OptimizerSpec spec = Spec(OptimizerKind::kAdam, 0.01);
+  const OptimizerSpec spec = MakeOptimizer(OptimizerKind::kAdam, 0.01);
   const auto optimizer = Optimizer::Create(spec).value();
   TestRow row(*optimizer, true, 11);
   reference::Row expected = row.ToReference();
@@ -255,7 +256,8 @@ TEST(LazyAdamTest, MomentsEqualThoseOfDenseAdamWithZeroGradients) {
     if (step % 7 == 2 || step == 60) {
       for (double& g : gradients) g = static_cast<float>(rng.NextGaussian());
       for (int64_t i = 0; i < kDim; ++i) gradient.data()[i] = static_cast<float>(gradients[i]);
-      Apply(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step), Step(last));
+      ApplySteps(*optimizer, row, gradient, static_cast<float>(gradients[kDim]), Step(step),
+                 Step(last));
       last = step;
     }
     reference::DenseStep(spec, step, gradients, &expected);

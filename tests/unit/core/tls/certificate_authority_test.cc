@@ -14,14 +14,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CertificatePtr Parse(const std::string& pem) {
+CertificatePtr ParsePem(const std::string& pem) {
   const BioPtr bio = ReadOnlyBio(pem);
   return CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
 }
 
 // What `openssl x509 -text` shows.
 std::string Description(const IssuedCertificate& issued) {
-  const CertificatePtr certificate = Parse(issued.certificate);
+  const CertificatePtr certificate = ParsePem(issued.certificate);
   const BioPtr bio(BIO_new(BIO_s_mem()));
   X509_print(bio.get(), certificate.get());
   return TextOf(bio.get());
@@ -30,8 +30,8 @@ std::string Description(const IssuedCertificate& issued) {
 // Whether a peer that trusts `ca` alone accepts the certificate for `purpose`.
 bool Accepted(const IssuedCertificate& issued, const std::string& ca, int purpose) {
   const std::unique_ptr<X509_STORE, OpensslDeleter<X509_STORE_free>> store(X509_STORE_new());
-  const CertificatePtr authority = Parse(ca);
-  const CertificatePtr certificate = Parse(issued.certificate);
+  const CertificatePtr authority = ParsePem(ca);
+  const CertificatePtr certificate = ParsePem(issued.certificate);
   X509_STORE_add_cert(store.get(), authority.get());
   const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> context(
       X509_STORE_CTX_new());
@@ -75,8 +75,8 @@ TEST(CertificateAuthorityTest, SerialNumbersAndKeysDiffer) {
   const IssuedCertificate a = authority.Issue(SpecOf("shard"));
   const IssuedCertificate b = authority.Issue(SpecOf("shard"));
   EXPECT_NE(a.key, b.key);
-  EXPECT_NE(ASN1_INTEGER_cmp(X509_get_serialNumber(Parse(a.certificate).get()),
-                             X509_get_serialNumber(Parse(b.certificate).get())),
+  EXPECT_NE(ASN1_INTEGER_cmp(X509_get_serialNumber(ParsePem(a.certificate).get()),
+                             X509_get_serialNumber(ParsePem(b.certificate).get())),
             0);
 }
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string Bytes(std::initializer_list<int> values) {
+std::string ArrayBytes(std::initializer_list<int> values) {
   std::string bytes;
   for (const int value : values) bytes.push_back(static_cast<char>(value));
   return bytes;
@@ -30,11 +30,11 @@ std::string ReasonIn(const absl::StatusOr<T>& result) {
 TEST(ArrayCodecTest, NumbersAreLittleEndianOnTheWire) {
   std::string bytes;
   EncodeU32s({0x01020304u, 5u}, &bytes);
-  EXPECT_EQ(bytes, Bytes({4, 3, 2, 1, 5, 0, 0, 0}));
+  EXPECT_EQ(bytes, ArrayBytes({4, 3, 2, 1, 5, 0, 0, 0}));
   EncodeFloats({1.0f}, &bytes);
-  EXPECT_EQ(bytes, Bytes({0, 0, 0x80, 0x3f}));
+  EXPECT_EQ(bytes, ArrayBytes({0, 0, 0x80, 0x3f}));
   EncodeRowIds({RowId(258)}, &bytes);
-  EXPECT_EQ(bytes, Bytes({2, 1, 0, 0}));
+  EXPECT_EQ(bytes, ArrayBytes({2, 1, 0, 0}));
 }
 
 TEST(ArrayCodecTest, DecodingInvertsEncoding) {
@@ -159,7 +159,7 @@ TEST(MatrixCodecTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
   bad = good;
   bad.set_element_type(v1::ELEMENT_TYPE_BF16);
-  bad.set_data(Bytes({0x80, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));  // infinity
+  bad.set_data(ArrayBytes({0x80, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));  // infinity
   EXPECT_EQ(ReasonIn(decode(bad)), reason::kNotFinite);
 }
 

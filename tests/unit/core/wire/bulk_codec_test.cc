@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 // The generated classes are the reference: what they write, and what they read.
 
-ScatterCommand Command(int64_t rows, int64_t dim, bool with_bias) {
+ScatterCommand ScatterOf(int64_t rows, int64_t dim, bool with_bias) {
   return {.envelope = SampleEnvelope(),
           .table = "t",
           .mode = ScatterMode::kAdd,
@@ -97,7 +97,7 @@ TEST(BulkFramesTest, GatherFramesAreWhatTheGeneratedClassesWrite) {
 TEST(BulkFramesTest, ScatterFramesAreWhatTheGeneratedClassesWrite) {
   for (const bool with_bias : {false, true}) {
     for (const int64_t rows : {0, 1, 9, 300}) {
-      const ScatterCommand command = Command(rows, 7, with_bias);
+      const ScatterCommand command = ScatterOf(rows, 7, with_bias);
       for (const int64_t chunk_bytes : {1, 500, 1 << 20}) {
         const auto expected = EncodeScatter(command, ActivationType::kF32, chunk_bytes);
         const auto frames = FrameScatter(command, chunk_bytes);
@@ -116,7 +116,7 @@ TEST(BulkFramesTest, ScatterFramesAreWhatTheGeneratedClassesWrite) {
 }
 
 TEST(BulkCodecTest, AMessageMayBeCutAnywhere) {
-  const ScatterCommand command = Command(5, 3, true);
+  const ScatterCommand command = ScatterOf(5, 3, true);
   const std::string bytes =
       EncodeScatter(command, ActivationType::kF32).front().SerializeAsString();
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
@@ -129,7 +129,7 @@ TEST(BulkCodecTest, AMessageMayBeCutAnywhere) {
 }
 
 TEST(BulkCodecTest, FieldsMayComeInAnyOrderAndUnknownOnesAreSkipped) {
-  const ScatterCommand command = Command(2, 3, true);
+  const ScatterCommand command = ScatterOf(2, 3, true);
   const v1::ScatterRequest whole = EncodeScatter(command, ActivationType::kF32).front();
   const v1::RowBlock& block = whole.rows();
   v1::Matrix sides = block.values();
@@ -151,7 +151,7 @@ TEST(BulkCodecTest, FieldsMayComeInAnyOrderAndUnknownOnesAreSkipped) {
 }
 
 TEST(BulkCodecTest, AsInProtobufTheLastOfSeveralFieldsCounts) {
-  v1::ScatterRequest first = EncodeScatter(Command(2, 3, false), ActivationType::kF32).front();
+  v1::ScatterRequest first = EncodeScatter(ScatterOf(2, 3, false), ActivationType::kF32).front();
   v1::ScatterRequest again;
   *again.mutable_rows() = first.rows();
   again.mutable_rows()->mutable_values()->mutable_data()->assign(24, '\0');
@@ -163,7 +163,7 @@ TEST(BulkCodecTest, AsInProtobufTheLastOfSeveralFieldsCounts) {
 
 TEST(BulkCodecTest, CutAndGarbledBytesAreRefused) {
   const std::string bytes =
-      EncodeScatter(Command(5, 3, true), ActivationType::kF32).front().SerializeAsString();
+      EncodeScatter(ScatterOf(5, 3, true), ActivationType::kF32).front().SerializeAsString();
   int refused = 0;
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto got = Decode(CutAt(bytes.substr(0, size), {}));
@@ -183,7 +183,7 @@ TEST(BulkCodecTest, CutAndGarbledBytesAreRefused) {
 }
 
 TEST(BulkCodecTest, HalvesAndFloatsMayFollowEachOther) {
-  const ScatterCommand command = Command(4, 3, false);
+  const ScatterCommand command = ScatterOf(4, 3, false);
   auto messages = EncodeScatter(command, ActivationType::kF32, 1);
   const auto halves = EncodeScatter(command, ActivationType::kBf16, 1);
   messages[2] = halves[2];
@@ -193,7 +193,7 @@ TEST(BulkCodecTest, HalvesAndFloatsMayFollowEachOther) {
 }
 
 TEST(BulkCodecTest, TheLargestMagnitudeIsKnown) {
-  ScatterCommand command = Command(4, 3, true);
+  ScatterCommand command = ScatterOf(4, 3, true);
   command.rows.values[7] = -77;
   command.rows.biases[2] = -5;
   const auto got =
@@ -207,7 +207,7 @@ TEST(BulkCodecTest, NumbersThatAreNoneAreNamed) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -2e30f}) {
     for (const auto type : {ActivationType::kF32, ActivationType::kBf16}) {
-      ScatterCommand command = Command(4, 3, true);
+      ScatterCommand command = ScatterOf(4, 3, true);
       command.rows.values[8] = bad;
       const std::string bytes = EncodeScatter(command, type).front().SerializeAsString();
       for (const size_t cut : {size_t{0}, bytes.size() - 60, bytes.size() - 40}) {
@@ -215,7 +215,7 @@ TEST(BulkCodecTest, NumbersThatAreNoneAreNamed) {
         EXPECT_EQ(ReasonOf(refused), reason::kNotFinite);
         EXPECT_THAT(std::string(refused.message()), HasSubstr("position 8"));
       }
-      command = Command(4, 3, true);
+      command = ScatterOf(4, 3, true);
       command.rows.biases[3] = bad;
       const absl::Status refused =
           Decode(CutAt(EncodeScatter(command, type).front().SerializeAsString(), {})).status();

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Envelope SampleEnvelope() {
+Envelope LoggedEnvelope() {
   Envelope envelope;
   envelope.job = "job";
   envelope.client[3] = 7;
@@ -34,7 +34,7 @@ std::string Joined(const LoggedCommand& logged) {
 }
 
 StepCommand SampleStep() {
-  return {.envelope = SampleEnvelope(),
+  return {.envelope = LoggedEnvelope(),
           .step = 3,
           .first_open_step = 2,
           .op = HeadBackwardOp{.table = "head", .log_partitions = {1, 2, 3}, .scale = 0.5f}};
@@ -88,7 +88,7 @@ TEST(LoggedCommandTest, AWrongStepBecomesARefusalThatIsRemembered) {
 }
 
 TEST(LoggedCommandTest, TheMessagesOfAScatterReadBackInOrder) {
-  ScatterCommand scatter{.envelope = SampleEnvelope(), .table = "head", .rows = {}};
+  ScatterCommand scatter{.envelope = LoggedEnvelope(), .table = "head", .rows = {}};
   scatter.rows.dim = 4;
   for (uint32_t row = 0; row < 60; ++row) {
     scatter.rows.rows.emplace_back(row);

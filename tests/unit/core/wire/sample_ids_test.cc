@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMaxIds = 1000;
 
-absl::StatusOr<SampleIds> Decode(const std::string& packed, int64_t batch,
-                                 int64_t max_ids = kMaxIds) {
+absl::StatusOr<SampleIds> DecodeIds(const std::string& packed, int64_t batch,
+                                    int64_t max_ids = kMaxIds) {
   const std::string none;
   return DecodeSampleIds({.message = "call",
                           .offsets_name = "offsets",
@@ -29,7 +29,7 @@ absl::StatusOr<SampleIds> Decode(const std::string& packed, int64_t batch,
 
 void ExpectRefusal(const std::string& packed, int64_t batch, absl::string_view reason,
                    const std::string& text, int64_t max_ids = kMaxIds) {
-  const absl::Status status = Decode(packed, batch, max_ids).status();
+  const absl::Status status = DecodeIds(packed, batch, max_ids).status();
   EXPECT_EQ(ReasonOf(status), reason) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
@@ -50,7 +50,7 @@ TEST(SampleIdsTest, ComeBackWhateverTheyAre) {
     }
     std::string packed;
     EncodePackedIds(ids.offsets, ids.rows, &packed);
-    const auto got = Decode(packed, static_cast<int64_t>(batch));
+    const auto got = DecodeIds(packed, static_cast<int64_t>(batch));
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->offsets, ids.offsets);
     EXPECT_EQ(got->rows, ids.rows);
@@ -68,7 +68,7 @@ TEST(SampleIdsTest, TheLastRowThatATableMayHave) {
   const std::vector<RowId> rows = {RowId(0), RowId(kMaxTableRows - 1)};
   std::string packed;
   EncodePackedIds({0, 2}, rows, &packed);
-  EXPECT_EQ(Decode(packed, 1)->rows, rows);
+  EXPECT_EQ(DecodeIds(packed, 1)->rows, rows);
   EncodePackedIds({0, 2}, {RowId(0), RowId(kMaxTableRows)}, &packed);
   ExpectRefusal(packed, 1, reason::kBadRowId, "must be below");
 }
@@ -76,9 +76,9 @@ TEST(SampleIdsTest, TheLastRowThatATableMayHave) {
 TEST(SampleIdsTest, WhatIsCutOrGarbledIsRefused) {
   std::string packed;
   EncodePackedIds({0, 2, 3}, {RowId(5), RowId(500), RowId(70000)}, &packed);
-  ASSERT_TRUE(Decode(packed, 2).ok());
+  ASSERT_TRUE(DecodeIds(packed, 2).ok());
   for (size_t size = 1; size < packed.size(); ++size) {
-    EXPECT_FALSE(Decode(packed.substr(0, size), 2).ok()) << size;
+    EXPECT_FALSE(DecodeIds(packed.substr(0, size), 2).ok()) << size;
   }
   ExpectRefusal(packed, 1, reason::kBadSize, "behind the ids of 1 samples");
   ExpectRefusal(packed, 3, reason::kBadSize, "ends within a number");

@@ -279,7 +279,7 @@ std::vector<Refused> HeadRefusals() {
   };
 }
 
-void ExpectRefused(const std::vector<Refused>& cases) {
+void ExpectStepRefused(const std::vector<Refused>& cases) {
   for (const Refused& refused : cases) {
     v1::StepRequest request = OverTheWire(SampleStep(refused.base));
     ASSERT_TRUE(DecodeStepRequest(request).ok());
@@ -292,9 +292,9 @@ void ExpectRefused(const std::vector<Refused>& cases) {
   }
 }
 
-TEST(StepCodecTest, BadEnvelopesAndStepsAreRefusedByName) { ExpectRefused(EnvelopeRefusals()); }
-TEST(StepCodecTest, BadEmbedRequestsAreRefusedByName) { ExpectRefused(EmbedRefusals()); }
-TEST(StepCodecTest, BadHeadRequestsAreRefusedByName) { ExpectRefused(HeadRefusals()); }
+TEST(StepCodecTest, BadEnvelopesAndStepsAreRefusedByName) { ExpectStepRefused(EnvelopeRefusals()); }
+TEST(StepCodecTest, BadEmbedRequestsAreRefusedByName) { ExpectStepRefused(EmbedRefusals()); }
+TEST(StepCodecTest, BadHeadRequestsAreRefusedByName) { ExpectStepRefused(HeadRefusals()); }
 
 TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {
   v1::StepRequest request = OverTheWire(SampleStep(DenseGatherOp{.table = "hidden"}));

@@ -109,7 +109,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
                                    ServiceChannelArguments());
 }
 
-grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
+grpc::Status AskForModels(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   context.set_deadline(PatientDeadline());
   v1::ListModelsResponse response;
@@ -159,7 +159,7 @@ TEST_F(ServerRuntimeTest, PortZeroIsReportedAsTheRealOne) {
   const auto runtime = MustStart({.listen = "127.0.0.1:0", .admin = "127.0.0.1:0"});
   EXPECT_THAT(runtime->address(), Not(HasSubstr(":0")));
   EXPECT_THAT(runtime->admin_address(), Not(HasSubstr(":0")));
-  EXPECT_TRUE(ListModels(Connect(runtime->address())).ok());
+  EXPECT_TRUE(AskForModels(Connect(runtime->address())).ok());
 }
 
 TEST_F(ServerRuntimeTest, ATakenPortIsAnErrorAndNotShared) {
@@ -186,12 +186,12 @@ TEST_F(ServerRuntimeTest, ALiveUnixSocketIsNotTakenOverButALeftOneIs) {
   const std::string address = "unix:" + path;
   auto first = MustStart({.listen = address});
   EXPECT_EQ(first->address(), address);
-  EXPECT_TRUE(ListModels(Connect(address)).ok());
+  EXPECT_TRUE(AskForModels(Connect(address)).ok());
   HoldingService other(&metrics_);
   const auto second =
       ServerRuntime::Start({.binary = "second", .listen = address}, {{&other, kName}}, metrics_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
-  EXPECT_TRUE(ListModels(Connect(address)).ok());
+  EXPECT_TRUE(AskForModels(Connect(address)).ok());
   first.reset();
   // A crashed server leaves its socket file; nobody listens on it.
   std::remove(path.c_str());
@@ -202,7 +202,7 @@ TEST_F(ServerRuntimeTest, ALiveUnixSocketIsNotTakenOverButALeftOneIs) {
   ASSERT_EQ(::bind(dead, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
   ::close(dead);
   const auto again = MustStart({.listen = address});
-  EXPECT_TRUE(ListModels(Connect(address)).ok());
+  EXPECT_TRUE(AskForModels(Connect(address)).ok());
   std::remove(path.c_str());
 }
 
@@ -213,13 +213,13 @@ TEST_F(ServerRuntimeTest, PlaintextForOthersNeedsTheFlag) {
   EXPECT_EQ(ExitCodeOfStart(refused.status()), kExitUsage);
   EXPECT_FALSE(CheckServerOptions({.listen = "0.0.0.0:0"}).ok());
   const auto allowed = MustStart({.listen = "0.0.0.0:0", .insecure = true});
-  EXPECT_TRUE(ListModels(Connect("127.0.0.1" + allowed->address().substr(7))).ok());
+  EXPECT_TRUE(AskForModels(Connect("127.0.0.1" + allowed->address().substr(7))).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_server_insecure 1\n"));
 }
 
 TEST_F(ServerRuntimeTest, EveryInterfaceMeansBothProtocols) {
   const auto runtime = MustStart({.listen = ":0", .insecure = true});
-  EXPECT_TRUE(ListModels(Connect("127.0.0.1" + runtime->address())).ok());
+  EXPECT_TRUE(AskForModels(Connect("127.0.0.1" + runtime->address())).ok());
 }
 
 TEST_F(ServerRuntimeTest, MalformedAddressesAreRefused) {
@@ -231,7 +231,7 @@ TEST_F(ServerRuntimeTest, MalformedAddressesAreRefused) {
 TEST_F(ServerRuntimeTest, InProcessChannelsNeedNoSocket) {
   const auto runtime = MustStart({});
   EXPECT_EQ(runtime->address(), "");
-  EXPECT_TRUE(ListModels(*runtime->InProcessChannel()).ok());
+  EXPECT_TRUE(AskForModels(*runtime->InProcessChannel()).ok());
 }
 
 TEST_F(ServerRuntimeTest, HealthFollowsReadiness) {
@@ -267,7 +267,7 @@ TEST_F(ServerRuntimeTest, MessagesAboveTheLimitAreRefused) {
   const auto channel = *runtime->InProcessChannel();
   const auto refused = CallRaw(channel, method, std::string(kTransportMessageBytes + 1, '\0'));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
-  EXPECT_TRUE(ListModels(channel).ok());
+  EXPECT_TRUE(AskForModels(channel).ok());
 }
 
 TEST_F(ServerRuntimeTest, OldConnectionsAreRenewedAndTheirCallsFinish) {
@@ -278,7 +278,7 @@ TEST_F(ServerRuntimeTest, OldConnectionsAreRenewedAndTheirCallsFinish) {
   service_.started.WaitForNotification();
   // The server asks for another connection: the channel is not ready until there is a new call.
   EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, PatientDeadline()));
-  EXPECT_TRUE(ListModels(channel).ok());
+  EXPECT_TRUE(AskForModels(channel).ok());
   service_.release = true;
   const grpc::Status held = call.Join();
   EXPECT_TRUE(held.ok()) << held.error_message();
@@ -306,7 +306,7 @@ TEST_F(ServerRuntimeTest, DrainingRefusesNewCallsAndFinishesRunningOnes) {
   releaser.join();
   EXPECT_TRUE(held.ok()) << held.error_message();
   EXPECT_THAT(order, ::testing::ElementsAre("before", "after"));
-  EXPECT_FALSE(ListModels(channel).ok());
+  EXPECT_FALSE(AskForModels(channel).ok());
   EXPECT_EQ(runtime->InProcessChannel().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(runtime->Drain().ok());  // again: nothing happens
   EXPECT_EQ(order.size(), 2u);
@@ -387,9 +387,9 @@ TEST_F(ServerRuntimeTest, ReadinessDoesNotComeBackAfterDraining) {
 TEST_F(ServerRuntimeTest, HandlersAreCountedByCodeAndBytes) {
   const auto runtime = MustStart({});
   const auto channel = *runtime->InProcessChannel();
-  ASSERT_TRUE(ListModels(channel).ok());
+  ASSERT_TRUE(AskForModels(channel).ok());
   service_.result = StatusWithReason(absl::StatusCode::kNotFound, "UNKNOWN_MODEL", "no model");
-  const grpc::Status failed = ListModels(channel);
+  const grpc::Status failed = AskForModels(channel);
   EXPECT_EQ(ReasonOf(FromGrpcStatus(failed)), "UNKNOWN_MODEL");
   const std::string page = metrics_.Expose();
   for (const char* line :

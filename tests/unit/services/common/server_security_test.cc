@@ -37,7 +37,7 @@ class EmptyService final : public v1::CoordinatorService::Service {
 };
 
 // A call on a channel of its own, so on a new connection.
-grpc::Status ListModels(const std::shared_ptr<grpc::Channel>& channel) {
+grpc::Status AskTheSecured(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   context.set_deadline(PatientDeadline());
   v1::ListModelsResponse response;
@@ -67,7 +67,7 @@ class ServerSecurityTest : public ::testing::Test {
   grpc::Status CallWith(const TlsFiles& files) const {
     const auto store = TlsStore::Open(files, absl::Hours(1));
     EXPECT_TRUE(store.ok()) << store.status();
-    return ListModels(*NetworkServiceChannels(false, *store)(runtime_->address()));
+    return AskTheSecured(*NetworkServiceChannels(false, *store)(runtime_->address()));
   }
 
   TestDirectory directory_;
@@ -91,8 +91,9 @@ TEST_F(ServerSecurityTest, AClientOfTheAuthorityIsServed) {
 
 TEST_F(ServerSecurityTest, PlaintextIsRefused) {
   MustStart();
-  EXPECT_EQ(ListModels(*NetworkServiceChannels(false, nullptr)(runtime_->address())).error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(
+      AskTheSecured(*NetworkServiceChannels(false, nullptr)(runtime_->address())).error_code(),
+      grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(ServerSecurityTest, AClientWithoutACertificateIsRefused) {
@@ -116,14 +117,14 @@ TEST_F(ServerSecurityTest, AnExpiredCertificateIsRefusedByTheServer) {
   grpc::SslCredentialsOptions options{.pem_root_certs = authority_.ca(),
                                       .pem_private_key = expired.key,
                                       .pem_cert_chain = expired.certificate};
-  EXPECT_EQ(ListModels(grpc::CreateChannel(runtime_->address(), grpc::SslCredentials(options)))
+  EXPECT_EQ(AskTheSecured(grpc::CreateChannel(runtime_->address(), grpc::SslCredentials(options)))
                 .error_code(),
             grpc::StatusCode::UNAVAILABLE);
   const IssuedCertificate valid = authority_.Issue(SpecOf("trainer"));
   options.pem_private_key = valid.key;
   options.pem_cert_chain = valid.certificate;
   EXPECT_TRUE(
-      ListModels(grpc::CreateChannel(runtime_->address(), grpc::SslCredentials(options))).ok());
+      AskTheSecured(grpc::CreateChannel(runtime_->address(), grpc::SslCredentials(options))).ok());
 }
 
 TEST_F(ServerSecurityTest, ARevokedCertificateIsRefusedOnNewConnections) {

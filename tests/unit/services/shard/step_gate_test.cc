@@ -8,7 +8,7 @@ namespace {
 constexpr ClientId kAnn = {1};
 constexpr ClientId kBob = {2};
 
-StepCommand Step(const ClientId& client, int64_t step, StepOp op, int64_t first_open = 0) {
+StepCommand GatedStep(const ClientId& client, int64_t step, StepOp op, int64_t first_open = 0) {
   StepCommand command;
   command.envelope.client = client;
   command.step = step;
@@ -38,11 +38,11 @@ class StepGateTest : public ::testing::Test {
 };
 
 TEST_F(StepGateTest, HoldsNothingWhileItIsOpen) {
-  EXPECT_FALSE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 7, HeadBackwardOp())));
   gate_.Freeze(1);
-  EXPECT_TRUE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 7, HeadBackwardOp())));
   gate_.Open();
-  EXPECT_FALSE(Waits(Step(kAnn, 7, HeadBackwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 7, HeadBackwardOp())));
 }
 
 TEST_F(StepGateTest, HoldsChangesOfNewStepsAndLetsReadsAndBegunStepsPass) {
@@ -50,18 +50,18 @@ TEST_F(StepGateTest, HoldsChangesOfNewStepsAndLetsReadsAndBegunStepsPass) {
   Forward(kAnn, 4);
   contexts_.Changed(kAnn, 4);
   gate_.Freeze(1);
-  EXPECT_FALSE(Waits(Step(kAnn, 5, EmbedForwardOp())));
-  EXPECT_FALSE(Waits(Step(kAnn, 5, HeadForwardOp())));
-  EXPECT_FALSE(Waits(Step(kAnn, 5, DenseGatherOp())));
-  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 5, HeadBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 5, EmbedBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 5, DenseScatterOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 5, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 5, HeadForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 5, DenseGatherOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 4, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 5, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 5, EmbedBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 5, DenseScatterOp())));
   EXPECT_FALSE(Waits(GatherCommand()));
   EXPECT_FALSE(Waits(HelloCommand()));
   gate_.Admit(kAnn, 5);
-  EXPECT_FALSE(Waits(Step(kAnn, 5, HeadBackwardOp())));
-  EXPECT_TRUE(Waits(Step(kAnn, 6, HeadBackwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 5, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 6, HeadBackwardOp())));
 }
 
 TEST_F(StepGateTest, WhereTheAdmittedStepsAreCompleteReadsOfLaterOnesWaitToo) {
@@ -69,29 +69,30 @@ TEST_F(StepGateTest, WhereTheAdmittedStepsAreCompleteReadsOfLaterOnesWaitToo) {
   Forward(kAnn, 4);
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
-  EXPECT_FALSE(Waits(Step(kAnn, 5, EmbedForwardOp()))) << "the end of step 4 may stand behind it";
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 5, EmbedForwardOp())))
+      << "the end of step 4 may stand behind it";
   Finish(kAnn, 4);
-  EXPECT_TRUE(Waits(Step(kAnn, 5, EmbedForwardOp())));
-  EXPECT_FALSE(Waits(Step(kAnn, 4, EmbedForwardOp())));
-  EXPECT_FALSE(Waits(Step(kBob, 5, EmbedForwardOp()))) << "it has not begun to change rows";
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 5, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 4, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kBob, 5, EmbedForwardOp()))) << "it has not begun to change rows";
   Train(kBob, 4);
-  EXPECT_TRUE(Waits(Step(kBob, 5, EmbedForwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kBob, 5, EmbedForwardOp())));
   gate_.Admit(kAnn, 5);  // another shard cannot do without
-  EXPECT_FALSE(Waits(Step(kAnn, 6, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 6, EmbedForwardOp())));
 }
 
 TEST_F(StepGateTest, NothingOfAClientPassesWhatWaitsOfIt) {
   gate_.Freeze(1);
-  const StepCommand held = Step(kAnn, 1, HeadBackwardOp());
+  const StepCommand held = GatedStep(kAnn, 1, HeadBackwardOp());
   ASSERT_TRUE(Waits(held));
   gate_.NoteWaiting(held);
-  EXPECT_TRUE(Waits(Step(kAnn, 2, EmbedForwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 2, EmbedForwardOp())));
   ScatterCommand scatter;
   scatter.envelope.client = kAnn;
   EXPECT_TRUE(Waits(scatter));
-  EXPECT_FALSE(Waits(Step(kBob, 2, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kBob, 2, EmbedForwardOp())));
   gate_.NoteNoneWaiting(kAnn);
-  EXPECT_FALSE(Waits(Step(kAnn, 2, EmbedForwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 2, EmbedForwardOp())));
 }
 
 TEST_F(StepGateTest, SaysWhichStepsHaveChangedRows) {
@@ -131,7 +132,7 @@ TEST_F(StepGateTest, AStepWithoutContextsIsCompleteWhenTheClientGoesOn) {
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
   EXPECT_EQ(gate_.Incomplete(contexts_).size(), 1u);
-  gate_.NoteWaiting(Step(kAnn, 5, DenseScatterOp(), /*first_open=*/5));
+  gate_.NoteWaiting(GatedStep(kAnn, 5, DenseScatterOp(), /*first_open=*/5));
   EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 
@@ -143,10 +144,10 @@ TEST_F(StepGateTest, SaysWhatStandsInTheWay) {
   contexts_.Changed(kAnn, 4);
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
-  gate_.NoteWaiting(Step(kAnn, 5, HeadBackwardOp(), /*first_open=*/4));
-  gate_.NoteWaiting(Step(kAnn, 6, HeadBackwardOp(), /*first_open=*/4));
-  gate_.NoteWaiting(Step(kAnn, 7, HeadForwardOp(), /*first_open=*/4));
-  gate_.NoteWaiting(Step(kAnn, 4, EmbedBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(GatedStep(kAnn, 5, HeadBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(GatedStep(kAnn, 6, HeadBackwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(GatedStep(kAnn, 7, HeadForwardOp(), /*first_open=*/4));
+  gate_.NoteWaiting(GatedStep(kAnn, 4, EmbedBackwardOp(), /*first_open=*/4));
   const auto incomplete = gate_.Incomplete(contexts_);
   ASSERT_EQ(incomplete.size(), 1u);
   EXPECT_EQ(incomplete[0].step, 5);
@@ -166,11 +167,11 @@ TEST_F(StepGateTest, OfAClientWithoutContextsOnlyTheFirstThatWaitsStandsInTheWay
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
   for (int64_t step = 5; step <= 8; ++step) {
-    gate_.NoteWaiting(Step(kAnn, step, DenseScatterOp(), /*first_open=*/step - 4));
+    gate_.NoteWaiting(GatedStep(kAnn, step, DenseScatterOp(), /*first_open=*/step - 4));
   }
   ASSERT_EQ(gate_.Incomplete(contexts_).size(), 1u);
   EXPECT_EQ(gate_.Incomplete(contexts_)[0].step, 5);
-  gate_.NoteWaiting(Step(kAnn, 9, DenseScatterOp(), /*first_open=*/5));
+  gate_.NoteWaiting(GatedStep(kAnn, 9, DenseScatterOp(), /*first_open=*/5));
   EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 
@@ -186,9 +187,9 @@ TEST_F(StepGateTest, AnotherEpochBeginsAnew) {
   gate_.Freeze(1);
   gate_.Admit(kAnn, 9);
   gate_.Freeze(1);
-  EXPECT_FALSE(Waits(Step(kAnn, 9, HeadBackwardOp())));
+  EXPECT_FALSE(Waits(GatedStep(kAnn, 9, HeadBackwardOp())));
   gate_.Freeze(2);
-  EXPECT_TRUE(Waits(Step(kAnn, 9, HeadBackwardOp())));
+  EXPECT_TRUE(Waits(GatedStep(kAnn, 9, HeadBackwardOp())));
 }
 
 }  // namespace
