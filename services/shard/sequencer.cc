@@ -156,14 +156,19 @@ void Sequencer::Handle(Item item) {
   hold_meter_.Note(!held_.empty(), clock_.Now());
 }
 
+bool Sequencer::Hold(Item& item) {
+  if (!gate_.MustWait(item.request.command, core_.contexts())) return false;
+  gate_.NoteWaiting(item.request.command);
+  held_[*SequencedClient(item.request.command)].push_back(std::move(item));
+  return true;
+}
+
 void Sequencer::ApplyOrHold(Item item) {
   if (item.task) {
     Apply(std::move(item));
     return GoOn();
   }
-  if (!gate_.MustWait(item.request.command, core_.contexts())) return Apply(std::move(item));
-  gate_.NoteWaiting(item.request.command);
-  held_[*SequencedClient(item.request.command)].push_back(std::move(item));
+  if (!Hold(item)) return Apply(std::move(item));
   waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -173,8 +178,12 @@ void Sequencer::GoOn() {
   held.swap(held_);
   for (auto& [client, items] : held) {
     gate_.NoteNoneWaiting(client);
-    waiting_.fetch_sub(static_cast<int64_t>(items.size()), std::memory_order_relaxed);
-    for (Item& item : items) ApplyOrHold(std::move(item));
+    for (Item& item : items) {
+      // Who looks at the count meanwhile finds those that stay in it.
+      if (Hold(item)) continue;
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      Apply(std::move(item));
+    }
   }
 }
 

@@ -141,6 +141,7 @@ class Sequencer {
   bool Next(Item& item);  // false: the end; an item with nothing in it: the gate's time is over
   bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Handle(Item item);  // also ends a freeze whose time is over; the item may be empty
+  bool Hold(Item& item);   // takes it where the gate makes it wait; else false
   void ApplyOrHold(Item item);
   void GoOn();  // applies what waits, as far as it need not wait any more
   void Apply(Item item);

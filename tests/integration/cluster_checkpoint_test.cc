@@ -119,7 +119,7 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   for (const int64_t in_flight : {1, 2, 4}) {
     tracers.push_back(StartTracer(absl::StrCat("tracer-", in_flight), in_flight));
   }
-  constexpr int kCuts = 30;
+  constexpr int kCuts = 10;
   for (int cut = 0; cut < kCuts; ++cut) {
     const auto taken = coordinator().CreateClusterCheckpoint();
     ASSERT_TRUE(taken.ok()) << taken.status();

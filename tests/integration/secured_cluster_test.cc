@@ -262,7 +262,7 @@ class RenewalTest : public SecuredClusterTest {
 };
 
 TEST_F(RenewalTest, CertificatesRenewedEverySecondUnderLoadFailNoCall) {
-  constexpr int kRenewals = 15;
+  constexpr int kRenewals = 6;
   const float before = Cell();
   Load bulk([this] { return GatherAndAdd(); });
   Load steps([this] { return Step(); });

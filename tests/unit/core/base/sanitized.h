@@ -1,5 +1,5 @@
-// DSLIDE_SANITIZED: 1 in a build with a sanitizer, which brings its own malloc and a shadow memory; 0
-// otherwise. A macro, so that a test that says nothing there is left out instead of skipped.
+// DSLIDE_SANITIZED: 1 in a build with a sanitizer, which brings its own malloc and a shadow memory;
+// 0 otherwise. A macro, so that a test that says nothing there is left out instead of skipped.
 
 #pragma once
 
