@@ -55,7 +55,7 @@ function(dslide_test name)
   math(EXPR last "${ARG_SHARDS} - 1")
   foreach(shard RANGE ${last})
     add_test(NAME ${name}.${shard} COMMAND ${name})
-    set_tests_properties(${name}.${shard} PROPERTIES TIMEOUT 1800 COST 50 LABELS "${ARG_LABEL};cases"
+    set_tests_properties(${name}.${shard} PROPERTIES TIMEOUT 1800 LABELS "${ARG_LABEL};cases"
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};GTEST_BRIEF=1;\
 GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.${shard}.xml")
   endforeach()
