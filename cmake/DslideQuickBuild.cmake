@@ -7,6 +7,12 @@
 
 option(DSLIDE_QUICK_BUILD "Compile several sources at a time and precompile headers of tests" OFF)
 
+# Five large test programs are linked again after each change of a library.
+find_program(DSLIDE_MOLD mold)
+if(DSLIDE_QUICK_BUILD AND DSLIDE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
 # Sources of one unit: enough to share, few enough that a change costs seconds.
 function(dslide_quick_units name)
   if(DSLIDE_QUICK_BUILD)
