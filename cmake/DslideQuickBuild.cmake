@@ -17,6 +17,8 @@ endif()
 function(dslide_quick_units name)
   if(DSLIDE_QUICK_BUILD)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # GCC takes the sources of a unit for headers, whose types should not depend on unnamed namespaces.
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 

@@ -72,10 +72,10 @@ class CliCommand {
 struct Parsed {
   enum class Outcome { kRun, kHelp, kVersion, kError };
   Outcome outcome = Outcome::kRun;
-  std::string command;  // full name of the chosen command: "dslide checkpoint restore"
+  std::string command = {};  // full name of the chosen command: "dslide checkpoint restore"
   // The text of the help or version, or what is wrong; a flag or a subcommand that does not exist
   // comes with the nearest that does.
-  std::string text;
+  std::string text = {};
 };
 
 // The command line of one program. Not thread-safe.
