@@ -1,5 +1,7 @@
 #include "client/cpp/bulk_calls.h"
 
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/rpc_method.h>
 #include <grpcpp/support/client_callback.h>

@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +14,10 @@
 #include "core/wire/bulk_codec.h"
 #include "core/wire/row_codec.h"
 #include "dslide/v1/shard.pb.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
 
 namespace dslide {
 

@@ -1,5 +1,7 @@
 #include "client/cpp/grpc_status.h"
 
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
 #include <string>
 
 #include "absl/strings/match.h"

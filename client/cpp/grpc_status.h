@@ -2,11 +2,14 @@
 
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+
+namespace grpc {
+class ClientContext;
+class Status;
+}  // namespace grpc
 
 namespace dslide {
 

@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
 
 #include <algorithm>
 #include <functional>

@@ -5,8 +5,6 @@
 
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/metrics/metrics.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
 
 namespace dslide {
 

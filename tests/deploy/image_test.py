@@ -64,7 +64,7 @@ class DockerfileTest(unittest.TestCase):
         listed = re.search(r"--no-install-recommends \\\n(.*?)\n\n",
                            self.stages()["toolchain"], re.DOTALL).group(1)
         missing = set(wanted) - set(listed.replace("\\", " ").split())
-        self.assertEqual(missing, {"git", "libgtest-dev", "libgmock-dev"})
+        self.assertEqual(missing, {"git", "mold", "libgtest-dev", "libgmock-dev"})
 
     def test_what_the_programs_load_is_of_the_gRPC_that_was_chosen(self):
         stages = self.stages()
