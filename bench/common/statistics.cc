@@ -33,6 +33,28 @@ double Spread(const std::vector<double>& values) {
   return (*largest - *smallest) / median;
 }
 
+double MedianEstimate::Uncertainty() const {
+  return median == 0.0 ? 0.0 : std::max(high - median, median - low) / std::abs(median);
+}
+
+MedianEstimate EstimateMedian(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto count = static_cast<double>(values.size());
+  size_t left_out = 0;
+  double tail = 0.0;  // P(at most `heads` heads of `count` coins)
+  for (size_t heads = 0;; ++heads) {
+    const auto k = static_cast<double>(heads);
+    tail += std::exp(std::lgamma(count + 1) - std::lgamma(k + 1) - std::lgamma(count - k + 1) -
+                     count * std::log(2.0));
+    if (tail > 0.025) break;
+    left_out = heads;
+  }
+  return {.median = Median(values),
+          .low = values[left_out],
+          .high = values[values.size() - 1 - left_out]};
+}
+
 bool RepeatRule::Enough(const std::vector<double>& values) const {
   const auto count = static_cast<int>(values.size());
   if (count >= max_repeats) return true;

@@ -17,6 +17,23 @@ double Quantile(std::vector<double> values, double part);
 // two values; infinity when the median is 0 and the values differ.
 double Spread(const std::vector<double>& values);
 
+// A median and how sure it is.
+struct MedianEstimate {
+  double median = 0;
+  // Of as many new values the true median would lie in [low, high] 95 times of 100, whatever their
+  // distribution, as long as they do not depend on each other. Fewer than six values cannot be as
+  // sure: then it is their range.
+  double low = 0;
+  double high = 0;
+
+  // The farther end's distance from the median, relative to it; 0 when that is 0.
+  double Uncertainty() const;
+};
+
+// By order statistics: as many values are left out on each side as a fair coin would show heads at
+// most once in 40 times (the sign test, inverted). Zeros when there are none.
+MedianEstimate EstimateMedian(std::vector<double> values);
+
 // When to stop repeating: at `max_repeats`, or as soon as there are `min_repeats` whose spread is
 // at most `spread`.
 struct RepeatRule {

@@ -26,6 +26,13 @@ def spread(figures):
     return percent(figures["spread"]) if figures.get("repeats", 2) > 1 else "one run"
 
 
+def number_within(value, interval):
+    """A number, and in brackets where it is with 95 % certainty, if that is known."""
+    if value is None or interval is None:
+        return number(value)
+    return f"{number(value)} ({number(interval[0])}–{number(interval[1])})"
+
+
 def table(header, rows):
     """Columns as wide as they need to be."""
     cells = [header, *rows]
@@ -220,9 +227,10 @@ _RPC_ROWS = [
 def rpc(result):
     columns = [result] if result.get("as_set") is None else [result, result["as_set"]]
     titles = [f"TCP with {column['congestion_control']}" for column in columns]
-    return table(["RPC", *titles],
-                 [[text, *(number(column.get(field)) for column in columns)]
-                  for field, text in _RPC_ROWS])
+    rounds = [["rounds; below are their medians", *(number(c.get("rounds")) for c in columns)]]
+    return table(["RPC", *titles], rounds + [
+        [text, *(number_within(c.get(field), c.get("intervals", {}).get(field)) for c in columns)]
+        for field, text in _RPC_ROWS])
 
 
 SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth,

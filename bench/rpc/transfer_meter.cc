@@ -64,22 +64,4 @@ absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double 
   return window;
 }
 
-TransferResult Summarise(const std::vector<TransferWindow>& windows) {
-  const auto middle = [&](double TransferWindow::*field) {
-    std::vector<double> values;
-    for (const TransferWindow& window : windows) values.push_back(window.*field);
-    return Median(values);
-  };
-  TransferResult result;
-  result.median = {.gbps = middle(&TransferWindow::gbps),
-                   .p50_ms = middle(&TransferWindow::p50_ms),
-                   .p99_ms = middle(&TransferWindow::p99_ms),
-                   .client_cpu_s_per_gb = middle(&TransferWindow::client_cpu_s_per_gb),
-                   .server_cpu_s_per_gb = middle(&TransferWindow::server_cpu_s_per_gb)};
-  std::vector<double> rates;
-  for (const TransferWindow& window : windows) rates.push_back(window.gbps);
-  result.spread = Spread(rates);
-  return result;
-}
-
 }  // namespace dslide::bench

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/common/statistics.h"
 
 namespace dslide::bench {
 
@@ -20,6 +22,8 @@ struct TransferWindow {
   double p99_ms = 0;
   double client_cpu_s_per_gb = 0;
   double server_cpu_s_per_gb = 0;
+
+  double CpuSecondsPerGb() const { return client_cpu_s_per_gb + server_cpu_s_per_gb; }
 };
 
 // Requests of one kind and size; each moves `bytes`. There are as many in flight as lanes, whose
@@ -34,11 +38,12 @@ struct TransferLanes {
 absl::StatusOr<TransferWindow> MeasureWindow(const TransferLanes& lanes, double seconds,
                                              pid_t server);
 
-// The medians over windows.
-struct TransferResult {
-  TransferWindow median;
-  double spread = 0;  // of gbps: distance of the quartiles over the median
-};
-TransferResult Summarise(const std::vector<TransferWindow>& windows);
+// The median over windows of one of their fields or of CpuSecondsPerGb().
+template <typename Member>
+MedianEstimate EstimateOver(const std::vector<TransferWindow>& windows, Member member) {
+  std::vector<double> values;
+  for (const TransferWindow& window : windows) values.push_back(std::invoke(member, window));
+  return EstimateMedian(std::move(values));
+}
 
 }  // namespace dslide::bench

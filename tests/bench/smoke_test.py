@@ -113,10 +113,15 @@ class SmokeTest(processes.ProcessTest):
         self.assert_positive(result, "gather_1k_p50_ms", "cpu_s_per_gb", "raw_tcp_gbps",
                              "stream_cpu_s_per_gb", "echo_cpu_s_per_gb", "rows_copied_cpu_s_per_gb",
                              "rows_added_cpu_s_per_gb", "scatter_cpu_ratio_with_rows")
+        for name, (low, high) in result["intervals"].items():
+            self.assertTrue(low <= result[name] <= high, name)
+        self.assertEqual(result["rounds"], 1)
         if result["as_set"] is not None:
-            self.assertNotEqual(result["as_set"]["congestion_control"],
-                                result["congestion_control"])
-            self.assert_positive(result["as_set"], "gather_1k_p50_ms", "cpu_s_per_gb")
+            as_set = result["as_set"]
+            self.assertNotEqual(as_set["congestion_control"], result["congestion_control"])
+            # The table is left out, not what a figure is made of.
+            self.assertEqual({name for name in result["intervals"] if result[name] > 0},
+                             {name for name in as_set["intervals"] if as_set[name] > 0})
 
     def test_capacity(self):
         result, _ = self.run_script("capacity", "--steps", 3)
