@@ -92,7 +92,11 @@ class CoordinatorFixture : public ::testing::Test {
     std::filesystem::remove_all(data_dir_);
     Restart(false);
   }
-  void TearDown() override { std::filesystem::remove_all(data_dir_); }
+  void TearDown() override {
+    // Its threads write to the directory until it is gone.
+    coordinator_.reset();
+    std::filesystem::remove_all(data_dir_);
+  }
 
   // A new coordinator over the same shards.
   void Restart(bool with_store, int64_t expected = 2) {

@@ -25,7 +25,8 @@ class LogDirectoryTest : public ::testing::Test {
     std::filesystem::remove_all(root_);
     std::filesystem::create_directories(root_);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  // After the members of the tests, whose threads write to the directory.
+  ~LogDirectoryTest() override { std::filesystem::remove_all(root_); }
 
   std::string Path(const std::string& name) const { return (root_ / name).string(); }
 

@@ -44,7 +44,6 @@ class SequencerLogTest : public LogDirectoryTest, protected SequencerParts {
     if (sequencer_ != nullptr) sequencer_->Stop();
     log_ = nullptr;
     sequencer_ = nullptr;
-    LogDirectoryTest::TearDown();
   }
   void LetSync(bool let, bool fail = false) {
     const absl::MutexLock lock(&mu_);
