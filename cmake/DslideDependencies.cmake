@@ -29,7 +29,6 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
 if(DSLIDE_BUILD_TESTS)
   find_package(GTest CONFIG REQUIRED)
-  include(GoogleTest)
 endif()
 if(DSLIDE_BUILD_BENCH)
   find_package(benchmark CONFIG REQUIRED)
