@@ -7,6 +7,7 @@
 #include "client/cpp/unary_call.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/wire/reason_words.h"
 
 namespace dslide {
 
@@ -106,7 +107,10 @@ ScatterResult ScatterLane::Send(Item& item) {
     const bool slow_down =
         result.outcome == Outcome::kNotApplied &&
         (absl::IsResourceExhausted(result.status) || absl::IsUnavailable(result.status));
-    if (result.outcome != Outcome::kUnknown && !slow_down) return result;
+    // The shard was restarted since the last greeting, or does not know this client yet.
+    const std::string word(ReasonOf(result.status));
+    const bool stale = word == reason::kStaleGeneration || word == reason::kUnknownClient;
+    if (result.outcome != Outcome::kUnknown && !slow_down && !stale) return result;
     const absl::Duration pause = PauseBefore(result.status, options_.retry, attempt, salt);
     if (absl::Now() + pause >= item.deadline) return result;
     absl::SleepFor(pause);

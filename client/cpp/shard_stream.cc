@@ -247,11 +247,12 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
   absl::Duration sent;
   {
     absl::MutexLock lock(&mu);
-    if (held >= unanswered.size() || response.sequence() != unanswered[held].sequence) {
-      FailAll(absl::InternalError(
-          absl::StrCat(shard.peer(), " answered request ", response.sequence(), " instead of ",
-                       held < unanswered.size() ? unanswered[held].sequence : 0,
-                       ": it does not keep the order")));
+    const uint64_t expected = held < unanswered.size() ? unanswered[held].sequence : next_sequence;
+    if (response.sequence() < expected) return;  // the repetition of an answer
+    if (response.sequence() > expected || held >= unanswered.size()) {
+      FailAll(absl::InternalError(absl::StrCat(shard.peer(), " answered request ",
+                                               response.sequence(), " instead of ", expected,
+                                               ": it does not keep the order")));
       return;
     }
     if (Hold(refusal)) return;

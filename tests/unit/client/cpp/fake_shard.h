@@ -55,6 +55,7 @@ class FakeShard final : public v1::ShardService::Service {
     absl::MutexLock lock(&mu_);
     capabilities_ = capabilities;
   }
+  void AnswerTwice() { answers_twice_ = true; }
   void NeverAnswer() { silent_ = true; }
   // Byes are answered when so many have come, or their callers have gone.
   void HoldByesUntil(int count) { byes_together_ = count; }
@@ -117,6 +118,7 @@ class FakeShard final : public v1::ShardService::Service {
       v1::StepResponse response;
       if (!Handle(request, &response)) return {grpc::StatusCode::UNAVAILABLE, "broken on purpose"};
       stream->Write(response);
+      if (answers_twice_) stream->Write(response);
     }
     return grpc::Status::OK;
   }
@@ -170,6 +172,7 @@ class FakeShard final : public v1::ShardService::Service {
   }
 
   std::atomic<bool> silent_{false};
+  std::atomic<bool> answers_twice_{false};
   std::atomic<bool> refuse_byes_{false};
   std::atomic<int> byes_together_{0};
   std::atomic<int> byes_begun_{0};

@@ -68,6 +68,20 @@ TEST_F(ShardStreamTest, AnswersComeInTheOrderOfSending) {
   EXPECT_GT(steps.bytes_sent, 200 * 30);
 }
 
+TEST_F(ShardStreamTest, RepeatedAnswersAreIgnored) {
+  const auto stream = Open();
+  fake_.AnswerTwice();
+  fake_.RefuseSequence(4);
+  fake_.Refuse(6, 2, absl::StatusCode::kResourceExhausted);
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 20; ++i) pending.push_back(stream->Send(1, 1, Op()));
+  for (int i = 0; i < 20; ++i) {
+    if (i == 3) continue;
+    EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
+  }
+  EXPECT_EQ(ReasonOf(pending[3]->Take().status()), "FOREIGN_ROW");
+}
+
 TEST_F(ShardStreamTest, PacksRequestsForShardsThatReadThem) {
   const StepOp op =
       EmbedForwardOp{.table = "in", .offsets = {0, 1}, .rows = {RowId(5)}, .values = {1.0f}};
