@@ -1,6 +1,8 @@
 // dslide up: a cluster of processes on this machine.
 
+#include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -38,7 +40,18 @@ struct UpOptions {
   std::string data_dir;
   std::string log_dir;
   int64_t threads = 0;
+  bool until_stdin_ends = false;
 };
+
+// Whether standard input has come to its end. What arrives on it is dropped.
+bool StdinEnded() {
+  pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (poll(&input, 1, 0) == 1) {
+    char dropped[4096];
+    if (read(STDIN_FILENO, dropped, sizeof(dropped)) <= 0) return true;
+  }
+  return false;
+}
 
 // The processes, coordinator first.
 class LocalCluster {
@@ -55,7 +68,7 @@ class LocalCluster {
     RETURN_IF_ERROR(StartShards());
     ASSIGN_OR_RETURN(const ClusterMap map, WaitUntilReady());
     Announce(map);
-    while (!InterruptGuard::Interrupted()) {
+    while (!StopWanted()) {
       if (const int code = FindDead(); code >= 0) return code;
       absl::SleepFor(kPoll);
     }
@@ -64,6 +77,9 @@ class LocalCluster {
   }
 
  private:
+  bool StopWanted() const {
+    return InterruptGuard::Interrupted() || (options_.until_stdin_ends && StdinEnded());
+  }
   absl::Status PrepareDirectories();
   absl::Status CheckAddress();
   absl::Status Start(const std::string& name, const std::string& program,
@@ -176,7 +192,7 @@ absl::StatusOr<ClusterMap> LocalCluster::WaitUntilReady() {
                                                                   : absl::StatusCode::kUnknown,
                           child->Obituary());
     }
-    if (InterruptGuard::Interrupted()) return absl::CancelledError("interrupted");
+    if (StopWanted()) return absl::CancelledError("interrupted");
     if (absl::Now() >= deadline) {
       if (!map.ok()) return map.status();
       return absl::DeadlineExceededError(absl::StrCat("the shards did not register within ",
@@ -289,6 +305,8 @@ void AddUpCommand(CliCommand app, Context& context) {
   AddOption(command, "--data-dir", options->data_dir, "Directory that keeps rows and models");
   AddOption(command, "--log-dir", options->log_dir, "Directory of the processes' logs");
   AddOption(command, "--threads", options->threads, "Threads of all shards; 0: all of the machine");
+  command.AddSwitch("--until-stdin-ends", options->until_stdin_ends,
+                    "Stop also when standard input ends: with the program at its other end");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunUp(context.global, *options); };
   });
