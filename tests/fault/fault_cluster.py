@@ -88,7 +88,7 @@ class FaultCluster(contextlib.ExitStack):
     """
 
     def __init__(self, directory, num_shards, mode, seed=0, rules=None, admin=False,
-                 server_flags=(), coordinator_flags=(), shard_flags=()):
+                 server_flags=(), coordinator_flags=(), shard_flags=(), lease_timeout="3s"):
         super().__init__()
         self._admin_addresses = {}
         self._admin, self._server_flags = admin, server_flags
@@ -99,7 +99,7 @@ class FaultCluster(contextlib.ExitStack):
         self.coordinator = self._member("coordinator", "dslide-coordinator", [
             "--listen", self.coordinator_address, "--shards", num_shards,
             "--data-dir", self.directory / "coordinator-data", "--heartbeat-interval", "200ms",
-            "--lease-timeout", "3s", *coordinator_flags])
+            "--lease-timeout", lease_timeout, *coordinator_flags])
         self._ports = [processes.free_port() for _ in range(num_shards)]
         self.shards = []
         for shard, port in enumerate(self._ports):

@@ -1,0 +1,177 @@
+"""Channels and single calls: addresses, encryption, deadlines, errors, bounded repetition."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from dslide import errors
+from dslide._io import Io
+from dslide._version import __version__
+
+# Messages are at most 4 MiB by the protocol; the margin is for what is around bulk fields.
+MAX_MESSAGE_BYTES = (4 << 20) + (64 << 10)
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.http2.lookahead_bytes", 16 << 20),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.keepalive_time_ms", 30000),
+    ("grpc.keepalive_timeout_ms", 10000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 3000),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+]
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+METADATA = (("dslide-client", f"python/{__version__}"),)
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files (PEM) of an encrypted connection.
+
+    ca : authorities of the servers; None: those of the system
+    cert, key : this client's own certificate and key, for clusters that ask for one
+    """
+
+    ca: str | os.PathLike[str] | None = None
+    cert: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        if (self.cert is None) != (self.key is None):
+            raise errors.InvalidArgumentError("tls.cert and tls.key belong together: give both")
+        return grpc.ssl_channel_credentials(_pem("ca", self.ca), _pem("key", self.key),
+                                            _pem("cert", self.cert))
+
+
+def _pem(field: str, path: str | os.PathLike[str] | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise errors.InvalidArgumentError(
+            f"tls.{field}: cannot read {os.fspath(path)}: {error.strerror}") from None
+    if b"-----BEGIN" not in data:
+        raise errors.InvalidArgumentError(f"tls.{field}: {os.fspath(path)} is no PEM file")
+    return data
+
+
+def _check_address(address: str, encrypted: bool, insecure: bool) -> None:
+    if address.startswith(("unix:", "unix-abstract:")):
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise errors.InvalidArgumentError(
+            f"address {address!r} is not host:port (for example 127.0.0.1:7000) or unix:PATH")
+    if encrypted or insecure or host == "localhost":
+        return
+    try:
+        local = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise errors.InvalidArgumentError(
+            f"{address!r} is another machine and the connection would not be encrypted: pass "
+            "tls=dslide.Tls(ca=…, cert=…, key=…), or insecure=True to accept that on a network "
+            "you trust")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a client calls. All in seconds."""
+
+    tls: Tls | None = None
+    insecure: bool = False
+    timeout: float = 30.0  # the deadline of every call
+    patience: float = 4.0  # how long a call is repeated while nobody answers
+    job: str = "default"
+
+
+def retry_pause(error: errors.DslideError, attempt: int) -> float:
+    """Seconds before repetition `attempt` (from 1): what the server asks, or growing and spread."""
+    if error.retry_after > 0:
+        return error.retry_after
+    nominal = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 30))
+    return float(nominal * random.uniform(0.5, 1.0))
+
+
+class Peer:
+    """One server: a channel, its methods, and calls with everything around them."""
+
+    def __init__(self, io: Io, settings: Settings, address: str, name: str, remedy: str,
+                 stub: Callable[[Any], Any]) -> None:
+        _check_address(address, settings.tls is not None, settings.insecure)
+        credentials = None if settings.tls is None else settings.tls.credentials()
+        self.address = address
+        self.name = f"{name} at {address}"
+        self.channel = io.channel(address, credentials, _OPTIONS)
+        self.stub = stub(self.channel)
+        self.remedy = remedy
+        self._io = io
+        self._settings = settings
+
+    async def close(self) -> None:
+        await self._io.close(self.channel)
+
+    def _wrap(self, error: grpc.RpcError, method: str) -> errors.DslideError:
+        return errors.from_grpc(error, self.name, method, self.remedy)
+
+    async def once(self, method: str, request: Any, timeout: float) -> Any:
+        """One attempt of a unary call."""
+        try:
+            return await self._io.unary(getattr(self.stub, method), request, timeout, METADATA)
+        except grpc.RpcError as error:
+            raise self._wrap(error, method) from None
+
+    async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """A call that is safe to repeat: again after UNAVAILABLE, for as long as is patient."""
+
+        async def attempt(left: float) -> Any:
+            return await self.once(method, request, left)
+
+        return await self.repeat(attempt, self._settings.timeout if timeout is None else timeout)
+
+    async def download(self, method: str, callable_: Any, request: Any,
+                       on_message: Callable[[Any], None]) -> None:
+        """One attempt of a call whose answer is a stream."""
+        try:
+            await self._io.download(callable_, request, self._settings.timeout, METADATA,
+                                    on_message)
+        except grpc.RpcError as error:
+            raise self._wrap(error, method) from None
+
+    async def upload(self, method: str, requests: Iterable[Any], timeout: float) -> Any:
+        """One attempt of a call whose request is a stream."""
+        try:
+            return await self._io.upload(getattr(self.stub, method), requests, timeout, METADATA)
+        except grpc.RpcError as error:
+            raise self._wrap(error, method) from None
+
+    async def repeat(self, attempt: Callable[[float], Any], timeout: float) -> Any:
+        """Awaits attempt(seconds left), again after UNAVAILABLE, for as long as is patient."""
+        start = time.monotonic()
+        why: errors.DslideError | None = None
+        for number in itertools.count(1):
+            try:
+                return await attempt(max(timeout - (time.monotonic() - start), 0.001))
+            except errors.DeadlineExceededError as error:
+                raise why or error from None
+            except errors.UnavailableError as error:
+                why = error
+            pause = retry_pause(why, number)
+            if time.monotonic() - start + pause >= min(timeout, self._settings.patience):
+                raise why
+            await self._io.sleep(pause)

@@ -1,0 +1,731 @@
+"""A trainer: takes leases of a job, trains their points, evaluates, keeps the best epoch.
+
+It works beside C++ trainers in one job: the same order of points, the same dropout, the same
+exchanges with every shard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dslide import _network, arrays
+from dslide._network import DenseLayer, HiddenDropout, Network
+from dslide._stream import ShardStream
+from dslide.client import Client
+from dslide.data import Data, compute_idf, from_arrays, read_sparse, transform
+from dslide.errors import (DeadlineExceededError, DslideError, FailedPreconditionError,
+                           InternalError, InvalidArgumentError, NotFoundError,
+                           ResourceExhaustedError, UnavailableError, UnimplementedError)
+from dslide.order import EpochOrder, TrainingSplit
+from dslide.slots import Ragged, slice_ragged
+from dslide.spec import default_spec, fit_spec, load_spec
+from dslide.v1 import common_pb2, coordinator_pb2, model_pb2, shard_pb2
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+_BEST = "best"  # the checkpoint that holds the best epoch of a model
+_CHUNK_BATCHES = 16
+_RENEW_SECONDS = 5.0
+_SCORES_PER_CALL = 1 << 26  # an exact scan of so many ends within a deadline anywhere
+_TRANSFORMS = {model_pb2.INPUT_TRANSFORM_RAW: "raw", model_pb2.INPUT_TRANSFORM_L2: "l2",
+               model_pb2.INPUT_TRANSFORM_TF_IDF: "tf_idf"}
+_AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Shares of right labels among the first 1, 3 and 5 predictions."""
+
+    at_1: float
+    at_3: float
+    at_5: float
+
+
+@dataclass
+class Report:
+    """What one trainer did.
+
+    seconds : of training; evaluations are not counted
+    best_epoch : from 0; -1 when nothing was evaluated
+    best_restored : the shards hold the best epoch's rows now
+    """
+
+    steps: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    last_loss: float = 0.0
+    active_pairs: int = 0
+    best_epoch: int = -1
+    best_metric: float = 0.0
+    best_restored: bool = False
+    new_beginnings: int = 0
+
+    @property
+    def samples_per_second(self) -> float:
+        return self.samples / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass
+class _Batch:
+    lease: int
+    epoch: int
+    points: I64
+    inputs: list[Ragged]  # by shard
+    labels: list[Ragged]  # by shard
+    targets: F32
+
+
+@dataclass
+class _Step:
+    """A step under way: `stage` is the exchange that is waited for."""
+
+    step: int
+    batch: _Batch
+    exchange: int
+    stage: str = "embed_forward"
+    expected: list[int] = field(default_factory=list)  # the shard of each outstanding answer
+    dense: list[DenseLayer] = field(default_factory=list)
+    activations: list[F32] = field(default_factory=list)
+    loss_sum: float = 0.0
+    active_pairs: int = 0
+
+
+@dataclass
+class _Chunk:
+    submitted: int = 0
+    finished: int = 0
+    complete: bool = False
+    samples: int = 0
+    loss_sum: float = 0.0
+
+
+class _Pipeline:
+    """Steps on their way through the shards, several at a time, in an order that is fixed.
+
+    It always waits for the oldest outstanding exchange, does the arithmetic between it and the
+    next, sends that, and puts the step at the end of the queue: the order of commands at a shard is
+    a function of the batches and of `in_flight` alone, never of timing.
+    """
+
+    def __init__(self, network: Network, streams: list[ShardStream], seed: int,
+                 on_finished: Callable[[_Step], None]) -> None:
+        self._network = network
+        self._streams = streams
+        self._seed = seed
+        self._on_finished = on_finished
+        self._under_way: deque[_Step] = deque()  # by the age of their exchange
+        self._closing: deque[_Step] = deque()  # only the last answer is missing
+        self._next_exchange = 0
+        self.next_step = 1
+
+    def submit(self, batch: _Batch) -> None:
+        while len(self._under_way) >= self._network.spec.training.in_flight_steps:
+            self._advance()
+        step = _Step(self.next_step, batch, self._exchange())
+        self.next_step += 1
+        self._send_inputs(step, batch.inputs)
+        self._under_way.append(step)
+
+    def drain(self) -> None:
+        while self._under_way:
+            self._advance()
+        self._collect(self._next_exchange)
+
+    def hidden(self, inputs: list[Ragged]) -> F32:
+        """The hidden vectors of samples, without dropout; only when drained. float32 [B, dim]."""
+        step = _Step(self.next_step, _Batch(0, 0, np.empty(0, np.int64), inputs, [],
+                                            np.empty(0, np.float32)), self._exchange())
+        self.next_step += 1
+        self._send_inputs(step, inputs)
+        self._forward_hidden(step, self._answers(step), HiddenDropout(), inputs[0].samples)
+        return step.activations[-1]
+
+    # --- Exchanges --------------------------------------------------------------------------------
+
+    def _exchange(self) -> int:
+        self._next_exchange += 1
+        return self._next_exchange - 1
+
+    def _send(self, step: _Step, shard: int, **operation: Any) -> None:
+        first_open = min([step.step, *(other.step for other in self._under_way)])
+        self._streams[shard].send(step.step, first_open, **operation)
+        step.expected.append(shard)
+
+    def _answers(self, step: _Step) -> list[shard_pb2.StepResponse]:
+        answers = [self._streams[shard].receive() for shard in step.expected]
+        step.expected.clear()
+        return answers
+
+    def _send_inputs(self, step: _Step, inputs: list[Ragged]) -> None:
+        table = self._network.embedding.name
+        for shard, mine in enumerate(inputs):
+            request = shard_pb2.EmbedForward(table=table, batch=mine.samples)
+            assert mine.values is not None
+            if self._streams[shard].packed:
+                request.packed_row_ids = arrays.pack_ids(mine.offsets, mine.ids)
+            else:
+                request.sample_offsets = mine.offsets.astype("<u4").tobytes()
+                request.row_ids = mine.ids.astype("<u4").tobytes()
+            if not (mine.values == 1).all():
+                request.values = mine.values.astype("<f4").tobytes()
+            self._send(step, shard, embed_forward=request)
+        for layer in self._network.dense:
+            for shard in range(len(self._streams)):
+                self._send(step, shard, dense_gather=shard_pb2.DenseGather(table=layer.name))
+
+    def _advance(self) -> None:
+        step = self._under_way.popleft()
+        self._collect(step.exchange)
+        answers = self._answers(step)
+        {"embed_forward": self._after_embed_forward, "head_forward": self._after_head_forward,
+         "head_backward": self._after_head_backward}[step.stage](step, answers)
+        (self._closing if step.stage == "embed_backward" else self._under_way).append(step)
+
+    def _collect(self, up_to: int) -> None:
+        # Answers come in the order of sending: these stand before those of the exchange `up_to`.
+        while self._closing and self._closing[0].exchange < up_to:
+            step = self._closing[0]
+            self._answers(step)
+            self._closing.popleft()
+            self._on_finished(step)
+
+    def _forward_hidden(self, step: _Step, answers: list[shard_pb2.StepResponse],
+                        dropout: HiddenDropout, batch: int) -> None:
+        shards = len(self._streams)
+        layers = self._network.dense
+        x = _network.add_partials([a.embed_forward.partial for a in answers[:shards]], batch,
+                                  self._network.embedding.dim)
+        step.activations.append(_network.activate(x, dropout, 0,
+                                                  self._network.bf16 and not layers))
+        for i, table in enumerate(layers):
+            mine = answers[shards * (i + 1) : shards * (i + 2)]
+            layer = _network.join_dense(table, [a.dense_gather.rows for a in mine])
+            x = step.activations[-1] @ layer.weights.T + layer.biases
+            step.activations.append(_network.activate(
+                x, dropout, i + 1, self._network.bf16 and i + 1 == len(layers)))
+            step.dense.append(layer)
+
+    def _after_embed_forward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
+        spec, batch = self._network.spec, step.batch
+        dropout = HiddenDropout(spec.training.hidden_dropout, self._seed, batch.epoch, batch.points)
+        self._forward_hidden(step, answers, dropout, len(batch.points))
+        hidden = step.activations[-1]
+        request = shard_pb2.HeadForward(
+            table=self._network.head.name, hidden=arrays.matrix(hidden, spec.activations),
+            label_targets=batch.targets.astype("<f4").tobytes())
+        prints = None
+        if self._network.family is not None:
+            prints = self._network.family.hash_queries(hidden)
+        short = prints is not None and bool((prints < 1 << 16).all())
+        step.stage, step.exchange = "head_forward", self._exchange()
+        for shard, mine in enumerate(batch.labels):
+            packed = self._streams[shard].packed
+            part = shard_pb2.HeadForward()
+            part.CopyFrom(request)
+            if prints is not None and packed and short:
+                part.short_fingerprints = prints.astype("<u2").tobytes()
+            elif prints is not None:
+                part.fingerprints = prints.astype("<u4").tobytes()
+            if packed:
+                part.packed_label_ids = arrays.pack_ids(mine.offsets, mine.ids)
+            else:
+                part.label_offsets = mine.offsets.astype("<u4").tobytes()
+                part.label_ids = mine.ids.astype("<u4").tobytes()
+            self._send(step, shard, head_forward=part)
+
+    def _after_head_forward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
+        parts = [answer.head_forward for answer in answers]
+        loss = _network.combine_loss(self._network.head.head.loss, parts, step.batch.labels,
+                                     step.batch.targets)
+        step.loss_sum = loss.loss_sum
+        step.active_pairs = sum(part.active_pairs for part in parts)
+        request = shard_pb2.HeadBackward(
+            table=self._network.head.name, scale=float(np.float32(1) / np.float32(len(step.batch.points))),
+            log_partitions=loss.log_partitions.astype("<f4").tobytes())
+        step.stage, step.exchange = "head_backward", self._exchange()
+        for shard in range(len(self._streams)):
+            self._send(step, shard, head_backward=request)
+
+    def _after_head_backward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
+        network, p = self._network, self._network.spec.training.hidden_dropout
+        gradient = _network.add_partials([a.head_backward.hidden_gradient for a in answers],
+                                         len(step.batch.points), network.head.dim)
+        gradient = _network.mask_gradient(step.activations[-1], p, gradient)
+        step.stage, step.exchange = "embed_backward", self._exchange()
+        for i in reversed(range(len(step.dense))):
+            layer, below = step.dense[i], step.activations[i]
+            weights, biases = gradient.T @ below, gradient.sum(axis=0)
+            gradient = _network.mask_gradient(below, p, gradient @ layer.weights)
+            for shard, rows in enumerate(layer.rows):
+                if len(rows):
+                    self._send(step, shard, dense_scatter=shard_pb2.DenseScatter(
+                        table=network.dense[i].name, gradients=common_pb2.RowBlock(
+                            row_ids=rows.astype("<u4").tobytes(),
+                            values=arrays.matrix(weights[rows]),
+                            biases=biases[rows].astype("<f4").tobytes())))
+        request = shard_pb2.EmbedBackward(
+            table=network.embedding.name,
+            gradient=arrays.matrix(gradient, network.spec.activations))
+        for shard in range(len(self._streams)):
+            self._send(step, shard, embed_backward=request)
+        # What is kept until the last answer is only the result.
+        step.activations.clear()
+        step.dense.clear()
+
+
+class _Leases:
+    """A trainer's leases: asks for work, and renews in the background what is held.
+
+    Thread-safe.
+    """
+
+    def __init__(self, client: Client, job: coordinator_pb2.JobSpec, client_id: bytes) -> None:
+        self._client = client
+        self._job = job
+        self._client_id = client_id
+        self._mutex = threading.Lock()  # of a call and of what it reports
+        self._held: list[int] = []
+        self._finished: list[coordinator_pb2.WorkReport] = []
+        self._stop = threading.Event()
+        client.register_job(job, client_id)
+        self._thread = threading.Thread(target=self._renew, name="dslide leases", daemon=True)
+        self._thread.start()
+
+    def _renew(self) -> None:
+        while not self._stop.wait(_RENEW_SECONDS):
+            # A renewal that is lost shows at the next call that wants work.
+            with contextlib.suppress(DslideError):
+                self.ask(want_work=False)
+
+    def ask(self, want_work: bool = True) -> coordinator_pb2.AcquireWorkResponse:
+        with self._mutex:
+            sent = len(self._finished)
+            answer = self._client.acquire_work(
+                self._job.job, client_id=self._client_id, want_work=want_work,
+                finished=self._finished, held=self._held)
+            del self._finished[:sent]
+            kind = answer.WhichOneof("work")
+            if kind in ("chunk", "evaluation"):
+                self._held.append(getattr(answer, kind).lease_id)
+            return answer
+
+    def finish(self, report: coordinator_pb2.WorkReport) -> None:
+        """Reported by the next call; leases that are not held any more are ignored."""
+        with self._mutex:
+            if report.lease_id in self._held:
+                self._held.remove(report.lease_id)
+                self._finished.append(report)
+
+    def join_again(self) -> None:
+        """After the coordinator has forgotten the job, and with it the leases."""
+        with self._mutex:
+            self._held.clear()
+            self._finished.clear()
+            self._client.register_job(self._job, self._client_id)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        with contextlib.suppress(DslideError):
+            self._client.leave_job(self._job.job, self._client_id)
+
+
+class Trainer:
+    """Trains a model on a cluster, alone or beside other trainers of the job.
+
+    Parameters
+    ----------
+    cluster : a connected client; must outlive the trainer
+    spec : a ModelSpec, its dictionary, the path of its JSON file, or None: derived from the data
+    data : the path of a sparse text file, a `dslide.Data`, or (CSR matrix, label lists)
+    job : trainers of one job share its work; "" is "train-" and the model's name
+    max_steps : of this trainer; 0: until the job is finished
+    progress : shows a bar on stderr (with tqdm, where it is installed)
+    patience : seconds for which the coordinator may be away
+
+    Not thread-safe. Close it, or use it in a `with`.
+
+    Raises
+    ------
+    FailedPreconditionError : another model of this name is there
+    InvalidArgumentError : the spec or the data is wrong, or does not fit the other
+    """
+
+    def __init__(self, cluster: Client, spec: Any, data: Any, *, job: str = "", max_steps: int = 0,
+                 progress: bool = True, patience: float = 120.0) -> None:
+        self._cluster = cluster
+        self.data = _as_data(data)
+        wanted = default_spec(self.data.num_labels) if spec is None else load_spec(spec)
+        self.spec = fit_spec(wanted, self.data.num_features, self.data.num_labels)
+        self._network = Network(self.spec)
+        self._max_steps = max_steps
+        self._show = progress
+        self._patience = patience
+        training = self.spec.training
+        self._split = TrainingSplit(self.data.num_points, self.spec.seed,
+                                    training.validation_fraction, training.validation_max_samples)
+        self._transform = _TRANSFORMS[training.transform]
+        self.idf: F32 | None = None
+        if self._transform == "tf_idf":
+            self.idf = compute_idf(self.data, self._split.training_points(
+                np.arange(self._split.num_training)))
+        cluster.create_model(self.spec)
+        self._owners = [cluster.operations.owners(table.num_slots)
+                        for table in (self._network.embedding, self._network.head)]
+        self._job = coordinator_pb2.JobSpec(
+            job=job or f"train-{self.spec.name}", model=self.spec.name,
+            samples_per_epoch=self._split.num_training,
+            chunk_samples=training.chunk_samples or _CHUNK_BATCHES * training.batch_size,
+            max_epochs=training.max_epochs, patience_epochs=training.patience_epochs,
+            evaluate=self._split.num_validation > 0, seed=self.spec.seed,
+            data_fingerprint=self.data.fingerprint)
+        self._settings = cluster.operations.settings
+        self._chunks: dict[int, _Chunk] = {}
+        self._report = Report()
+        self._evaluation_seconds = 0.0
+        self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
+        self._can_checkpoint = True
+        self._bar: Any = None
+        self._leases: _Leases | None = None
+        self._streams: list[ShardStream] = []
+        self._open()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the job and retires this trainer at the shards."""
+        leases, self._leases = self._leases, None
+        if leases is not None:
+            leases.close()
+        streams, self._streams = self._streams, []
+        for stream in streams:
+            stream.close()
+
+    def train(self) -> Report:
+        """Trains until the job is finished or the step limit is reached.
+
+        What was trained stays in the shards, also when an error ends it.
+        """
+        start = time.monotonic()
+        self._join()
+        begun_at = -1
+        with self._progress():
+            while True:
+                try:
+                    self._run()
+                    break
+                except DslideError as error:
+                    if not self._may_begin_anew(error, begun_at):
+                        raise
+                    begun_at = self._report.steps
+                    self._begin_anew(error)
+        self._report.seconds += time.monotonic() - start - self._evaluation_seconds
+        self._evaluation_seconds = 0.0
+        _, samples, loss = self._epoch
+        self._report.last_loss = loss / samples if samples else 0.0
+        return self._report
+
+    def evaluate(self, data: Any) -> Precision:
+        """Exact precision at 1, 3 and 5 on any data of the same shape; points without labels do
+        not count."""
+        points = _as_data(data)
+        return self._measure(points, np.arange(points.num_points))
+
+    def predict(self, data: Any, k: int = 5, *, hashed: bool = False
+                ) -> tuple[F32, npt.NDArray[np.uint32]]:
+        """Logits float32 [points, k] and labels uint32 [points, k], best first."""
+        points = _as_data(data)
+        parts = [self._predict(points, some, k, hashed)
+                 for some in self._evaluation_batches(np.arange(points.num_points))]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    # --- Life ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        operations = self._cluster.operations
+        self._client_id = os.urandom(16)
+        self._lineage = self._cluster.cluster_map().lineage
+        settings = type(self._settings)(tls=self._settings.tls, insecure=self._settings.insecure,
+                                        timeout=self._settings.timeout,
+                                        patience=self._settings.patience, job=self._job.job)
+        for shard in operations.shards:
+            self._streams.append(ShardStream(shard, settings, self._client_id, self.spec.name,
+                                             operations.map.topology_version))
+        self._pipeline = _Pipeline(self._network, self._streams, self.spec.seed, self._on_finished)
+
+    def _join(self) -> None:
+        if self._leases is None:
+            self._leases = _Leases(self._cluster, self._job, self._client_id)
+
+    def _may_begin_anew(self, error: DslideError, begun_at: int) -> bool:
+        if self._report.steps == begun_at:
+            return False  # it would never end
+        if error.reason in ("RETIRED_CLIENT", "UNKNOWN_CLIENT"):
+            return True
+        return error.reason in ("LOST_UPDATES", "UNKNOWN_MODEL") and self._await_other_lineage()
+
+    def _await_other_lineage(self) -> bool:
+        """Whether the cluster is taken back to a checkpoint."""
+        deadline = time.monotonic() + self._patience
+        try:
+            if not self._cluster.list_cluster_checkpoints():
+                return False
+        except DslideError:
+            return False
+        while time.monotonic() < deadline:
+            with contextlib.suppress(DslideError):
+                if self._cluster.cluster_map().lineage != self._lineage:
+                    return True
+            time.sleep(0.1)
+        return False
+
+    def _begin_anew(self, why: DslideError) -> None:
+        self._say(f"NOTE: beginning anew as another client, with the work that is open ({why})")
+        self.close()
+        self._chunks.clear()
+        self._report.new_beginnings += 1
+        self._open()
+        self._join()
+
+    # --- Work ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pause, away_since, drained = 0.1, 0.0, False
+        assert self._leases is not None
+        while True:
+            try:
+                work = self._leases.ask()
+            except NotFoundError:
+                self._pipeline.drain()
+                self._chunks.clear()
+                self._say("NOTE: the coordinator was restarted and has forgotten the job: its "
+                          "epoch begins again")
+                self._leases.join_again()
+                continue
+            except _AWAY as error:
+                if not drained:
+                    self._pipeline.drain()
+                    drained = True
+                if away_since == 0.0:
+                    away_since = time.monotonic()
+                    self._say(f"the coordinator is away, trying again: {error}")
+                if time.monotonic() - away_since >= self._patience:
+                    raise
+                time.sleep(pause)
+                pause = min(pause * 2, 2.0)
+                continue
+            if away_since:
+                self._say("the coordinator is back")
+            pause, away_since, drained = 0.1, 0.0, False
+            kind = work.WhichOneof("work")
+            if kind == "chunk":
+                if not self._train_chunk(work.chunk):
+                    return
+                continue
+            self._pipeline.drain()
+            if kind == "evaluation":
+                self._validate(work.evaluation)
+            elif kind == "finished":
+                self._restore_best(work.finished)
+                return
+            elif self._leases._finished:
+                continue  # what the drain has finished is reported at once
+            else:
+                time.sleep(work.wait.retry_after_ms / 1000)
+
+    def _train_chunk(self, lease: coordinator_pb2.ChunkLease) -> bool:
+        """False at the step limit."""
+        chunk = self._chunks[lease.lease_id] = _Chunk()
+        order = EpochOrder(self._split.num_training, self.spec.seed, lease.epoch)
+        positions = order.points_at(lease.first, lease.count)
+        points = self._split.training_points(positions)
+        size = self.spec.training.batch_size
+        for first in range(0, len(points), size):
+            if self._max_steps and self._report.steps + self._under_way() >= self._max_steps:
+                self._pipeline.drain()
+                return False
+            batch = self._prepare(lease, points[first : first + size])
+            if len(batch.points):
+                chunk.submitted += 1
+                self._pipeline.submit(batch)
+        chunk.complete = True
+        self._report_if_done(lease.lease_id)
+        return True
+
+    def _under_way(self) -> int:
+        return sum(chunk.submitted - chunk.finished for chunk in self._chunks.values())
+
+    def _inputs(self, features: Ragged) -> list[Ragged]:
+        embedding = self._network.embedding
+        if embedding.bias_row:
+            features = _network.with_bias_row(features, self._network.num_features)
+        return slice_ragged(self._owners[0], len(self._streams), features)
+
+    def _prepare(self, lease: coordinator_pb2.ChunkLease, points: I64) -> _Batch:
+        labelled = np.diff(self.data.labels.offsets)[points] > 0
+        points = points[labelled]  # points without labels teach nothing
+        features, labels = self.data.take(points)
+        features = transform(features, self._transform, self.idf)
+        p = self.spec.training.input_dropout
+        if p > 0:
+            features = _network.input_dropout(features, p, self.spec.seed, lease.epoch, points)
+        counts = np.diff(labels.offsets).astype(np.float32)
+        softmax = self._network.head.head.loss == model_pb2.HEAD_LOSS_SOFTMAX
+        targets = np.float32(1) / counts if softmax else np.ones(len(points), np.float32)
+        return _Batch(lease.lease_id, lease.epoch, points, self._inputs(features),
+                      slice_ragged(self._owners[1], len(self._streams), labels), targets)
+
+    def _on_finished(self, step: _Step) -> None:
+        samples = len(step.batch.points)
+        self._report.steps += 1
+        self._report.samples += samples
+        self._report.active_pairs += step.active_pairs
+        epoch, seen, loss = self._epoch
+        if epoch != step.batch.epoch:
+            seen, loss = 0, 0.0
+        self._epoch = (step.batch.epoch, seen + samples, loss + step.loss_sum)
+        self._advance_bar(step)
+        chunk = self._chunks.get(step.batch.lease)
+        if chunk is None:
+            return
+        chunk.finished += 1
+        chunk.samples += samples
+        chunk.loss_sum += step.loss_sum
+        self._report_if_done(step.batch.lease)
+
+    def _report_if_done(self, lease: int) -> None:
+        chunk = self._chunks.get(lease)
+        if chunk is None or not chunk.complete or chunk.finished < chunk.submitted:
+            return
+        del self._chunks[lease]
+        assert self._leases is not None
+        self._leases.finish(coordinator_pb2.WorkReport(
+            lease_id=lease, loss_sum=chunk.loss_sum, samples=chunk.samples))
+
+    # --- Evaluation ---------------------------------------------------------------------------
+
+    def _evaluation_batches(self, points: I64) -> Iterator[I64]:
+        size = min(max(_SCORES_PER_CALL // max(self._network.num_labels, 1), 1),
+                   self.spec.training.batch_size, 256)
+        for first in range(0, len(points), size):
+            yield points[first : first + size]
+
+    def _predict(self, data: Data, points: I64, k: int, hashed: bool
+                 ) -> tuple[F32, npt.NDArray[np.uint32]]:
+        if data.num_features > self._network.num_features:
+            raise InvalidArgumentError(f"{data.name} has {data.num_features} features, the model "
+                                       f"has {self._network.num_features}")
+        features, _ = data.take(points)
+        hidden = self._pipeline.hidden(self._inputs(transform(features, self._transform,
+                                                              self.idf)))
+        best = self._cluster.top_k(self.spec.name, self._network.head.name, hidden, k,
+                                   hashed=hashed)
+        return best.logits, best.ids
+
+    def _measure(self, data: Data, points: I64) -> Precision:
+        hits, counted = np.zeros(5), 0
+        for some in self._evaluation_batches(points):
+            _, predicted = self._predict(data, some, 5, False)
+            _, labels = data.take(some)
+            # A pair of sample and label is one number.
+            truth = (labels.sample_of() << 32) | labels.ids.astype(np.int64)
+            guess = (np.arange(len(some))[:, None] << 32) | predicted.astype(np.int64)
+            hits += np.isin(guess, truth).sum(axis=0)
+            counted += int((np.diff(labels.offsets) > 0).sum())
+        if counted == 0:
+            raise InvalidArgumentError(
+                f"{data.name}: no point has a label, so there is no accuracy to measure")
+        found = np.cumsum(hits)
+        return Precision(float(found[0] / counted), float(found[2] / (3 * counted)),
+                         float(found[4] / (5 * counted)))
+
+    def _validate(self, work: coordinator_pb2.EvaluationLease) -> None:
+        start = time.monotonic()
+        at_1 = self._measure(self.data, self._split.validation_points()).at_1
+        better = at_1 > work.metric_to_beat
+        self._say(f"epoch {work.epoch + 1}: P@1 {at_1:.4f} on the held-out points"
+                  f"{' (the best so far)' if better else ''}")
+        if better and self._can_checkpoint:
+            try:
+                self._cluster.save_checkpoint(self.spec.name, _BEST)
+            except (FailedPreconditionError, UnimplementedError) as error:
+                self._can_checkpoint = False
+                self._say(f"NOTE: the best epoch cannot be kept, the result will be the last one: "
+                          f"{error}. Start the shards with a data directory to keep the best.")
+        assert self._leases is not None
+        self._leases.finish(coordinator_pb2.WorkReport(lease_id=work.lease_id, metric=at_1))
+        self._evaluation_seconds += time.monotonic() - start
+
+    def _restore_best(self, work: coordinator_pb2.JobFinished) -> None:
+        self._report.best_epoch, self._report.best_metric = work.best_epoch, work.best_metric
+        if work.best_epoch < 0 or not self._can_checkpoint:
+            return
+        start = time.monotonic()
+        try:
+            # Every trainer of the job does this: each restore ends in the same rows.
+            self._cluster.restore_checkpoint(self.spec.name, _BEST)
+            self._report.best_restored = True
+        except (NotFoundError, FailedPreconditionError) as error:
+            self._say(f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
+                      f"the last one: {error}")
+        self._evaluation_seconds += time.monotonic() - start
+
+    # --- Progress -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[None]:
+        if self._show:
+            with contextlib.suppress(ImportError):
+                from tqdm.auto import tqdm
+
+                training = self.spec.training
+                self._bar = tqdm(total=self._split.num_training * training.max_epochs,
+                                 unit=" samples", unit_scale=True, dynamic_ncols=True)
+        try:
+            yield
+        finally:
+            bar, self._bar = self._bar, None
+            if bar is not None:
+                bar.close()
+
+    def _advance_bar(self, step: _Step) -> None:
+        if self._bar is None:
+            return
+        epoch, seen, loss = self._epoch
+        self._bar.set_description(f"epoch {epoch + 1}/{self.spec.training.max_epochs}",
+                                  refresh=False)
+        self._bar.set_postfix_str(f"loss {loss / max(seen, 1):.3f}", refresh=False)
+        self._bar.update(len(step.batch.points))
+
+    def _say(self, message: str) -> None:
+        if not self._show:
+            return
+        if self._bar is not None:
+            self._bar.write(message)
+        else:
+            print(message, flush=True)
+
+
+def _as_data(data: Any) -> Data:
+    if isinstance(data, Data):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        return read_sparse(data)
+    if isinstance(data, tuple) and len(data) == 2:
+        return from_arrays(*data)
+    raise InvalidArgumentError(f"data is {type(data).__name__}, must be a path, a dslide.Data, or "
+                               "(CSR matrix, label lists)")

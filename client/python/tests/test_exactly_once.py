@@ -1,0 +1,148 @@
+"""Nothing is lost and nothing applied twice, whatever the network and the servers do.
+
+Each update adds 1 to a cell of its own, so the rows say for each update how often it was applied.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, SMALL_SPEC
+
+import dslide
+
+sys.path += [str(ROOT / "tests" / "fault"), str(ROOT / "tests" / "integration")]
+
+import processes  # noqa: E402
+from fault_cluster import FaultCluster  # noqa: E402
+from fault_plan import DOWN, UP, Rule  # noqa: E402
+
+UPDATES = 100
+KILLS = 6
+DIM = 8
+SEED = 20261126
+
+
+def _rules(bytes_between_cuts: int) -> list[Rule]:
+    return [
+        Rule("delay", seconds=0.0005, jitter=0.002),
+        Rule("lose_reply", DOWN, every=60, frame="HEADERS"),
+        Rule("cut", UP, every=bytes_between_cuts, times=0),
+        Rule("cut", DOWN, every=bytes_between_cuts, times=0),
+        Rule("duplicate", UP, every=400, frame="DATA"),
+    ]
+
+
+@pytest.fixture
+def faulty(request: pytest.FixtureRequest, bin_dir: pathlib.Path, tmp_path: pathlib.Path
+           ) -> Iterator[FaultCluster]:
+    """Two shards with command logs behind proxies, and a coordinator, that may all be killed."""
+    processes.use_bin_dir(bin_dir)
+    # Longer than any shard is away: a lease that runs out is trained by somebody else, too.
+    with FaultCluster(tmp_path, 2, "log", seed=SEED, rules=_rules(request.param),
+                      lease_timeout="300s") as cluster:
+        cluster.start()
+        yield cluster
+
+
+def _connect(cluster: FaultCluster) -> dslide.Client:
+    return dslide.connect(cluster.coordinator_address, timeout=300, patience=300)
+
+
+def _kill_while(work: Future[Any], cluster: FaultCluster, members: list[Any]) -> int:
+    """Kills servers in turn and starts them again while the work is done; how many.
+
+    On the test's own thread: servers die with the thread that has started them. Not for ever: a job
+    whose coordinator dies begins anew.
+    """
+    moments = random.Random(SEED)
+    kills = 0
+    while not work.done() and kills < KILLS:
+        time.sleep(moments.uniform(0.3, 1.0))
+        member = moments.choice(members)
+        member.kill()
+        time.sleep(moments.uniform(0, 0.2))
+        member.start()
+        cluster.wait_until_ready()
+        kills += 1
+    return kills
+
+
+@pytest.mark.parametrize("faulty", [20_000], indirect=True)
+def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
+    # An update adds 1 to a cell of its own in half of the rows, so all shards take part in it.
+    spec = dslide.load_spec({"name": "cells", "tables": [
+        {"name": "cells", "role": "embedding", "rows": 2 * UPDATES, "dim": DIM,
+         "init": {"kind": "zero"}}]})
+    rows = np.arange(2 * UPDATES)
+    expected = np.zeros((2 * UPDATES, DIM), np.float32)
+
+    def update() -> None:
+        with _connect(faulty) as cluster:
+            cluster.create_model(spec)
+            for number in range(UPDATES):
+                values = np.zeros((UPDATES, DIM), np.float32)
+                values[number, number % DIM] = 1
+                mine = rows[:UPDATES] if number % 2 else rows[UPDATES:]
+                cluster.scatter("cells", "cells", mine, values, mode="add")
+                expected[mine] += values
+
+    with ThreadPoolExecutor(1) as threads:
+        work = threads.submit(update)
+        kills = _kill_while(work, faulty, [*faulty.shards, faulty.coordinator])
+        work.result()
+    with _connect(faulty) as cluster:
+        np.testing.assert_array_equal(cluster.gather("cells", "cells", rows), expected)
+        for part in cluster.describe_model("cells"):
+            assert part.tables[0].applied_steps == UPDATES
+    assert kills > 0
+    assert faulty.faults().get("cut", 0) > 0, faulty.faults()
+
+
+@pytest.mark.parametrize("faulty", [400_000], indirect=True)
+@pytest.mark.parametrize("kill_coordinator", [False, True])
+def test_two_trainers_share_a_job_while_servers_die(faulty: FaultCluster, bin_dir: pathlib.Path,
+                                                    small_data: pathlib.Path, tmp_path: pathlib.Path,
+                                                    kill_coordinator: bool) -> None:
+    spec = tmp_path / "spec.json"
+    epochs = 5
+    spec.write_text(json.dumps({**SMALL_SPEC, "training": {
+        **SMALL_SPEC["training"], "max_epochs": epochs, "validation_fraction": 0}}))
+    train = small_data / "train.txt"
+
+    def learn() -> dslide.Report:
+        with _connect(faulty) as cluster, \
+                dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer:
+            return trainer.train()
+
+    members = [*faulty.shards, *([faulty.coordinator] if kill_coordinator else [])]
+    with ThreadPoolExecutor(1) as threads, \
+            subprocess.Popen([bin_dir / "dslide", "train", "-q", "-o", "json", "--data", train,
+                              "--model", spec, "--cluster", faulty.coordinator_address, "--job",
+                              "both", "--timeout", "300s"], stdout=subprocess.PIPE,
+                             text=True) as other:
+        work = threads.submit(learn)
+        kills = _kill_while(work, faulty, members)
+        report = work.result()
+        theirs = json.loads(other.communicate(timeout=600)[0].splitlines()[-1])
+        assert other.returncode == 0
+    assert kills > 0
+    with _connect(faulty) as cluster:
+        # A step is one update of each shard's part of a table: none is lost, none doubled.
+        for part in cluster.describe_model("small"):
+            assert {table.applied_steps for table in part.tables} == {report.steps + theirs["steps"]}
+    if not kill_coordinator:  # one that comes back has forgotten the job, and its epoch begins again
+        points = dslide.read_sparse(train)
+        labelled = int((np.diff(points.labels.offsets) > 0).sum())
+        cpp_samples = round(theirs["samples_per_second"] * theirs["seconds"])
+        assert report.samples + cpp_samples == epochs * labelled

@@ -1,0 +1,125 @@
+"""The trainer learns what the C++ trainer learns, alone and beside it."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import json
+import numpy as np
+import pytest
+from conftest import SMALL_SPEC
+
+import dslide
+
+
+def _spec(**changes: Any) -> dict[str, Any]:
+    spec = copy.deepcopy(SMALL_SPEC)
+    training = changes.pop("training", {})
+    spec.update(changes)
+    spec["training"].update(training)
+    return spec
+
+
+DEEP = _spec(name="deep", activations="f32", training={"transform": "tf_idf"}, tables=[
+    {"name": "input", "role": "embedding", "dim": 24, "bias_row": True,
+     "optimizer": {"learning_rate": 0.01}},
+    {"name": "hidden", "role": "dense", "rows": 20, "dim": 24, "optimizer": {"learning_rate": 0.01}},
+    {"name": "labels", "role": "head", "dim": 20, "optimizer": {"learning_rate": 0.01},
+     "head": {"loss": "sigmoid", "hash": {"family": "dwta", "codes_per_table": 3}}},
+])
+SPECS = {
+    "bf16": _spec(name="half", training={"input_dropout": 0.2, "hidden_dropout": 0.3}),
+    "dense, sigmoid, dwta, tf-idf": DEEP,
+    "all rows, raw": _spec(name="every", training={"transform": "raw", "patience_epochs": 1}, tables=[
+        {"name": "input", "role": "embedding", "dim": 16, "optimizer": {"learning_rate": 0.01}},
+        {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0, "tail_rows": 0}}]),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_learns_as_the_cpp_trainer_does(name: str, run_dslide: Any, small_data: pathlib.Path,
+                                        tmp_path: pathlib.Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPECS[name]))
+    train, test = small_data / "train.txt", small_data / "test.txt"
+    theirs = run_dslide("train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec)
+    with dslide.local(shards=2, threads=2) as cluster, \
+            dslide.Trainer(cluster, spec, train, progress=False) as trainer:
+        report = trainer.train()
+        precision = trainer.evaluate(test)
+        logits, labels = trainer.predict(test, k=3)
+    assert (report.steps, report.samples) == (theirs["steps"], theirs["steps"] and report.samples)
+    # Sums in float32 of the same numbers in another order (dense layers) or the same one.
+    assert report.last_loss == pytest.approx(theirs["loss"], rel=2e-4)
+    assert precision.at_1 == pytest.approx(theirs["p_at_1"], abs=0.01)
+    assert precision.at_5 == pytest.approx(theirs["p_at_5"], abs=0.01)
+    assert labels.shape == logits.shape == (500, 3)
+    assert (np.diff(logits, axis=1) <= 0).all()
+
+
+def test_arrays_teach_what_the_file_does(small_data: pathlib.Path) -> None:
+    file = dslide.read_sparse(small_data / "train.txt")
+    x = (file.features.values, file.features.ids, file.features.offsets)
+    labels = np.split(file.labels.ids, file.labels.offsets[1:-1])
+    arrays = dslide.from_arrays(x, labels, num_features=1000, num_labels=5000)
+    losses = []
+    for data in (file, arrays):
+        with dslide.local(shards=2, threads=2) as cluster, \
+                dslide.Trainer(cluster, SMALL_SPEC, data, progress=False) as trainer:
+            losses.append(trainer.train().last_loss)
+    assert losses[0] == losses[1]
+
+
+def test_trains_beside_a_cpp_trainer(bin_dir: pathlib.Path, small_data: pathlib.Path,
+                                     tmp_path: pathlib.Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(_spec(name="shared", training={"max_epochs": 6,
+                                                              "patience_epochs": 0})))
+    train = small_data / "train.txt"
+    with dslide.local(shards=2, threads=2) as cluster:
+        with dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer, \
+                subprocess.Popen([bin_dir / "dslide", "train", "-q", "-o", "json", "--data", train,
+                                  "--model", spec, "--cluster", cluster.address, "--job", "both"],
+                                 stdout=subprocess.PIPE, text=True) as other:
+            report = trainer.train()
+            theirs = json.loads(other.communicate(timeout=600)[0].splitlines()[-1])
+            assert other.returncode == 0
+            status = cluster.job_status("both")
+        assert status.finished
+        assert report.best_epoch >= 0
+        # Every step is one update of each shard's part of a table: none is lost, none doubled.
+        steps = report.steps + theirs["steps"]
+        for part in cluster.describe_model("shared"):
+            assert {table.applied_steps for table in part.tables} <= {steps}
+
+
+def test_wrong_data_is_refused(small_data: pathlib.Path, cluster: dslide.LocalCluster) -> None:
+    with pytest.raises(dslide.InvalidArgumentError, match="data is list"):
+        dslide.Trainer(cluster, SMALL_SPEC, [1])
+    train = small_data / "train.txt"
+    with pytest.raises(dslide.InvalidArgumentError, match="must be one embedding"):
+        dslide.Trainer(cluster, _spec(tables=SMALL_SPEC["tables"][1:]), train)
+    with dslide.Trainer(cluster, _spec(name="other"), train, max_steps=2, job="wrong",
+                        progress=False) as trainer:
+        assert trainer.train().steps == 2
+        with pytest.raises(dslide.InvalidArgumentError, match="9999 features"):
+            trainer.evaluate(dslide.from_arrays(([1.0], [0], [0, 1]), [[0]], num_features=9999))
+    other = dslide.from_arrays(([1.0], [0], [0, 1]), [[0]], num_features=1000, num_labels=5000)
+    with pytest.raises(dslide.InvalidArgumentError) as caught, \
+            dslide.Trainer(cluster, _spec(name="other"), other, job="wrong",
+                           progress=False) as trainer:
+        trainer.train()
+    assert caught.value.reason == "JOB_DIFFERS"
+
+
+def test_progress_says_where_it_is(small_data: pathlib.Path, bin_dir: pathlib.Path) -> None:
+    script = ("import dslide, sys\nwith dslide.local(threads=2) as c:\n"
+              "    with dslide.Trainer(c, {}, sys.argv[1]) as t: t.train()\n").format(SMALL_SPEC)
+    done = subprocess.run([sys.executable, "-c", script, str(small_data / "train.txt")],
+                          capture_output=True, text=True, check=True, timeout=600)
+    assert "epoch 3/3" in done.stderr
+    assert "P@1" in done.stdout

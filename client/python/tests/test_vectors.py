@@ -1,0 +1,138 @@
+"""Against C++, bit for bit, over 10,000 seeded cases each."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dslide import arrays, hashing, order, slots, spec
+from dslide.first_rows import first_rows
+from dslide.v1 import model_pb2
+
+
+@dataclass
+class Section:
+    settings: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def sections(bin_dir: pathlib.Path) -> dict[str, list[Section]]:
+    out = subprocess.run([bin_dir / "dslide_client_vectors"], stdout=subprocess.PIPE, check=True,
+                         timeout=300).stdout
+    found: dict[str, list[Section]] = {}
+    at = 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        header = json.loads(out[at:end])
+        at = end + 1
+        named = {}
+        for name, kind, shape in header["arrays"]:
+            count = int(np.prod(shape))
+            named[name] = np.frombuffer(out, kind, count, at).reshape(shape)
+            at += named[name].nbytes
+        found.setdefault(header["section"], []).append(Section(header["settings"], named))
+    return found
+
+
+@pytest.mark.parametrize("family", ["simhash", "dwta"])
+def test_fingerprints(sections: dict[str, list[Section]], family: str) -> None:
+    queries = 0
+    for section in sections["fingerprints"]:
+        settings = dict(section.settings)
+        if settings.pop("family") != family:
+            continue
+        hidden = section.arrays["hidden"]
+        hasher = hashing.hash_family(model_pb2.HashSpec(
+            family=model_pb2.HashFamily.Value(f"HASH_FAMILY_{family.upper()}"), **settings),
+            hidden.shape[1])
+        np.testing.assert_array_equal(hasher.hash_queries(hidden), section.arrays["fingerprints"],
+                                      str(section.settings))
+        queries += len(hidden)
+    assert queries >= 10_000
+
+
+def test_first_rows(sections: dict[str, list[Section]]) -> None:
+    rows = 0
+    for section in sections["first_rows"]:
+        settings = section.settings
+        table = model_pb2.TableSpec(
+            name=settings["table"], dim=settings["dim"], init=model_pb2.InitSpec(
+                kind=model_pb2.InitKind.Value(f"INIT_KIND_{settings['kind'].upper()}"),
+                scale=settings["scale"]))
+        values = first_rows(table, settings["seed"], section.arrays["rows"])
+        np.testing.assert_array_equal(values.view(np.uint32),
+                                      section.arrays["values"].view(np.uint32), str(settings))
+        rows += len(values)
+    assert rows >= 10_000
+
+
+def test_dealing_of_slots(sections: dict[str, list[Section]]) -> None:
+    found = sections["slots"][0].arrays
+    weight = owner = 0
+    assert len(found["shards"]) >= 10_000
+    for shards, num_slots in zip(found["shards"].tolist(), found["slots"].tolist()):
+        weights = found["weights"][weight : weight + shards].tolist()
+        np.testing.assert_array_equal(slots.deal(num_slots, weights),
+                                      found["owners"][owner : owner + num_slots], str(weights))
+        weight += shards
+        owner += num_slots
+
+
+def test_rounding_to_bf16(sections: dict[str, list[Section]]) -> None:
+    found = sections["bf16"][0].arrays
+    assert len(found["bits"]) >= 10_000
+    np.testing.assert_array_equal(arrays.to_bf16(found["bits"].view(np.float32)), found["halves"])
+
+
+def test_packed_ids(sections: dict[str, list[Section]]) -> None:
+    found = sections["packed_ids"][0].arrays
+    assert len(found["samples"]) >= 10_000
+    offset = row = byte = 0
+    for samples, size in zip(found["samples"].tolist(), found["sizes"].tolist()):
+        offsets = found["offsets"][offset : offset + samples + 1].astype(np.int64)
+        rows = found["rows"][row : row + offsets[-1]]
+        expected = found["bytes"][byte : byte + size].tobytes()
+        assert arrays.pack_ids(offsets, rows) == expected
+        offset += samples + 1
+        row += offsets[-1]
+        byte += size
+
+
+def test_orders_and_splits(sections: dict[str, list[Section]]) -> None:
+    points = 0
+    for section in sections["order"]:
+        settings = section.settings
+        split = order.TrainingSplit(settings["points"], settings["seed"], settings["fraction"],
+                                    settings["max_validation"])
+        if settings["max_validation"] == 0:
+            split = order.TrainingSplit(settings["points"], settings["seed"], 0.0, 0)
+        epoch = order.EpochOrder(split.num_training, settings["seed"], settings["epoch"])
+        visited = split.training_points(epoch.points_at(0, split.num_training))
+        np.testing.assert_array_equal(visited, section.arrays["order"], str(settings))
+        np.testing.assert_array_equal(split.validation_points(), section.arrays["validation"])
+        points += settings["points"]
+    assert points >= 10_000
+
+
+def test_defaults_of_specs(sections: dict[str, list[Section]]) -> None:
+    """default_spec.json is what C++ takes where a spec says nothing."""
+    ours = spec._defaults()
+    theirs = sections["default_spec"][0].settings
+
+    def without_zeros(value: Any) -> Any:
+        # Fields that are written only where they are not 0.
+        if isinstance(value, dict):
+            return {key: without_zeros(entry) for key, entry in value.items()
+                    if entry != 0 or isinstance(entry, bool)}
+        if isinstance(value, list):
+            return [without_zeros(entry) for entry in value]
+        return value
+
+    assert without_zeros(ours) == without_zeros(theirs)

@@ -1,0 +1,284 @@
+// Prints what clients in other languages must compute, bit for bit, as C++ computes it.
+//
+//   dslide_client_vectors
+//
+// stdout: sections of one JSON line, {"section", "settings", "arrays": [[name, type, shape] ...]},
+// and the arrays' little-endian bytes behind it, in that order. Inputs stand beside outputs and
+// follow from one seed. tests/clients/python reads it.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/bfloat16.h"
+#include "core/base/counter_rng.h"
+#include "core/data/epoch_order.h"
+#include "core/lsh/hash_family.h"
+#include "core/model/model_spec_json.h"
+#include "core/model/row_init.h"
+#include "core/partition/slot_map.h"
+#include "core/wire/sample_ids.h"
+
+namespace dslide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSeed = 20261126;
+constexpr int64_t kCases = 10'000;
+
+// One section of the output.
+class Section {
+ public:
+  Section(const char* name, Json settings) {
+    header_["section"] = name;
+    header_["settings"] = std::move(settings);
+    header_["arrays"] = Json::array();
+  }
+
+  template <typename T>
+  void Add(const char* name, const char* type, std::vector<int64_t> shape,
+           const std::vector<T>& values) {
+    header_["arrays"].push_back({name, type, shape});
+    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  }
+
+  void Print() const { std::cout << header_.dump() << '\n' << bytes_; }
+
+ private:
+  Json header_;
+  std::string bytes_;
+};
+
+int64_t Between(CounterRng& rng, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(rng.NextBelow(static_cast<uint64_t>(high - low + 1)));
+}
+
+// Vectors as a layer behind a ReLU gives them: a part is 0, of some all.
+std::vector<float> HiddenVectors(CounterRng& rng, int64_t count, int64_t dim) {
+  std::vector<float> hidden;
+  for (int64_t i = 0; i < count; ++i) {
+    const float zeros = rng.NextBelow(20) == 0 ? 1.0f : rng.NextUniform();
+    for (int64_t c = 0; c < dim; ++c) {
+      const float value = 4.0f * rng.NextUniform() - 2.0f;
+      hidden.push_back(rng.NextUniform() < zeros ? 0.0f : value);
+    }
+  }
+  return hidden;
+}
+
+bool PrintFingerprints(HashFamilyKind kind, CounterRng& rng) {
+  constexpr int64_t kQueries = 250;
+  const bool dwta = kind == HashFamilyKind::kDwta;
+  for (int64_t done = 0; done < kCases; done += kQueries) {
+    HashSpec spec;
+    spec.family = kind;
+    spec.bin_size = int64_t{1} << Between(rng, 1, 6);
+    const int64_t bits = dwta ? std::bit_width(static_cast<uint64_t>(spec.bin_size)) - 1 : 1;
+    spec.codes_per_table = Between(rng, 1, 24 / bits);
+    spec.num_tables = Between(rng, 1, 40);
+    spec.seed = rng.NextBits();
+    const int64_t dim = Between(rng, 1, 300);
+    const auto family = HashFamily::Create(spec, dim);
+    if (!family.ok()) {
+      std::cerr << family.status() << '\n';
+      return false;
+    }
+    const std::vector<float> hidden = HiddenVectors(rng, kQueries, dim);
+    std::vector<uint32_t> fingerprints(static_cast<size_t>(kQueries * spec.num_tables));
+    (*family)->HashQueries(hidden, kQueries, Parallelism{1}, absl::MakeSpan(fingerprints));
+    Section section("fingerprints", {{"family", dwta ? "dwta" : "simhash"},
+                                     {"codes_per_table", spec.codes_per_table},
+                                     {"num_tables", spec.num_tables},
+                                     {"bin_size", spec.bin_size},
+                                     {"seed", spec.seed}});
+    section.Add("hidden", "<f4", {kQueries, dim}, hidden);
+    section.Add("fingerprints", "<u4", {kQueries, spec.num_tables}, fingerprints);
+    section.Print();
+  }
+  return true;
+}
+
+void PrintFirstRows(CounterRng& rng) {
+  constexpr int64_t kRows = 100;
+  for (int64_t done = 0; done < kCases; done += kRows) {
+    TableSpec table;
+    table.name = absl::StrCat("table-", rng.NextBelow(1000));
+    table.dim = Between(rng, 1, 200);
+    table.init.kind = rng.NextBelow(4) == 0 ? InitKind::kUniform : InitKind::kGaussian;
+    table.init.scale = rng.NextBelow(2) == 0 ? 0.0 : static_cast<double>(rng.NextUniform()) + 0.01;
+    const uint64_t seed = rng.NextBits();
+    const RowInit init(table, seed);
+    std::vector<uint32_t> rows;
+    std::vector<float> values(static_cast<size_t>(kRows * table.dim));
+    for (int64_t i = 0; i < kRows; ++i) {
+      rows.push_back(static_cast<uint32_t>(rng.NextBelow(uint64_t{1} << 31)));
+      init.Fill(RowId(rows.back()), absl::MakeSpan(values).subspan(i * table.dim, table.dim));
+    }
+    Section section("first_rows",
+                    {{"table", table.name},
+                     {"dim", table.dim},
+                     {"kind", table.init.kind == InitKind::kUniform ? "uniform" : "gaussian"},
+                     {"scale", table.init.scale},
+                     {"seed", seed}});
+    section.Add("rows", "<u4", {kRows}, rows);
+    section.Add("values", "<f4", {kRows, table.dim}, values);
+    section.Print();
+  }
+}
+
+bool PrintSlots(CounterRng& rng) {
+  std::vector<double> weights;
+  std::vector<int64_t> shards;
+  std::vector<int64_t> slots;
+  std::vector<uint16_t> owners;
+  for (int64_t i = 0; i < kCases; ++i) {
+    const int64_t n = Between(rng, 1, 6);
+    const int64_t num_slots = i % 1000 == 0 ? kDefaultNumSlots : Between(rng, n, 40);
+    std::vector<double> mine(static_cast<size_t>(n), 1.0);
+    if (rng.NextBelow(3) != 0) {
+      for (double& weight : mine) weight = 0.1 * static_cast<double>(1 + rng.NextBelow(40));
+    }
+    const absl::StatusOr<SlotMap> map = SlotMap::Deal(num_slots, mine);
+    if (!map.ok()) {
+      std::cerr << map.status() << '\n';
+      return false;
+    }
+    weights.insert(weights.end(), mine.begin(), mine.end());
+    shards.push_back(n);
+    slots.push_back(num_slots);
+    for (const ShardId owner : map->owners()) {
+      owners.push_back(static_cast<uint16_t>(owner.value()));
+    }
+  }
+  Section section("slots", Json::object());
+  section.Add("shards", "<i8", {kCases}, shards);
+  section.Add("slots", "<i8", {kCases}, slots);
+  section.Add("weights", "<f8", {static_cast<int64_t>(weights.size())}, weights);
+  section.Add("owners", "<u2", {static_cast<int64_t>(owners.size())}, owners);
+  section.Print();
+  return true;
+}
+
+void PrintRoundings(CounterRng& rng) {
+  std::vector<uint32_t> bits;
+  std::vector<uint16_t> halves;
+  for (int64_t i = 0; i < kCases; ++i) {
+    uint32_t word = static_cast<uint32_t>(rng.NextBits());
+    if (i % 4 == 0) word = (word & 0xffff0000u) | 0x8000u;  // a tie
+    if (i % 50 == 0) word |= 0x7f800000u;                   // an infinity or no number
+    bits.push_back(word);
+    halves.push_back(ToBFloat16(std::bit_cast<float>(word)).bits);
+  }
+  Section section("bf16", Json::object());
+  section.Add("bits", "<u4", {kCases}, bits);
+  section.Add("halves", "<u2", {kCases}, halves);
+  section.Print();
+}
+
+void PrintPackedIds(CounterRng& rng) {
+  std::vector<int64_t> samples;
+  std::vector<uint32_t> all_offsets;
+  std::vector<uint32_t> all_rows;
+  std::vector<int64_t> sizes;
+  std::vector<uint8_t> bytes;
+  for (int64_t i = 0; i < kCases; ++i) {
+    const int64_t batch = Between(rng, 1, 6);
+    std::vector<uint32_t> offsets = {0};
+    std::vector<RowId> rows;
+    for (int64_t s = 0; s < batch; ++s) {
+      const uint64_t gap = uint64_t{1} << Between(rng, 0, 28);
+      uint64_t next = rng.NextBelow(gap);
+      for (uint64_t n = rng.NextBelow(9); n > 0 && next < (uint64_t{1} << 31); --n) {
+        rows.emplace_back(static_cast<uint32_t>(next));
+        next += 1 + rng.NextBelow(gap);
+      }
+      offsets.push_back(static_cast<uint32_t>(rows.size()));
+    }
+    std::string packed;
+    wire::EncodePackedIds(offsets, rows, &packed);
+    samples.push_back(batch);
+    all_offsets.insert(all_offsets.end(), offsets.begin(), offsets.end());
+    for (const RowId row : rows) all_rows.push_back(row.value());
+    sizes.push_back(static_cast<int64_t>(packed.size()));
+    bytes.insert(bytes.end(), packed.begin(), packed.end());
+  }
+  Section section("packed_ids", Json::object());
+  section.Add("samples", "<i8", {kCases}, samples);
+  section.Add("offsets", "<u4", {static_cast<int64_t>(all_offsets.size())}, all_offsets);
+  section.Add("rows", "<u4", {static_cast<int64_t>(all_rows.size())}, all_rows);
+  section.Add("sizes", "<i8", {kCases}, sizes);
+  section.Add("bytes", "<u1", {static_cast<int64_t>(bytes.size())}, bytes);
+  section.Print();
+}
+
+void PrintOrders(CounterRng& rng) {
+  for (int64_t done = 0; done < kCases;) {
+    const int64_t points = Between(rng, 1, 400);
+    const uint64_t seed = rng.NextBits();
+    const int64_t epoch = Between(rng, 0, 50);
+    const double fraction = 0.5 * static_cast<double>(rng.NextUniform());
+    const auto split = TrainingSplit::Create(points, seed, fraction, Between(rng, 0, 60));
+    std::vector<int64_t> order;
+    std::vector<int64_t> validation;
+    const EpochOrder epoch_order(split->num_training(), seed, epoch);
+    for (int64_t i = 0; i < split->num_training(); ++i) {
+      order.push_back(split->TrainingPoint(epoch_order.PointAt(i)));
+    }
+    for (int64_t i = 0; i < split->num_validation(); ++i) {
+      validation.push_back(split->ValidationPoint(i));
+    }
+    Section section("order", {{"points", points},
+                              {"seed", seed},
+                              {"epoch", epoch},
+                              {"fraction", fraction},
+                              {"max_validation", split->num_validation()}});
+    section.Add("order", "<i8", {split->num_training()}, order);
+    section.Add("validation", "<i8", {split->num_validation()}, validation);
+    section.Print();
+    done += points;
+  }
+}
+
+// A table of each role with every default.
+void PrintDefaultSpec() {
+  ModelSpec spec;
+  spec.name = "model";
+  for (const auto& [name, role] : {std::pair{"input", TableRole::kEmbedding},
+                                   {"hidden", TableRole::kDense},
+                                   {"labels", TableRole::kHead}}) {
+    TableSpec table;
+    table.name = name;
+    table.role = role;
+    spec.tables.push_back(table);
+  }
+  // Fields that the JSON form leaves out where they are 0 are 0 then.
+  Section("default_spec", Json::parse(ModelSpecToJson(spec))).Print();
+}
+
+int Run() {
+  CounterRng rng(kSeed);
+  if (!PrintFingerprints(HashFamilyKind::kSimHash, rng)) return 1;
+  if (!PrintFingerprints(HashFamilyKind::kDwta, rng)) return 1;
+  PrintFirstRows(rng);
+  if (!PrintSlots(rng)) return 1;
+  PrintRoundings(rng);
+  PrintPackedIds(rng);
+  PrintOrders(rng);
+  PrintDefaultSpec();
+  std::cout.flush();
+  return std::cout.good() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace dslide
+
+int main() { return dslide::Run(); }
