@@ -155,6 +155,9 @@ async function changeAndTakeBack(cluster, table, ids) {
 // [[feature, value]] as the model wants its input, by ascending feature.
 function inputOf(text, { tables: [embedding], training: { transform } }) {
   const input = text.split(',').map((pair) => pair.split(':').map(Number));
+  if (!input.every((pair) => pair.length === 2 && pair.every(Number.isFinite))) {
+    throw failure(grpc.status.INVALID_ARGUMENT, '', `"${text}" is not feature:value,feature:value`);
+  }
   input.sort(([a], [b]) => a - b);
   if (transform === 'INPUT_TRANSFORM_TF_IDF') {
     throw failure(grpc.status.UNIMPLEMENTED, '', 'tf-idf needs the weights of the training data');
