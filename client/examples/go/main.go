@@ -235,8 +235,12 @@ func parse(text string, spec *pb.ModelSpec) map[uint32]float32 {
 	input, squares := map[uint32]float32{}, 0.0
 	for pair := range strings.SplitSeq(text, ",") {
 		feature, value, _ := strings.Cut(pair, ":")
-		number := must(strconv.ParseFloat(value, 32))
-		input[uint32(must(strconv.ParseUint(feature, 10, 32)))] = float32(number)
+		id, idErr := strconv.ParseUint(feature, 10, 32)
+		number, err := strconv.ParseFloat(value, 32)
+		if err := errors.Join(idErr, err); err != nil {
+			panic(status.Error(codes.InvalidArgument, err.Error()))
+		}
+		input[uint32(id)] = float32(number)
 		squares += number * number
 	}
 	if spec.Training.Transform == pb.InputTransform_INPUT_TRANSFORM_L2 && squares > 0 {
