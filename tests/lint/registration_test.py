@@ -13,7 +13,7 @@ import unittest
 import tree
 
 # Folders of tests/ whose tests are scripts.
-_SCRIPT_PARTS = ("lint", "integration", "clients", "fault", "bench", "deploy", "chart", "observability", "tools")
+_SCRIPT_PARTS = ("lint", "integration", "fault", "bench", "deploy", "chart", "observability", "tools")
 _TEST = re.compile(r"^\s*(TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
 """The programs of client/examples say what `dslide predict` says, and end with a reason when they cannot.
 
-usage: examples_test.py --bin-dir DIR [unittest arguments]
+usage: examples_check.py --bin-dir DIR [unittest arguments]
 """
 
 import pathlib
