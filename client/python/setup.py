@@ -1,10 +1,11 @@
-"""Generates dslide/v1 from the protos when the package is built; everything else is pyproject.toml."""
+"""Generates dslide/v1 from the protos before anything else; the rest is in pyproject.toml."""
 
 import pathlib
 import shutil
 
-from setuptools import Command, setup
-from setuptools.command.build import build
+import grpc_tools
+from grpc_tools import protoc
+from setuptools import setup
 from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -13,35 +14,20 @@ COPY = HERE / "protos"
 PROTOS = COPY if COPY.is_dir() else HERE.parents[1] / "protos"
 
 
-class GenerateProtos(Command):
-    """Writes the messages, their types and the stubs to src/dslide/v1."""
+def generate():
+    """Writes the messages, their types and the stubs to src/dslide/v1.
 
-    description = "generate dslide/v1"
-    user_options = []
-
-    def initialize_options(self):
-        pass
-
-    def finalize_options(self):
-        pass
-
-    def run(self):
-        import grpc_tools
-        from grpc_tools import protoc
-
-        names = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("dslide/v1/*.proto"))
-        include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
-        out = HERE / "src"
-        status = protoc.main(["protoc", f"-I{PROTOS}", f"-I{include}", f"--python_out={out}",
-                              f"--pyi_out={out}", f"--grpc_python_out={out}", *names])
-        if status != 0 or not names:
-            raise SystemExit(f"protoc could not generate {names or 'anything'} from {PROTOS}")
-        (out / "dslide" / "v1" / "__init__.py").write_text(
-            '"""Generated from protos/dslide/v1."""\n', encoding="utf-8")
-
-
-class Build(build):
-    sub_commands = [("generate_protos", None), *build.sub_commands]
+    Always: setuptools looks for packages before it runs any command.
+    """
+    names = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("dslide/v1/*.proto"))
+    include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
+    out = HERE / "src"
+    status = protoc.main(["protoc", f"-I{PROTOS}", f"-I{include}", f"--python_out={out}",
+                          f"--pyi_out={out}", f"--grpc_python_out={out}", *names])
+    if status != 0 or not names:
+        raise SystemExit(f"protoc could not generate {names or 'anything'} from {PROTOS}")
+    (out / "dslide" / "v1" / "__init__.py").write_text('"""Generated from protos/dslide/v1."""\n',
+                                                       encoding="utf-8")
 
 
 class SourceDistribution(sdist):
@@ -58,4 +44,5 @@ class SourceDistribution(sdist):
                 shutil.rmtree(COPY)
 
 
-setup(cmdclass={"build": Build, "generate_protos": GenerateProtos, "sdist": SourceDistribution})
+generate()
+setup(cmdclass={"sdist": SourceDistribution})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
 import subprocess
 import sys
 from typing import Any
 
-import json
 import numpy as np
 import pytest
 from conftest import SMALL_SPEC
@@ -52,7 +52,7 @@ def test_learns_as_the_cpp_trainer_does(name: str, run_dslide: Any, small_data: 
         report = trainer.train()
         precision = trainer.evaluate(test)
         logits, labels = trainer.predict(test, k=3)
-    assert (report.steps, report.samples) == (theirs["steps"], theirs["steps"] and report.samples)
+    assert report.steps == theirs["steps"]
     # Sums in float32 of the same numbers in another order (dense layers) or the same one.
     assert report.last_loss == pytest.approx(theirs["loss"], rel=2e-4)
     assert precision.at_1 == pytest.approx(theirs["p_at_1"], abs=0.01)
@@ -78,7 +78,7 @@ def test_trains_beside_a_cpp_trainer(bin_dir: pathlib.Path, small_data: pathlib.
                                      tmp_path: pathlib.Path) -> None:
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(_spec(name="shared", training={"max_epochs": 6,
-                                                              "patience_epochs": 0})))
+                                                              "validation_fraction": 0})))
     train = small_data / "train.txt"
     with dslide.local(shards=2, threads=2) as cluster:
         with dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer, \
@@ -90,7 +90,7 @@ def test_trains_beside_a_cpp_trainer(bin_dir: pathlib.Path, small_data: pathlib.
             assert other.returncode == 0
             status = cluster.job_status("both")
         assert status.finished
-        assert report.best_epoch >= 0
+        assert report.steps > 0
         # Every step is one update of each shard's part of a table: none is lost, none doubled.
         steps = report.steps + theirs["steps"]
         for part in cluster.describe_model("shared"):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dslide import _random, arrays, hashing
 from dslide.errors import InternalError, InvalidArgumentError
 from dslide.slots import Ragged
+from dslide.spec import resolved_head
 from dslide.v1 import common_pb2, model_pb2, shard_pb2
 
 F32 = npt.NDArray[np.float32]
@@ -39,7 +40,7 @@ class Network:
         self.head = spec.tables[-1]
         self.num_features = self.embedding.rows - int(self.embedding.bias_row)
         self.num_labels = self.head.rows
-        self.family = hashing.hash_family(self.head.head.hash, self.head.dim) \
+        self.family = hashing.hash_family(resolved_head(self.head).hash, self.head.dim) \
             if self.head.head.max_active > 0 else None
         self.bf16 = spec.activations == common_pb2.ELEMENT_TYPE_BF16
 

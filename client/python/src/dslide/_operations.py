@@ -23,7 +23,7 @@ from dslide._version import __version__
 from dslide.errors import (DataLossError, DslideError, FailedPreconditionError, InternalError,
                            InvalidArgumentError, NotFoundError, ResourceExhaustedError,
                            UnavailableError, UnimplementedError)
-from dslide.spec import load_spec
+from dslide.spec import load_spec, resolved_head
 from dslide.v1 import (common_pb2, coordinator_pb2, coordinator_pb2_grpc, model_pb2, shard_pb2,
                        shard_pb2_grpc)
 
@@ -388,7 +388,7 @@ class Operations:
         if table.role != model_pb2.TABLE_ROLE_HEAD or table.head.max_active == 0:
             return None
         if model not in self._families:
-            self._families[model] = hashing.hash_family(table.head.hash, table.dim)
+            self._families[model] = hashing.hash_family(resolved_head(table).hash, table.dim)
         return self._families[model]
 
     async def top_k(self, model: str, table: str, hidden: npt.ArrayLike, k: int = 5, *,

@@ -129,13 +129,16 @@ def fit_spec(spec: ModelSpec, num_features: int, num_labels: int) -> ModelSpec:
             _set_rows(table, num_features + int(table.bias_row), f"{num_features}{extra}")
         elif table.role == model_pb2.TABLE_ROLE_HEAD:
             _set_rows(table, num_labels, f"{num_labels} labels")
-            _resolve_head(table)
+            # A kept model stays what it is when a later version chooses otherwise.
+            table.head.CopyFrom(resolved_head(table))
     return fitted
 
 
-def _resolve_head(table: model_pb2.TableSpec) -> None:
-    """Chooses what the number of rows decides, as docs/hashing.md says."""
-    head, hashing, rows = table.head, table.head.hash, table.rows
+def resolved_head(table: model_pb2.TableSpec) -> model_pb2.HeadSpec:
+    """The settings of a head that shards use: with those chosen that the number of rows decides."""
+    head, rows = model_pb2.HeadSpec(), table.rows
+    head.CopyFrom(table.head)
+    hashing = head.hash
     if hashing.codes_per_table == 0:
         bits = int(hashing.bin_size).bit_length() - 1 \
             if hashing.family == model_pb2.HASH_FAMILY_DWTA else 1
@@ -149,6 +152,7 @@ def _resolve_head(table: model_pb2.TableSpec) -> None:
         hashing.rebuild_every_steps = 50 * max(1, rows // 1_000_000)
     if head.recall_every_steps == 0:
         head.recall_every_steps = 20 * (1 + rows // 100_000)
+    return head
 
 
 def default_spec(num_labels: int) -> ModelSpec:

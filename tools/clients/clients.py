@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Builds the clients in other languages and tests them against real clusters, plain and mutual TLS.
+
+The Python package is built as users get it (sdist, and a wheel of that), installed into an
+environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
+the examples in client/examples are built and compared with `dslide predict`. Environments and
+builds are kept in the cache folder. What needs a tool that is not here is skipped, and says so.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHON_CLIENT = ROOT / "client" / "python"
+EXAMPLES = ("Node", "Go", "Java")
+SKIPPED = 77
+
+
+class Report:
+    """Counts, and the names behind them."""
+
+    def __init__(self):
+        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+        self.lines = []
+
+    def add(self, result, name="", count=1):
+        self.counts[result] += count
+        if result != "passed" and count:
+            self.lines.append(f"{result} clients: {name}")
+            say(f"{result.upper()}: {name}")
+
+    def check(self, name, command, **arguments):
+        """Counts one command that has to end with 0; its output is shown when it does not."""
+        say(name)
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **arguments)
+        if done.returncode != 0:
+            print(done.stdout, file=sys.stderr, flush=True)
+        self.add("passed" if done.returncode == 0 else "failed", name)
+        return done.returncode == 0
+
+    def add_junit(self, path):
+        """The cases of a pytest report."""
+        for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            if case.find("failure") is not None or case.find("error") is not None:
+                self.add("failed", name)
+            elif (skipped := case.find("skipped")) is not None:
+                self.add("skipped", f"{name}: {skipped.get('message')}")
+            else:
+                self.add("passed")
+
+
+def say(text):
+    print(f"   {text}", file=sys.stderr, flush=True)
+
+
+def cache_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "clients"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def environment():
+    """The interpreter of an environment with the locked packages, made when it is not there."""
+    lock_file = PYTHON_CLIENT / "requirements-test.txt"
+    key = hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    folder = cache_folder() / f"python-{key}"
+    made = folder / "made"
+    with open(cache_folder() / "python.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of runs at one time, one makes it
+        if not made.exists():
+            say("installing the packages of the Python tests")
+            shutil.rmtree(folder, ignore_errors=True)
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            pip(folder, "install", "--requirement", lock_file)
+            made.touch()
+    return folder
+
+
+def pip(folder, *arguments):
+    subprocess.run([folder / "bin" / "python", "-m", "pip", "--quiet",
+                    "--disable-pip-version-check", *map(str, arguments)], check=True,
+                   stdout=sys.stderr)
+
+
+def test_python(bin_dir, report, pytest_arguments):
+    made = environment()
+    with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
+        # Away from the checkout, which a build would change. The environment itself is shared by
+        # checkouts, so the package is installed beside it.
+        source = pathlib.Path(temporary) / "source"
+        package, results = pathlib.Path(temporary) / "package", pathlib.Path(temporary) / "cases.xml"
+        ignored = shutil.ignore_patterns("v1", "build", "dist", "*.egg-info", "__pycache__", ".*")
+        shutil.copytree(PYTHON_CLIENT, source / "client" / "python", ignore=ignored)
+        shutil.copytree(ROOT / "protos", source / "protos")
+        python = made / "bin" / "python"
+        built = report.check("the Python package: sdist, and a wheel of it", [
+            python, "-m", "build", "--no-isolation", "--outdir", temporary,
+            source / "client" / "python"])
+        if not built:
+            return
+        wheel = next(pathlib.Path(temporary).glob("*.whl"))
+        pip(made, "install", "--no-deps", "--target", package, wheel)
+        environment_variables = {**os.environ, "PYTHONPATH": str(package),
+                                 "PYTHONDONTWRITEBYTECODE": "1"}
+        report.check("the types of the Python package (mypy)", [
+            python, "-m", "mypy", "--config-file", PYTHON_CLIENT / "pyproject.toml"],
+            cwd=temporary, env={**environment_variables, "MYPYPATH": str(package)})
+        say("the tests of the Python package")
+        done = subprocess.run([python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
+                               f"--junitxml={results}", *pytest_arguments, PYTHON_CLIENT / "tests"],
+                              check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                              cwd=PYTHON_CLIENT, env=environment_variables)
+        if results.exists():
+            report.add_junit(results)
+        if done.returncode != 0 and not report.counts["failed"]:
+            report.add("failed", f"pytest ended with {done.returncode}")
+
+
+def test_examples(bin_dir, report):
+    for language in EXAMPLES:
+        say(f"the example in {language}")
+        done = subprocess.run([sys.executable, ROOT / "tests" / "clients" / "examples_check.py",
+                               "--bin-dir", bin_dir, f"{language}Test"], check=False, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        if done.returncode not in (0, SKIPPED):
+            print(done.stdout, file=sys.stderr, flush=True)
+        reasons = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+        result = {0: "passed", SKIPPED: "skipped"}.get(done.returncode, "failed")
+        report.add(result, f"the example in {language} {' '.join(reasons[:1])}")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./run clients", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
+                        help="folder of the programs (default: built by ./run clients)")
+    parser.add_argument("--only", choices=("python", "examples"), help="one part alone")
+    parser.add_argument("--case", help="of the Python tests, those whose name has it")
+    parser.add_argument("-o", "--output", choices=("text", "json", "lines"), default="text",
+                        help="json: the last line of stdout is one JSON object")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    start = time.monotonic()
+    report = Report()
+    if options.only != "examples":
+        test_python(options.bin_dir.resolve(), report, ["-k", options.case] if options.case else [])
+    if options.only != "python" and not options.case:
+        test_examples(options.bin_dir.resolve(), report)
+    counts = report.counts
+    if options.output == "lines":
+        print("\n".join([f"counts {counts['passed']} {counts['failed']} {counts['skipped']}",
+                         *report.lines]))
+    elif options.output == "json":
+        print(json.dumps({**counts, "seconds": round(time.monotonic() - start, 1)}))
+    else:
+        print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
