@@ -172,6 +172,19 @@ def capacity(result):
                   "loss of the last epoch", "samples/s"], rows)
 
 
+def python(result):
+    training = result["training"]
+    rows = [[f"{number(figures['rows'])} rows of {figures['dim']}",
+             f"{number(figures['gather_gbps'])} GB/s", f"{number(figures['stubs_gather_gbps'])} GB/s",
+             f"{number(figures['scatter_gbps'])} GB/s"] for figures in result["rows"]]
+    trainers = [[name, number(training[key]["samples_per_second"]), spread(training[key]),
+                 number(training[key]["loss"])] for name, key in (("C++", "cpp"), ("Python", "python"))]
+    return "\n\n".join([
+        table(["client", "gather", "a loop over generated stubs", "scatter"], rows),
+        table([f"trainer, {training['model']}, {number(training['steps'])} steps", "samples/s",
+               "spread", "loss"], trainers)])
+
+
 def durability(result):
     taken, grown, restart = result["checkpoints"], result["increments"], result["restart"]
     cuts = result["cuts"]
@@ -234,4 +247,4 @@ def rpc(result):
 
 
 SECTIONS = {"micro": micro, "rpc": rpc, "train": train, "cluster": cluster, "growth": growth,
-            "capacity": capacity, "durability": durability}
+            "capacity": capacity, "durability": durability, "python": python}

@@ -107,6 +107,14 @@ class SmokeTest(processes.ProcessTest):
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
         self.assertNotIn(f"dslide{self.pid}-", left.stdout)
 
+    def test_python(self):
+        result, _ = self.run_script("python")
+        self.assertLessEqual(ORIGIN, result.keys())
+        for figures in result["rows"]:
+            self.assert_positive(figures, "gather_gbps", "stubs_gather_gbps", "scatter_gbps")
+        for trainer in ("cpp", "python"):
+            self.assert_positive(result["training"][trainer], "samples_per_second", "loss")
+
     def test_rpc(self):
         result, _ = self.run_script("rpc")
         self.assertLessEqual(ORIGIN | {"as_set", "congestion_control"}, result.keys())

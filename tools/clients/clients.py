@@ -8,20 +8,18 @@ builds are kept in the cache folder. What needs a tool that is not here is skipp
 """
 
 import argparse
-import fcntl
-import hashlib
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree
 
+import python_package
+from python_package import say
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON_CLIENT = ROOT / "client" / "python"
 EXAMPLES = ("Node", "Go", "Java")
 SKIPPED = 77
 
@@ -61,68 +59,26 @@ class Report:
                 self.add("passed")
 
 
-def say(text):
-    print(f"   {text}", file=sys.stderr, flush=True)
-
-
-def cache_folder():
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "clients"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def environment():
-    """The interpreter of an environment with the locked packages, made when it is not there."""
-    lock_file = PYTHON_CLIENT / "requirements-test.txt"
-    key = hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
-    folder = cache_folder() / f"python-{key}"
-    made = folder / "made"
-    with open(cache_folder() / "python.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of runs at one time, one makes it
-        if not made.exists():
-            say("installing the packages of the Python tests")
-            shutil.rmtree(folder, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            pip(folder, "install", "--requirement", lock_file)
-            made.touch()
-    return folder
-
-
-def pip(folder, *arguments):
-    subprocess.run([folder / "bin" / "python", "-m", "pip", "--quiet",
-                    "--disable-pip-version-check", *map(str, arguments)], check=True,
-                   stdout=sys.stderr)
-
-
 def test_python(bin_dir, report, pytest_arguments):
-    made = environment()
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
-        # Away from the checkout, which a build would change. The environment itself is shared by
-        # checkouts, so the package is installed beside it.
-        source = pathlib.Path(temporary) / "source"
-        package, results = pathlib.Path(temporary) / "package", pathlib.Path(temporary) / "cases.xml"
-        ignored = shutil.ignore_patterns("v1", "build", "dist", "*.egg-info", "__pycache__", ".*")
-        shutil.copytree(PYTHON_CLIENT, source / "client" / "python", ignore=ignored)
-        shutil.copytree(ROOT / "protos", source / "protos")
-        python = made / "bin" / "python"
-        built = report.check("the Python package: sdist, and a wheel of it", [
-            python, "-m", "build", "--no-isolation", "--outdir", temporary,
-            source / "client" / "python"])
-        if not built:
+        say("the Python package: sdist, and a wheel of it")
+        try:
+            python, package = python_package.install(pathlib.Path(temporary))
+        except subprocess.CalledProcessError as error:
+            print(error.stdout or "", file=sys.stderr)
+            report.add("failed", f"the Python package: {error}")
             return
-        wheel = next(pathlib.Path(temporary).glob("*.whl"))
-        pip(made, "install", "--no-deps", "--target", package, wheel)
-        environment_variables = {**os.environ, "PYTHONPATH": str(package),
-                                 "PYTHONDONTWRITEBYTECODE": "1"}
+        report.add("passed")
+        results = pathlib.Path(temporary) / "cases.xml"
+        environment_variables = python_package.variables(package)
         report.check("the types of the Python package (mypy)", [
-            python, "-m", "mypy", "--config-file", PYTHON_CLIENT / "pyproject.toml"],
+            python, "-m", "mypy", "--config-file", python_package.SOURCE / "pyproject.toml"],
             cwd=temporary, env={**environment_variables, "MYPYPATH": str(package)})
         say("the tests of the Python package")
         done = subprocess.run([python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
-                               f"--junitxml={results}", *pytest_arguments, PYTHON_CLIENT / "tests"],
+                               f"--junitxml={results}", *pytest_arguments, python_package.SOURCE / "tests"],
                               check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr,
-                              cwd=PYTHON_CLIENT, env=environment_variables)
+                              cwd=python_package.SOURCE, env=environment_variables)
         if results.exists():
             report.add_junit(results)
         if done.returncode != 0 and not report.counts["failed"]:

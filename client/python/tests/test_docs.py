@@ -1,4 +1,4 @@
-"""Every snippet of docs/client-python.md runs, in order, as it stands there."""
+"""Every snippet of the page and of the README runs as it stands there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from conftest import ROOT, SMALL_SPEC
 
 import dslide
 
-PAGE = ROOT / "docs" / "client-python.md"
+
+def _snippets(path: pathlib.Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
 
 
-def test_the_snippets_of_the_page(bin_dir: pathlib.Path, small_data: pathlib.Path,
-                                  cluster: dslide.LocalCluster, tmp_path: pathlib.Path,
-                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+def test_the_page(bin_dir: pathlib.Path, small_data: pathlib.Path, cluster: dslide.LocalCluster,
+                  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "client-python.md"
+    snippets = _snippets(page)
     assert len(snippets) >= 6
     for name in ("train.txt", "test.txt"):
         shutil.copy(small_data / name, tmp_path)
@@ -29,10 +31,29 @@ def test_the_snippets_of_the_page(bin_dir: pathlib.Path, small_data: pathlib.Pat
     names: dict[str, Any] = {}
     for snippet in snippets:
         # The page's cluster is this one.
-        exec(compile(snippet.replace("127.0.0.1:7000", cluster.address), str(PAGE), "exec"), names)
+        exec(compile(snippet.replace("127.0.0.1:7000", cluster.address), str(page), "exec"), names)
     assert names["precision"].at_1 > 0
     assert names["rows"].shape == (3, 8)
     assert names["best"].ids.shape == (3, 3)
     cluster.create_model({"name": "table", "tables": [
         {"name": "labels", "role": "head", "rows": 1000, "dim": 8}]})
     assert asyncio.run(names["read"](cluster.address)).shape == (3, 8)
+
+
+def test_the_readmes(bin_dir: pathlib.Path, small_data: pathlib.Path, tmp_path: pathlib.Path,
+                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small data and a small spec at the places that they name."""
+    places = {"data/debian-packages/train.txt": "train.txt", "data/debian-packages/test.txt":
+              "test.txt", "train.txt": "train.txt", "test.txt": "test.txt"}
+    for place, name in places.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(small_data / name, tmp_path / place)
+    for place in ("docs/models/debian-packages.json", "spec.json"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(json.dumps(SMALL_SPEC))
+    monkeypatch.chdir(tmp_path)
+    for path in (ROOT / "README.md", ROOT / "client" / "python" / "README.md"):
+        snippets = _snippets(path)
+        assert snippets
+        for snippet in snippets:
+            exec(compile(snippet, str(path), "exec"), {})

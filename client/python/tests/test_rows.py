@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dslide
-from dslide import aio
+from dslide import aio, arrays, bulk
 from dslide.first_rows import first_rows
+from dslide.v1 import common_pb2, shard_pb2
 
 
 def test_first_values_of_rows_are_those_of_the_formula(cluster: dslide.LocalCluster,
@@ -144,3 +145,22 @@ def test_metrics_and_status_of_the_cluster(cluster: dslide.LocalCluster, model: 
     assert len(cluster.cluster_map().shards) == 2
     with pytest.raises(dslide.NotFoundError, match="no job 'nothing'"):
         cluster.job_status("nothing")
+
+
+def test_messages_of_rows_are_ordinary_protobuf(rng: np.random.Generator) -> None:
+    values = rng.standard_normal((300, 7)).astype(np.float32)
+    ids = np.arange(0, 600, 2)
+    head = shard_pb2.ScatterRequest(table="t", total_rows=300)
+    for biases in (None, values[:, 0].copy()):
+        request = shard_pb2.ScatterRequest.FromString(
+            bulk.scatter_message(head, ids, values, biases))
+        assert (request.table, request.total_rows) == ("t", 300)
+        block = bulk.read_rows(shard_pb2.GatherResponse(rows=request.rows).SerializeToString())
+        np.testing.assert_array_equal(block.ids, ids)
+        np.testing.assert_array_equal(block.values, values)
+        np.testing.assert_array_equal(block.biases, [] if biases is None else biases)
+    # As a table stored in bf16 answers.
+    half = common_pb2.RowBlock(row_ids=ids.astype("<u4").tobytes(),
+                               values=arrays.matrix(values, common_pb2.ELEMENT_TYPE_BF16))
+    block = bulk.read_rows(shard_pb2.GatherResponse(rows=half).SerializeToString())
+    np.testing.assert_allclose(block.values, values, rtol=2**-8)

@@ -6,7 +6,8 @@
         with dslide.Trainer(cluster, "docs/models/citeulike-t.json", "train.txt") as trainer:
             print(trainer.train(), trainer.evaluate("test.txt"))
 
-`dslide.connect` reaches a running cluster, `dslide.aio.connect` does so for asyncio.
+`dslide.connect` reaches a running cluster, `dslide.aio.connect` does so for asyncio. What goes wrong
+is a `dslide.DslideError`.
 """
 
 from dslide import aio

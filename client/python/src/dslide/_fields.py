@@ -1,4 +1,4 @@
-"""Reads protobuf messages field by field, without copying what they hold.
+"""Protobuf messages field by field, without copies of what they hold.
 
 Generated code copies the bytes of every field. Here the rows of an answer stay where gRPC has put
 them, and error details need no package of their own.
@@ -48,3 +48,14 @@ def read(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
             raise ValueError(f"field {number} has {size} bytes, {len(data) - at} are there")
         yield number, data[at : at + size]
         at += size
+
+
+def head(number: int, size: int) -> bytes:
+    """What stands before the `size` bytes of a field."""
+    out = bytearray()
+    for value in (number << 3 | _BYTES, size):
+        while value >= 0x80:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        out.append(value)
+    return bytes(out)

@@ -9,14 +9,14 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dslide import _fields, arrays, hashing, slots
+from dslide import arrays, bulk, hashing, slots
 from dslide._io import Io, chunked
 from dslide._transport import Peer, Settings, retry_pause
 from dslide._version import __version__
@@ -126,6 +126,7 @@ class Operations:
         self._lanes: list[_Lane] = []
         self._lock = io.lock
         self._gathers: list[Any] = []
+        self._scatters: list[Any] = []
 
     async def open(self) -> None:
         try:
@@ -141,11 +142,14 @@ class Operations:
                         _SHARD_REMEDY, shard_pb2_grpc.ShardServiceStub)
             self.shards.append(peer)
             self._lanes.append(_Lane())
-            # Answers stay as bytes: their rows are read where they are.
+            # Messages of rows are bytes here, which are read and written without further copies.
             self._gathers.append(peer.channel.unary_stream(
                 "/dslide.v1.ShardService/Gather",
                 request_serializer=shard_pb2.GatherRequest.SerializeToString,
                 response_deserializer=None))
+            self._scatters.append(peer.channel.stream_unary(
+                "/dslide.v1.ShardService/Scatter", request_serializer=None,
+                response_deserializer=shard_pb2.ScatterResponse.FromString))
         await self.io.gather([self._check_version(shard) for shard in self.shards])
 
     async def _check_version(self, shard: Peer) -> None:
@@ -319,7 +323,7 @@ class Operations:
 
         def on_message(message: bytes) -> None:
             nonlocal done
-            block = read_rows(message)
+            block = bulk.read_rows(message)
             end = done + len(block.ids)
             if not np.array_equal(block.ids, wanted[done:end]):
                 raise InternalError(
@@ -471,27 +475,24 @@ class Operations:
             job=self.settings.job, client_id=self.client_id, sequence=lane.sequence,
             first_incomplete=lane.sequence, topology_version=self.map.topology_version, model=model)
 
-        def messages() -> Iterator[shard_pb2.ScatterRequest]:
+        def messages() -> Iterator[bytes]:
             envelope.generation = lane.generation
             step = max(1, _CHUNK_BYTES // (4 * values.shape[1]))
             for some in chunked(len(places), step):
                 mine: Any = some if len(places) == len(ids) else places[some]
-                request = shard_pb2.ScatterRequest(rows=common_pb2.RowBlock(
-                    row_ids=ids[mine].astype("<u4").tobytes(), values=arrays.matrix(values[mine]),
-                    biases=b"" if biases is None else biases[mine].astype("<f4").tobytes()))
-                if some.start == 0:
-                    request.envelope.CopyFrom(envelope)
-                    request.table = table
-                    request.mode = _MODES[mode]
-                    request.total_rows = len(places)
-                yield request
+                first = shard_pb2.ScatterRequest(
+                    envelope=envelope, table=table, mode=_MODES[mode], total_rows=len(places)
+                ) if some.start == 0 else shard_pb2.ScatterRequest()
+                yield bulk.scatter_message(first, ids[mine], values[mine],
+                                           None if biases is None else biases[mine])
 
         attempt = 0
         while True:
             attempt += 1
             left = self.settings.timeout - (time.monotonic() - start)
             try:
-                await peer.upload("Scatter", messages(), max(left, 0.001))
+                await peer.upload("Scatter", self._scatters[shard], messages(),
+                                  max(left, 0.001))
                 lane.sequence += 1
                 return
             except DslideError as error:
@@ -623,38 +624,3 @@ def _ascending(ids: npt.NDArray[np.int64]
         return ids, None
     unique, inverse = np.unique(ids, return_inverse=True)
     return unique, inverse
-
-
-@dataclass(frozen=True)
-class _Block:
-    ids: npt.NDArray[np.uint32]
-    values: F32
-    biases: F32
-
-
-def read_rows(message: bytes) -> _Block:
-    """The rows of a GatherResponse, as views of its bytes."""
-    row_ids: Any = b""
-    biases: Any = b""
-    data: Any = b""
-    shape = {1: 0, 2: 0, 3: common_pb2.ELEMENT_TYPE_F32}
-    for number, value in _fields.read(message):
-        if number != 1 or isinstance(value, int):
-            continue
-        for inner, field in _fields.read(value):
-            if inner == 1:
-                row_ids = field
-            elif inner == 3:
-                biases = field
-            elif inner == 2 and not isinstance(field, int):
-                for place, entry in _fields.read(field):
-                    if isinstance(entry, int):
-                        shape[place] = entry
-                    elif place == 4:
-                        data = entry
-    values = arrays.floats(data) if shape[3] == common_pb2.ELEMENT_TYPE_F32 \
-        else arrays.from_bf16(np.frombuffer(data, dtype="<u2"))
-    return _Block(arrays.ids(row_ids), values.reshape(shape[1], shape[2]), arrays.floats(biases))
-
-
-Operation = Callable[..., Coroutine[Any, Any, Any]]

@@ -153,10 +153,11 @@ class Peer:
         except grpc.RpcError as error:
             raise self._wrap(error, method) from None
 
-    async def upload(self, method: str, requests: Iterable[Any], timeout: float) -> Any:
+    async def upload(self, method: str, callable_: Any, requests: Iterable[Any],
+                     timeout: float) -> Any:
         """One attempt of a call whose request is a stream."""
         try:
-            return await self._io.upload(getattr(self.stub, method), requests, timeout, METADATA)
+            return await self._io.upload(callable_, requests, timeout, METADATA)
         except grpc.RpcError as error:
             raise self._wrap(error, method) from None
 

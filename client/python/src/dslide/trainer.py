@@ -7,7 +7,9 @@ exchanges with every shard.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -55,11 +57,14 @@ class Precision:
 class Report:
     """What one trainer did.
 
+    model, job : their names in the cluster
     seconds : of training; evaluations are not counted
     best_epoch : from 0; -1 when nothing was evaluated
     best_restored : the shards hold the best epoch's rows now
     """
 
+    model: str = ""
+    job: str = ""
     steps: int = 0
     samples: int = 0
     seconds: float = 0.0
@@ -326,6 +331,11 @@ class _Leases:
                 self._held.remove(report.lease_id)
                 self._finished.append(report)
 
+    def has_reports(self) -> bool:
+        """Whether the next call has something to report."""
+        with self._mutex:
+            return bool(self._finished)
+
     def join_again(self) -> None:
         """After the coordinator has forgotten the job, and with it the leases."""
         with self._mutex:
@@ -391,7 +401,7 @@ class Trainer:
             data_fingerprint=self.data.fingerprint)
         self._settings = cluster.operations.settings
         self._chunks: dict[int, _Chunk] = {}
-        self._report = Report()
+        self._report = Report(model=self.spec.name, job=self._job.job)
         self._evaluation_seconds = 0.0
         self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
         self._can_checkpoint = True
@@ -459,9 +469,7 @@ class Trainer:
         operations = self._cluster.operations
         self._client_id = os.urandom(16)
         self._lineage = self._cluster.cluster_map().lineage
-        settings = type(self._settings)(tls=self._settings.tls, insecure=self._settings.insecure,
-                                        timeout=self._settings.timeout,
-                                        patience=self._settings.patience, job=self._job.job)
+        settings = dataclasses.replace(self._settings, job=self._job.job)
         for shard in operations.shards:
             self._streams.append(ShardStream(shard, settings, self._client_id, self.spec.name,
                                              operations.map.topology_version))
@@ -542,7 +550,7 @@ class Trainer:
             elif kind == "finished":
                 self._restore_best(work.finished)
                 return
-            elif self._leases._finished:
+            elif self._leases.has_reports():
                 continue  # what the drain has finished is reported at once
             else:
                 time.sleep(work.wait.retry_after_ms / 1000)
@@ -715,9 +723,9 @@ class Trainer:
         if not self._show:
             return
         if self._bar is not None:
-            self._bar.write(message)
+            self._bar.write(message, file=sys.stderr)
         else:
-            print(message, flush=True)
+            print(message, file=sys.stderr, flush=True)
 
 
 def _as_data(data: Any) -> Data:

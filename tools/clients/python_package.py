@@ -1,0 +1,71 @@
+"""The Python package as users get it, in an environment with the locked versions of its tests."""
+
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "client" / "python"
+
+
+def say(text):
+    print(f"   {text}", file=sys.stderr, flush=True)
+
+
+def cache_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "clients"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def environment():
+    """The interpreter of an environment with the locked packages, made when it is not there."""
+    lock_file = SOURCE / "requirements-test.txt"
+    key = hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    folder = cache_folder() / f"python-{key}"
+    made = folder / "made"
+    with open(cache_folder() / "python.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of runs at one time, one makes it
+        if not made.exists():
+            say("installing the packages of the Python tests")
+            shutil.rmtree(folder, ignore_errors=True)
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            pip(folder, "install", "--requirement", lock_file)
+            made.touch()
+    return folder
+
+
+def pip(folder, *arguments):
+    subprocess.run([folder / "bin" / "python", "-m", "pip", "--quiet",
+                    "--disable-pip-version-check", *map(str, arguments)], check=True,
+                   stdout=sys.stderr)
+
+
+def install(folder):
+    """Builds a source distribution and a wheel of it, and unpacks that to `folder`/package.
+
+    Returns the interpreter and the path of the package. The environment is shared by checkouts, so
+    the package is beside it; the checkout, which a build would change, is copied.
+    Raises subprocess.CalledProcessError, with the output in `stdout`.
+    """
+    made = environment()
+    source, package = folder / "source", folder / "package"
+    ignored = shutil.ignore_patterns("v1", "build", "dist", "*.egg-info", "__pycache__", ".*")
+    shutil.copytree(SOURCE, source / "client" / "python", ignore=ignored)
+    shutil.copytree(ROOT / "protos", source / "protos")
+    python = made / "bin" / "python"
+    subprocess.run([python, "-m", "build", "--no-isolation", "--outdir", folder,
+                    source / "client" / "python"], check=True, text=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    pip(made, "install", "--no-deps", "--target", package, next(folder.glob("*.whl")))
+    return python, package
+
+
+def variables(package):
+    """The environment variables with which the interpreter sees the package."""
+    return {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
