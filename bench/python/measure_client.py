@@ -22,7 +22,7 @@ ROUNDS = 31
 
 def gather_with_stubs(cluster, ids):
     """A plain loop over the generated code, as anybody would write it."""
-    owners = cluster.operations.owners(cluster.model("bench").tables[0].num_slots)
+    owners = cluster.operations.owners(cluster.model("bench").spec.tables[0].num_slots)
     blocks = []
     for shard, peer in enumerate(cluster.operations.shards):
         mine = ids[owners[ids % len(owners)] == shard].astype("<u4")
@@ -35,13 +35,14 @@ def gather_with_stubs(cluster, ids):
 
 
 def measure_rows(cluster, count, rounds):
+    model = cluster.model("bench")
     rng = np.random.default_rng(count)
     ids = np.sort(rng.choice(TABLE_ROWS, count, replace=False))
     values = rng.standard_normal((count, DIM), dtype=np.float32)
     calls = {
         "stubs_gather": lambda: gather_with_stubs(cluster, ids),
-        "gather": lambda: cluster.gather("bench", "rows", ids),
-        "scatter": lambda: cluster.scatter("bench", "rows", ids, values, mode="add"),
+        "gather": lambda: model.gather("rows", ids),
+        "scatter": lambda: model.scatter("rows", ids, values, mode="add"),
     }
     seconds = {name: [] for name in calls}
     for _ in range(rounds + 1):

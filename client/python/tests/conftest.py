@@ -10,6 +10,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +82,7 @@ def cluster(bin_dir: pathlib.Path) -> Iterator[dslide.LocalCluster]:
 
 
 @pytest.fixture
-def model(cluster: dslide.LocalCluster) -> Iterator[str]:
+def model(cluster: dslide.LocalCluster) -> Iterator[dslide.Model]:
     """A fresh model with the tables input (601 x 16), hidden (24 x 16) and labels (5000 x 24)."""
     spec = dslide.load_spec({
         "name": "rows",
@@ -93,8 +94,7 @@ def model(cluster: dslide.LocalCluster) -> Iterator[str]:
              "head": {"hash": {"codes_per_table": 5, "num_tables": 10}}},
         ],
     })
-    cluster.create_model(spec)
-    yield spec.name
+    yield cluster.create_model(spec)
     cluster.drop_model(spec.name)
 
 
@@ -109,3 +109,12 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def take_checkpoint(cluster: dslide.Client) -> Any:
+    """A cluster checkpoint, once the one by schedule is not being taken."""
+    while True:
+        try:
+            return cluster.save_cluster_checkpoint()
+        except dslide.AbortedError:
+            time.sleep(0.05)

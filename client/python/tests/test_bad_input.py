@@ -19,50 +19,50 @@ from dslide.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, shard_pb
 
 ONES = np.ones((1, 24), np.float32)
 NAN = np.full((1, 24), np.nan, np.float32)
-Call = Callable[[dslide.Client, str], Any]
+Call = Callable[[dslide.Client, dslide.Model], Any]
 
 
 @pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda c, m: c.gather(m, "nope", [1]), dslide.InvalidArgumentError,
+    (lambda c, m: m.gather("nope", [1]), dslide.InvalidArgumentError,
      ["'nope'", "it has: input, hidden, labels"]),
-    (lambda c, m: c.gather("nope", "labels", [1]), dslide.NotFoundError, ["'nope'", "it has: "]),
-    (lambda c, m: c.gather(m, "labels", [5000]), dslide.InvalidArgumentError,
+    (lambda c, m: c.model("nope"), dslide.NotFoundError, ["'nope'", "it has: "]),
+    (lambda c, m: m.gather("labels", [5000]), dslide.InvalidArgumentError,
      ["5000", "[0, 5000)", "'labels'"]),
-    (lambda c, m: c.gather(m, "labels", [-1]), dslide.InvalidArgumentError, ["-1", "[0, 5000)"]),
-    (lambda c, m: c.gather(m, "labels", [0.5]), dslide.InvalidArgumentError, ["float64", "integers"]),
-    (lambda c, m: c.gather(m, "labels", [[1]]), dslide.InvalidArgumentError, ["one dimension"]),
-    (lambda c, m: c.scatter(m, "labels", [1], np.ones((1, 23))), dslide.InvalidArgumentError,
+    (lambda c, m: m.gather("labels", [-1]), dslide.InvalidArgumentError, ["-1", "[0, 5000)"]),
+    (lambda c, m: m.gather("labels", [0.5]), dslide.InvalidArgumentError, ["float64", "integers"]),
+    (lambda c, m: m.gather("labels", [[1]]), dslide.InvalidArgumentError, ["one dimension"]),
+    (lambda c, m: m.scatter("labels", [1], np.ones((1, 23))), dslide.InvalidArgumentError,
      ["[1, 23]", "[1, 24]"]),
-    (lambda c, m: c.scatter(m, "labels", [1, 2], ONES), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1, 2], ONES), dslide.InvalidArgumentError,
      ["[1, 24]", "[2, 24]"]),
-    (lambda c, m: c.scatter(m, "labels", [1], NAN), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1], NAN), dslide.InvalidArgumentError,
      ["nan at [0, 0]", "finite"]),
-    (lambda c, m: c.scatter(m, "labels", [1], np.full((1, 24), 1e39)), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1], np.full((1, 24), 1e39)), dslide.InvalidArgumentError,
      ["inf at [0, 0]", "finite"]),
-    (lambda c, m: c.scatter(m, "labels", [1], ONES * 1e20), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1], ONES * 1e20), dslide.InvalidArgumentError,
      ["OVER_MAGNITUDE"]),
-    (lambda c, m: c.scatter(m, "labels", [1], [["x"] * 24]), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1], [["x"] * 24]), dslide.InvalidArgumentError,
      ["must be numbers"]),
-    (lambda c, m: c.scatter(m, "labels", [1], ONES, mode="replace"), dslide.InvalidArgumentError,
+    (lambda c, m: m.scatter("labels", [1], ONES, mode="replace"), dslide.InvalidArgumentError,
      ["'replace'", "assign"]),
-    (lambda c, m: c.scatter(m, "input", [1], np.ones((1, 16)), biases=[1.0]),
+    (lambda c, m: m.scatter("input", [1], np.ones((1, 16)), biases=[1.0]),
      dslide.InvalidArgumentError, ["'input'", "no biases"]),
-    (lambda c, m: c.top_k(m, "labels", np.ones((2, 3)), 5), dslide.InvalidArgumentError,
+    (lambda c, m: m.top_k("labels", np.ones((2, 3)), 5), dslide.InvalidArgumentError,
      ["[2, 3]", "[any, 24]"]),
-    (lambda c, m: c.top_k(m, "labels", ONES, 5000), dslide.InvalidArgumentError,
+    (lambda c, m: m.top_k("labels", ONES, 5000), dslide.InvalidArgumentError,
      ["5000", "[1, 1024]"]),
-    (lambda c, m: c.top_k(m, "input", np.ones((1, 16)), 5), dslide.InvalidArgumentError, ["input"]),
-    (lambda c, m: c.restore_checkpoint(m, "nothing"), dslide.NotFoundError, ["nothing"]),
-    (lambda c, m: c.save_checkpoint(m, "No Name"), dslide.InvalidArgumentError, ["No Name"]),
+    (lambda c, m: m.top_k("input", np.ones((1, 16)), 5), dslide.InvalidArgumentError, ["input"]),
+    (lambda c, m: m.restore_checkpoint("nothing"), dslide.NotFoundError, ["nothing"]),
+    (lambda c, m: m.save_checkpoint("No Name"), dslide.InvalidArgumentError, ["No Name"]),
     (lambda c, m: c.metrics(9), dslide.InvalidArgumentError, ["9", "[0, 2)"]),
     (lambda c, m: c.create_model({"tables": [{"role": "embeding"}]}), dslide.InvalidArgumentError,
      ["tables[0].role", "'embeding'", "embedding"]),
     (lambda c, m: c.create_model({"tables": [{"role": "head", "head": {"max_activ": 3}}]}),
      dslide.InvalidArgumentError, ["max_activ", "max_active"]),
 ])
-def test_bad_input(cluster: dslide.LocalCluster, model: str, call: Call,
+def test_bad_input(cluster: dslide.LocalCluster, model: dslide.Model, call: Call,
                    kind: type[dslide.DslideError], words: list[str]) -> None:
-    before = cluster.gather(model, "labels", [1, 2])
+    before = model.gather("labels", [1, 2])
     start = time.monotonic()
     with pytest.raises(kind) as caught:
         call(cluster, model)
@@ -71,7 +71,7 @@ def test_bad_input(cluster: dslide.LocalCluster, model: str, call: Call,
     for word in words:
         assert word in text
     assert caught.value.applied is False
-    np.testing.assert_array_equal(cluster.gather(model, "labels", [1, 2]), before)
+    np.testing.assert_array_equal(model.gather("labels", [1, 2]), before)
 
 
 @pytest.fixture
@@ -158,12 +158,12 @@ def test_errors_travel_between_processes() -> None:
         (type(error), "full", "QUEUE_FULL", 0.5, None)
 
 
-def test_a_client_is_safe_from_many_threads(cluster: dslide.LocalCluster, model: str) -> None:
-    before = cluster.gather(model, "labels", [9])
-    threads = [threading.Thread(target=cluster.scatter, args=(model, "labels", [9], ONES),
+def test_a_client_is_safe_from_many_threads(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+    before = model.gather("labels", [9])
+    threads = [threading.Thread(target=model.scatter, args=("labels", [9], ONES),
                                 kwargs={"mode": "add"}) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    np.testing.assert_allclose(cluster.gather(model, "labels", [9]) - before, 16 * ONES, rtol=1e-4)
+    np.testing.assert_allclose(model.gather("labels", [9]) - before, 16 * ONES, rtol=1e-4)

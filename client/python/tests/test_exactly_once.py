@@ -89,12 +89,12 @@ def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
 
     def update() -> None:
         with _connect(faulty) as cluster:
-            cluster.create_model(spec)
+            model = cluster.create_model(spec)
             for number in range(UPDATES):
                 values = np.zeros((UPDATES, DIM), np.float32)
                 values[number, number % DIM] = 1
                 mine = rows[:UPDATES] if number % 2 else rows[UPDATES:]
-                cluster.scatter("cells", "cells", mine, values, mode="add")
+                model.scatter("cells", mine, values, mode="add")
                 expected[mine] += values
 
     with ThreadPoolExecutor(1) as threads:
@@ -102,8 +102,9 @@ def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
         kills = _kill_while(work, faulty, [*faulty.shards, faulty.coordinator])
         work.result()
     with _connect(faulty) as cluster:
-        np.testing.assert_array_equal(cluster.gather("cells", "cells", rows), expected)
-        for part in cluster.describe_model("cells"):
+        model = cluster.model("cells")
+        np.testing.assert_array_equal(model.gather("cells", rows), expected)
+        for part in model.describe():
             assert part.tables[0].applied_steps == UPDATES
     assert kills > 0
     assert faulty.faults().get("cut", 0) > 0, faulty.faults()
@@ -139,7 +140,7 @@ def test_two_trainers_share_a_job_while_servers_die(faulty: FaultCluster, bin_di
     assert kills > 0
     with _connect(faulty) as cluster:
         # A step is one update of each shard's part of a table: none is lost, none doubled.
-        for part in cluster.describe_model("small"):
+        for part in cluster.model("small").describe():
             assert {table.applied_steps for table in part.tables} == {report.steps + theirs["steps"]}
     if not kill_coordinator:  # one that comes back has forgotten the job, and its epoch begins again
         points = dslide.read_sparse(train)

@@ -58,9 +58,8 @@ def test_keeps_its_rows_in_a_directory(bin_dir: pathlib.Path, tmp_path: pathlib.
     for life in range(2):
         with dslide.local(shards=1, threads=1, data_dir=tmp_path / "rows") as cluster:
             if life == 0:
-                cluster.create_model(dslide.load_spec(spec))
-                cluster.scatter("kept", "input", [3], [[1, 2, 3, 4]], mode="assign")
-            assert cluster.gather("kept", "input", [3]).tolist() == [[1, 2, 3, 4]]
+                cluster.create_model(spec).scatter("input", [3], [[1, 2, 3, 4]], mode="assign")
+            assert cluster.model("kept").gather("input", [3]).tolist() == [[1, 2, 3, 4]]
 
 
 def test_says_what_is_missing(bin_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import numpy as np
 import pytest
+from conftest import take_checkpoint
 
 import dslide
 from dslide import aio, arrays, bulk
@@ -14,33 +15,33 @@ from dslide.v1 import common_pb2, shard_pb2
 
 
 def test_first_values_of_rows_are_those_of_the_formula(cluster: dslide.LocalCluster,
-                                                       model: str) -> None:
-    spec = cluster.model(model)
+                                                       model: dslide.Model) -> None:
+    spec = model.spec
     ids = [0, 4999, 17, 17, 3]
-    rows = cluster.gather_rows(model, "labels", ids)
+    rows = model.gather_rows("labels", ids)
     np.testing.assert_array_equal(rows.values, first_rows(spec.tables[2], spec.seed, ids))
     np.testing.assert_array_equal(rows.biases, np.zeros(5, np.float32))
     assert rows.values.dtype == np.float32
 
 
 @pytest.mark.parametrize("table", ["input", "hidden", "labels"])
-def test_gather_answers_in_the_order_asked_for(cluster: dslide.LocalCluster, model: str, table: str,
+def test_gather_answers_in_the_order_asked_for(cluster: dslide.LocalCluster, model: dslide.Model, table: str,
                                                rng: np.random.Generator) -> None:
-    rows = next(t.rows for t in cluster.model(model).tables if t.name == table)
-    everything = cluster.gather(model, table, np.arange(rows))
+    rows = next(t.rows for t in model.spec.tables if t.name == table)
+    everything = model.gather(table, np.arange(rows))
     ids = rng.integers(0, rows, 1000)
-    np.testing.assert_array_equal(cluster.gather(model, table, ids), everything[ids])
-    assert cluster.gather(model, table, []).shape == (0, everything.shape[1])
+    np.testing.assert_array_equal(model.gather(table, ids), everything[ids])
+    assert model.gather(table, []).shape == (0, everything.shape[1])
 
 
-def test_scatter_adds_up_equal_ids(cluster: dslide.LocalCluster, model: str,
+def test_scatter_adds_up_equal_ids(cluster: dslide.LocalCluster, model: dslide.Model,
                                    rng: np.random.Generator) -> None:
     ids = rng.integers(0, 300, 1000)
     values = rng.integers(-8, 8, (1000, 24)).astype(np.float32)
     biases = rng.integers(-8, 8, 1000).astype(np.float32)
-    before = cluster.gather_rows(model, "labels", np.arange(300))
-    cluster.scatter(model, "labels", ids, values, biases=biases, mode="add")
-    after = cluster.gather_rows(model, "labels", np.arange(300))
+    before = model.gather_rows("labels", np.arange(300))
+    model.scatter("labels", ids, values, biases=biases, mode="add")
+    after = model.gather_rows("labels", np.arange(300))
     expected, expected_bias = np.zeros((300, 24), np.float32), np.zeros(300, np.float32)
     np.add.at(expected, ids, values)
     np.add.at(expected_bias, ids, biases)
@@ -48,40 +49,40 @@ def test_scatter_adds_up_equal_ids(cluster: dslide.LocalCluster, model: str,
     np.testing.assert_array_equal(after.biases, expected_bias)
 
 
-def test_scatter_of_gradients_runs_the_optimizer(cluster: dslide.LocalCluster, model: str) -> None:
-    before = cluster.gather(model, "labels", [7, 4000])
+def test_scatter_of_gradients_runs_the_optimizer(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+    before = model.gather("labels", [7, 4000])
     gradient = np.full((2, 24), 0.25, np.float32)
-    cluster.scatter(model, "labels", [4000, 7], gradient)  # SGD at 0.5
-    np.testing.assert_allclose(cluster.gather(model, "labels", [7, 4000]), before - 0.125,
+    model.scatter("labels", [4000, 7], gradient)  # SGD at 0.5
+    np.testing.assert_allclose(model.gather("labels", [7, 4000]), before - 0.125,
                                rtol=1e-6)
 
 
-def test_assigned_rows_are_read_back(cluster: dslide.LocalCluster, model: str,
+def test_assigned_rows_are_read_back(cluster: dslide.LocalCluster, model: dslide.Model,
                                      rng: np.random.Generator) -> None:
     # Several messages a shard: 5,000 rows of 24 floats are 480 KB, so all rows of both tables.
     values = rng.standard_normal((5000, 24)).astype(np.float32)
     order = rng.permutation(5000)
-    cluster.scatter(model, "labels", order, values[order], mode="assign")
-    np.testing.assert_array_equal(cluster.gather(model, "labels", np.arange(5000)), values)
+    model.scatter("labels", order, values[order], mode="assign")
+    np.testing.assert_array_equal(model.gather("labels", np.arange(5000)), values)
     with pytest.raises(dslide.InvalidArgumentError, match="row 5 is assigned twice"):
-        cluster.scatter(model, "labels", [5, 2, 5], values[:3], mode="assign")
+        model.scatter("labels", [5, 2, 5], values[:3], mode="assign")
 
 
-def test_top_k_is_the_best_of_all_rows(cluster: dslide.LocalCluster, model: str,
+def test_top_k_is_the_best_of_all_rows(cluster: dslide.LocalCluster, model: dslide.Model,
                                        rng: np.random.Generator) -> None:
     hidden = rng.standard_normal((7, 24)).astype(np.float32)
-    logits = hidden @ cluster.gather(model, "labels", np.arange(5000)).T
-    best = cluster.top_k(model, "labels", hidden, k=4)
+    logits = hidden @ model.gather("labels", np.arange(5000)).T
+    best = model.top_k("labels", hidden, k=4)
     np.testing.assert_array_equal(best.ids, np.argsort(-logits, axis=1, kind="stable")[:, :4])
     np.testing.assert_allclose(best.logits, np.take_along_axis(logits, best.ids.astype(int), 1),
                                rtol=1e-4)
 
 
-def test_selected_rows_hold_the_best_ones(cluster: dslide.LocalCluster, model: str,
+def test_selected_rows_hold_the_best_ones(cluster: dslide.LocalCluster, model: dslide.Model,
                                           rng: np.random.Generator) -> None:
     hidden = rng.standard_normal((20, 24)).astype(np.float32)
-    selected = cluster.select(model, "labels", hidden)
-    best = cluster.top_k(model, "labels", hidden, k=1).ids[:, 0]
+    selected = model.select("labels", hidden)
+    best = model.top_k("labels", hidden, k=1).ids[:, 0]
     found = 0
     for i in range(20):
         mine = selected.ids[selected.offsets[i] : selected.offsets[i + 1]]
@@ -92,56 +93,57 @@ def test_selected_rows_hold_the_best_ones(cluster: dslide.LocalCluster, model: s
 
 
 def test_a_table_that_is_not_hashed_selects_nothing(cluster: dslide.LocalCluster,
-                                                    model: str) -> None:
+                                                    model: dslide.Model) -> None:
     with pytest.raises(dslide.InvalidArgumentError, match="not hashed"):
-        cluster.select(model, "hidden", np.zeros((1, 16), np.float32))
+        model.select("hidden", np.zeros((1, 16), np.float32))
 
 
-def test_asyncio_does_the_same(cluster: dslide.LocalCluster, model: str) -> None:
+def test_asyncio_does_the_same(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
     async def use() -> None:
         async with aio.connect(cluster.address) as client:
-            before = await client.gather(model, "labels", np.arange(50))
-            np.testing.assert_array_equal(before, cluster.gather(model, "labels", np.arange(50)))
+            mine = await client.model(model.spec.name)
+            before = await mine.gather("labels", np.arange(50))
+            np.testing.assert_array_equal(before, model.gather("labels", np.arange(50)))
             one = np.ones((1, 24), np.float32)
-            await asyncio.gather(*(client.scatter(model, "labels", [i % 3], one, mode="add")
+            await asyncio.gather(*(mine.scatter("labels", [i % 3], one, mode="add")
                                    for i in range(30)))
-            after = await client.gather(model, "labels", [0, 1, 2, 3])
+            after = await mine.gather("labels", [0, 1, 2, 3])
             np.testing.assert_allclose(after - before[:4], np.repeat([10, 10, 10, 0], 24)
                                        .reshape(4, 24), atol=1e-4)
             with pytest.raises(dslide.NotFoundError, match="no model 'nothing'"):
-                await client.gather("nothing", "labels", [1])
+                await client.model("nothing")
 
     asyncio.run(use())
 
 
-def test_models_are_described(cluster: dslide.LocalCluster, model: str) -> None:
-    assert model in [spec.name for spec in cluster.list_models()]
-    parts = cluster.describe_model(model, digests=True)
+def test_models_are_described(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+    assert model.spec.name in [spec.name for spec in cluster.list_models()]
+    parts = model.describe(digests=True)
     assert len(parts) == cluster.num_shards
-    for position, table in enumerate(cluster.model(model).tables):
+    for position, table in enumerate(model.spec.tables):
         assert sum(part.tables[position].shard_rows for part in parts) == table.rows
-    assert cluster.create_model(cluster.model(model)) is False
-    other = dslide.load_spec(cluster.model(model))
+    assert cluster.create_model(model.spec).spec == model.spec
+    other = dslide.load_spec(model.spec)
     other.seed += 1
     with pytest.raises(dslide.FailedPreconditionError) as caught:
         cluster.create_model(other)
     assert caught.value.reason == "MODEL_DIFFERS"
 
 
-def test_checkpoints_bring_rows_back(cluster: dslide.LocalCluster, model: str) -> None:
-    before = cluster.gather(model, "labels", [1, 2])
-    assert cluster.save_checkpoint(model, "mine").rows > 5000
-    cluster.scatter(model, "labels", [1, 2], np.ones((2, 24)), mode="assign")
-    cluster.restore_checkpoint(model, "mine")
-    np.testing.assert_array_equal(cluster.gather(model, "labels", [1, 2]), before)
-    taken = cluster.save_cluster_checkpoint()
+def test_checkpoints_bring_rows_back(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+    before = model.gather("labels", [1, 2])
+    assert model.save_checkpoint("mine").rows > 5000
+    model.scatter("labels", [1, 2], np.ones((2, 24)), mode="assign")
+    model.restore_checkpoint("mine")
+    np.testing.assert_array_equal(model.gather("labels", [1, 2]), before)
+    taken = take_checkpoint(cluster)
     assert taken.epoch in [known.epoch for known in cluster.list_cluster_checkpoints()]
 
 
-def test_metrics_and_status_of_the_cluster(cluster: dslide.LocalCluster, model: str) -> None:
+def test_metrics_and_status_of_the_cluster(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
     page = cluster.metrics(1)
     assert any(name.startswith("dslide_shard_") for name in page)
-    assert model in cluster.status().models
+    assert model.spec.name in cluster.status().models
     assert len(cluster.cluster_map().shards) == 2
     with pytest.raises(dslide.NotFoundError, match="no job 'nothing'"):
         cluster.job_status("nothing")

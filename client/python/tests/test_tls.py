@@ -61,10 +61,11 @@ def test_trains_and_reads_rows_over_tls(address: str, certificates: pathlib.Path
     with dslide.connect(address, tls=_tls(certificates / "own", "trainer")) as cluster, \
             dslide.Trainer(cluster, SMALL_SPEC, small_data / "train.txt", max_steps=20,
                            progress=False) as trainer:
-        first = cluster.gather("small", "labels", [0, 1])
+        model = cluster.model("small")
+        first = model.gather("labels", [0, 1])
         assert trainer.train().steps == 20
-        assert cluster.gather("small", "labels", [0, 1]).shape == first.shape
-        cluster.scatter("small", "labels", [0], np.ones((1, 32)), mode="add")
+        assert model.gather("labels", [0, 1]).shape == first.shape
+        model.scatter("labels", [0], np.ones((1, 32)), mode="add")
 
 
 @pytest.mark.parametrize(("folder", "role", "kind", "words"), [

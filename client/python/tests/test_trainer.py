@@ -7,11 +7,13 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL_SPEC
+from conftest import SMALL_SPEC, take_checkpoint
 
 import dslide
 
@@ -93,7 +95,7 @@ def test_trains_beside_a_cpp_trainer(bin_dir: pathlib.Path, small_data: pathlib.
         assert report.steps > 0
         # Every step is one update of each shard's part of a table: none is lost, none doubled.
         steps = report.steps + theirs["steps"]
-        for part in cluster.describe_model("shared"):
+        for part in cluster.model("shared").describe():
             assert {table.applied_steps for table in part.tables} <= {steps}
 
 
@@ -124,3 +126,33 @@ def test_progress_says_where_it_is(small_data: pathlib.Path, bin_dir: pathlib.Pa
     assert "epoch 3/3" in done.stderr
     assert "P@1" in done.stderr
     assert done.stdout == ""
+
+
+def test_checkpoints_of_the_cluster_show_whole_steps(small_data: pathlib.Path,
+                                                     tmp_path: pathlib.Path) -> None:
+    spec = _spec(name="cut", training={"max_epochs": 12, "in_flight_steps": 3,
+                                       "validation_fraction": 0})
+    train = small_data / "train.txt"
+    with dslide.local(shards=3, threads=3, data_dir=tmp_path / "rows") as cluster:
+
+        def learn() -> dslide.Report:
+            with dslide.connect(cluster.address) as client, \
+                    dslide.Trainer(client, spec, train, progress=False) as trainer:
+                return trainer.train()
+
+        with ThreadPoolExecutor(2) as threads:
+            trainers = [threads.submit(learn) for _ in range(2)]
+            while not cluster.status().jobs or cluster.job_status("train-cut").epoch < 2:
+                time.sleep(0.01)
+            taken = take_checkpoint(cluster)
+            assert not taken.given_up
+            cluster.restore_cluster_checkpoint(taken.epoch)
+            # Trainers begin anew from there, and end.
+            reports = [trainer.result(timeout=600) for trainer in trainers]
+        assert max(report.new_beginnings for report in reports) >= 1
+        assert cluster.job_status("train-cut").finished
+        cluster.restore_cluster_checkpoint(taken.epoch)
+        # At the cut every step is everywhere, or nowhere.
+        steps = {table.applied_steps for part in cluster.model("cut").describe()
+                 for table in part.tables}
+        assert len(steps) == 1 and steps.pop() > 0

@@ -14,7 +14,7 @@ from dslide import aio
 from dslide._operations import Rows, Selection, TopK
 from dslide._transport import Tls
 from dslide._version import __version__
-from dslide.client import Client, connect
+from dslide.client import Client, Model, connect
 from dslide.data import Data, from_arrays, read_sparse
 from dslide.errors import (AbortedError, AlreadyExistsError, DataLossError, DeadlineExceededError,
                            DslideError, FailedPreconditionError, InternalError,
@@ -28,7 +28,7 @@ from dslide.trainer import Precision, Report, Trainer
 __all__ = [
     "AbortedError", "AlreadyExistsError", "Client", "Data", "DataLossError",
     "DeadlineExceededError", "DslideError", "FailedPreconditionError", "InternalError",
-    "InvalidArgumentError", "LocalCluster", "ModelSpec", "NotFoundError", "PermissionDeniedError",
+    "InvalidArgumentError", "LocalCluster", "Model", "ModelSpec", "NotFoundError", "PermissionDeniedError",
     "Precision", "Report", "ResourceExhaustedError", "Rows", "Selection", "Tls", "TopK", "Trainer",
     "UnauthenticatedError", "UnavailableError", "UnimplementedError", "__version__", "aio",
     "connect", "from_arrays", "load_spec", "local", "read_sparse",

@@ -223,17 +223,14 @@ class Operations:
 
     # --- Models ---------------------------------------------------------------------------------
 
-    async def create_model(self, spec: Any) -> bool:
-        """Creates a model on all shards; False when an equal one is there.
-
-        `spec` is a ModelSpec, its dictionary, or the path of its JSON file; every table has rows.
-        """
+    async def create_model(self, spec: Any) -> model_pb2.ModelSpec:
+        """Creates a model on all shards, unless an equal one is there."""
         model = load_spec(spec)
-        response = await self.coordinator.call("RegisterModel",
-                                               coordinator_pb2.RegisterModelRequest(spec=model))
+        await self.coordinator.call("RegisterModel",
+                                    coordinator_pb2.RegisterModelRequest(spec=model))
         self._models[model.name] = model
         self._families.pop(model.name, None)
-        return bool(response.created)
+        return model
 
     async def list_models(self) -> list[model_pb2.ModelSpec]:
         """All models of the cluster."""
@@ -281,7 +278,7 @@ class Operations:
     # --- Rows -----------------------------------------------------------------------------------
 
     async def gather(self, model: str, table: str, ids: npt.ArrayLike) -> F32:
-        """Rows by id, in the order asked for; ids may repeat.
+        """Rows of a table by id, in the order asked for; ids may repeat.
 
         Returns float32 [len(ids), dim]. Rows of different shards are not of one instant.
         """

@@ -1,7 +1,8 @@
 """The client for asyncio: what `dslide.Client` does, to be awaited.
 
     async with dslide.aio.connect("127.0.0.1:7000") as cluster:
-        rows = await cluster.gather("my-model", "labels", [17, 4])
+        model = await cluster.model("my-model")
+        rows = await model.gather("labels", [17, 4])
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from dslide._io import AsyncIo
 from dslide._operations import Operations
 from dslide._transport import Settings, Tls
+from dslide.spec import ModelSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,6 +28,32 @@ def _awaited(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any,
         return await operation(self.operations, *args, **kwargs)
 
     return method
+
+
+def _bound(operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]]
+           ) -> Callable[Concatenate[AsyncModel, P], Coroutine[Any, Any, T]]:
+    @functools.wraps(operation)
+    async def method(self: AsyncModel, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await operation(self.operations, self.spec.name, *args, **kwargs)
+
+    return method
+
+
+class AsyncModel:
+    """A model of a cluster, as `dslide.Model`. Made by `AsyncClient.model`."""
+
+    def __init__(self, operations: Operations, spec: ModelSpec) -> None:
+        self.operations = operations
+        self.spec = spec
+
+    gather = _bound(Operations.gather)
+    gather_rows = _bound(Operations.gather_rows)
+    select = _bound(Operations.select)
+    top_k = _bound(Operations.top_k)
+    scatter = _bound(Operations.scatter)
+    describe = _bound(Operations.describe_model)
+    save_checkpoint = _bound(Operations.save_checkpoint)
+    restore_checkpoint = _bound(Operations.restore_checkpoint)
 
 
 class AsyncClient:
@@ -59,22 +87,20 @@ class AsyncClient:
     def num_shards(self) -> int:
         return len(self.operations.shards)
 
+    async def model(self, name: str) -> AsyncModel:
+        """A model of the cluster. Raises NotFoundError naming those that there are."""
+        return AsyncModel(self.operations, await self.operations.model(name))
+
+    async def create_model(self, spec: Any) -> AsyncModel:
+        """As `dslide.Client.create_model`."""
+        return AsyncModel(self.operations, await self.operations.create_model(spec))
+
     close = _awaited(Operations.close)
     cluster_map = _awaited(Operations.cluster_map)
     status = _awaited(Operations.status)
     metrics = _awaited(Operations.metrics)
-    create_model = _awaited(Operations.create_model)
     list_models = _awaited(Operations.list_models)
-    model = _awaited(Operations.model)
-    describe_model = _awaited(Operations.describe_model)
     drop_model = _awaited(Operations.drop_model)
-    gather = _awaited(Operations.gather)
-    gather_rows = _awaited(Operations.gather_rows)
-    select = _awaited(Operations.select)
-    top_k = _awaited(Operations.top_k)
-    scatter = _awaited(Operations.scatter)
-    save_checkpoint = _awaited(Operations.save_checkpoint)
-    restore_checkpoint = _awaited(Operations.restore_checkpoint)
     save_cluster_checkpoint = _awaited(Operations.save_cluster_checkpoint)
     list_cluster_checkpoints = _awaited(Operations.list_cluster_checkpoints)
     restore_cluster_checkpoint = _awaited(Operations.restore_cluster_checkpoint)

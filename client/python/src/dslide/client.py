@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from dslide._io import BlockingIo, run_blocking
 from dslide._operations import Operations
 from dslide._transport import Settings, Tls
+from dslide.spec import ModelSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,6 +23,32 @@ def _blocking(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any
         return run_blocking(operation(self.operations, *args, **kwargs))
 
     return method
+
+
+def _bound(operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]]
+           ) -> Callable[Concatenate[Model, P], T]:
+    @functools.wraps(operation)
+    def method(self: Model, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_blocking(operation(self.operations, self.spec.name, *args, **kwargs))
+
+    return method
+
+
+class Model:
+    """A model of a cluster: its spec, and the rows of its tables. Made by `Client.model`."""
+
+    def __init__(self, operations: Operations, spec: ModelSpec) -> None:
+        self.operations = operations
+        self.spec = spec
+
+    gather = _bound(Operations.gather)
+    gather_rows = _bound(Operations.gather_rows)
+    select = _bound(Operations.select)
+    top_k = _bound(Operations.top_k)
+    scatter = _bound(Operations.scatter)
+    describe = _bound(Operations.describe_model)
+    save_checkpoint = _bound(Operations.save_checkpoint)
+    restore_checkpoint = _bound(Operations.restore_checkpoint)
 
 
 class Client:
@@ -50,22 +77,24 @@ class Client:
     def num_shards(self) -> int:
         return len(self.operations.shards)
 
+    def model(self, name: str) -> Model:
+        """A model of the cluster. Raises NotFoundError naming those that there are."""
+        return Model(self.operations, run_blocking(self.operations.model(name)))
+
+    def create_model(self, spec: Any) -> Model:
+        """Creates a model on all shards; an equal one that is there is left as it is.
+
+        `spec` is a ModelSpec, its dictionary, or the path of its JSON file; every table has rows.
+        Raises FailedPreconditionError when a different one has the name.
+        """
+        return Model(self.operations, run_blocking(self.operations.create_model(spec)))
+
     close = _blocking(Operations.close)
     cluster_map = _blocking(Operations.cluster_map)
     status = _blocking(Operations.status)
     metrics = _blocking(Operations.metrics)
-    create_model = _blocking(Operations.create_model)
     list_models = _blocking(Operations.list_models)
-    model = _blocking(Operations.model)
-    describe_model = _blocking(Operations.describe_model)
     drop_model = _blocking(Operations.drop_model)
-    gather = _blocking(Operations.gather)
-    gather_rows = _blocking(Operations.gather_rows)
-    select = _blocking(Operations.select)
-    top_k = _blocking(Operations.top_k)
-    scatter = _blocking(Operations.scatter)
-    save_checkpoint = _blocking(Operations.save_checkpoint)
-    restore_checkpoint = _blocking(Operations.restore_checkpoint)
     save_cluster_checkpoint = _blocking(Operations.save_cluster_checkpoint)
     list_cluster_checkpoints = _blocking(Operations.list_cluster_checkpoints)
     restore_cluster_checkpoint = _blocking(Operations.restore_cluster_checkpoint)

@@ -389,7 +389,7 @@ class Trainer:
         if self._transform == "tf_idf":
             self.idf = compute_idf(self.data, self._split.training_points(
                 np.arange(self._split.num_training)))
-        cluster.create_model(self.spec)
+        self._model = cluster.create_model(self.spec)
         self._owners = [cluster.operations.owners(table.num_slots)
                         for table in (self._network.embedding, self._network.head)]
         self._job = coordinator_pb2.JobSpec(
@@ -640,8 +640,7 @@ class Trainer:
         features, _ = data.take(points)
         hidden = self._pipeline.hidden(self._inputs(transform(features, self._transform,
                                                               self.idf)))
-        best = self._cluster.top_k(self.spec.name, self._network.head.name, hidden, k,
-                                   hashed=hashed)
+        best = self._model.top_k(self._network.head.name, hidden, k, hashed=hashed)
         return best.logits, best.ids
 
     def _measure(self, data: Data, points: I64) -> Precision:
@@ -669,7 +668,7 @@ class Trainer:
                   f"{' (the best so far)' if better else ''}")
         if better and self._can_checkpoint:
             try:
-                self._cluster.save_checkpoint(self.spec.name, _BEST)
+                self._model.save_checkpoint(_BEST)
             except (FailedPreconditionError, UnimplementedError) as error:
                 self._can_checkpoint = False
                 self._say(f"NOTE: the best epoch cannot be kept, the result will be the last one: "
@@ -685,7 +684,7 @@ class Trainer:
         start = time.monotonic()
         try:
             # Every trainer of the job does this: each restore ends in the same rows.
-            self._cluster.restore_checkpoint(self.spec.name, _BEST)
+            self._model.restore_checkpoint(_BEST)
             self._report.best_restored = True
         except (NotFoundError, FailedPreconditionError) as error:
             self._say(f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
