@@ -22,12 +22,22 @@ def generate():
     names = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("dslide/v1/*.proto"))
     include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
     out = HERE / "src"
-    status = protoc.main(["protoc", f"-I{PROTOS}", f"-I{include}", f"--python_out={out}",
-                          f"--pyi_out={out}", f"--grpc_python_out={out}", *names])
+    status = protoc.main(
+        [
+            "protoc",
+            f"-I{PROTOS}",
+            f"-I{include}",
+            f"--python_out={out}",
+            f"--pyi_out={out}",
+            f"--grpc_python_out={out}",
+            *names,
+        ]
+    )
     if status != 0 or not names:
         raise SystemExit(f"protoc could not generate {names or 'anything'} from {PROTOS}")
-    (out / "dslide" / "v1" / "__init__.py").write_text('"""Generated from protos/dslide/v1."""\n',
-                                                       encoding="utf-8")
+    (out / "dslide" / "v1" / "__init__.py").write_text(
+        '"""Generated from protos/dslide/v1."""\n', encoding="utf-8"
+    )
 
 
 class SourceDistribution(sdist):

@@ -74,6 +74,9 @@ def test_python(bin_dir, report, pytest_arguments):
         report.check("the types of the Python package (mypy)", [
             python, "-m", "mypy", "--config-file", python_package.SOURCE / "pyproject.toml"],
             cwd=temporary, env={**environment_variables, "MYPYPATH": str(package)})
+        for check in ("check", "format --check"):
+            report.check(f"the sources of the Python package (ruff {check})", [
+                python, "-m", "ruff", *check.split(), "--no-cache", python_package.SOURCE])
         say("the tests of the Python package")
         done = subprocess.run([python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
                                f"--junitxml={results}", *pytest_arguments, python_package.SOURCE / "tests"],

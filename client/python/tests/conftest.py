@@ -26,8 +26,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 SMALL_SPEC: dict[str, Any] = {
     "name": "small",
     "tables": [
-        {"name": "input", "role": "embedding", "dim": 32, "bias_row": True,
-         "optimizer": {"learning_rate": 0.01}},
+        {
+            "name": "input",
+            "role": "embedding",
+            "dim": 32,
+            "bias_row": True,
+            "optimizer": {"learning_rate": 0.01},
+        },
         {"name": "labels", "role": "head", "dim": 32, "optimizer": {"learning_rate": 0.01}},
     ],
     "activations": "bf16",
@@ -36,16 +41,21 @@ SMALL_SPEC: dict[str, Any] = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bin-dir", default=str(ROOT / "build" / "bin"),
-                     help="folder of the programs dslide, dslide-shard and dslide-coordinator")
+    parser.addoption(
+        "--bin-dir",
+        default=str(ROOT / "build" / "bin"),
+        help="folder of the programs dslide, dslide-shard and dslide-coordinator",
+    )
 
 
 @pytest.fixture(scope="session")
 def bin_dir(request: pytest.FixtureRequest) -> pathlib.Path:
     folder = pathlib.Path(request.config.getoption("--bin-dir")).resolve()
     if not (folder / "dslide").exists():
-        pytest.exit(f"there are no programs in {folder}: ./run build, or name them with --bin-dir",
-                    returncode=2)
+        pytest.exit(
+            f"there are no programs in {folder}: ./run build, or name them with --bin-dir",
+            returncode=2,
+        )
     os.environ["DSLIDE_BINARY"] = str(folder / "dslide")
     return folder
 
@@ -55,8 +65,13 @@ def run_dslide(bin_dir: pathlib.Path) -> Any:
     """Runs the command line; its JSON result where it has one."""
 
     def run(*arguments: object) -> Any:
-        done = subprocess.run([bin_dir / "dslide", *map(str, arguments)], capture_output=True,
-                              text=True, check=False, timeout=600)
+        done = subprocess.run(
+            [bin_dir / "dslide", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
         assert done.returncode == 0, done.stderr
         lines = done.stdout.strip().splitlines()
         return json.loads(lines[-1]) if lines and lines[-1].startswith("{") else done.stdout
@@ -70,8 +85,17 @@ def small_data(run_dslide: Any, tmp_path_factory: pytest.TempPathFactory) -> pat
     folder = tmp_path_factory.mktemp("data")
     shape = ("--features", 1000, "--labels", 5000)
     run_dslide("data", "gen", "--output", folder / "train.txt", "--points", 3000, *shape)
-    run_dslide("data", "gen", "--output", folder / "test.txt", "--points", 500, "--first-point",
-               3000, *shape)
+    run_dslide(
+        "data",
+        "gen",
+        "--output",
+        folder / "test.txt",
+        "--points",
+        500,
+        "--first-point",
+        3000,
+        *shape,
+    )
     return folder
 
 
@@ -84,16 +108,23 @@ def cluster(bin_dir: pathlib.Path) -> Iterator[dslide.LocalCluster]:
 @pytest.fixture
 def model(cluster: dslide.LocalCluster) -> Iterator[dslide.Model]:
     """A fresh model with the tables input (601 x 16), hidden (24 x 16) and labels (5000 x 24)."""
-    spec = dslide.load_spec({
-        "name": "rows",
-        "tables": [
-            {"name": "input", "role": "embedding", "rows": 601, "dim": 16, "bias_row": True},
-            {"name": "hidden", "role": "dense", "rows": 24, "dim": 16},
-            {"name": "labels", "role": "head", "rows": 5000, "dim": 24,
-             "optimizer": {"kind": "sgd", "learning_rate": 0.5},
-             "head": {"hash": {"codes_per_table": 5, "num_tables": 10}}},
-        ],
-    })
+    spec = dslide.load_spec(
+        {
+            "name": "rows",
+            "tables": [
+                {"name": "input", "role": "embedding", "rows": 601, "dim": 16, "bias_row": True},
+                {"name": "hidden", "role": "dense", "rows": 24, "dim": 16},
+                {
+                    "name": "labels",
+                    "role": "head",
+                    "rows": 5000,
+                    "dim": 24,
+                    "optimizer": {"kind": "sgd", "learning_rate": 0.5},
+                    "head": {"hash": {"codes_per_table": 5, "num_tables": 10}},
+                },
+            ],
+        }
+    )
     yield cluster.create_model(spec)
     cluster.drop_model(spec.name)
 

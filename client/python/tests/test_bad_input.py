@@ -22,46 +22,104 @@ NAN = np.full((1, 24), np.nan, np.float32)
 Call = Callable[[dslide.Client, dslide.Model], Any]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda c, m: m.gather("nope", [1]), dslide.InvalidArgumentError,
-     ["'nope'", "it has: input, hidden, labels"]),
-    (lambda c, m: c.model("nope"), dslide.NotFoundError, ["'nope'", "it has: "]),
-    (lambda c, m: m.gather("labels", [5000]), dslide.InvalidArgumentError,
-     ["5000", "[0, 5000)", "'labels'"]),
-    (lambda c, m: m.gather("labels", [-1]), dslide.InvalidArgumentError, ["-1", "[0, 5000)"]),
-    (lambda c, m: m.gather("labels", [0.5]), dslide.InvalidArgumentError, ["float64", "integers"]),
-    (lambda c, m: m.gather("labels", [[1]]), dslide.InvalidArgumentError, ["one dimension"]),
-    (lambda c, m: m.scatter("labels", [1], np.ones((1, 23))), dslide.InvalidArgumentError,
-     ["[1, 23]", "[1, 24]"]),
-    (lambda c, m: m.scatter("labels", [1, 2], ONES), dslide.InvalidArgumentError,
-     ["[1, 24]", "[2, 24]"]),
-    (lambda c, m: m.scatter("labels", [1], NAN), dslide.InvalidArgumentError,
-     ["nan at [0, 0]", "finite"]),
-    (lambda c, m: m.scatter("labels", [1], np.full((1, 24), 1e39)), dslide.InvalidArgumentError,
-     ["inf at [0, 0]", "finite"]),
-    (lambda c, m: m.scatter("labels", [1], ONES * 1e20), dslide.InvalidArgumentError,
-     ["OVER_MAGNITUDE"]),
-    (lambda c, m: m.scatter("labels", [1], [["x"] * 24]), dslide.InvalidArgumentError,
-     ["must be numbers"]),
-    (lambda c, m: m.scatter("labels", [1], ONES, mode="replace"), dslide.InvalidArgumentError,
-     ["'replace'", "assign"]),
-    (lambda c, m: m.scatter("input", [1], np.ones((1, 16)), biases=[1.0]),
-     dslide.InvalidArgumentError, ["'input'", "no biases"]),
-    (lambda c, m: m.top_k("labels", np.ones((2, 3)), 5), dslide.InvalidArgumentError,
-     ["[2, 3]", "[any, 24]"]),
-    (lambda c, m: m.top_k("labels", ONES, 5000), dslide.InvalidArgumentError,
-     ["5000", "[1, 1024]"]),
-    (lambda c, m: m.top_k("input", np.ones((1, 16)), 5), dslide.InvalidArgumentError, ["input"]),
-    (lambda c, m: m.restore_checkpoint("nothing"), dslide.NotFoundError, ["nothing"]),
-    (lambda c, m: m.save_checkpoint("No Name"), dslide.InvalidArgumentError, ["No Name"]),
-    (lambda c, m: c.metrics(9), dslide.InvalidArgumentError, ["9", "[0, 2)"]),
-    (lambda c, m: c.create_model({"tables": [{"role": "embeding"}]}), dslide.InvalidArgumentError,
-     ["tables[0].role", "'embeding'", "embedding"]),
-    (lambda c, m: c.create_model({"tables": [{"role": "head", "head": {"max_activ": 3}}]}),
-     dslide.InvalidArgumentError, ["max_activ", "max_active"]),
-])
-def test_bad_input(cluster: dslide.LocalCluster, model: dslide.Model, call: Call,
-                   kind: type[dslide.DslideError], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda c, m: m.gather("nope", [1]),
+            dslide.InvalidArgumentError,
+            ["'nope'", "it has: input, hidden, labels"],
+        ),
+        (lambda c, m: c.model("nope"), dslide.NotFoundError, ["'nope'", "it has: "]),
+        (
+            lambda c, m: m.gather("labels", [5000]),
+            dslide.InvalidArgumentError,
+            ["5000", "[0, 5000)", "'labels'"],
+        ),
+        (lambda c, m: m.gather("labels", [-1]), dslide.InvalidArgumentError, ["-1", "[0, 5000)"]),
+        (
+            lambda c, m: m.gather("labels", [0.5]),
+            dslide.InvalidArgumentError,
+            ["float64", "integers"],
+        ),
+        (lambda c, m: m.gather("labels", [[1]]), dslide.InvalidArgumentError, ["one dimension"]),
+        (
+            lambda c, m: m.scatter("labels", [1], np.ones((1, 23))),
+            dslide.InvalidArgumentError,
+            ["[1, 23]", "[1, 24]"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1, 2], ONES),
+            dslide.InvalidArgumentError,
+            ["[1, 24]", "[2, 24]"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1], NAN),
+            dslide.InvalidArgumentError,
+            ["nan at [0, 0]", "finite"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1], np.full((1, 24), 1e39)),
+            dslide.InvalidArgumentError,
+            ["inf at [0, 0]", "finite"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1], ONES * 1e20),
+            dslide.InvalidArgumentError,
+            ["OVER_MAGNITUDE"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1], [["x"] * 24]),
+            dslide.InvalidArgumentError,
+            ["must be numbers"],
+        ),
+        (
+            lambda c, m: m.scatter("labels", [1], ONES, mode="replace"),
+            dslide.InvalidArgumentError,
+            ["'replace'", "assign"],
+        ),
+        (
+            lambda c, m: m.scatter("input", [1], np.ones((1, 16)), biases=[1.0]),
+            dslide.InvalidArgumentError,
+            ["'input'", "no biases"],
+        ),
+        (
+            lambda c, m: m.top_k("labels", np.ones((2, 3)), 5),
+            dslide.InvalidArgumentError,
+            ["[2, 3]", "[any, 24]"],
+        ),
+        (
+            lambda c, m: m.top_k("labels", ONES, 5000),
+            dslide.InvalidArgumentError,
+            ["5000", "[1, 1024]"],
+        ),
+        (
+            lambda c, m: m.top_k("input", np.ones((1, 16)), 5),
+            dslide.InvalidArgumentError,
+            ["input"],
+        ),
+        (lambda c, m: m.restore_checkpoint("nothing"), dslide.NotFoundError, ["nothing"]),
+        (lambda c, m: m.save_checkpoint("No Name"), dslide.InvalidArgumentError, ["No Name"]),
+        (lambda c, m: c.metrics(9), dslide.InvalidArgumentError, ["9", "[0, 2)"]),
+        (
+            lambda c, m: c.create_model({"tables": [{"role": "embeding"}]}),
+            dslide.InvalidArgumentError,
+            ["tables[0].role", "'embeding'", "embedding"],
+        ),
+        (
+            lambda c, m: c.create_model({"tables": [{"role": "head", "head": {"max_activ": 3}}]}),
+            dslide.InvalidArgumentError,
+            ["max_activ", "max_active"],
+        ),
+    ],
+)
+def test_bad_input(
+    cluster: dslide.LocalCluster,
+    model: dslide.Model,
+    call: Call,
+    kind: type[dslide.DslideError],
+    words: list[str],
+) -> None:
     before = model.gather("labels", [1, 2])
     start = time.monotonic()
     with pytest.raises(kind) as caught:
@@ -99,31 +157,42 @@ def test_somebody_listens_and_says_nothing(silent_port: int) -> None:
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.parametrize(("address", "words"), [
-    ("nonsense", "host:port"), ("host:99999", "host:port"), ("10.1.2.3:7000", "insecure=True"),
-])
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nonsense", "host:port"),
+        ("host:99999", "host:port"),
+        ("10.1.2.3:7000", "insecure=True"),
+    ],
+)
 def test_addresses(address: str, words: str) -> None:
     with pytest.raises(dslide.InvalidArgumentError, match=words):
         dslide.connect(address)
 
 
-class _OtherVersion(coordinator_pb2_grpc.CoordinatorServiceServicer,
-                    shard_pb2_grpc.ShardServiceServicer):
+class _OtherVersion(
+    coordinator_pb2_grpc.CoordinatorServiceServicer, shard_pb2_grpc.ShardServiceServicer
+):
     """A coordinator and its shard in one server."""
 
     address = ""
 
     def GetClusterMap(self, request: Any, context: Any) -> Any:
         return coordinator_pb2.GetClusterMapResponse(
-            shards=[coordinator_pb2.ShardInfo(address=self.address, capacity_weight=1)])
+            shards=[coordinator_pb2.ShardInfo(address=self.address, capacity_weight=1)]
+        )
 
     def GetServerInfo(self, request: Any, context: Any) -> Any:
         return shard_pb2.GetServerInfoResponse(version="7.3.1")
 
 
-@pytest.mark.parametrize(("speaks", "words"), [
-    (True, "7.3.1.*pip install 'dslide==7.3.*'"), (False, "does not speak dslide.v1"),
-])
+@pytest.mark.parametrize(
+    ("speaks", "words"),
+    [
+        (True, "7.3.1.*pip install 'dslide==7.3.*'"),
+        (False, "does not speak dslide.v1"),
+    ],
+)
 def test_a_server_of_another_version(speaks: bool, words: str) -> None:
     server = grpc.server(futures.ThreadPoolExecutor(2))
     servicer = _OtherVersion()
@@ -151,17 +220,27 @@ def test_certificates_that_are_none(tmp_path: Any) -> None:
 
 
 def test_errors_travel_between_processes() -> None:
-    error = dslide.ResourceExhaustedError("full", reason="QUEUE_FULL", retry_after=0.5,
-                                          applied=None)
+    error = dslide.ResourceExhaustedError(
+        "full", reason="QUEUE_FULL", retry_after=0.5, applied=None
+    )
     copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), str(copy), copy.reason, copy.retry_after, copy.applied) == \
-        (type(error), "full", "QUEUE_FULL", 0.5, None)
+    assert (type(copy), str(copy), copy.reason, copy.retry_after, copy.applied) == (
+        type(error),
+        "full",
+        "QUEUE_FULL",
+        0.5,
+        None,
+    )
 
 
-def test_a_client_is_safe_from_many_threads(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+def test_a_client_is_safe_from_many_threads(
+    cluster: dslide.LocalCluster, model: dslide.Model
+) -> None:
     before = model.gather("labels", [9])
-    threads = [threading.Thread(target=model.scatter, args=("labels", [9], ONES),
-                                kwargs={"mode": "add"}) for _ in range(16)]
+    threads = [
+        threading.Thread(target=model.scatter, args=("labels", [9], ONES), kwargs={"mode": "add"})
+        for _ in range(16)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -28,8 +28,9 @@ def test_a_file_is_read(tmp_path: pathlib.Path) -> None:
     assert (data.num_points, data.num_features, data.num_labels) == (4, 10, 8)
     assert data.features.offsets.tolist() == [0, 2, 3, 3, 6]
     assert data.features.ids.tolist() == [2, 7, 4, 1, 3, 9]
-    np.testing.assert_array_equal(data.features.values, np.array(
-        [0.5, 1, 2, -2.25, 16777217, 1e-3], np.float32))
+    np.testing.assert_array_equal(
+        data.features.values, np.array([0.5, 1, 2, -2.25, 16777217, 1e-3], np.float32)
+    )
     assert data.labels.offsets.tolist() == [0, 2, 2, 3, 4]
     assert data.labels.ids.tolist() == [1, 3, 5, 0]
 
@@ -43,20 +44,35 @@ def test_compressed_and_windows_files_are_the_same(tmp_path: pathlib.Path, squee
     np.testing.assert_array_equal(windows.features.ids, plain.features.ids)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("", "1:1: found"), ("1 2\n0 1:1\n", "1:1: found b'1 2'"), ("0 2 2\n", "1:1"),
-    ("2 10 8\n1 2:1\n", "3:1: found 1 points, expected 2"),
-    ("1 10 8\n1 2:1\n3 4:1\n", "3:1: found 2 points, expected 1"),
-    ("1 10 8\n1 10:1\n", r"2:3: found '10:1', expected feature:value with a feature id in \[0, 10\)"),
-    ("1 10 8\n1,8 2:1\n", r"2:3: found '8', expected a label id in \[0, 8\)"),
-    ("2 10 8\n1 2:1\n1 2:x\n", "3:5: found 'x', expected a finite"),
-    ("1 10 8\n1 2:nan\n", "2:5: found 'nan'"), ("1 10 8\n1 2:1e99\n", "2:5"),
-    ("1 10 8\n1 2:\n", "2:5: found 'nothing'"), ("1 10 8\n1 2\n", "2:3: found '2'"),
-    ("1 10 8\n2:1\n", "2:1: found '2:1'"), ("1 10 8\n1, 2:1\n", "2:3: found 'nothing'"),
-    ("1 10 8\n1 2:1:3\n", "2:5"), ("1 10 8\n 2:1,3:4\n", "found"),
-    ("1 10 8\n1 2:1 2:3\n", "point 0 has id 2 twice"), ("2 10 8\n1 2:1\n\n1 2:1\n", "3:1"),
-    ("1 10 8\n1 2:1_0\n", "2:5"), ("1 10 8\n-1 2:1\n", "2:1"), ("1 10 8\n1 +2:1\n", "2:3"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "1:1: found"),
+        ("1 2\n0 1:1\n", "1:1: found b'1 2'"),
+        ("0 2 2\n", "1:1"),
+        ("2 10 8\n1 2:1\n", "3:1: found 1 points, expected 2"),
+        ("1 10 8\n1 2:1\n3 4:1\n", "3:1: found 2 points, expected 1"),
+        (
+            "1 10 8\n1 10:1\n",
+            r"2:3: found '10:1', expected feature:value with a feature id in \[0, 10\)",
+        ),
+        ("1 10 8\n1,8 2:1\n", r"2:3: found '8', expected a label id in \[0, 8\)"),
+        ("2 10 8\n1 2:1\n1 2:x\n", "3:5: found 'x', expected a finite"),
+        ("1 10 8\n1 2:nan\n", "2:5: found 'nan'"),
+        ("1 10 8\n1 2:1e99\n", "2:5"),
+        ("1 10 8\n1 2:\n", "2:5: found 'nothing'"),
+        ("1 10 8\n1 2\n", "2:3: found '2'"),
+        ("1 10 8\n2:1\n", "2:1: found '2:1'"),
+        ("1 10 8\n1, 2:1\n", "2:3: found 'nothing'"),
+        ("1 10 8\n1 2:1:3\n", "2:5"),
+        ("1 10 8\n 2:1,3:4\n", "found"),
+        ("1 10 8\n1 2:1 2:3\n", "point 0 has id 2 twice"),
+        ("2 10 8\n1 2:1\n\n1 2:1\n", "3:1"),
+        ("1 10 8\n1 2:1_0\n", "2:5"),
+        ("1 10 8\n-1 2:1\n", "2:1"),
+        ("1 10 8\n1 +2:1\n", "2:3"),
+    ],
+)
 def test_malformed_files(tmp_path: pathlib.Path, text: str, words: str) -> None:
     with pytest.raises(dslide.InvalidArgumentError, match=words) as caught:
         dslide.read_sparse(_file(tmp_path, text))
@@ -76,8 +92,9 @@ def test_a_cut_archive_is_refused(tmp_path: pathlib.Path) -> None:
 def test_arrays_are_the_same_points(tmp_path: pathlib.Path) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     read = dslide.read_sparse(_file(tmp_path, TEXT))
-    x = sparse.csr_matrix((read.features.values, read.features.ids, read.features.offsets),
-                          shape=(4, 10))
+    x = sparse.csr_matrix(
+        (read.features.values, read.features.ids, read.features.offsets), shape=(4, 10)
+    )
     lists = [[3, 1], [], [5], [0]]
     y = sparse.lil_matrix((4, 8))
     for i, labels in enumerate(lists):
@@ -91,13 +108,19 @@ def test_arrays_are_the_same_points(tmp_path: pathlib.Path) -> None:
     assert other.fingerprint != dslide.from_arrays(x, lists, num_labels=8).fingerprint
 
 
-@pytest.mark.parametrize(("x", "labels", "words"), [
-    ([[1, 2]], [[0]], "x is list"), (([1.0], [0], [0, 1]), [[0], [1]], "x has 1 points, labels has 2"),
-    (([np.nan], [0], [0, 1]), [[0]], "value 0 is nan"), (([1.0], [-1], [0, 1]), [[0]], "an index"),
-    (([1.0], [0], [0, 2]), [[0]], "indptr"), (([1.0, 1.0], [3, 3], [0, 2]), [[0]], "id 3 twice"),
-    (([1.0], [0], [0, 1]), [[-1]], "labels must be integers"),
-    (([1.0], [0], [0, 1]), [[0.5]], "labels must be integers"),
-])
+@pytest.mark.parametrize(
+    ("x", "labels", "words"),
+    [
+        ([[1, 2]], [[0]], "x is list"),
+        (([1.0], [0], [0, 1]), [[0], [1]], "x has 1 points, labels has 2"),
+        (([np.nan], [0], [0, 1]), [[0]], "value 0 is nan"),
+        (([1.0], [-1], [0, 1]), [[0]], "an index"),
+        (([1.0], [0], [0, 2]), [[0]], "indptr"),
+        (([1.0, 1.0], [3, 3], [0, 2]), [[0]], "id 3 twice"),
+        (([1.0], [0], [0, 1]), [[-1]], "labels must be integers"),
+        (([1.0], [0], [0, 1]), [[0.5]], "labels must be integers"),
+    ],
+)
 def test_wrong_arrays(x: object, labels: object, words: str) -> None:
     with pytest.raises(dslide.InvalidArgumentError, match=words):
         dslide.from_arrays(x, labels)
@@ -114,8 +137,15 @@ def test_values_have_length_1(tmp_path: pathlib.Path) -> None:
 
 
 def test_specs_fit_the_data_or_say_why_not() -> None:
-    spec = dslide.load_spec({"name": "m", "tables": [{"name": "a", "dim": 4, "bias_row": True},
-                                                      {"name": "b", "role": "head", "dim": 4}]})
+    spec = dslide.load_spec(
+        {
+            "name": "m",
+            "tables": [
+                {"name": "a", "dim": 4, "bias_row": True},
+                {"name": "b", "role": "head", "dim": 4},
+            ],
+        }
+    )
     fitted = fit_spec(spec, 10, 100_000)
     assert [table.rows for table in fitted.tables] == [11, 100_000]
     hashing = fitted.tables[1].head.hash

@@ -19,8 +19,13 @@ def _snippets(path: pathlib.Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
 
 
-def test_the_page(bin_dir: pathlib.Path, small_data: pathlib.Path, cluster: dslide.LocalCluster,
-                  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page(
+    bin_dir: pathlib.Path,
+    small_data: pathlib.Path,
+    cluster: dslide.LocalCluster,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     page = ROOT / "docs" / "client-python.md"
     snippets = _snippets(page)
     assert len(snippets) >= 6
@@ -35,16 +40,25 @@ def test_the_page(bin_dir: pathlib.Path, small_data: pathlib.Path, cluster: dsli
     assert names["precision"].at_1 > 0
     assert names["rows"].shape == (3, 8)
     assert names["best"].ids.shape == (3, 3)
-    cluster.create_model({"name": "table", "tables": [
-        {"name": "labels", "role": "head", "rows": 1000, "dim": 8}]})
+    cluster.create_model(
+        {"name": "table", "tables": [{"name": "labels", "role": "head", "rows": 1000, "dim": 8}]}
+    )
     assert asyncio.run(names["read"](cluster.address)).shape == (3, 8)
 
 
-def test_the_readmes(bin_dir: pathlib.Path, small_data: pathlib.Path, tmp_path: pathlib.Path,
-                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes(
+    bin_dir: pathlib.Path,
+    small_data: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With small data and a small spec at the places that they name."""
-    places = {"data/debian-packages/train.txt": "train.txt", "data/debian-packages/test.txt":
-              "test.txt", "train.txt": "train.txt", "test.txt": "test.txt"}
+    places = {
+        "data/debian-packages/train.txt": "train.txt",
+        "data/debian-packages/test.txt": "test.txt",
+        "train.txt": "train.txt",
+        "test.txt": "test.txt",
+    }
     for place, name in places.items():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(small_data / name, tmp_path / place)

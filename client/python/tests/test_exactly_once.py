@@ -44,13 +44,15 @@ def _rules(bytes_between_cuts: int) -> list[Rule]:
 
 
 @pytest.fixture
-def faulty(request: pytest.FixtureRequest, bin_dir: pathlib.Path, tmp_path: pathlib.Path
-           ) -> Iterator[FaultCluster]:
+def faulty(
+    request: pytest.FixtureRequest, bin_dir: pathlib.Path, tmp_path: pathlib.Path
+) -> Iterator[FaultCluster]:
     """Two shards with command logs behind proxies, and a coordinator, that may all be killed."""
     processes.use_bin_dir(bin_dir)
     # Longer than any shard is away: a lease that runs out is trained by somebody else, too.
-    with FaultCluster(tmp_path, 2, "log", seed=SEED, rules=_rules(request.param),
-                      lease_timeout="300s") as cluster:
+    with FaultCluster(
+        tmp_path, 2, "log", seed=SEED, rules=_rules(request.param), lease_timeout="300s"
+    ) as cluster:
         cluster.start()
         yield cluster
 
@@ -81,9 +83,20 @@ def _kill_while(work: Future[Any], cluster: FaultCluster, members: list[Any]) ->
 @pytest.mark.parametrize("faulty", [20_000], indirect=True)
 def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
     # An update adds 1 to a cell of its own in half of the rows, so all shards take part in it.
-    spec = dslide.load_spec({"name": "cells", "tables": [
-        {"name": "cells", "role": "embedding", "rows": 2 * UPDATES, "dim": DIM,
-         "init": {"kind": "zero"}}]})
+    spec = dslide.load_spec(
+        {
+            "name": "cells",
+            "tables": [
+                {
+                    "name": "cells",
+                    "role": "embedding",
+                    "rows": 2 * UPDATES,
+                    "dim": DIM,
+                    "init": {"kind": "zero"},
+                }
+            ],
+        }
+    )
     rows = np.arange(2 * UPDATES)
     expected = np.zeros((2 * UPDATES, DIM), np.float32)
 
@@ -112,26 +125,61 @@ def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
 
 @pytest.mark.parametrize("faulty", [400_000], indirect=True)
 @pytest.mark.parametrize("kill_coordinator", [False, True])
-def test_two_trainers_share_a_job_while_servers_die(faulty: FaultCluster, bin_dir: pathlib.Path,
-                                                    small_data: pathlib.Path, tmp_path: pathlib.Path,
-                                                    kill_coordinator: bool) -> None:
+def test_two_trainers_share_a_job_while_servers_die(
+    faulty: FaultCluster,
+    bin_dir: pathlib.Path,
+    small_data: pathlib.Path,
+    tmp_path: pathlib.Path,
+    kill_coordinator: bool,
+) -> None:
     spec = tmp_path / "spec.json"
     epochs = 5
-    spec.write_text(json.dumps({**SMALL_SPEC, "training": {
-        **SMALL_SPEC["training"], "max_epochs": epochs, "validation_fraction": 0}}))
+    spec.write_text(
+        json.dumps(
+            {
+                **SMALL_SPEC,
+                "training": {
+                    **SMALL_SPEC["training"],
+                    "max_epochs": epochs,
+                    "validation_fraction": 0,
+                },
+            }
+        )
+    )
     train = small_data / "train.txt"
 
     def learn() -> dslide.Report:
-        with _connect(faulty) as cluster, \
-                dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer:
+        with (
+            _connect(faulty) as cluster,
+            dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer,
+        ):
             return trainer.train()
 
     members = [*faulty.shards, *([faulty.coordinator] if kill_coordinator else [])]
-    with ThreadPoolExecutor(1) as threads, \
-            subprocess.Popen([bin_dir / "dslide", "train", "-q", "-o", "json", "--data", train,
-                              "--model", spec, "--cluster", faulty.coordinator_address, "--job",
-                              "both", "--timeout", "300s"], stdout=subprocess.PIPE,
-                             text=True) as other:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        subprocess.Popen(
+            [
+                bin_dir / "dslide",
+                "train",
+                "-q",
+                "-o",
+                "json",
+                "--data",
+                train,
+                "--model",
+                spec,
+                "--cluster",
+                faulty.coordinator_address,
+                "--job",
+                "both",
+                "--timeout",
+                "300s",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as other,
+    ):
         work = threads.submit(learn)
         kills = _kill_while(work, faulty, members)
         report = work.result()
@@ -141,8 +189,12 @@ def test_two_trainers_share_a_job_while_servers_die(faulty: FaultCluster, bin_di
     with _connect(faulty) as cluster:
         # A step is one update of each shard's part of a table: none is lost, none doubled.
         for part in cluster.model("small").describe():
-            assert {table.applied_steps for table in part.tables} == {report.steps + theirs["steps"]}
-    if not kill_coordinator:  # one that comes back has forgotten the job, and its epoch begins again
+            assert {table.applied_steps for table in part.tables} == {
+                report.steps + theirs["steps"]
+            }
+    if (
+        not kill_coordinator
+    ):  # one that comes back has forgotten the job, and its epoch begins again
         points = dslide.read_sparse(train)
         labelled = int((np.diff(points.labels.offsets) > 0).sum())
         cpp_samples = round(theirs["samples_per_second"] * theirs["seconds"])

@@ -40,8 +40,9 @@ def _listens(address: str) -> bool:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ends_with_the_program(bin_dir: pathlib.Path, how: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.DEVNULL) as program:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL
+    ) as program:
         assert program.stdout is not None
         address, shards = program.stdout.readline().split()
         assert shards == "2"
@@ -54,7 +55,10 @@ def test_ends_with_the_program(bin_dir: pathlib.Path, how: signal.Signals) -> No
 
 
 def test_keeps_its_rows_in_a_directory(bin_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    spec = {"name": "kept", "tables": [{"name": "input", "role": "embedding", "rows": 50, "dim": 4}]}
+    spec = {
+        "name": "kept",
+        "tables": [{"name": "input", "role": "embedding", "rows": 50, "dim": 4}],
+    }
     for life in range(2):
         with dslide.local(shards=1, threads=1, data_dir=tmp_path / "rows") as cluster:
             if life == 0:

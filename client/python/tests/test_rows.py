@@ -14,8 +14,9 @@ from dslide.first_rows import first_rows
 from dslide.v1 import common_pb2, shard_pb2
 
 
-def test_first_values_of_rows_are_those_of_the_formula(cluster: dslide.LocalCluster,
-                                                       model: dslide.Model) -> None:
+def test_first_values_of_rows_are_those_of_the_formula(
+    cluster: dslide.LocalCluster, model: dslide.Model
+) -> None:
     spec = model.spec
     ids = [0, 4999, 17, 17, 3]
     rows = model.gather_rows("labels", ids)
@@ -25,8 +26,9 @@ def test_first_values_of_rows_are_those_of_the_formula(cluster: dslide.LocalClus
 
 
 @pytest.mark.parametrize("table", ["input", "hidden", "labels"])
-def test_gather_answers_in_the_order_asked_for(cluster: dslide.LocalCluster, model: dslide.Model, table: str,
-                                               rng: np.random.Generator) -> None:
+def test_gather_answers_in_the_order_asked_for(
+    cluster: dslide.LocalCluster, model: dslide.Model, table: str, rng: np.random.Generator
+) -> None:
     rows = next(t.rows for t in model.spec.tables if t.name == table)
     everything = model.gather(table, np.arange(rows))
     ids = rng.integers(0, rows, 1000)
@@ -34,8 +36,9 @@ def test_gather_answers_in_the_order_asked_for(cluster: dslide.LocalCluster, mod
     assert model.gather(table, []).shape == (0, everything.shape[1])
 
 
-def test_scatter_adds_up_equal_ids(cluster: dslide.LocalCluster, model: dslide.Model,
-                                   rng: np.random.Generator) -> None:
+def test_scatter_adds_up_equal_ids(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
     ids = rng.integers(0, 300, 1000)
     values = rng.integers(-8, 8, (1000, 24)).astype(np.float32)
     biases = rng.integers(-8, 8, 1000).astype(np.float32)
@@ -49,16 +52,18 @@ def test_scatter_adds_up_equal_ids(cluster: dslide.LocalCluster, model: dslide.M
     np.testing.assert_array_equal(after.biases, expected_bias)
 
 
-def test_scatter_of_gradients_runs_the_optimizer(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+def test_scatter_of_gradients_runs_the_optimizer(
+    cluster: dslide.LocalCluster, model: dslide.Model
+) -> None:
     before = model.gather("labels", [7, 4000])
     gradient = np.full((2, 24), 0.25, np.float32)
     model.scatter("labels", [4000, 7], gradient)  # SGD at 0.5
-    np.testing.assert_allclose(model.gather("labels", [7, 4000]), before - 0.125,
-                               rtol=1e-6)
+    np.testing.assert_allclose(model.gather("labels", [7, 4000]), before - 0.125, rtol=1e-6)
 
 
-def test_assigned_rows_are_read_back(cluster: dslide.LocalCluster, model: dslide.Model,
-                                     rng: np.random.Generator) -> None:
+def test_assigned_rows_are_read_back(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
     # Several messages a shard: 5,000 rows of 24 floats are 480 KB, so all rows of both tables.
     values = rng.standard_normal((5000, 24)).astype(np.float32)
     order = rng.permutation(5000)
@@ -68,18 +73,21 @@ def test_assigned_rows_are_read_back(cluster: dslide.LocalCluster, model: dslide
         model.scatter("labels", [5, 2, 5], values[:3], mode="assign")
 
 
-def test_top_k_is_the_best_of_all_rows(cluster: dslide.LocalCluster, model: dslide.Model,
-                                       rng: np.random.Generator) -> None:
+def test_top_k_is_the_best_of_all_rows(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
     hidden = rng.standard_normal((7, 24)).astype(np.float32)
     logits = hidden @ model.gather("labels", np.arange(5000)).T
     best = model.top_k("labels", hidden, k=4)
     np.testing.assert_array_equal(best.ids, np.argsort(-logits, axis=1, kind="stable")[:, :4])
-    np.testing.assert_allclose(best.logits, np.take_along_axis(logits, best.ids.astype(int), 1),
-                               rtol=1e-4)
+    np.testing.assert_allclose(
+        best.logits, np.take_along_axis(logits, best.ids.astype(int), 1), rtol=1e-4
+    )
 
 
-def test_selected_rows_hold_the_best_ones(cluster: dslide.LocalCluster, model: dslide.Model,
-                                          rng: np.random.Generator) -> None:
+def test_selected_rows_hold_the_best_ones(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
     hidden = rng.standard_normal((20, 24)).astype(np.float32)
     selected = model.select("labels", hidden)
     best = model.top_k("labels", hidden, k=1).ids[:, 0]
@@ -92,8 +100,9 @@ def test_selected_rows_hold_the_best_ones(cluster: dslide.LocalCluster, model: d
     assert found >= 10
 
 
-def test_a_table_that_is_not_hashed_selects_nothing(cluster: dslide.LocalCluster,
-                                                    model: dslide.Model) -> None:
+def test_a_table_that_is_not_hashed_selects_nothing(
+    cluster: dslide.LocalCluster, model: dslide.Model
+) -> None:
     with pytest.raises(dslide.InvalidArgumentError, match="not hashed"):
         model.select("hidden", np.zeros((1, 16), np.float32))
 
@@ -105,11 +114,13 @@ def test_asyncio_does_the_same(cluster: dslide.LocalCluster, model: dslide.Model
             before = await mine.gather("labels", np.arange(50))
             np.testing.assert_array_equal(before, model.gather("labels", np.arange(50)))
             one = np.ones((1, 24), np.float32)
-            await asyncio.gather(*(mine.scatter("labels", [i % 3], one, mode="add")
-                                   for i in range(30)))
+            await asyncio.gather(
+                *(mine.scatter("labels", [i % 3], one, mode="add") for i in range(30))
+            )
             after = await mine.gather("labels", [0, 1, 2, 3])
-            np.testing.assert_allclose(after - before[:4], np.repeat([10, 10, 10, 0], 24)
-                                       .reshape(4, 24), atol=1e-4)
+            np.testing.assert_allclose(
+                after - before[:4], np.repeat([10, 10, 10, 0], 24).reshape(4, 24), atol=1e-4
+            )
             with pytest.raises(dslide.NotFoundError, match="no model 'nothing'"):
                 await client.model("nothing")
 
@@ -140,7 +151,9 @@ def test_checkpoints_bring_rows_back(cluster: dslide.LocalCluster, model: dslide
     assert taken.epoch in [known.epoch for known in cluster.list_cluster_checkpoints()]
 
 
-def test_metrics_and_status_of_the_cluster(cluster: dslide.LocalCluster, model: dslide.Model) -> None:
+def test_metrics_and_status_of_the_cluster(
+    cluster: dslide.LocalCluster, model: dslide.Model
+) -> None:
     page = cluster.metrics(1)
     assert any(name.startswith("dslide_shard_") for name in page)
     assert model.spec.name in cluster.status().models
@@ -155,14 +168,17 @@ def test_messages_of_rows_are_ordinary_protobuf(rng: np.random.Generator) -> Non
     head = shard_pb2.ScatterRequest(table="t", total_rows=300)
     for biases in (None, values[:, 0].copy()):
         request = shard_pb2.ScatterRequest.FromString(
-            bulk.scatter_message(head, ids, values, biases))
+            bulk.scatter_message(head, ids, values, biases)
+        )
         assert (request.table, request.total_rows) == ("t", 300)
         block = bulk.read_rows(shard_pb2.GatherResponse(rows=request.rows).SerializeToString())
         np.testing.assert_array_equal(block.ids, ids)
         np.testing.assert_array_equal(block.values, values)
         np.testing.assert_array_equal(block.biases, [] if biases is None else biases)
     # As a table stored in bf16 answers.
-    half = common_pb2.RowBlock(row_ids=ids.astype("<u4").tobytes(),
-                               values=arrays.matrix(values, common_pb2.ELEMENT_TYPE_BF16))
+    half = common_pb2.RowBlock(
+        row_ids=ids.astype("<u4").tobytes(),
+        values=arrays.matrix(values, common_pb2.ELEMENT_TYPE_BF16),
+    )
     block = bulk.read_rows(shard_pb2.GatherResponse(rows=half).SerializeToString())
     np.testing.assert_allclose(block.values, values, rtol=2**-8)

@@ -34,14 +34,36 @@ def address(bin_dir: pathlib.Path, certificates: pathlib.Path) -> Iterator[str]:
     own = certificates / "own"
 
     def start(program: str, role: str, *arguments: object) -> subprocess.Popen[bytes]:
-        flags = ["--tls-ca", own / "ca.crt", "--tls-cert", own / f"{role}.crt", "--tls-key",
-                 own / f"{role}.key", "--admin", ""]
-        return subprocess.Popen([bin_dir / program, *map(str, [*arguments, *flags])],
-                                stderr=subprocess.DEVNULL)
+        flags = [
+            "--tls-ca",
+            own / "ca.crt",
+            "--tls-cert",
+            own / f"{role}.crt",
+            "--tls-key",
+            own / f"{role}.key",
+            "--admin",
+            "",
+        ]
+        return subprocess.Popen(
+            [bin_dir / program, *map(str, [*arguments, *flags])], stderr=subprocess.DEVNULL
+        )
 
     servers = [start("dslide-coordinator", "coordinator", "--listen", coordinator, "--shards", 2)]
-    servers += [start("dslide-shard", "shard", "--coordinator", coordinator, "--shard-id", shard,
-                      "--listen", "127.0.0.1:0", "--threads", 1) for shard in range(2)]
+    servers += [
+        start(
+            "dslide-shard",
+            "shard",
+            "--coordinator",
+            coordinator,
+            "--shard-id",
+            shard,
+            "--listen",
+            "127.0.0.1:0",
+            "--threads",
+            1,
+        )
+        for shard in range(2)
+    ]
     deadline = time.monotonic() + 300
     while True:
         try:
@@ -56,11 +78,15 @@ def address(bin_dir: pathlib.Path, certificates: pathlib.Path) -> Iterator[str]:
         server.wait()
 
 
-def test_trains_and_reads_rows_over_tls(address: str, certificates: pathlib.Path,
-                                        small_data: pathlib.Path) -> None:
-    with dslide.connect(address, tls=_tls(certificates / "own", "trainer")) as cluster, \
-            dslide.Trainer(cluster, SMALL_SPEC, small_data / "train.txt", max_steps=20,
-                           progress=False) as trainer:
+def test_trains_and_reads_rows_over_tls(
+    address: str, certificates: pathlib.Path, small_data: pathlib.Path
+) -> None:
+    with (
+        dslide.connect(address, tls=_tls(certificates / "own", "trainer")) as cluster,
+        dslide.Trainer(
+            cluster, SMALL_SPEC, small_data / "train.txt", max_steps=20, progress=False
+        ) as trainer,
+    ):
         model = cluster.model("small")
         first = model.gather("labels", [0, 1])
         assert trainer.train().steps == 20
@@ -68,12 +94,21 @@ def test_trains_and_reads_rows_over_tls(address: str, certificates: pathlib.Path
         model.scatter("labels", [0], np.ones((1, 32)), mode="add")
 
 
-@pytest.mark.parametrize(("folder", "role", "kind", "words"), [
-    ("other", "trainer", dslide.UnavailableError, "handshake failed: check tls.ca"),
-    (None, "", dslide.UnavailableError, "start the coordinator"),
-])
-def test_wrong_certificates(address: str, certificates: pathlib.Path, folder: str | None, role: str,
-                            kind: type[dslide.DslideError], words: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "role", "kind", "words"),
+    [
+        ("other", "trainer", dslide.UnavailableError, "handshake failed: check tls.ca"),
+        (None, "", dslide.UnavailableError, "start the coordinator"),
+    ],
+)
+def test_wrong_certificates(
+    address: str,
+    certificates: pathlib.Path,
+    folder: str | None,
+    role: str,
+    kind: type[dslide.DslideError],
+    words: str,
+) -> None:
     tls = _tls(certificates / folder, role) if folder else None
     start = time.monotonic()
     with pytest.raises(kind, match=words):
@@ -82,6 +117,8 @@ def test_wrong_certificates(address: str, certificates: pathlib.Path, folder: st
 
 
 def test_a_role_that_may_only_read(address: str, certificates: pathlib.Path) -> None:
-    with dslide.connect(address, tls=_tls(certificates / "own", "reader")) as cluster, \
-            pytest.raises(dslide.PermissionDeniedError):
+    with (
+        dslide.connect(address, tls=_tls(certificates / "own", "reader")) as cluster,
+        pytest.raises(dslide.PermissionDeniedError),
+    ):
         cluster.create_model({"name": "mine", "tables": [{"name": "a", "rows": 5, "dim": 2}]})

@@ -26,31 +26,67 @@ def _spec(**changes: Any) -> dict[str, Any]:
     return spec
 
 
-DEEP = _spec(name="deep", activations="f32", training={"transform": "tf_idf"}, tables=[
-    {"name": "input", "role": "embedding", "dim": 24, "bias_row": True,
-     "optimizer": {"learning_rate": 0.01}},
-    {"name": "hidden", "role": "dense", "rows": 20, "dim": 24, "optimizer": {"learning_rate": 0.01}},
-    {"name": "labels", "role": "head", "dim": 20, "optimizer": {"learning_rate": 0.01},
-     "head": {"loss": "sigmoid", "hash": {"family": "dwta", "codes_per_table": 3}}},
-])
+DEEP = _spec(
+    name="deep",
+    activations="f32",
+    training={"transform": "tf_idf"},
+    tables=[
+        {
+            "name": "input",
+            "role": "embedding",
+            "dim": 24,
+            "bias_row": True,
+            "optimizer": {"learning_rate": 0.01},
+        },
+        {
+            "name": "hidden",
+            "role": "dense",
+            "rows": 20,
+            "dim": 24,
+            "optimizer": {"learning_rate": 0.01},
+        },
+        {
+            "name": "labels",
+            "role": "head",
+            "dim": 20,
+            "optimizer": {"learning_rate": 0.01},
+            "head": {"loss": "sigmoid", "hash": {"family": "dwta", "codes_per_table": 3}},
+        },
+    ],
+)
 SPECS = {
     "bf16": _spec(name="half", training={"input_dropout": 0.2, "hidden_dropout": 0.3}),
     "dense, sigmoid, dwta, tf-idf": DEEP,
-    "all rows, raw": _spec(name="every", training={"transform": "raw", "patience_epochs": 1}, tables=[
-        {"name": "input", "role": "embedding", "dim": 16, "optimizer": {"learning_rate": 0.01}},
-        {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0, "tail_rows": 0}}]),
+    "all rows, raw": _spec(
+        name="every",
+        training={"transform": "raw", "patience_epochs": 1},
+        tables=[
+            {"name": "input", "role": "embedding", "dim": 16, "optimizer": {"learning_rate": 0.01}},
+            {
+                "name": "labels",
+                "role": "head",
+                "dim": 16,
+                "head": {"max_active": 0, "tail_rows": 0},
+            },
+        ],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_learns_as_the_cpp_trainer_does(name: str, run_dslide: Any, small_data: pathlib.Path,
-                                        tmp_path: pathlib.Path) -> None:
+def test_learns_as_the_cpp_trainer_does(
+    name: str, run_dslide: Any, small_data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(SPECS[name]))
     train, test = small_data / "train.txt", small_data / "test.txt"
-    theirs = run_dslide("train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec)
-    with dslide.local(shards=2, threads=2) as cluster, \
-            dslide.Trainer(cluster, spec, train, progress=False) as trainer:
+    theirs = run_dslide(
+        "train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec
+    )
+    with (
+        dslide.local(shards=2, threads=2) as cluster,
+        dslide.Trainer(cluster, spec, train, progress=False) as trainer,
+    ):
         report = trainer.train()
         precision = trainer.evaluate(test)
         logits, labels = trainer.predict(test, k=3)
@@ -70,23 +106,45 @@ def test_arrays_teach_what_the_file_does(small_data: pathlib.Path) -> None:
     arrays = dslide.from_arrays(x, labels, num_features=1000, num_labels=5000)
     losses = []
     for data in (file, arrays):
-        with dslide.local(shards=2, threads=2) as cluster, \
-                dslide.Trainer(cluster, SMALL_SPEC, data, progress=False) as trainer:
+        with (
+            dslide.local(shards=2, threads=2) as cluster,
+            dslide.Trainer(cluster, SMALL_SPEC, data, progress=False) as trainer,
+        ):
             losses.append(trainer.train().last_loss)
     assert losses[0] == losses[1]
 
 
-def test_trains_beside_a_cpp_trainer(bin_dir: pathlib.Path, small_data: pathlib.Path,
-                                     tmp_path: pathlib.Path) -> None:
+def test_trains_beside_a_cpp_trainer(
+    bin_dir: pathlib.Path, small_data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps(_spec(name="shared", training={"max_epochs": 6,
-                                                              "validation_fraction": 0})))
+    spec.write_text(
+        json.dumps(_spec(name="shared", training={"max_epochs": 6, "validation_fraction": 0}))
+    )
     train = small_data / "train.txt"
     with dslide.local(shards=2, threads=2) as cluster:
-        with dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer, \
-                subprocess.Popen([bin_dir / "dslide", "train", "-q", "-o", "json", "--data", train,
-                                  "--model", spec, "--cluster", cluster.address, "--job", "both"],
-                                 stdout=subprocess.PIPE, text=True) as other:
+        with (
+            dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer,
+            subprocess.Popen(
+                [
+                    bin_dir / "dslide",
+                    "train",
+                    "-q",
+                    "-o",
+                    "json",
+                    "--data",
+                    train,
+                    "--model",
+                    spec,
+                    "--cluster",
+                    cluster.address,
+                    "--job",
+                    "both",
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as other,
+        ):
             report = trainer.train()
             theirs = json.loads(other.communicate(timeout=600)[0].splitlines()[-1])
             assert other.returncode == 0
@@ -105,39 +163,52 @@ def test_wrong_data_is_refused(small_data: pathlib.Path, cluster: dslide.LocalCl
     train = small_data / "train.txt"
     with pytest.raises(dslide.InvalidArgumentError, match="must be one embedding"):
         dslide.Trainer(cluster, _spec(tables=SMALL_SPEC["tables"][1:]), train)
-    with dslide.Trainer(cluster, _spec(name="other"), train, max_steps=2, job="wrong",
-                        progress=False) as trainer:
+    with dslide.Trainer(
+        cluster, _spec(name="other"), train, max_steps=2, job="wrong", progress=False
+    ) as trainer:
         assert trainer.train().steps == 2
         with pytest.raises(dslide.InvalidArgumentError, match="9999 features"):
             trainer.evaluate(dslide.from_arrays(([1.0], [0], [0, 1]), [[0]], num_features=9999))
     other = dslide.from_arrays(([1.0], [0], [0, 1]), [[0]], num_features=1000, num_labels=5000)
-    with pytest.raises(dslide.InvalidArgumentError) as caught, \
-            dslide.Trainer(cluster, _spec(name="other"), other, job="wrong",
-                           progress=False) as trainer:
+    with (
+        pytest.raises(dslide.InvalidArgumentError) as caught,
+        dslide.Trainer(cluster, _spec(name="other"), other, job="wrong", progress=False) as trainer,
+    ):
         trainer.train()
     assert caught.value.reason == "JOB_DIFFERS"
 
 
 def test_progress_says_where_it_is(small_data: pathlib.Path, bin_dir: pathlib.Path) -> None:
-    script = ("import dslide, sys\nwith dslide.local(threads=2) as c:\n"
-              "    with dslide.Trainer(c, {}, sys.argv[1]) as t: t.train()\n").format(SMALL_SPEC)
-    done = subprocess.run([sys.executable, "-c", script, str(small_data / "train.txt")],
-                          capture_output=True, text=True, check=True, timeout=600)
+    script = (
+        "import dslide, sys\nwith dslide.local(threads=2) as c:\n"
+        f"    with dslide.Trainer(c, {SMALL_SPEC}, sys.argv[1]) as t: t.train()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(small_data / "train.txt")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
     assert "epoch 3/3" in done.stderr
     assert "P@1" in done.stderr
     assert done.stdout == ""
 
 
-def test_checkpoints_of_the_cluster_show_whole_steps(small_data: pathlib.Path,
-                                                     tmp_path: pathlib.Path) -> None:
-    spec = _spec(name="cut", training={"max_epochs": 12, "in_flight_steps": 3,
-                                       "validation_fraction": 0})
+def test_checkpoints_of_the_cluster_show_whole_steps(
+    small_data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    spec = _spec(
+        name="cut", training={"max_epochs": 12, "in_flight_steps": 3, "validation_fraction": 0}
+    )
     train = small_data / "train.txt"
     with dslide.local(shards=3, threads=3, data_dir=tmp_path / "rows") as cluster:
 
         def learn() -> dslide.Report:
-            with dslide.connect(cluster.address) as client, \
-                    dslide.Trainer(client, spec, train, progress=False) as trainer:
+            with (
+                dslide.connect(cluster.address) as client,
+                dslide.Trainer(client, spec, train, progress=False) as trainer,
+            ):
                 return trainer.train()
 
         with ThreadPoolExecutor(2) as threads:
@@ -153,6 +224,7 @@ def test_checkpoints_of_the_cluster_show_whole_steps(small_data: pathlib.Path,
         assert cluster.job_status("train-cut").finished
         cluster.restore_cluster_checkpoint(taken.epoch)
         # At the cut every step is everywhere, or nowhere.
-        steps = {table.applied_steps for part in cluster.model("cut").describe()
-                 for table in part.tables}
+        steps = {
+            table.applied_steps for part in cluster.model("cut").describe() for table in part.tables
+        }
         assert len(steps) == 1 and steps.pop() > 0

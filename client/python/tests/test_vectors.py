@@ -24,8 +24,9 @@ class Section:
 
 @pytest.fixture(scope="module")
 def sections(bin_dir: pathlib.Path) -> dict[str, list[Section]]:
-    out = subprocess.run([bin_dir / "dslide_client_vectors"], stdout=subprocess.PIPE, check=True,
-                         timeout=300).stdout
+    out = subprocess.run(
+        [bin_dir / "dslide_client_vectors"], stdout=subprocess.PIPE, check=True, timeout=300
+    ).stdout
     found: dict[str, list[Section]] = {}
     at = 0
     while at < len(out):
@@ -49,11 +50,15 @@ def test_fingerprints(sections: dict[str, list[Section]], family: str) -> None:
         if settings.pop("family") != family:
             continue
         hidden = section.arrays["hidden"]
-        hasher = hashing.hash_family(model_pb2.HashSpec(
-            family=model_pb2.HashFamily.Value(f"HASH_FAMILY_{family.upper()}"), **settings),
-            hidden.shape[1])
-        np.testing.assert_array_equal(hasher.hash_queries(hidden), section.arrays["fingerprints"],
-                                      str(section.settings))
+        hasher = hashing.hash_family(
+            model_pb2.HashSpec(
+                family=model_pb2.HashFamily.Value(f"HASH_FAMILY_{family.upper()}"), **settings
+            ),
+            hidden.shape[1],
+        )
+        np.testing.assert_array_equal(
+            hasher.hash_queries(hidden), section.arrays["fingerprints"], str(section.settings)
+        )
         queries += len(hidden)
     assert queries >= 10_000
 
@@ -63,12 +68,17 @@ def test_first_rows(sections: dict[str, list[Section]]) -> None:
     for section in sections["first_rows"]:
         settings = section.settings
         table = model_pb2.TableSpec(
-            name=settings["table"], dim=settings["dim"], init=model_pb2.InitSpec(
+            name=settings["table"],
+            dim=settings["dim"],
+            init=model_pb2.InitSpec(
                 kind=model_pb2.InitKind.Value(f"INIT_KIND_{settings['kind'].upper()}"),
-                scale=settings["scale"]))
+                scale=settings["scale"],
+            ),
+        )
         values = first_rows(table, settings["seed"], section.arrays["rows"])
-        np.testing.assert_array_equal(values.view(np.uint32),
-                                      section.arrays["values"].view(np.uint32), str(settings))
+        np.testing.assert_array_equal(
+            values.view(np.uint32), section.arrays["values"].view(np.uint32), str(settings)
+        )
         rows += len(values)
     assert rows >= 10_000
 
@@ -79,8 +89,9 @@ def test_dealing_of_slots(sections: dict[str, list[Section]]) -> None:
     assert len(found["shards"]) >= 10_000
     for shards, num_slots in zip(found["shards"].tolist(), found["slots"].tolist()):
         weights = found["weights"][weight : weight + shards].tolist()
-        np.testing.assert_array_equal(slots.deal(num_slots, weights),
-                                      found["owners"][owner : owner + num_slots], str(weights))
+        np.testing.assert_array_equal(
+            slots.deal(num_slots, weights), found["owners"][owner : owner + num_slots], str(weights)
+        )
         weight += shards
         owner += num_slots
 
@@ -109,8 +120,9 @@ def test_orders_and_splits(sections: dict[str, list[Section]]) -> None:
     points = 0
     for section in sections["order"]:
         settings = section.settings
-        split = order.TrainingSplit(settings["points"], settings["seed"], settings["fraction"],
-                                    settings["max_validation"])
+        split = order.TrainingSplit(
+            settings["points"], settings["seed"], settings["fraction"], settings["max_validation"]
+        )
         if settings["max_validation"] == 0:
             split = order.TrainingSplit(settings["points"], settings["seed"], 0.0, 0)
         epoch = order.EpochOrder(split.num_training, settings["seed"], settings["epoch"])
@@ -129,8 +141,11 @@ def test_defaults_of_specs(sections: dict[str, list[Section]]) -> None:
     def without_zeros(value: Any) -> Any:
         # Fields that are written only where they are not 0.
         if isinstance(value, dict):
-            return {key: without_zeros(entry) for key, entry in value.items()
-                    if entry != 0 or isinstance(entry, bool)}
+            return {
+                key: without_zeros(entry)
+                for key, entry in value.items()
+                if entry != 0 or isinstance(entry, bool)
+            }
         if isinstance(value, list):
             return [without_zeros(entry) for entry in value]
         return value

@@ -6,8 +6,8 @@
         with dslide.Trainer(cluster, "docs/models/citeulike-t.json", "train.txt") as trainer:
             print(trainer.train(), trainer.evaluate("test.txt"))
 
-`dslide.connect` reaches a running cluster, `dslide.aio.connect` does so for asyncio. What goes wrong
-is a `dslide.DslideError`.
+`dslide.connect` reaches a running cluster, `dslide.aio.connect` does so for asyncio. What goes
+wrong is a `dslide.DslideError`.
 """
 
 from dslide import aio
@@ -15,21 +15,60 @@ from dslide._operations import Rows, Selection, TopK
 from dslide._transport import Tls
 from dslide._version import __version__
 from dslide.client import Client, Model, connect
-from dslide.data import Data, from_arrays, read_sparse
-from dslide.errors import (AbortedError, AlreadyExistsError, DataLossError, DeadlineExceededError,
-                           DslideError, FailedPreconditionError, InternalError,
-                           InvalidArgumentError, NotFoundError, PermissionDeniedError,
-                           ResourceExhaustedError, UnauthenticatedError, UnavailableError,
-                           UnimplementedError)
+from dslide.data import Data, from_arrays
+from dslide.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    DataLossError,
+    DeadlineExceededError,
+    DslideError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
 from dslide.local import LocalCluster, local
+from dslide.sparse_text import read_sparse
 from dslide.spec import ModelSpec, load_spec
 from dslide.trainer import Precision, Report, Trainer
 
 __all__ = [
-    "AbortedError", "AlreadyExistsError", "Client", "Data", "DataLossError",
-    "DeadlineExceededError", "DslideError", "FailedPreconditionError", "InternalError",
-    "InvalidArgumentError", "LocalCluster", "Model", "ModelSpec", "NotFoundError", "PermissionDeniedError",
-    "Precision", "Report", "ResourceExhaustedError", "Rows", "Selection", "Tls", "TopK", "Trainer",
-    "UnauthenticatedError", "UnavailableError", "UnimplementedError", "__version__", "aio",
-    "connect", "from_arrays", "load_spec", "local", "read_sparse",
+    "AbortedError",
+    "AlreadyExistsError",
+    "Client",
+    "Data",
+    "DataLossError",
+    "DeadlineExceededError",
+    "DslideError",
+    "FailedPreconditionError",
+    "InternalError",
+    "InvalidArgumentError",
+    "LocalCluster",
+    "Model",
+    "ModelSpec",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "Precision",
+    "Report",
+    "ResourceExhaustedError",
+    "Rows",
+    "Selection",
+    "Tls",
+    "TopK",
+    "Trainer",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "__version__",
+    "aio",
+    "connect",
+    "from_arrays",
+    "load_spec",
+    "local",
+    "read_sparse",
 ]

@@ -43,7 +43,9 @@ def read(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif kind in (_FIXED_32, _FIXED_64):
             size = 4 if kind == _FIXED_32 else 8
         else:
-            raise ValueError(f"field {number} has wire type {kind}, which this version does not know")
+            raise ValueError(
+                f"field {number} has wire type {kind}, which this version does not know"
+            )
         if at + size > len(data):
             raise ValueError(f"field {number} has {size} bytes, {len(data) - at} are there")
         yield number, data[at : at + size]

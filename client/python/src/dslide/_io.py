@@ -26,14 +26,25 @@ Metadata = tuple[tuple[str, str], ...]
 class Io(Protocol):
     """Calls, pauses and locks. Errors of calls are those of gRPC (grpc.RpcError)."""
 
-    def channel(self, address: str, credentials: grpc.ChannelCredentials | None,
-                options: list[tuple[str, int]]) -> Any: ...
+    def channel(
+        self,
+        address: str,
+        credentials: grpc.ChannelCredentials | None,
+        options: list[tuple[str, int]],
+    ) -> Any: ...
     async def close(self, channel: Any) -> None: ...
     async def unary(self, method: Any, request: Any, timeout: float, metadata: Metadata) -> Any: ...
-    async def download(self, method: Any, request: Any, timeout: float, metadata: Metadata,
-                       on_message: Callable[[Any], None]) -> None: ...
-    async def upload(self, method: Any, requests: Iterable[Any], timeout: float,
-                     metadata: Metadata) -> Any: ...
+    async def download(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float,
+        metadata: Metadata,
+        on_message: Callable[[Any], None],
+    ) -> None: ...
+    async def upload(
+        self, method: Any, requests: Iterable[Any], timeout: float, metadata: Metadata
+    ) -> Any: ...
     async def sleep(self, seconds: float) -> None: ...
     async def gather(self, parts: list[Coroutine[Any, Any, T]]) -> list[T]: ...
     def lock(self) -> contextlib.AbstractAsyncContextManager[None]: ...
@@ -48,8 +59,12 @@ class BlockingIo:
         self._mutex = threading.Lock()
         self._lock = threading.Lock()
 
-    def channel(self, address: str, credentials: grpc.ChannelCredentials | None,
-                options: list[tuple[str, int]]) -> Any:
+    def channel(
+        self,
+        address: str,
+        credentials: grpc.ChannelCredentials | None,
+        options: list[tuple[str, int]],
+    ) -> Any:
         if credentials is None:
             return grpc.insecure_channel(address, options=options)
         return grpc.secure_channel(address, credentials, options=options)
@@ -60,8 +75,14 @@ class BlockingIo:
     async def unary(self, method: Any, request: Any, timeout: float, metadata: Metadata) -> Any:
         return method(request, timeout=timeout, metadata=metadata)
 
-    async def download(self, method: Any, request: Any, timeout: float, metadata: Metadata,
-                       on_message: Callable[[Any], None]) -> None:
+    async def download(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float,
+        metadata: Metadata,
+        on_message: Callable[[Any], None],
+    ) -> None:
         call = method(request, timeout=timeout, metadata=metadata)
         try:
             for message in call:
@@ -70,8 +91,9 @@ class BlockingIo:
             call.cancel()
             raise
 
-    async def upload(self, method: Any, requests: Iterable[Any], timeout: float,
-                     metadata: Metadata) -> Any:
+    async def upload(
+        self, method: Any, requests: Iterable[Any], timeout: float, metadata: Metadata
+    ) -> Any:
         return method(iter(requests), timeout=timeout, metadata=metadata)
 
     async def sleep(self, seconds: float) -> None:
@@ -106,8 +128,12 @@ class AsyncIo:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    def channel(self, address: str, credentials: grpc.ChannelCredentials | None,
-                options: list[tuple[str, int]]) -> Any:
+    def channel(
+        self,
+        address: str,
+        credentials: grpc.ChannelCredentials | None,
+        options: list[tuple[str, int]],
+    ) -> Any:
         if credentials is None:
             return grpc.aio.insecure_channel(address, options=options)
         return grpc.aio.secure_channel(address, credentials, options=options)
@@ -118,8 +144,14 @@ class AsyncIo:
     async def unary(self, method: Any, request: Any, timeout: float, metadata: Metadata) -> Any:
         return await method(request, timeout=timeout, metadata=metadata)
 
-    async def download(self, method: Any, request: Any, timeout: float, metadata: Metadata,
-                       on_message: Callable[[Any], None]) -> None:
+    async def download(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float,
+        metadata: Metadata,
+        on_message: Callable[[Any], None],
+    ) -> None:
         call = method(request, timeout=timeout, metadata=metadata)
         try:
             async for message in call:
@@ -128,8 +160,9 @@ class AsyncIo:
             call.cancel()
             raise
 
-    async def upload(self, method: Any, requests: Iterable[Any], timeout: float,
-                     metadata: Metadata) -> Any:
+    async def upload(
+        self, method: Any, requests: Iterable[Any], timeout: float, metadata: Metadata
+    ) -> Any:
         return await method(iter(requests), timeout=timeout, metadata=metadata)
 
     async def sleep(self, seconds: float) -> None:

@@ -28,20 +28,27 @@ class Network:
 
     def __init__(self, spec: model_pb2.ModelSpec) -> None:
         roles = [table.role for table in spec.tables]
-        chain = [model_pb2.TABLE_ROLE_EMBEDDING,
-                 *[model_pb2.TABLE_ROLE_DENSE] * (len(roles) - 2), model_pb2.TABLE_ROLE_HEAD]
+        chain = [
+            model_pb2.TABLE_ROLE_EMBEDDING,
+            *[model_pb2.TABLE_ROLE_DENSE] * (len(roles) - 2),
+            model_pb2.TABLE_ROLE_HEAD,
+        ]
         if len(roles) < 2 or roles != chain:
             raise InvalidArgumentError(
                 f"model {spec.name!r} cannot be trained: its {len(roles)} tables must be one "
-                "embedding, any number of dense layers and one head")
+                "embedding, any number of dense layers and one head"
+            )
         self.spec = spec
         self.embedding = spec.tables[0]
         self.dense = list(spec.tables[1:-1])
         self.head = spec.tables[-1]
         self.num_features = self.embedding.rows - int(self.embedding.bias_row)
         self.num_labels = self.head.rows
-        self.family = hashing.hash_family(resolved_head(self.head).hash, self.head.dim) \
-            if self.head.head.max_active > 0 else None
+        self.family = (
+            hashing.hash_family(resolved_head(self.head).hash, self.head.dim)
+            if self.head.head.max_active > 0
+            else None
+        )
         self.bf16 = spec.activations == common_pb2.ELEMENT_TYPE_BF16
 
 
@@ -55,8 +62,9 @@ class HiddenDropout:
     points: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def input_dropout(features: Ragged, probability: float, seed: int, epoch: int,
-                  points: I64) -> Ragged:
+def input_dropout(
+    features: Ragged, probability: float, seed: int, epoch: int, points: I64
+) -> Ragged:
     """Leaves out features, and scales those that stay; a pure function of (seed, epoch, point)."""
     assert features.values is not None
     p = np.float32(probability)
@@ -65,8 +73,9 @@ def input_dropout(features: Ragged, probability: float, seed: int, epoch: int,
     counts = np.diff(features.offsets)
     place = np.arange(len(features.ids)) - np.repeat(features.offsets[:-1], counts)
     kept = _random.uniform(_random.counter_bits(np.repeat(keys, counts), place)) >= p
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(features.sample_of()[kept],
-                                                         minlength=features.samples))])
+    offsets = np.concatenate(
+        [[0], np.cumsum(np.bincount(features.sample_of()[kept], minlength=features.samples))]
+    )
     scale = np.float32(1) / (np.float32(1) - p)
     return Ragged(offsets, features.ids[kept], features.values[kept] * scale)
 
@@ -75,9 +84,11 @@ def with_bias_row(features: Ragged, row: int) -> Ragged:
     """Every sample with one more feature of value 1, behind its others."""
     assert features.values is not None
     ends = features.offsets[1:]
-    return Ragged(features.offsets + np.arange(len(features.offsets)),
-                  np.insert(features.ids, ends, np.uint32(row)),
-                  np.insert(features.values, ends, np.float32(1)))
+    return Ragged(
+        features.offsets + np.arange(len(features.offsets)),
+        np.insert(features.ids, ends, np.uint32(row)),
+        np.insert(features.values, ends, np.float32(1)),
+    )
 
 
 def activate(x: F32, dropout: HiddenDropout, layer: int, round_to_bf16: bool) -> F32:
@@ -116,8 +127,9 @@ def join_dense(table: model_pb2.TableSpec, parts: Sequence[common_pb2.RowBlock])
     biases = np.empty(table.rows, dtype=np.float32)
     rows = [arrays.ids(part.row_ids) for part in parts]
     if not np.array_equal(np.sort(np.concatenate(rows)), np.arange(table.rows)):
-        raise InternalError(f"table {table.name!r}: the shards did not send each of its "
-                            f"{table.rows} rows once")
+        raise InternalError(
+            f"table {table.name!r}: the shards did not send each of its {table.rows} rows once"
+        )
     for mine, part in zip(rows, parts):
         if len(mine):
             weights[mine] = arrays.from_matrix(part.values)
@@ -130,8 +142,9 @@ def add_partials(parts: Sequence[common_pb2.Matrix], batch: int, width: int) -> 
     total = np.zeros((batch, width), dtype=np.float32)
     for shard, part in enumerate(parts):
         if (part.rows, part.cols) != (batch, width):
-            raise InternalError(f"shard {shard} answered [{part.rows}, {part.cols}], expected "
-                                f"[{batch}, {width}]")
+            raise InternalError(
+                f"shard {shard} answered [{part.rows}, {part.cols}], expected [{batch}, {width}]"
+            )
         total += arrays.from_matrix(part)
     return total
 
@@ -144,8 +157,9 @@ class Loss:
     log_partitions: F32
 
 
-def combine_loss(loss: int, parts: Sequence[shard_pb2.HeadForwardResult],
-                 labels: Sequence[Ragged], targets: F32) -> Loss:
+def combine_loss(
+    loss: int, parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged], targets: F32
+) -> Loss:
     """The softmax (or the sigmoid's sum) over the rows of all shards, in float64."""
     batch = len(targets)
     highest = np.stack([arrays.floats(part.max_logits) for part in parts]).astype(np.float64)
@@ -166,7 +180,9 @@ def combine_loss(loss: int, parts: Sequence[shard_pb2.HeadForwardResult],
     for part, mine in zip(parts, labels):
         logits = arrays.floats(part.label_logits)
         if len(logits) != len(mine.ids):
-            raise InternalError(f"a shard answered {len(logits)} labels; {len(mine.ids)} were asked")
+            raise InternalError(
+                f"a shard answered {len(logits)} labels; {len(mine.ids)} were asked"
+            )
         of_labels += np.bincount(mine.sample_of(), logits.astype(np.float64), minlength=batch)
         counts += np.diff(mine.offsets)
     wide = targets.astype(np.float64)
@@ -174,6 +190,8 @@ def combine_loss(loss: int, parts: Sequence[shard_pb2.HeadForwardResult],
     if not np.isfinite(losses).all():
         raise InvalidArgumentError(
             f"the loss of sample {int(np.flatnonzero(~np.isfinite(losses))[0])} of a batch is not "
-            "finite: training has diverged; lower the learning rate")
-    return Loss(float(losses.sum()),
-                partition.astype(np.float32) if softmax else np.empty(0, np.float32))
+            "finite: training has diverged; lower the learning rate"
+        )
+    return Loss(
+        float(losses.sum()), partition.astype(np.float32) if softmax else np.empty(0, np.float32)
+    )

@@ -6,10 +6,9 @@ Row ids are global: requests are cut by owner, and answers put together in the o
 from __future__ import annotations
 
 import os
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,24 +17,38 @@ import numpy.typing as npt
 
 from dslide import arrays, bulk, hashing, slots
 from dslide._io import Io, chunked
-from dslide._transport import Peer, Settings, retry_pause
+from dslide._scatter import ScatterQueue
+from dslide._transport import Peer, Settings
 from dslide._version import __version__
-from dslide.errors import (DataLossError, DslideError, FailedPreconditionError, InternalError,
-                           InvalidArgumentError, NotFoundError, ResourceExhaustedError,
-                           UnavailableError, UnimplementedError)
+from dslide.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+    UnimplementedError,
+)
 from dslide.spec import load_spec, resolved_head
-from dslide.v1 import (common_pb2, coordinator_pb2, coordinator_pb2_grpc, model_pb2, shard_pb2,
-                       shard_pb2_grpc)
+from dslide.v1 import (
+    coordinator_pb2,
+    coordinator_pb2_grpc,
+    model_pb2,
+    shard_pb2,
+    shard_pb2_grpc,
+)
 
 F32 = npt.NDArray[np.float32]
 _IDS_PER_GATHER = 1 << 18
-_CHUNK_BYTES = 1 << 20
 _LONG_TIMEOUT = 3600.0  # of calls that write or read all rows
-_STALE = ("STALE_GENERATION", "UNKNOWN_CLIENT")
-_MODES = {"gradient": shard_pb2.SCATTER_MODE_GRADIENT, "add": shard_pb2.SCATTER_MODE_ADD,
-          "assign": shard_pb2.SCATTER_MODE_ASSIGN}
-_SHARD_REMEDY = "see whether the shard runs (dslide status, its log), and start it again with its " \
-                "data directory"
+_MODES = {
+    "gradient": shard_pb2.SCATTER_MODE_GRADIENT,
+    "add": shard_pb2.SCATTER_MODE_ADD,
+    "assign": shard_pb2.SCATTER_MODE_ASSIGN,
+}
+_SHARD_REMEDY = (
+    "see whether the shard runs (dslide status, its log), and start it again with its "
+    "data directory"
+)
 
 
 @dataclass(frozen=True)
@@ -66,20 +79,12 @@ class TopK:
     ids: npt.NDArray[np.uint32]
 
 
-@dataclass
-class _Lane:
-    """Numbers of this client's scatters at one shard."""
-
-    sequence: int = 1  # of the next one
-    generation: int = 0
-    known: bool = False  # whether both are what the shard believes
-
-
 def _checked_ids(ids: npt.ArrayLike, rows: int, what: str) -> npt.NDArray[np.int64]:
     array = np.asarray(ids)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidArgumentError(
-            f"{what}: ids are {array.dtype} {list(array.shape)}, must be integers of one dimension")
+            f"{what}: ids are {array.dtype} {list(array.shape)}, must be integers of one dimension"
+        )
     array = array.astype(np.int64)
     if array.size and (array.min() < 0 or array.max() >= rows):
         worst = array[(array < 0) | (array >= rows)][0]
@@ -91,7 +96,8 @@ def checked_floats(x: npt.ArrayLike, shape: tuple[int | None, ...], what: str) -
     """A finite, contiguous float32 array of that shape; None is any size."""
     array = np.asarray(x)
     fits = array.ndim == len(shape) and all(
-        want is None or have == want for have, want in zip(array.shape, shape))
+        want is None or have == want for have, want in zip(array.shape, shape)
+    )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise InvalidArgumentError(f"{what} has shape {list(array.shape)}, must be [{wanted}]")
@@ -115,18 +121,21 @@ class Operations:
         self.io = io
         self.settings = settings
         self.coordinator = Peer(
-            io, settings, address, "coordinator",
+            io,
+            settings,
+            address,
+            "coordinator",
             f"start the coordinator (dslide up, or dslide-coordinator --listen {address}), or name "
-            "the address of one that runs", coordinator_pb2_grpc.CoordinatorServiceStub)
+            "the address of one that runs",
+            coordinator_pb2_grpc.CoordinatorServiceStub,
+        )
         self.shards: list[Peer] = []
         self.map = coordinator_pb2.GetClusterMapResponse()
         self.client_id = os.urandom(16)
         self._models: dict[str, model_pb2.ModelSpec] = {}
         self._families: dict[str, hashing.HashFamily] = {}
-        self._lanes: list[_Lane] = []
-        self._lock = io.lock
         self._gathers: list[Any] = []
-        self._scatters: list[Any] = []
+        self._scatters: list[ScatterQueue] = []
 
     async def open(self) -> None:
         try:
@@ -134,22 +143,33 @@ class Operations:
         except UnimplementedError as error:
             raise FailedPreconditionError(
                 f"{self.coordinator.name} does not speak dslide.v1: it is of another version than "
-                f"this client ({__version__}), or no coordinator at all ({error})") from None
+                f"this client ({__version__}), or no coordinator at all ({error})"
+            ) from None
         if [shard.shard_id for shard in self.map.shards] != list(range(len(self.map.shards))):
             raise InternalError(f"{self.coordinator.name} answered a map that lacks shards")
         for shard in self.map.shards:
-            peer = Peer(self.io, self.settings, shard.address, f"shard {shard.shard_id}",
-                        _SHARD_REMEDY, shard_pb2_grpc.ShardServiceStub)
+            peer = Peer(
+                self.io,
+                self.settings,
+                shard.address,
+                f"shard {shard.shard_id}",
+                _SHARD_REMEDY,
+                shard_pb2_grpc.ShardServiceStub,
+            )
             self.shards.append(peer)
-            self._lanes.append(_Lane())
             # Messages of rows are bytes here, which are read and written without further copies.
-            self._gathers.append(peer.channel.unary_stream(
-                "/dslide.v1.ShardService/Gather",
-                request_serializer=shard_pb2.GatherRequest.SerializeToString,
-                response_deserializer=None))
-            self._scatters.append(peer.channel.stream_unary(
-                "/dslide.v1.ShardService/Scatter", request_serializer=None,
-                response_deserializer=shard_pb2.ScatterResponse.FromString))
+            self._gathers.append(
+                peer.channel.unary_stream(
+                    "/dslide.v1.ShardService/Gather",
+                    request_serializer=shard_pb2.GatherRequest.SerializeToString,
+                    response_deserializer=None,
+                )
+            )
+            self._scatters.append(
+                ScatterQueue(
+                    self.io, peer, self.settings, self.client_id, self.map.topology_version
+                )
+            )
         await self.io.gather([self._check_version(shard) for shard in self.shards])
 
     async def _check_version(self, shard: Peer) -> None:
@@ -158,24 +178,16 @@ class Operations:
             raise FailedPreconditionError(
                 f"{shard.name} is of version {info.version}, this client of {__version__}: install "
                 "the client of the cluster's version "
-                f"(pip install 'dslide=={'.'.join(info.version.split('.')[:2])}.*')")
+                f"(pip install 'dslide=={'.'.join(info.version.split('.')[:2])}.*')"
+            )
 
     async def close(self) -> None:
         """Retires this client at the shards that have heard of it, and closes all connections."""
 
-        async def bye(shard: Peer, lane: _Lane) -> None:
-            if lane.generation == 0:
-                return
-            try:
-                await shard.once("Bye", shard_pb2.ByeRequest(
-                    job=self.settings.job, client_id=self.client_id), 5.0)
-            except DslideError:
-                pass  # a shard that is gone has nothing to forget
-
-        await self.io.gather([bye(*pair) for pair in zip(self.shards, self._lanes)])
+        await self.io.gather([queue.close() for queue in self._scatters])
         for peer in (*self.shards, self.coordinator):
             await peer.close()
-        self.shards, self._lanes = [], []
+        self.shards, self._scatters = [], []
         await self.io.finish()
 
     # --- The cluster ----------------------------------------------------------------------------
@@ -183,13 +195,15 @@ class Operations:
     async def cluster_map(self) -> coordinator_pb2.GetClusterMapResponse:
         """Where the shards are, as the coordinator says now."""
         response: coordinator_pb2.GetClusterMapResponse = await self.coordinator.call(
-            "GetClusterMap", coordinator_pb2.GetClusterMapRequest())
+            "GetClusterMap", coordinator_pb2.GetClusterMapRequest()
+        )
         return response
 
     async def status(self) -> coordinator_pb2.GetClusterStatusResponse:
         """Shards, models, jobs and checkpoints in one answer."""
         response: coordinator_pb2.GetClusterStatusResponse = await self.coordinator.call(
-            "GetClusterStatus", coordinator_pb2.GetClusterStatusRequest())
+            "GetClusterStatus", coordinator_pb2.GetClusterStatusRequest()
+        )
         return response
 
     async def metrics(self, shard: int) -> dict[str, float]:
@@ -218,7 +232,8 @@ class Operations:
     def _shard_info(self, shard: int) -> coordinator_pb2.ShardInfo:
         if not 0 <= shard < len(self.map.shards):
             raise InvalidArgumentError(
-                f"shard {shard} is outside [0, {len(self.map.shards)}), the shards of the cluster")
+                f"shard {shard} is outside [0, {len(self.map.shards)}), the shards of the cluster"
+            )
         return self.map.shards[shard]
 
     # --- Models ---------------------------------------------------------------------------------
@@ -226,8 +241,9 @@ class Operations:
     async def create_model(self, spec: Any) -> model_pb2.ModelSpec:
         """Creates a model on all shards, unless an equal one is there."""
         model = load_spec(spec)
-        await self.coordinator.call("RegisterModel",
-                                    coordinator_pb2.RegisterModelRequest(spec=model))
+        await self.coordinator.call(
+            "RegisterModel", coordinator_pb2.RegisterModelRequest(spec=model)
+        )
         self._models[model.name] = model
         self._families.pop(model.name, None)
         return model
@@ -243,24 +259,28 @@ class Operations:
             known = {spec.name: spec for spec in await self.list_models()}
             if name not in known:
                 there = f"it has: {', '.join(known)}" if known else "it has none: train one first"
-                raise NotFoundError(f"the cluster has no model {name!r}; {there}",
-                                    reason="UNKNOWN_MODEL")
+                raise NotFoundError(
+                    f"the cluster has no model {name!r}; {there}", reason="UNKNOWN_MODEL"
+                )
             self._models[name] = known[name]
         return self._models[name]
 
-    async def describe_model(self, name: str, *, digests: bool = False
-                             ) -> list[shard_pb2.DescribeModelResponse]:
+    async def describe_model(
+        self, name: str, *, digests: bool = False
+    ) -> list[shard_pb2.DescribeModelResponse]:
         """What each shard holds of a model, by ordinal; digests cost a pass over all rows."""
         request = shard_pb2.DescribeModelRequest(model=name, with_digests=digests)
         timeout = _LONG_TIMEOUT if digests else self.settings.timeout
-        return await self.io.gather([shard.call("DescribeModel", request, timeout)
-                                     for shard in self.shards])
+        return await self.io.gather(
+            [shard.call("DescribeModel", request, timeout) for shard in self.shards]
+        )
 
     async def drop_model(self, name: str) -> None:
         """Forgets a model and its rows, everywhere."""
         self._models.pop(name, None)
-        await self.coordinator.call("UnregisterModel",
-                                    coordinator_pb2.UnregisterModelRequest(model=name))
+        await self.coordinator.call(
+            "UnregisterModel", coordinator_pb2.UnregisterModelRequest(model=name)
+        )
 
     async def _table(self, model: str, table: str) -> model_pb2.TableSpec:
         spec = await self.model(model)
@@ -268,8 +288,9 @@ class Operations:
             if known.name == table:
                 return known
         names = ", ".join(known.name for known in spec.tables)
-        raise InvalidArgumentError(f"model {model!r} has no table {table!r}; it has: {names}",
-                                   reason="UNKNOWN_TABLE")
+        raise InvalidArgumentError(
+            f"model {model!r} has no table {table!r}; it has: {names}", reason="UNKNOWN_TABLE"
+        )
 
     def owners(self, num_slots: int) -> npt.NDArray[np.uint16]:
         """The shard of every slot of a table with so many."""
@@ -295,25 +316,38 @@ class Operations:
         parts = []
         for shard, places in enumerate(self._places(spec, unique)):
             for some in chunked(len(places), _IDS_PER_GATHER):
-                parts.append(self._gather_part(shard, model, table, unique, places[some], values,
-                                               biases))
+                parts.append(
+                    self._gather_part(shard, model, table, unique, places[some], values, biases)
+                )
         await self.io.gather(parts)
         if inverse is None:
             return Rows(values, biases)
         return Rows(values[inverse], None if biases is None else biases[inverse])
 
-    def _places(self, spec: model_pb2.TableSpec,
-                ids: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    def _places(
+        self, spec: model_pb2.TableSpec, ids: npt.NDArray[np.int64]
+    ) -> list[npt.NDArray[np.int64]]:
         """Positions in `ids` of each shard's rows, by ordinal."""
         owner = self.owners(spec.num_slots)[ids % spec.num_slots]
         return [np.flatnonzero(owner == shard) for shard in range(len(self.shards))]
 
-    async def _gather_part(self, shard: int, model: str, table: str, ids: npt.NDArray[np.int64],
-                           places: npt.NDArray[np.int64], values: F32, biases: F32 | None) -> None:
+    async def _gather_part(
+        self,
+        shard: int,
+        model: str,
+        table: str,
+        ids: npt.NDArray[np.int64],
+        places: npt.NDArray[np.int64],
+        values: F32,
+        biases: F32 | None,
+    ) -> None:
         wanted = ids[places].astype("<u4")
         request = shard_pb2.GatherRequest(
-            model=model, table=table, topology_version=self.map.topology_version,
-            rows=shard_pb2.RowSelection(row_ids=wanted.tobytes()))
+            model=model,
+            table=table,
+            topology_version=self.map.topology_version,
+            rows=shard_pb2.RowSelection(row_ids=wanted.tobytes()),
+        )
         # One run of rows is copied as a block.
         whole = len(places) == len(ids)
         done = 0
@@ -324,7 +358,8 @@ class Operations:
             end = done + len(block.ids)
             if not np.array_equal(block.ids, wanted[done:end]):
                 raise InternalError(
-                    f"{self.shards[shard].name} answered rows that were not asked for")
+                    f"{self.shards[shard].name} answered rows that were not asked for"
+                )
             into: Any = slice(done, end) if whole else places[done:end]
             values[into] = block.values
             if biases is not None:
@@ -341,8 +376,9 @@ class Operations:
 
         await self.shards[shard].repeat(attempt, self.settings.timeout)
 
-    async def select(self, model: str, table: str, hidden: npt.ArrayLike,
-                     max_active: int = 0) -> Selection:
+    async def select(
+        self, model: str, table: str, hidden: npt.ArrayLike, max_active: int = 0
+    ) -> Selection:
         """The rows of a head that hashing finds for hidden vectors, float32 [B, dim].
 
         At most `max_active` of each shard for each of them; 0: as many as in training.
@@ -351,13 +387,19 @@ class Operations:
         queries = checked_floats(hidden, (None, spec.dim), f"hidden vectors of table {table!r}")
         family = self._family(model, spec)
         if family is None:
-            raise InvalidArgumentError(f"table {table!r} of model {model!r} is not hashed: its "
-                                       "max_active is 0, every row is active")
+            raise InvalidArgumentError(
+                f"table {table!r} of model {model!r} is not hashed: its "
+                "max_active is 0, every row is active"
+            )
         prints = family.hash_queries(queries).astype("<u4").tobytes()
         request = shard_pb2.GatherRequest(
-            model=model, table=table, topology_version=self.map.topology_version,
+            model=model,
+            table=table,
+            topology_version=self.map.topology_version,
             fingerprints=shard_pb2.FingerprintSelection(
-                batch=len(queries), fingerprints=prints, max_active=max_active))
+                batch=len(queries), fingerprints=prints, max_active=max_active
+            ),
+        )
 
         async def part(shard: int) -> Selection:
             first: list[shard_pb2.GatherResponse] = []
@@ -368,18 +410,22 @@ class Operations:
 
             async def attempt(_left: float) -> None:
                 first.clear()
-                await self.shards[shard].download("Gather", self._gathers[shard], request,
-                                                  on_message)
+                await self.shards[shard].download(
+                    "Gather", self._gathers[shard], request, on_message
+                )
 
             await self.shards[shard].repeat(attempt, self.settings.timeout)
             if not first:
                 raise InternalError(f"{self.shards[shard].name} answered no selection")
-            return Selection(arrays.ids(first[0].sample_offsets).astype(np.int64),
-                             arrays.ids(first[0].sample_row_ids))
+            return Selection(
+                arrays.ids(first[0].sample_offsets).astype(np.int64),
+                arrays.ids(first[0].sample_row_ids),
+            )
 
         parts = await self.io.gather([part(shard) for shard in range(len(self.shards))])
-        samples = np.concatenate([np.repeat(np.arange(len(queries)), np.diff(p.offsets))
-                                  for p in parts])
+        samples = np.concatenate(
+            [np.repeat(np.arange(len(queries)), np.diff(p.offsets)) for p in parts]
+        )
         found = np.concatenate([p.ids for p in parts])
         counts = np.bincount(samples, minlength=len(queries))
         offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -392,16 +438,22 @@ class Operations:
             self._families[model] = hashing.hash_family(resolved_head(table).hash, table.dim)
         return self._families[model]
 
-    async def top_k(self, model: str, table: str, hidden: npt.ArrayLike, k: int = 5, *,
-                    hashed: bool = False) -> TopK:
+    async def top_k(
+        self, model: str, table: str, hidden: npt.ArrayLike, k: int = 5, *, hashed: bool = False
+    ) -> TopK:
         """The k best rows of a head for hidden vectors, float32 [B, dim], over all shards.
 
         Exactly, or with `hashed` among the candidates that hashing finds.
         """
         spec = await self._table(model, table)
         queries = checked_floats(hidden, (None, spec.dim), f"hidden vectors of table {table!r}")
-        request = shard_pb2.TopKRequest(model=model, table=table, hidden=arrays.matrix(queries), k=k,
-                                        mode=shard_pb2.TOP_K_MODE_EXACT)
+        request = shard_pb2.TopKRequest(
+            model=model,
+            table=table,
+            hidden=arrays.matrix(queries),
+            k=k,
+            mode=shard_pb2.TOP_K_MODE_EXACT,
+        )
         family = self._family(model, spec) if hashed else None
         if family is not None:
             request.mode = shard_pb2.TOP_K_MODE_HASHED
@@ -412,13 +464,22 @@ class Operations:
         found = np.hstack([arrays.ids(a.row_ids).reshape(shape) for a in answers])
         # By falling logit, ties by smaller id.
         order = np.lexsort((found, -logits), axis=1)[:, :k]
-        return TopK(np.take_along_axis(logits, order, axis=1),
-                    np.take_along_axis(found, order, axis=1))
+        return TopK(
+            np.take_along_axis(logits, order, axis=1), np.take_along_axis(found, order, axis=1)
+        )
 
     # --- Changes of rows ------------------------------------------------------------------------
 
-    async def scatter(self, model: str, table: str, ids: npt.ArrayLike, values: npt.ArrayLike, *,
-                      biases: npt.ArrayLike | None = None, mode: str = "gradient") -> None:
+    async def scatter(
+        self,
+        model: str,
+        table: str,
+        ids: npt.ArrayLike,
+        values: npt.ArrayLike,
+        *,
+        biases: npt.ArrayLike | None = None,
+        mode: str = "gradient",
+    ) -> None:
         """Changes rows by id, each shard's part whole or not at all, and never twice.
 
         Parameters
@@ -443,129 +504,80 @@ class Operations:
             raise InvalidArgumentError(f"{what}: its rows have no biases")
         extra = None
         if has_bias:
-            extra = checked_floats(np.zeros(len(rows), np.float32) if biases is None else biases,
-                                   (len(rows),), f"{what}: biases")
+            extra = checked_floats(
+                np.zeros(len(rows), np.float32) if biases is None else biases,
+                (len(rows),),
+                f"{what}: biases",
+            )
         unique, inverse = _ascending(rows)
         if len(unique) < len(rows) and mode == "assign":
             counts = np.bincount(inverse) if inverse is not None else np.ones(0)
-            raise InvalidArgumentError(f"{what}: row {unique[counts.argmax()]} is assigned twice "
-                                       "in one request: keep one of its values")
+            raise InvalidArgumentError(
+                f"{what}: row {unique[counts.argmax()]} is assigned twice "
+                "in one request: keep one of its values"
+            )
         if inverse is not None:
             order = np.argsort(inverse, kind="stable")
             starts = np.concatenate([[0], np.cumsum(np.bincount(inverse))[:-1]])
             block = np.add.reduceat(block[order], starts, axis=0)
             extra = None if extra is None else np.add.reduceat(extra[order], starts)
-        async with self._lock():
-            await self.io.gather([
-                self._scatter_part(shard, model, table, mode, unique, block, extra, places)
-                for shard, places in enumerate(self._places(spec, unique)) if len(places)])
-
-    async def _scatter_part(self, shard: int, model: str, table: str, mode: str,
-                            ids: npt.NDArray[np.int64], values: F32, biases: F32 | None,
-                            places: npt.NDArray[np.int64]) -> None:
-        peer, lane = self.shards[shard], self._lanes[shard]
-        start = time.monotonic()
-        if not lane.known:
-            # Resolves an earlier scatter of unknown fate, too: its number is used or free.
-            await self._settle(shard)
-        envelope = common_pb2.RequestEnvelope(
-            job=self.settings.job, client_id=self.client_id, sequence=lane.sequence,
-            first_incomplete=lane.sequence, topology_version=self.map.topology_version, model=model)
-
-        def messages() -> Iterator[bytes]:
-            envelope.generation = lane.generation
-            step = max(1, _CHUNK_BYTES // (4 * values.shape[1]))
-            for some in chunked(len(places), step):
-                mine: Any = some if len(places) == len(ids) else places[some]
-                first = shard_pb2.ScatterRequest(
-                    envelope=envelope, table=table, mode=_MODES[mode], total_rows=len(places)
-                ) if some.start == 0 else shard_pb2.ScatterRequest()
-                yield bulk.scatter_message(first, ids[mine], values[mine],
-                                           None if biases is None else biases[mine])
-
-        attempt = 0
-        while True:
-            attempt += 1
-            left = self.settings.timeout - (time.monotonic() - start)
-            try:
-                await peer.upload("Scatter", self._scatters[shard], messages(),
-                                  max(left, 0.001))
-                lane.sequence += 1
-                return
-            except DslideError as error:
-                busy = error.applied is False and isinstance(
-                    error, (ResourceExhaustedError, UnavailableError))
-                # A number whose fate is unknown may not be given to another scatter.
-                lane.known = False
-                # The shard was restarted since the last greeting, or does not know this client yet.
-                stale = error.reason in _STALE
-                if error.applied is False and not busy and not stale:
-                    raise
-                pause = retry_pause(error, attempt)
-                elapsed = time.monotonic() - start
-                limit = self.settings.timeout if busy else min(self.settings.timeout,
-                                                               self.settings.patience)
-                if elapsed + pause >= limit:
-                    raise
-                await self.io.sleep(pause)
-                if busy:
-                    continue
-                try:
-                    # When it was applied, the same request again gets its answer.
-                    await self._settle(shard, applied_counts=False)
-                except DataLossError:
-                    raise
-                except DslideError:
-                    continue  # the shard is not back yet
-
-    async def _settle(self, shard: int, applied_counts: bool = True) -> None:
-        """Learns from a shard which number it expects next from this client."""
-        peer, lane = self.shards[shard], self._lanes[shard]
-        hello: shard_pb2.HelloResponse = await peer.call("Hello", shard_pb2.HelloRequest(
-            job=self.settings.job, client_id=self.client_id,
-            acknowledged_sequence=lane.sequence - 1))
-        check_greeting(hello, lane.sequence, lane.sequence - 1, peer.name)
-        lane.generation = hello.generation
-        if applied_counts:
-            lane.sequence = hello.next_sequence
-            lane.known = True
+        head = shard_pb2.ScatterRequest(table=table, mode=_MODES[mode])
+        head.envelope.model = model
+        async with self.io.lock():
+            await self.io.gather(
+                [
+                    self._scatters[shard].apply(head, *_part(unique, block, extra, places))
+                    for shard, places in enumerate(self._places(spec, unique))
+                    if len(places)
+                ]
+            )
 
     # --- Checkpoints ----------------------------------------------------------------------------
 
-    async def save_checkpoint(self, model: str, checkpoint: str
-                              ) -> coordinator_pb2.CreateCheckpointResponse:
+    async def save_checkpoint(
+        self, model: str, checkpoint: str
+    ) -> coordinator_pb2.CreateCheckpointResponse:
         """Makes every shard write a model's rows under that name; needs data directories."""
         response: coordinator_pb2.CreateCheckpointResponse = await self.coordinator.call(
-            "CreateCheckpoint", coordinator_pb2.CreateCheckpointRequest(
-                model=model, checkpoint=checkpoint), _LONG_TIMEOUT)
+            "CreateCheckpoint",
+            coordinator_pb2.CreateCheckpointRequest(model=model, checkpoint=checkpoint),
+            _LONG_TIMEOUT,
+        )
         return response
 
     async def restore_checkpoint(self, model: str, checkpoint: str) -> int:
         """Makes every shard take a model's rows from it; returns how many there are."""
         response = await self.coordinator.call(
-            "RestoreCheckpoint", coordinator_pb2.RestoreCheckpointRequest(
-                model=model, checkpoint=checkpoint), _LONG_TIMEOUT)
+            "RestoreCheckpoint",
+            coordinator_pb2.RestoreCheckpointRequest(model=model, checkpoint=checkpoint),
+            _LONG_TIMEOUT,
+        )
         return int(response.rows)
 
     async def save_cluster_checkpoint(self) -> coordinator_pb2.ClusterCheckpoint:
         """Takes a checkpoint of the whole cluster at one cut, while trainers go on."""
         response = await self.coordinator.call(
-            "CreateClusterCheckpoint", coordinator_pb2.CreateClusterCheckpointRequest(),
-            _LONG_TIMEOUT)
+            "CreateClusterCheckpoint",
+            coordinator_pb2.CreateClusterCheckpointRequest(),
+            _LONG_TIMEOUT,
+        )
         checkpoint: coordinator_pb2.ClusterCheckpoint = response.checkpoint
         return checkpoint
 
     async def list_cluster_checkpoints(self) -> list[coordinator_pb2.ClusterCheckpoint]:
         """The cluster's checkpoints, as the coordinator knows them."""
-        response = await self.coordinator.call("ListClusterCheckpoints",
-                                               coordinator_pb2.ListClusterCheckpointsRequest())
+        response = await self.coordinator.call(
+            "ListClusterCheckpoints", coordinator_pb2.ListClusterCheckpointsRequest()
+        )
         return list(response.checkpoints)
 
     async def restore_cluster_checkpoint(self, epoch: int = 0) -> int:
         """Takes the whole cluster back to a checkpoint, 0: the newest; returns which it was."""
         response = await self.coordinator.call(
-            "RestoreClusterCheckpoint", coordinator_pb2.RestoreClusterCheckpointRequest(epoch=epoch),
-            _LONG_TIMEOUT)
+            "RestoreClusterCheckpoint",
+            coordinator_pb2.RestoreClusterCheckpointRequest(epoch=epoch),
+            _LONG_TIMEOUT,
+        )
         return int(response.epoch)
 
     # --- Jobs -----------------------------------------------------------------------------------
@@ -573,24 +585,41 @@ class Operations:
     async def register_job(self, spec: coordinator_pb2.JobSpec, client_id: bytes = b"") -> bool:
         """Opens a training job, or joins the one of that name; whether it was opened."""
         response = await self.coordinator.call(
-            "RegisterJob", coordinator_pb2.RegisterJobRequest(
-                spec=spec, client_id=client_id or self.client_id))
+            "RegisterJob",
+            coordinator_pb2.RegisterJobRequest(spec=spec, client_id=client_id or self.client_id),
+        )
         return bool(response.created)
 
-    async def acquire_work(self, job: str, *, client_id: bytes = b"", want_work: bool = True,
-                           finished: Sequence[coordinator_pb2.WorkReport] = (),
-                           held: Iterable[int] = ()) -> coordinator_pb2.AcquireWorkResponse:
+    async def acquire_work(
+        self,
+        job: str,
+        *,
+        client_id: bytes = b"",
+        want_work: bool = True,
+        finished: Sequence[coordinator_pb2.WorkReport] = (),
+        held: Iterable[int] = (),
+    ) -> coordinator_pb2.AcquireWorkResponse:
         """Reports finished leases, renews those held, and asks for the next. One attempt."""
         response: coordinator_pb2.AcquireWorkResponse = await self.coordinator.once(
-            "AcquireWork", coordinator_pb2.AcquireWorkRequest(
-                job=job, client_id=client_id or self.client_id, finished=finished, held=held,
-                want_work=want_work), min(self.settings.timeout, 10.0))
+            "AcquireWork",
+            coordinator_pb2.AcquireWorkRequest(
+                job=job,
+                client_id=client_id or self.client_id,
+                finished=finished,
+                held=held,
+                want_work=want_work,
+            ),
+            min(self.settings.timeout, 10.0),
+        )
         return response
 
     async def leave_job(self, job: str, client_id: bytes = b"") -> None:
         """Returns this client's leases. One attempt."""
-        await self.coordinator.once("LeaveJob", coordinator_pb2.LeaveJobRequest(
-            job=job, client_id=client_id or self.client_id), min(self.settings.timeout, 5.0))
+        await self.coordinator.once(
+            "LeaveJob",
+            coordinator_pb2.LeaveJobRequest(job=job, client_id=client_id or self.client_id),
+            min(self.settings.timeout, 5.0),
+        )
 
     async def job_status(self, job: str) -> coordinator_pb2.JobStatus:
         """How far a job is. Raises NotFoundError naming those that there are."""
@@ -601,18 +630,18 @@ class Operations:
         return jobs[job]
 
 
-def check_greeting(hello: shard_pb2.HelloResponse, next_sequence: int, confirmed: int,
-                   peer: str) -> None:
-    """Refuses a shard that has lost what it had confirmed, or knows what was never sent."""
-    if hello.next_sequence <= confirmed or hello.next_sequence > next_sequence + 1:
-        raise DataLossError(
-            f"{peer} expects update {hello.next_sequence} of this client, but {confirmed} were "
-            "confirmed: it was restarted and has lost updates; restore a checkpoint and start the "
-            "training again", reason="LOST_UPDATES")
+def _part(
+    ids: npt.NDArray[np.int64], values: F32, biases: F32 | None, places: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], F32, F32 | None]:
+    """The rows at some places; without a copy when these are all."""
+    if len(places) == len(ids):
+        return ids, values, biases
+    return ids[places], values[places], None if biases is None else biases[places]
 
 
-def _ascending(ids: npt.NDArray[np.int64]
-               ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+def _ascending(
+    ids: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
     """The ids in strictly ascending order, and where each of the given ones is in it.
 
     None: they ascend already.

@@ -47,7 +47,7 @@ def uniform(bits: U64) -> npt.NDArray[np.float32]:
 
 
 def below(bits: U64, bound: npt.ArrayLike) -> U64:
-    """Integers in [0, bound) of random bits: the upper half of the 128-bit product; bound <= 2^32."""
+    """Integers in [0, bound) of random bits, bound <= 2^32: the upper half of their product."""
     bounds = np.asarray(bound, dtype=np.uint64)
     low = ((bits & _MASK_32) * bounds) >> np.uint64(32)
     return ((bits >> np.uint64(32)) * bounds + low) >> np.uint64(32)

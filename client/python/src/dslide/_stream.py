@@ -7,6 +7,7 @@ shard applies nothing twice and repeats the answers that it had given.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ import grpc
 
 from dslide import errors
 from dslide._io import run_blocking
-from dslide._operations import check_greeting
+from dslide._scatter import check_greeting
 from dslide._transport import METADATA, Peer, Settings, retry_pause
 from dslide.errors import DataLossError, DeadlineExceededError, DslideError, InternalError
 from dslide.v1 import common_pb2, shard_pb2
@@ -47,8 +48,9 @@ class _Connection:
 class ShardStream:
     """Operations are applied, and answered, in the order of `send`. One thread at a time."""
 
-    def __init__(self, peer: Peer, settings: Settings, client_id: bytes, model: str,
-                 topology_version: int) -> None:
+    def __init__(
+        self, peer: Peer, settings: Settings, client_id: bytes, model: str, topology_version: int
+    ) -> None:
         self._peer = peer
         self._settings = settings
         self._client_id = client_id
@@ -67,12 +69,22 @@ class ShardStream:
     def send(self, step: int, first_open_step: int, **operation: Any) -> None:
         """Queues one operation; `receive` returns its answer, in order."""
         request = shard_pb2.StepRequest(step=step, first_open_step=first_open_step, **operation)
-        first = self._unanswered[0].request.envelope.sequence if self._unanswered \
+        first = (
+            self._unanswered[0].request.envelope.sequence
+            if self._unanswered
             else self._next_sequence
-        request.envelope.CopyFrom(common_pb2.RequestEnvelope(
-            job=self._settings.job, client_id=self._client_id, sequence=self._next_sequence,
-            first_incomplete=first, generation=self._generation,
-            topology_version=self._topology_version, model=self._model))
+        )
+        request.envelope.CopyFrom(
+            common_pb2.RequestEnvelope(
+                job=self._settings.job,
+                client_id=self._client_id,
+                sequence=self._next_sequence,
+                first_incomplete=first,
+                generation=self._generation,
+                topology_version=self._topology_version,
+                model=self._model,
+            )
+        )
         self._next_sequence += 1
         self._unanswered.append(_Sent(request, time.monotonic() + self._settings.timeout))
         self._write()
@@ -104,8 +116,10 @@ class ShardStream:
             if answer.sequence < expected:
                 continue  # the repetition of an answer
             if answer.sequence != expected:
-                raise InternalError(f"{self._peer.name} answered request {answer.sequence} instead "
-                                    f"of {expected}: it does not keep the order")
+                raise InternalError(
+                    f"{self._peer.name} answered request {answer.sequence} instead "
+                    f"of {expected}: it does not keep the order"
+                )
             error = self._error_of(answer)
             if held == 0 and error is None:
                 return self._take(answer)
@@ -113,8 +127,10 @@ class ShardStream:
                 # A gap in front: an earlier request was refused for good and its number is free.
                 # Sent again, this one gives that number up. A second gap means something else.
                 gap = error.reason == "SEQUENCE_GAP"
-                if not (error.code in _TRANSIENT or (gap and not oldest.held_before)) \
-                        or time.monotonic() >= oldest.deadline:
+                if (
+                    not (error.code in _TRANSIENT or (gap and not oldest.held_before))
+                    or time.monotonic() >= oldest.deadline
+                ):
                     self._unanswered.popleft()
                     assert self._connection is not None
                     self._connection.written -= 1
@@ -128,11 +144,15 @@ class ShardStream:
         """Ends the stream and retires the client: the shard frees its contexts and answers."""
         self._disconnect()
         self._unanswered.clear()
-        try:
-            run_blocking(self._peer.once("Bye", shard_pb2.ByeRequest(
-                job=self._settings.job, client_id=self._client_id), 5.0))
-        except DslideError:
-            pass  # a shard that is gone has nothing to forget
+        # A shard that is gone has nothing to forget.
+        with contextlib.suppress(DslideError):
+            run_blocking(
+                self._peer.once(
+                    "Bye",
+                    shard_pb2.ByeRequest(job=self._settings.job, client_id=self._client_id),
+                    5.0,
+                )
+            )
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -146,8 +166,12 @@ class ShardStream:
         if answer.WhichOneof("result") != "error":
             return None
         error = answer.error
-        return errors.make_error(error.code, f"{self._peer.name}: {error.message}", error.reason,
-                                 error.retry_after_ms / 1000)
+        return errors.make_error(
+            error.code,
+            f"{self._peer.name}: {error.message}",
+            error.reason,
+            error.retry_after_ms / 1000,
+        )
 
     def _write(self) -> None:
         connection = self._connection
@@ -164,7 +188,9 @@ class ShardStream:
         except queue.Empty:
             return DeadlineExceededError(
                 f"no answer from {self._peer.name} within {self._settings.timeout:g} s; "
-                f"{self._peer.remedy}", applied=None)
+                f"{self._peer.remedy}",
+                applied=None,
+            )
 
     def _resend(self) -> None:
         """Sends again what was held; numbers given up are named by a higher first_incomplete."""
@@ -185,9 +211,17 @@ class ShardStream:
         sent.request = request
 
     def _hello(self) -> None:
-        hello: shard_pb2.HelloResponse = run_blocking(self._peer.once("Hello", shard_pb2.HelloRequest(
-            job=self._settings.job, client_id=self._client_id,
-            acknowledged_sequence=self._confirmed), min(5.0, self._settings.timeout)))
+        hello: shard_pb2.HelloResponse = run_blocking(
+            self._peer.once(
+                "Hello",
+                shard_pb2.HelloRequest(
+                    job=self._settings.job,
+                    client_id=self._client_id,
+                    acknowledged_sequence=self._confirmed,
+                ),
+                min(5.0, self._settings.timeout),
+            )
+        )
         check_greeting(hello, self._next_sequence, self._confirmed, self._peer.name)
         self.packed = "packed-steps" in hello.capabilities
         if hello.generation != self._generation:
@@ -206,8 +240,10 @@ class ShardStream:
                 raise
             except DslideError as error:
                 pause = retry_pause(error, attempt)
-                if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED") \
-                        or time.monotonic() + pause >= deadline:
+                if (
+                    error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+                    or time.monotonic() + pause >= deadline
+                ):
                     raise
                 time.sleep(pause)
         self.reconnects += 1
@@ -223,8 +259,11 @@ class ShardStream:
             try:
                 for answer in call:
                     answers.put(answer)
-                answers.put(errors.make_error("UNAVAILABLE", f"{peer.name}, Step: the shard ended "
-                                                             "the stream"))
+                answers.put(
+                    errors.make_error(
+                        "UNAVAILABLE", f"{peer.name}, Step: the shard ended the stream"
+                    )
+                )
             except grpc.RpcError as error:
                 answers.put(errors.from_grpc(error, peer.name, "Step", peer.remedy))
 

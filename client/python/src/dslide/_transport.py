@@ -51,8 +51,9 @@ class Tls:
     def credentials(self) -> grpc.ChannelCredentials:
         if (self.cert is None) != (self.key is None):
             raise errors.InvalidArgumentError("tls.cert and tls.key belong together: give both")
-        return grpc.ssl_channel_credentials(_pem("ca", self.ca), _pem("key", self.key),
-                                            _pem("cert", self.cert))
+        return grpc.ssl_channel_credentials(
+            _pem("ca", self.ca), _pem("key", self.key), _pem("cert", self.cert)
+        )
 
 
 def _pem(field: str, path: str | os.PathLike[str] | None) -> bytes | None:
@@ -63,7 +64,8 @@ def _pem(field: str, path: str | os.PathLike[str] | None) -> bytes | None:
             data = file.read()
     except OSError as error:
         raise errors.InvalidArgumentError(
-            f"tls.{field}: cannot read {os.fspath(path)}: {error.strerror}") from None
+            f"tls.{field}: cannot read {os.fspath(path)}: {error.strerror}"
+        ) from None
     if b"-----BEGIN" not in data:
         raise errors.InvalidArgumentError(f"tls.{field}: {os.fspath(path)} is no PEM file")
     return data
@@ -75,7 +77,8 @@ def _check_address(address: str, encrypted: bool, insecure: bool) -> None:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise errors.InvalidArgumentError(
-            f"address {address!r} is not host:port (for example 127.0.0.1:7000) or unix:PATH")
+            f"address {address!r} is not host:port (for example 127.0.0.1:7000) or unix:PATH"
+        )
     if encrypted or insecure or host == "localhost":
         return
     try:
@@ -86,7 +89,8 @@ def _check_address(address: str, encrypted: bool, insecure: bool) -> None:
         raise errors.InvalidArgumentError(
             f"{address!r} is another machine and the connection would not be encrypted: pass "
             "tls=dslide.Tls(ca=…, cert=…, key=…), or insecure=True to accept that on a network "
-            "you trust")
+            "you trust"
+        )
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,15 @@ def retry_pause(error: errors.DslideError, attempt: int) -> float:
 class Peer:
     """One server: a channel, its methods, and calls with everything around them."""
 
-    def __init__(self, io: Io, settings: Settings, address: str, name: str, remedy: str,
-                 stub: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        io: Io,
+        settings: Settings,
+        address: str,
+        name: str,
+        remedy: str,
+        stub: Callable[[Any], Any],
+    ) -> None:
         _check_address(address, settings.tls is not None, settings.insecure)
         credentials = None if settings.tls is None else settings.tls.credentials()
         self.address = address
@@ -144,17 +155,20 @@ class Peer:
 
         return await self.repeat(attempt, self._settings.timeout if timeout is None else timeout)
 
-    async def download(self, method: str, callable_: Any, request: Any,
-                       on_message: Callable[[Any], None]) -> None:
+    async def download(
+        self, method: str, callable_: Any, request: Any, on_message: Callable[[Any], None]
+    ) -> None:
         """One attempt of a call whose answer is a stream."""
         try:
-            await self._io.download(callable_, request, self._settings.timeout, METADATA,
-                                    on_message)
+            await self._io.download(
+                callable_, request, self._settings.timeout, METADATA, on_message
+            )
         except grpc.RpcError as error:
             raise self._wrap(error, method) from None
 
-    async def upload(self, method: str, callable_: Any, requests: Iterable[Any],
-                     timeout: float) -> Any:
+    async def upload(
+        self, method: str, callable_: Any, requests: Iterable[Any], timeout: float
+    ) -> Any:
         """One attempt of a call whose request is a stream."""
         try:
             return await self._io.upload(callable_, requests, timeout, METADATA)

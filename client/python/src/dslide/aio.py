@@ -1,8 +1,8 @@
 """The client for asyncio: what `dslide.Client` does, to be awaited.
 
-    async with dslide.aio.connect("127.0.0.1:7000") as cluster:
-        model = await cluster.model("my-model")
-        rows = await model.gather("labels", [17, 4])
+async with dslide.aio.connect("127.0.0.1:7000") as cluster:
+    model = await cluster.model("my-model")
+    rows = await model.gather("labels", [17, 4])
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _awaited(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]
-             ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+def _awaited(
+    operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
     @functools.wraps(operation)
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await operation(self.operations, *args, **kwargs)
@@ -30,8 +31,9 @@ def _awaited(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any,
     return method
 
 
-def _bound(operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]]
-           ) -> Callable[Concatenate[AsyncModel, P], Coroutine[Any, Any, T]]:
+def _bound(
+    operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[AsyncModel, P], Coroutine[Any, Any, T]]:
     @functools.wraps(operation)
     async def method(self: AsyncModel, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await operation(self.operations, self.spec.name, *args, **kwargs)
@@ -79,8 +81,12 @@ class AsyncClient:
             raise
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()
 
     @property
@@ -110,8 +116,16 @@ class AsyncClient:
     job_status = _awaited(Operations.job_status)
 
 
-def connect(address: str = "127.0.0.1:7000", *, tls: Tls | None = None, timeout: float = 30.0,
-            patience: float = 4.0, job: str = "default", insecure: bool = False) -> AsyncClient:
+def connect(
+    address: str = "127.0.0.1:7000",
+    *,
+    tls: Tls | None = None,
+    timeout: float = 30.0,
+    patience: float = 4.0,
+    job: str = "default",
+    insecure: bool = False,
+) -> AsyncClient:
     """As `dslide.connect`; connects when the `async with` begins."""
-    return AsyncClient(address, Settings(tls=tls, insecure=insecure, timeout=timeout,
-                                         patience=patience, job=job))
+    return AsyncClient(
+        address, Settings(tls=tls, insecure=insecure, timeout=timeout, patience=patience, job=job)
+    )

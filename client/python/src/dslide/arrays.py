@@ -15,7 +15,9 @@ Bytes = bytes | memoryview
 def to_bf16(x: F32) -> npt.NDArray[np.uint16]:
     """The upper halves of float32 numbers, rounded to nearest, ties to even; NaN stays NaN."""
     bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
-    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(
+        16
+    )
     is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
     return np.where(is_nan, (bits >> np.uint32(16)) | np.uint32(0x40), rounded).astype(np.uint16)
 
@@ -35,10 +37,15 @@ def ids(data: Bytes) -> U32:
     return np.frombuffer(data, dtype="<u4")
 
 
-def matrix(x: F32, element_type: common_pb2.ElementType = common_pb2.ELEMENT_TYPE_F32) -> common_pb2.Matrix:
+def matrix(
+    x: F32, element_type: common_pb2.ElementType = common_pb2.ELEMENT_TYPE_F32
+) -> common_pb2.Matrix:
     """The message of a float32 array, [rows, cols]."""
-    data = to_bf16(x).astype("<u2").tobytes() if element_type == common_pb2.ELEMENT_TYPE_BF16 \
+    data = (
+        to_bf16(x).astype("<u2").tobytes()
+        if element_type == common_pb2.ELEMENT_TYPE_BF16
         else x.astype("<f4", copy=False).tobytes()
+    )
     return common_pb2.Matrix(rows=x.shape[0], cols=x.shape[1], element_type=element_type, data=data)
 
 

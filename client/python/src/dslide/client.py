@@ -16,8 +16,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _blocking(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]
-              ) -> Callable[Concatenate[Client, P], T]:
+def _blocking(
+    operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
     @functools.wraps(operation)
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run_blocking(operation(self.operations, *args, **kwargs))
@@ -25,8 +26,9 @@ def _blocking(operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any
     return method
 
 
-def _bound(operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]]
-           ) -> Callable[Concatenate[Model, P], T]:
+def _bound(
+    operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Model, P], T]:
     @functools.wraps(operation)
     def method(self: Model, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run_blocking(operation(self.operations, self.spec.name, *args, **kwargs))
@@ -69,8 +71,12 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     @property
@@ -104,8 +110,15 @@ class Client:
     job_status = _blocking(Operations.job_status)
 
 
-def connect(address: str = "127.0.0.1:7000", *, tls: Tls | None = None, timeout: float = 30.0,
-            patience: float = 4.0, job: str = "default", insecure: bool = False) -> Client:
+def connect(
+    address: str = "127.0.0.1:7000",
+    *,
+    tls: Tls | None = None,
+    timeout: float = 30.0,
+    patience: float = 4.0,
+    job: str = "default",
+    insecure: bool = False,
+) -> Client:
     """Connects to the coordinator at `address` and to its shards.
 
     Parameters
@@ -122,5 +135,6 @@ def connect(address: str = "127.0.0.1:7000", *, tls: Tls | None = None, timeout:
     FailedPreconditionError : the cluster is of another version
     InvalidArgumentError : a malformed address, or files that are no certificates
     """
-    return Client(address, Settings(tls=tls, insecure=insecure, timeout=timeout, patience=patience,
-                                    job=job))
+    return Client(
+        address, Settings(tls=tls, insecure=insecure, timeout=timeout, patience=patience, job=job)
+    )

@@ -28,8 +28,14 @@ class DslideError(Exception):
 
     code = "UNKNOWN"
 
-    def __init__(self, message: str, *, reason: str = "", retry_after: float = 0.0,
-                 applied: bool | None = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        retry_after: float = 0.0,
+        applied: bool | None = False,
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry_after = retry_after
@@ -40,8 +46,9 @@ class DslideError(Exception):
         return _rebuilt, (type(self), str(self), self.reason, self.retry_after, self.applied)
 
 
-def _rebuilt(kind: type[DslideError], message: str, reason: str, retry_after: float,
-             applied: bool | None) -> DslideError:
+def _rebuilt(
+    kind: type[DslideError], message: str, reason: str, retry_after: float, applied: bool | None
+) -> DslideError:
     return kind(message, reason=reason, retry_after=retry_after, applied=applied)
 
 
@@ -125,19 +132,41 @@ class InternalError(DslideError):
 
 _CLASSES: dict[str, type[DslideError]] = {
     kind.code: kind
-    for kind in (InvalidArgumentError, NotFoundError, AlreadyExistsError, FailedPreconditionError,
-                 PermissionDeniedError, UnauthenticatedError, ResourceExhaustedError,
-                 UnavailableError, DeadlineExceededError, AbortedError, DataLossError,
-                 UnimplementedError, InternalError)
+    for kind in (
+        InvalidArgumentError,
+        NotFoundError,
+        AlreadyExistsError,
+        FailedPreconditionError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+        ResourceExhaustedError,
+        UnavailableError,
+        DeadlineExceededError,
+        AbortedError,
+        DataLossError,
+        UnimplementedError,
+        InternalError,
+    )
 }
 _CODE_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 # Answers of the server's program, never of the transport: they prove that nothing changed.
-_REFUSALS = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION",
-                       "OUT_OF_RANGE", "UNIMPLEMENTED", "PERMISSION_DENIED", "UNAUTHENTICATED"})
+_REFUSALS = frozenset(
+    {
+        "INVALID_ARGUMENT",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "FAILED_PRECONDITION",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "PERMISSION_DENIED",
+        "UNAUTHENTICATED",
+    }
+)
 
 
-def make_error(code: str | int, message: str, reason: str = "",
-               retry_after: float = 0.0) -> DslideError:
+def make_error(
+    code: str | int, message: str, reason: str = "", retry_after: float = 0.0
+) -> DslideError:
     """The exception of a status."""
     name = _CODE_NAMES.get(code, "UNKNOWN") if isinstance(code, int) else code
     proven = name in _REFUSALS or (name in ("RESOURCE_EXHAUSTED", "UNAVAILABLE") and reason != "")
@@ -165,8 +194,11 @@ def _reason_and_pause(trailer: bytes) -> tuple[str, float]:
         fields = dict(_fields.read(body))
         if name == "google.rpc.ErrorInfo":
             word, domain = fields.get(1, b""), fields.get(2, b"")
-            if not isinstance(word, int) and not isinstance(domain, int) \
-                    and bytes(domain) == b"dslide":
+            if (
+                not isinstance(word, int)
+                and not isinstance(domain, int)
+                and bytes(domain) == b"dslide"
+            ):
                 reason = bytes(word).decode(errors="replace")
         elif name == "google.rpc.RetryInfo":
             delay = fields.get(1, b"")
@@ -198,8 +230,10 @@ def from_grpc(error: grpc.RpcError, peer: str, method: str, remedy: str) -> Dsli
     message = f"{peer}, {method}: {text}"
     if not reason and nobody_answered(text):
         if any(sign in text for sign in _HANDSHAKE_SIGNS):
-            message += " (the handshake failed: check tls.ca, tls.cert and tls.key, and what the " \
-                       "server was started with)"
+            message += (
+                " (the handshake failed: check tls.ca, tls.cert and tls.key, and what the "
+                "server was started with)"
+            )
         message += f"; {remedy}"
     # This side takes no call back, so the server did: it stops, and its successor may be asked.
     return make_error("UNAVAILABLE" if code == "CANCELLED" else code, message, reason, pause)

@@ -74,8 +74,12 @@ class SimHash:
         blocks = -(-self._codes * self.num_tables // self._width)
         keys = [_random.derive_key(family_key, block) for block in range(blocks)]
         # [blocks, 3 rounds and the sign of the extra that is 1, width]
-        self._signs = np.stack([np.stack([_signs(_random.derive_key(key, part), self._width)
-                                          for part in range(4)]) for key in keys])
+        self._signs = np.stack(
+            [
+                np.stack([_signs(_random.derive_key(key, part), self._width) for part in range(4)])
+                for key in keys
+            ]
+        )
 
     def hash_queries(self, hidden: F32) -> U32:
         batch = hidden.shape[0]
@@ -111,8 +115,10 @@ class Dwta:
         permutations_key = _random.derive_key(family_key, 0)
         probe_key = _random.derive_key(family_key, 1)
         fallback_key = _random.derive_key(family_key, 2)
-        orders = [self._permutation(_random.derive_key(permutations_key, p), extended)
-                  for p in range(-(-bins // bins_per_permutation))]
+        orders = [
+            self._permutation(_random.derive_key(permutations_key, p), extended)
+            for p in range(-(-bins // bins_per_permutation))
+        ]
         used = bins_per_permutation * width
         self._coordinates = np.concatenate([order[:used] for order in orders])[: bins * width]
         self._coordinates = self._coordinates.reshape(bins, width)

@@ -25,8 +25,10 @@ def _program(binary: str | os.PathLike[str] | None) -> str:
     wanted = os.fspath(binary) if binary is not None else os.environ.get("DSLIDE_BINARY", "dslide")
     found = shutil.which(wanted)
     if found is None:
-        raise NotFoundError(f"there is no program {wanted!r}: build or install dslide, and have it "
-                            "in PATH, in DSLIDE_BINARY, or name it with binary=")
+        raise NotFoundError(
+            f"there is no program {wanted!r}: build or install dslide, and have it "
+            "in PATH, in DSLIDE_BINARY, or name it with binary="
+        )
     return found
 
 
@@ -40,9 +42,15 @@ def _free_port() -> int:
 class LocalCluster(Client):
     """A client whose cluster ends with it. `address` is the coordinator's."""
 
-    def __init__(self, shards: int = 2, *, data_dir: str | os.PathLike[str] | None = None,
-                 threads: int = 0, binary: str | os.PathLike[str] | None = None,
-                 timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        shards: int = 2,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        threads: int = 0,
+        binary: str | os.PathLike[str] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
         if shards < 1:
             raise InvalidArgumentError(f"shards is {shards}, must be at least 1")
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -61,8 +69,21 @@ class LocalCluster(Client):
 
     def _start(self, shards: int, data_dir: pathlib.Path, threads: int, program: str) -> str:
         address = f"127.0.0.1:{_free_port()}"
-        command = [program, "up", "--shards", str(shards), "--listen", address, "--data-dir",
-                   str(data_dir), "--threads", str(threads), "--until-stdin-ends", "-o", "json"]
+        command = [
+            program,
+            "up",
+            "--shards",
+            str(shards),
+            "--listen",
+            address,
+            "--data-dir",
+            str(data_dir),
+            "--threads",
+            str(threads),
+            "--until-stdin-ends",
+            "-o",
+            "json",
+        ]
         kept = {key: value for key, value in os.environ.items() if not key.startswith("DSLIDE_")}
         self._log = data_dir / "up.log"
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -70,8 +91,14 @@ class LocalCluster(Client):
             # Its standard input ends with this process, however that ends. Its own session: a
             # Ctrl-C in the terminal is this program's to handle.
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                env=kept, start_new_session=True)
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=kept,
+                start_new_session=True,
+            )
         assert self._process.stdout is not None
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
@@ -113,8 +140,14 @@ class LocalCluster(Client):
         self._stop()
 
 
-def local(shards: int = 2, *, data_dir: str | os.PathLike[str] | None = None, threads: int = 0,
-          binary: str | os.PathLike[str] | None = None, timeout: float = 30.0) -> LocalCluster:
+def local(
+    shards: int = 2,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    threads: int = 0,
+    binary: str | os.PathLike[str] | None = None,
+    timeout: float = 30.0,
+) -> LocalCluster:
     """Starts a coordinator and shards as child processes, and connects to them.
 
     Parameters
@@ -133,4 +166,3 @@ def local(shards: int = 2, *, data_dir: str | os.PathLike[str] | None = None, th
     UnavailableError : the cluster did not start; its log is in the text
     """
     return LocalCluster(shards, data_dir=data_dir, threads=threads, binary=binary, timeout=timeout)
-

@@ -97,14 +97,15 @@ def load_spec(source: str | os.PathLike[str] | dict[str, Any] | ModelSpec) -> Mo
     defaults = _defaults()
     tables = given.get("tables") if isinstance(given, dict) else None
     if not isinstance(tables, list) or not tables:
-        raise InvalidArgumentError("the spec has no \"tables\": it needs an embedding and a head")
+        raise InvalidArgumentError('the spec has no "tables": it needs an embedding and a head')
     fields = _merge({**defaults, "tables": []}, {**given, "tables": []}, "")
     by_role = {table["role"]: table for table in defaults["tables"]}
     for i, table in enumerate(tables):
         role = table.get("role", "embedding") if isinstance(table, dict) else None
         if role not in _ROLES:
             raise InvalidArgumentError(
-                f"tables[{i}].role is {role!r}, must be one of {', '.join(_ROLES)}")
+                f"tables[{i}].role is {role!r}, must be one of {', '.join(_ROLES)}"
+            )
         fields["tables"].append(_merge(by_role[role], table, f"tables[{i}]"))
     spec = ModelSpec()
     _fill(spec, fields, "")
@@ -117,7 +118,8 @@ def _set_rows(table: model_pb2.TableSpec, rows: int, what: str) -> None:
     if table.rows != rows:
         raise InvalidArgumentError(
             f"table {table.name!r} of the model has {table.rows} rows, but the data has {what}, "
-            f"which makes {rows}; leave \"rows\" out to take it from the data")
+            f'which makes {rows}; leave "rows" out to take it from the data'
+        )
 
 
 def fit_spec(spec: ModelSpec, num_features: int, num_labels: int) -> ModelSpec:
@@ -140,8 +142,11 @@ def resolved_head(table: model_pb2.TableSpec) -> model_pb2.HeadSpec:
     head.CopyFrom(table.head)
     hashing = head.hash
     if hashing.codes_per_table == 0:
-        bits = int(hashing.bin_size).bit_length() - 1 \
-            if hashing.family == model_pb2.HASH_FAMILY_DWTA else 1
+        bits = (
+            int(hashing.bin_size).bit_length() - 1
+            if hashing.family == model_pb2.HASH_FAMILY_DWTA
+            else 1
+        )
         # Halves are rounded away from 0.
         exact = math.log2(max(rows, 1) / 320) / bits
         codes = int(math.copysign(math.floor(abs(exact) + 0.5), exact))
@@ -160,8 +165,10 @@ def default_spec(num_labels: int) -> ModelSpec:
     head: dict[str, Any] = {"name": "labels", "role": "head", "dim": 128}
     if num_labels <= 4096:
         head["head"] = {"max_active": 0}
-    return load_spec({
-        "name": "model",
-        "tables": [{"name": "input", "role": "embedding", "dim": 128, "bias_row": True}, head],
-        "activations": "bf16",
-    })
+    return load_spec(
+        {
+            "name": "model",
+            "tables": [{"name": "input", "role": "embedding", "dim": 128, "bias_row": True}, head],
+            "activations": "bf16",
+        }
+    )

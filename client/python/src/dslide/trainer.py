@@ -10,37 +10,47 @@ import contextlib
 import dataclasses
 import os
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dslide import _network, arrays
-from dslide._network import DenseLayer, HiddenDropout, Network
+from dslide import _network
+from dslide._leases import Leases
+from dslide._network import Network
+from dslide._pipeline import Batch, Step, StepPipeline
 from dslide._stream import ShardStream
 from dslide.client import Client
-from dslide.data import Data, compute_idf, from_arrays, read_sparse, transform
-from dslide.errors import (DeadlineExceededError, DslideError, FailedPreconditionError,
-                           InternalError, InvalidArgumentError, NotFoundError,
-                           ResourceExhaustedError, UnavailableError, UnimplementedError)
+from dslide.data import Data, compute_idf, from_arrays, transform
+from dslide.errors import (
+    DeadlineExceededError,
+    DslideError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnavailableError,
+    UnimplementedError,
+)
 from dslide.order import EpochOrder, TrainingSplit
 from dslide.slots import Ragged, slice_ragged
+from dslide.sparse_text import read_sparse
 from dslide.spec import default_spec, fit_spec, load_spec
-from dslide.v1 import common_pb2, coordinator_pb2, model_pb2, shard_pb2
+from dslide.v1 import coordinator_pb2, model_pb2
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 _BEST = "best"  # the checkpoint that holds the best epoch of a model
 _CHUNK_BATCHES = 16
-_RENEW_SECONDS = 5.0
 _SCORES_PER_CALL = 1 << 26  # an exact scan of so many ends within a deadline anywhere
-_TRANSFORMS = {model_pb2.INPUT_TRANSFORM_RAW: "raw", model_pb2.INPUT_TRANSFORM_L2: "l2",
-               model_pb2.INPUT_TRANSFORM_TF_IDF: "tf_idf"}
+_TRANSFORMS = {
+    model_pb2.INPUT_TRANSFORM_RAW: "raw",
+    model_pb2.INPUT_TRANSFORM_L2: "l2",
+    model_pb2.INPUT_TRANSFORM_TF_IDF: "tf_idf",
+}
 _AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
 
 
@@ -81,273 +91,12 @@ class Report:
 
 
 @dataclass
-class _Batch:
-    lease: int
-    epoch: int
-    points: I64
-    inputs: list[Ragged]  # by shard
-    labels: list[Ragged]  # by shard
-    targets: F32
-
-
-@dataclass
-class _Step:
-    """A step under way: `stage` is the exchange that is waited for."""
-
-    step: int
-    batch: _Batch
-    exchange: int
-    stage: str = "embed_forward"
-    expected: list[int] = field(default_factory=list)  # the shard of each outstanding answer
-    dense: list[DenseLayer] = field(default_factory=list)
-    activations: list[F32] = field(default_factory=list)
-    loss_sum: float = 0.0
-    active_pairs: int = 0
-
-
-@dataclass
 class _Chunk:
     submitted: int = 0
     finished: int = 0
     complete: bool = False
     samples: int = 0
     loss_sum: float = 0.0
-
-
-class _Pipeline:
-    """Steps on their way through the shards, several at a time, in an order that is fixed.
-
-    It always waits for the oldest outstanding exchange, does the arithmetic between it and the
-    next, sends that, and puts the step at the end of the queue: the order of commands at a shard is
-    a function of the batches and of `in_flight` alone, never of timing.
-    """
-
-    def __init__(self, network: Network, streams: list[ShardStream], seed: int,
-                 on_finished: Callable[[_Step], None]) -> None:
-        self._network = network
-        self._streams = streams
-        self._seed = seed
-        self._on_finished = on_finished
-        self._under_way: deque[_Step] = deque()  # by the age of their exchange
-        self._closing: deque[_Step] = deque()  # only the last answer is missing
-        self._next_exchange = 0
-        self.next_step = 1
-
-    def submit(self, batch: _Batch) -> None:
-        while len(self._under_way) >= self._network.spec.training.in_flight_steps:
-            self._advance()
-        step = _Step(self.next_step, batch, self._exchange())
-        self.next_step += 1
-        self._send_inputs(step, batch.inputs)
-        self._under_way.append(step)
-
-    def drain(self) -> None:
-        while self._under_way:
-            self._advance()
-        self._collect(self._next_exchange)
-
-    def hidden(self, inputs: list[Ragged]) -> F32:
-        """The hidden vectors of samples, without dropout; only when drained. float32 [B, dim]."""
-        step = _Step(self.next_step, _Batch(0, 0, np.empty(0, np.int64), inputs, [],
-                                            np.empty(0, np.float32)), self._exchange())
-        self.next_step += 1
-        self._send_inputs(step, inputs)
-        self._forward_hidden(step, self._answers(step), HiddenDropout(), inputs[0].samples)
-        return step.activations[-1]
-
-    # --- Exchanges --------------------------------------------------------------------------------
-
-    def _exchange(self) -> int:
-        self._next_exchange += 1
-        return self._next_exchange - 1
-
-    def _send(self, step: _Step, shard: int, **operation: Any) -> None:
-        first_open = min([step.step, *(other.step for other in self._under_way)])
-        self._streams[shard].send(step.step, first_open, **operation)
-        step.expected.append(shard)
-
-    def _answers(self, step: _Step) -> list[shard_pb2.StepResponse]:
-        answers = [self._streams[shard].receive() for shard in step.expected]
-        step.expected.clear()
-        return answers
-
-    def _send_inputs(self, step: _Step, inputs: list[Ragged]) -> None:
-        table = self._network.embedding.name
-        for shard, mine in enumerate(inputs):
-            request = shard_pb2.EmbedForward(table=table, batch=mine.samples)
-            assert mine.values is not None
-            if self._streams[shard].packed:
-                request.packed_row_ids = arrays.pack_ids(mine.offsets, mine.ids)
-            else:
-                request.sample_offsets = mine.offsets.astype("<u4").tobytes()
-                request.row_ids = mine.ids.astype("<u4").tobytes()
-            if not (mine.values == 1).all():
-                request.values = mine.values.astype("<f4").tobytes()
-            self._send(step, shard, embed_forward=request)
-        for layer in self._network.dense:
-            for shard in range(len(self._streams)):
-                self._send(step, shard, dense_gather=shard_pb2.DenseGather(table=layer.name))
-
-    def _advance(self) -> None:
-        step = self._under_way.popleft()
-        self._collect(step.exchange)
-        answers = self._answers(step)
-        {"embed_forward": self._after_embed_forward, "head_forward": self._after_head_forward,
-         "head_backward": self._after_head_backward}[step.stage](step, answers)
-        (self._closing if step.stage == "embed_backward" else self._under_way).append(step)
-
-    def _collect(self, up_to: int) -> None:
-        # Answers come in the order of sending: these stand before those of the exchange `up_to`.
-        while self._closing and self._closing[0].exchange < up_to:
-            step = self._closing[0]
-            self._answers(step)
-            self._closing.popleft()
-            self._on_finished(step)
-
-    def _forward_hidden(self, step: _Step, answers: list[shard_pb2.StepResponse],
-                        dropout: HiddenDropout, batch: int) -> None:
-        shards = len(self._streams)
-        layers = self._network.dense
-        x = _network.add_partials([a.embed_forward.partial for a in answers[:shards]], batch,
-                                  self._network.embedding.dim)
-        step.activations.append(_network.activate(x, dropout, 0,
-                                                  self._network.bf16 and not layers))
-        for i, table in enumerate(layers):
-            mine = answers[shards * (i + 1) : shards * (i + 2)]
-            layer = _network.join_dense(table, [a.dense_gather.rows for a in mine])
-            x = step.activations[-1] @ layer.weights.T + layer.biases
-            step.activations.append(_network.activate(
-                x, dropout, i + 1, self._network.bf16 and i + 1 == len(layers)))
-            step.dense.append(layer)
-
-    def _after_embed_forward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
-        spec, batch = self._network.spec, step.batch
-        dropout = HiddenDropout(spec.training.hidden_dropout, self._seed, batch.epoch, batch.points)
-        self._forward_hidden(step, answers, dropout, len(batch.points))
-        hidden = step.activations[-1]
-        request = shard_pb2.HeadForward(
-            table=self._network.head.name, hidden=arrays.matrix(hidden, spec.activations),
-            label_targets=batch.targets.astype("<f4").tobytes())
-        prints = None
-        if self._network.family is not None:
-            prints = self._network.family.hash_queries(hidden)
-        short = prints is not None and bool((prints < 1 << 16).all())
-        step.stage, step.exchange = "head_forward", self._exchange()
-        for shard, mine in enumerate(batch.labels):
-            packed = self._streams[shard].packed
-            part = shard_pb2.HeadForward()
-            part.CopyFrom(request)
-            if prints is not None and packed and short:
-                part.short_fingerprints = prints.astype("<u2").tobytes()
-            elif prints is not None:
-                part.fingerprints = prints.astype("<u4").tobytes()
-            if packed:
-                part.packed_label_ids = arrays.pack_ids(mine.offsets, mine.ids)
-            else:
-                part.label_offsets = mine.offsets.astype("<u4").tobytes()
-                part.label_ids = mine.ids.astype("<u4").tobytes()
-            self._send(step, shard, head_forward=part)
-
-    def _after_head_forward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
-        parts = [answer.head_forward for answer in answers]
-        loss = _network.combine_loss(self._network.head.head.loss, parts, step.batch.labels,
-                                     step.batch.targets)
-        step.loss_sum = loss.loss_sum
-        step.active_pairs = sum(part.active_pairs for part in parts)
-        request = shard_pb2.HeadBackward(
-            table=self._network.head.name, scale=float(np.float32(1) / np.float32(len(step.batch.points))),
-            log_partitions=loss.log_partitions.astype("<f4").tobytes())
-        step.stage, step.exchange = "head_backward", self._exchange()
-        for shard in range(len(self._streams)):
-            self._send(step, shard, head_backward=request)
-
-    def _after_head_backward(self, step: _Step, answers: list[shard_pb2.StepResponse]) -> None:
-        network, p = self._network, self._network.spec.training.hidden_dropout
-        gradient = _network.add_partials([a.head_backward.hidden_gradient for a in answers],
-                                         len(step.batch.points), network.head.dim)
-        gradient = _network.mask_gradient(step.activations[-1], p, gradient)
-        step.stage, step.exchange = "embed_backward", self._exchange()
-        for i in reversed(range(len(step.dense))):
-            layer, below = step.dense[i], step.activations[i]
-            weights, biases = gradient.T @ below, gradient.sum(axis=0)
-            gradient = _network.mask_gradient(below, p, gradient @ layer.weights)
-            for shard, rows in enumerate(layer.rows):
-                if len(rows):
-                    self._send(step, shard, dense_scatter=shard_pb2.DenseScatter(
-                        table=network.dense[i].name, gradients=common_pb2.RowBlock(
-                            row_ids=rows.astype("<u4").tobytes(),
-                            values=arrays.matrix(weights[rows]),
-                            biases=biases[rows].astype("<f4").tobytes())))
-        request = shard_pb2.EmbedBackward(
-            table=network.embedding.name,
-            gradient=arrays.matrix(gradient, network.spec.activations))
-        for shard in range(len(self._streams)):
-            self._send(step, shard, embed_backward=request)
-        # What is kept until the last answer is only the result.
-        step.activations.clear()
-        step.dense.clear()
-
-
-class _Leases:
-    """A trainer's leases: asks for work, and renews in the background what is held.
-
-    Thread-safe.
-    """
-
-    def __init__(self, client: Client, job: coordinator_pb2.JobSpec, client_id: bytes) -> None:
-        self._client = client
-        self._job = job
-        self._client_id = client_id
-        self._mutex = threading.Lock()  # of a call and of what it reports
-        self._held: list[int] = []
-        self._finished: list[coordinator_pb2.WorkReport] = []
-        self._stop = threading.Event()
-        client.register_job(job, client_id)
-        self._thread = threading.Thread(target=self._renew, name="dslide leases", daemon=True)
-        self._thread.start()
-
-    def _renew(self) -> None:
-        while not self._stop.wait(_RENEW_SECONDS):
-            # A renewal that is lost shows at the next call that wants work.
-            with contextlib.suppress(DslideError):
-                self.ask(want_work=False)
-
-    def ask(self, want_work: bool = True) -> coordinator_pb2.AcquireWorkResponse:
-        with self._mutex:
-            sent = len(self._finished)
-            answer = self._client.acquire_work(
-                self._job.job, client_id=self._client_id, want_work=want_work,
-                finished=self._finished, held=self._held)
-            del self._finished[:sent]
-            kind = answer.WhichOneof("work")
-            if kind in ("chunk", "evaluation"):
-                self._held.append(getattr(answer, kind).lease_id)
-            return answer
-
-    def finish(self, report: coordinator_pb2.WorkReport) -> None:
-        """Reported by the next call; leases that are not held any more are ignored."""
-        with self._mutex:
-            if report.lease_id in self._held:
-                self._held.remove(report.lease_id)
-                self._finished.append(report)
-
-    def has_reports(self) -> bool:
-        """Whether the next call has something to report."""
-        with self._mutex:
-            return bool(self._finished)
-
-    def join_again(self) -> None:
-        """After the coordinator has forgotten the job, and with it the leases."""
-        with self._mutex:
-            self._held.clear()
-            self._finished.clear()
-            self._client.register_job(self._job, self._client_id)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        with contextlib.suppress(DslideError):
-            self._client.leave_job(self._job.job, self._client_id)
 
 
 class Trainer:
@@ -371,8 +120,17 @@ class Trainer:
     InvalidArgumentError : the spec or the data is wrong, or does not fit the other
     """
 
-    def __init__(self, cluster: Client, spec: Any, data: Any, *, job: str = "", max_steps: int = 0,
-                 progress: bool = True, patience: float = 120.0) -> None:
+    def __init__(
+        self,
+        cluster: Client,
+        spec: Any,
+        data: Any,
+        *,
+        job: str = "",
+        max_steps: int = 0,
+        progress: bool = True,
+        patience: float = 120.0,
+    ) -> None:
         self._cluster = cluster
         self.data = _as_data(data)
         wanted = default_spec(self.data.num_labels) if spec is None else load_spec(spec)
@@ -382,23 +140,34 @@ class Trainer:
         self._show = progress
         self._patience = patience
         training = self.spec.training
-        self._split = TrainingSplit(self.data.num_points, self.spec.seed,
-                                    training.validation_fraction, training.validation_max_samples)
+        self._split = TrainingSplit(
+            self.data.num_points,
+            self.spec.seed,
+            training.validation_fraction,
+            training.validation_max_samples,
+        )
         self._transform = _TRANSFORMS[training.transform]
         self.idf: F32 | None = None
         if self._transform == "tf_idf":
-            self.idf = compute_idf(self.data, self._split.training_points(
-                np.arange(self._split.num_training)))
+            self.idf = compute_idf(
+                self.data, self._split.training_points(np.arange(self._split.num_training))
+            )
         self._model = cluster.create_model(self.spec)
-        self._owners = [cluster.operations.owners(table.num_slots)
-                        for table in (self._network.embedding, self._network.head)]
+        self._owners = [
+            cluster.operations.owners(table.num_slots)
+            for table in (self._network.embedding, self._network.head)
+        ]
         self._job = coordinator_pb2.JobSpec(
-            job=job or f"train-{self.spec.name}", model=self.spec.name,
+            job=job or f"train-{self.spec.name}",
+            model=self.spec.name,
             samples_per_epoch=self._split.num_training,
             chunk_samples=training.chunk_samples or _CHUNK_BATCHES * training.batch_size,
-            max_epochs=training.max_epochs, patience_epochs=training.patience_epochs,
-            evaluate=self._split.num_validation > 0, seed=self.spec.seed,
-            data_fingerprint=self.data.fingerprint)
+            max_epochs=training.max_epochs,
+            patience_epochs=training.patience_epochs,
+            evaluate=self._split.num_validation > 0,
+            seed=self.spec.seed,
+            data_fingerprint=self.data.fingerprint,
+        )
         self._settings = cluster.operations.settings
         self._chunks: dict[int, _Chunk] = {}
         self._report = Report(model=self.spec.name, job=self._job.job)
@@ -406,7 +175,7 @@ class Trainer:
         self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
         self._can_checkpoint = True
         self._bar: Any = None
-        self._leases: _Leases | None = None
+        self._leases: Leases | None = None
         self._streams: list[ShardStream] = []
         self._open()
 
@@ -455,12 +224,15 @@ class Trainer:
         points = _as_data(data)
         return self._measure(points, np.arange(points.num_points))
 
-    def predict(self, data: Any, k: int = 5, *, hashed: bool = False
-                ) -> tuple[F32, npt.NDArray[np.uint32]]:
+    def predict(
+        self, data: Any, k: int = 5, *, hashed: bool = False
+    ) -> tuple[F32, npt.NDArray[np.uint32]]:
         """Logits float32 [points, k] and labels uint32 [points, k], best first."""
         points = _as_data(data)
-        parts = [self._predict(points, some, k, hashed)
-                 for some in self._evaluation_batches(np.arange(points.num_points))]
+        parts = [
+            self._predict(points, some, k, hashed)
+            for some in self._evaluation_batches(np.arange(points.num_points))
+        ]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
     # --- Life ---------------------------------------------------------------------------------
@@ -471,13 +243,22 @@ class Trainer:
         self._lineage = self._cluster.cluster_map().lineage
         settings = dataclasses.replace(self._settings, job=self._job.job)
         for shard in operations.shards:
-            self._streams.append(ShardStream(shard, settings, self._client_id, self.spec.name,
-                                             operations.map.topology_version))
-        self._pipeline = _Pipeline(self._network, self._streams, self.spec.seed, self._on_finished)
+            self._streams.append(
+                ShardStream(
+                    shard,
+                    settings,
+                    self._client_id,
+                    self.spec.name,
+                    operations.map.topology_version,
+                )
+            )
+        self._pipeline = StepPipeline(
+            self._network, self._streams, self.spec.seed, self._on_finished
+        )
 
     def _join(self) -> None:
         if self._leases is None:
-            self._leases = _Leases(self._cluster, self._job, self._client_id)
+            self._leases = Leases(self._cluster, self._job, self._client_id)
 
     def _may_begin_anew(self, error: DslideError, begun_at: int) -> bool:
         if self._report.steps == begun_at:
@@ -520,8 +301,10 @@ class Trainer:
             except NotFoundError:
                 self._pipeline.drain()
                 self._chunks.clear()
-                self._say("NOTE: the coordinator was restarted and has forgotten the job: its "
-                          "epoch begins again")
+                self._say(
+                    "NOTE: the coordinator was restarted and has forgotten the job: its "
+                    "epoch begins again"
+                )
                 self._leases.join_again()
                 continue
             except _AWAY as error:
@@ -583,7 +366,7 @@ class Trainer:
             features = _network.with_bias_row(features, self._network.num_features)
         return slice_ragged(self._owners[0], len(self._streams), features)
 
-    def _prepare(self, lease: coordinator_pb2.ChunkLease, points: I64) -> _Batch:
+    def _prepare(self, lease: coordinator_pb2.ChunkLease, points: I64) -> Batch:
         labelled = np.diff(self.data.labels.offsets)[points] > 0
         points = points[labelled]  # points without labels teach nothing
         features, labels = self.data.take(points)
@@ -594,10 +377,16 @@ class Trainer:
         counts = np.diff(labels.offsets).astype(np.float32)
         softmax = self._network.head.head.loss == model_pb2.HEAD_LOSS_SOFTMAX
         targets = np.float32(1) / counts if softmax else np.ones(len(points), np.float32)
-        return _Batch(lease.lease_id, lease.epoch, points, self._inputs(features),
-                      slice_ragged(self._owners[1], len(self._streams), labels), targets)
+        return Batch(
+            lease.lease_id,
+            lease.epoch,
+            points,
+            self._inputs(features),
+            slice_ragged(self._owners[1], len(self._streams), labels),
+            targets,
+        )
 
-    def _on_finished(self, step: _Step) -> None:
+    def _on_finished(self, step: Step) -> None:
         samples = len(step.batch.points)
         self._report.steps += 1
         self._report.samples += samples
@@ -621,25 +410,33 @@ class Trainer:
             return
         del self._chunks[lease]
         assert self._leases is not None
-        self._leases.finish(coordinator_pb2.WorkReport(
-            lease_id=lease, loss_sum=chunk.loss_sum, samples=chunk.samples))
+        self._leases.finish(
+            coordinator_pb2.WorkReport(
+                lease_id=lease, loss_sum=chunk.loss_sum, samples=chunk.samples
+            )
+        )
 
     # --- Evaluation ---------------------------------------------------------------------------
 
     def _evaluation_batches(self, points: I64) -> Iterator[I64]:
-        size = min(max(_SCORES_PER_CALL // max(self._network.num_labels, 1), 1),
-                   self.spec.training.batch_size, 256)
+        size = min(
+            max(_SCORES_PER_CALL // max(self._network.num_labels, 1), 1),
+            self.spec.training.batch_size,
+            256,
+        )
         for first in range(0, len(points), size):
             yield points[first : first + size]
 
-    def _predict(self, data: Data, points: I64, k: int, hashed: bool
-                 ) -> tuple[F32, npt.NDArray[np.uint32]]:
+    def _predict(
+        self, data: Data, points: I64, k: int, hashed: bool
+    ) -> tuple[F32, npt.NDArray[np.uint32]]:
         if data.num_features > self._network.num_features:
-            raise InvalidArgumentError(f"{data.name} has {data.num_features} features, the model "
-                                       f"has {self._network.num_features}")
+            raise InvalidArgumentError(
+                f"{data.name} has {data.num_features} features, the model "
+                f"has {self._network.num_features}"
+            )
         features, _ = data.take(points)
-        hidden = self._pipeline.hidden(self._inputs(transform(features, self._transform,
-                                                              self.idf)))
+        hidden = self._pipeline.hidden(self._inputs(transform(features, self._transform, self.idf)))
         best = self._model.top_k(self._network.head.name, hidden, k, hashed=hashed)
         return best.logits, best.ids
 
@@ -655,24 +452,32 @@ class Trainer:
             counted += int((np.diff(labels.offsets) > 0).sum())
         if counted == 0:
             raise InvalidArgumentError(
-                f"{data.name}: no point has a label, so there is no accuracy to measure")
+                f"{data.name}: no point has a label, so there is no accuracy to measure"
+            )
         found = np.cumsum(hits)
-        return Precision(float(found[0] / counted), float(found[2] / (3 * counted)),
-                         float(found[4] / (5 * counted)))
+        return Precision(
+            float(found[0] / counted),
+            float(found[2] / (3 * counted)),
+            float(found[4] / (5 * counted)),
+        )
 
     def _validate(self, work: coordinator_pb2.EvaluationLease) -> None:
         start = time.monotonic()
         at_1 = self._measure(self.data, self._split.validation_points()).at_1
         better = at_1 > work.metric_to_beat
-        self._say(f"epoch {work.epoch + 1}: P@1 {at_1:.4f} on the held-out points"
-                  f"{' (the best so far)' if better else ''}")
+        self._say(
+            f"epoch {work.epoch + 1}: P@1 {at_1:.4f} on the held-out points"
+            f"{' (the best so far)' if better else ''}"
+        )
         if better and self._can_checkpoint:
             try:
                 self._model.save_checkpoint(_BEST)
             except (FailedPreconditionError, UnimplementedError) as error:
                 self._can_checkpoint = False
-                self._say(f"NOTE: the best epoch cannot be kept, the result will be the last one: "
-                          f"{error}. Start the shards with a data directory to keep the best.")
+                self._say(
+                    f"NOTE: the best epoch cannot be kept, the result will be the last one: "
+                    f"{error}. Start the shards with a data directory to keep the best."
+                )
         assert self._leases is not None
         self._leases.finish(coordinator_pb2.WorkReport(lease_id=work.lease_id, metric=at_1))
         self._evaluation_seconds += time.monotonic() - start
@@ -687,8 +492,10 @@ class Trainer:
             self._model.restore_checkpoint(_BEST)
             self._report.best_restored = True
         except (NotFoundError, FailedPreconditionError) as error:
-            self._say(f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
-                      f"the last one: {error}")
+            self._say(
+                f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
+                f"the last one: {error}"
+            )
         self._evaluation_seconds += time.monotonic() - start
 
     # --- Progress -----------------------------------------------------------------------------
@@ -700,8 +507,12 @@ class Trainer:
                 from tqdm.auto import tqdm
 
                 training = self.spec.training
-                self._bar = tqdm(total=self._split.num_training * training.max_epochs,
-                                 unit=" samples", unit_scale=True, dynamic_ncols=True)
+                self._bar = tqdm(
+                    total=self._split.num_training * training.max_epochs,
+                    unit=" samples",
+                    unit_scale=True,
+                    dynamic_ncols=True,
+                )
         try:
             yield
         finally:
@@ -709,12 +520,13 @@ class Trainer:
             if bar is not None:
                 bar.close()
 
-    def _advance_bar(self, step: _Step) -> None:
+    def _advance_bar(self, step: Step) -> None:
         if self._bar is None:
             return
         epoch, seen, loss = self._epoch
-        self._bar.set_description(f"epoch {epoch + 1}/{self.spec.training.max_epochs}",
-                                  refresh=False)
+        self._bar.set_description(
+            f"epoch {epoch + 1}/{self.spec.training.max_epochs}", refresh=False
+        )
         self._bar.set_postfix_str(f"loss {loss / max(seen, 1):.3f}", refresh=False)
         self._bar.update(len(step.batch.points))
 
@@ -734,5 +546,7 @@ def _as_data(data: Any) -> Data:
         return read_sparse(data)
     if isinstance(data, tuple) and len(data) == 2:
         return from_arrays(*data)
-    raise InvalidArgumentError(f"data is {type(data).__name__}, must be a path, a dslide.Data, or "
-                               "(CSR matrix, label lists)")
+    raise InvalidArgumentError(
+        f"data is {type(data).__name__}, must be a path, a dslide.Data, or "
+        "(CSR matrix, label lists)"
+    )
