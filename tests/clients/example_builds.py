@@ -36,7 +36,7 @@ NODE = Language(
     ("node", "{}/example.js"))
 GO = Language(
     "go", ("go", "protoc"),
-    (("go", "generate"), ("go", "build", "-o", "example", ".")),
+    (("sh", "generate.sh"), ("go", "build", "-o", "example", ".")),
     ("{}/example",))
 JAVA = Language(
     "java", ("java", "javac", "mvn"),

@@ -3,6 +3,7 @@
 usage: examples_check.py --bin-dir DIR [unittest arguments]
 """
 
+import math
 import pathlib
 import sys
 
@@ -23,6 +24,13 @@ MODELS = {"single": ["--activations", "f32", "--transform", "l2"],
 # So that dealing the slots is no matter of taking turns.
 CAPACITIES = (1, 2.7, 0.6)
 CHANGED_ROWS = 10
+
+
+def scaled(features):
+    """feature:value words, with the values as L2 makes them."""
+    pairs = [word.split(":") for word in features]
+    length = math.hypot(*(float(value) for _, value in pairs))
+    return [f"{feature}:{float(value) / length}" for feature, value in pairs]
 
 
 class Examples:
@@ -60,6 +68,8 @@ class Examples:
 
     def run_example(self, coordinator, model, *flags):
         features = self.point.read_text(encoding="ascii").splitlines()[1].split(" ")[1:]
+        if "l2" in MODELS.get(model, []):
+            features = scaled(features)
         program, *arguments = self.command
         return self.start(program, *arguments, "--address", coordinator.address, "--model", model,
                           "--features", ",".join(features), *flags).finish()

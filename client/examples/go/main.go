@@ -1,8 +1,6 @@
 // Reads, changes and scores rows of a dslide cluster; from protos/ and docs/wire.md alone.
 package main
 
-//go:generate ./generate.sh
-
 import (
 	"cmp"
 	"context"
@@ -11,48 +9,33 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
+	"log"
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	pb "dslide.dev/example/gen/dslidev1"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-
-	pb "dslide.dev/example/gen/dslidev1"
 )
 
-const (
-	job     = "example"
-	k       = 5
-	noRow   = math.MaxUint32
-	timeout = 20 * time.Second
-)
+const job, k, noRow, f32 = "example", 5, math.MaxUint32, pb.ElementType_ELEMENT_TYPE_F32
+
+var ctx, _ = context.WithTimeout(context.Background(), 20*time.Second) // its deadline is that of all calls
 
 type shard struct {
-	client     pb.ShardServiceClient
-	capacity   float64
-	generation uint64
-	sequence   uint64
-}
-
-type cluster struct {
-	shards   []*shard
-	spec     *pb.ModelSpec
-	topology uint64
-	clientID []byte
+	pb.ShardServiceClient
+	capacity float64
+	envelope *pb.RequestEnvelope // of the last command
 }
 
 type prediction struct {
@@ -60,308 +43,158 @@ type prediction struct {
 	Logit float32 `json:"logit"`
 }
 
-// --- Arrays are little-endian, whatever this machine is ------------------------------------------
-
-func pack[T uint32 | float32](numbers []T) []byte {
-	return must(binary.Append(nil, binary.LittleEndian, numbers))
-}
-
-func unpack[T uint16 | uint32 | float32](data []byte) []T {
-	numbers := make([]T, len(data)/binary.Size(T(0)))
-	must(binary.Decode(data, binary.LittleEndian, numbers))
-	return numbers
-}
-
-func matrix(rows int, numbers []float32) *pb.Matrix {
-	return &pb.Matrix{Rows: uint32(rows), Cols: uint32(len(numbers) / rows),
-		ElementType: pb.ElementType_ELEMENT_TYPE_F32, Data: pack(numbers)}
-}
-
-func numbersOf(m *pb.Matrix) []float32 {
-	if m.ElementType != pb.ElementType_ELEMENT_TYPE_BF16 {
-		return unpack[float32](m.Data)
-	}
-	var numbers []float32
-	for _, half := range unpack[uint16](m.Data) {
-		numbers = append(numbers, math.Float32frombits(uint32(half)<<16))
-	}
-	return numbers
-}
-
-func roundToBF16(x float32) float32 {
-	bits := math.Float32bits(x)
-	return math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff)
-}
-
-// --- The cluster and its rows --------------------------------------------------------------------
-
-// deal gives the owner of each slot: the next one goes to the shard that is furthest behind its
-// share. The conversions keep the compiler from fusing operations, which would round differently.
-func deal(slots int64, shards []*shard) []int {
-	largest, total := 0.0, 0.0
-	for _, s := range shards {
-		largest = max(largest, s.capacity)
-	}
-	for _, s := range shards {
-		total += s.capacity / largest
-	}
-	owners, dealt := make([]int, slots), make([]float64, len(shards))
-	for slot := range owners {
-		best, most := 0, math.Inf(-1)
-		for i, s := range shards {
-			share := float64(s.capacity / largest * float64(slot+1))
-			if behind := share - float64(dealt[i]*total); behind > most {
-				best, most = i, behind
-			}
-		}
-		owners[slot] = best
-		dealt[best]++
-	}
-	return owners
-}
-
-func transport(ca, cert, key string) credentials.TransportCredentials {
-	if ca == "" {
-		return insecure.NewCredentials()
-	}
-	authorities := x509.NewCertPool()
-	authorities.AppendCertsFromPEM(must(os.ReadFile(ca)))
-	pair := must(tls.LoadX509KeyPair(cert, key))
-	return credentials.NewTLS(&tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{pair}})
-}
-
-func connect(ctx context.Context, address, model string, secure grpc.DialOption) *cluster {
-	coordinator := pb.NewCoordinatorServiceClient(must(grpc.NewClient(address, secure)))
-	members := must(coordinator.GetClusterMap(ctx, &pb.GetClusterMapRequest{}))
-	c := &cluster{topology: members.TopologyVersion, clientID: make([]byte, 16)}
-	rand.Read(c.clientID) // never fails
-	for _, info := range members.Shards {
-		client := pb.NewShardServiceClient(must(grpc.NewClient(info.Address, secure)))
-		c.spec = must(client.DescribeModel(ctx, &pb.DescribeModelRequest{Model: model})).Spec
-		hello := must(client.Hello(ctx, &pb.HelloRequest{Job: job, ClientId: c.clientID}))
-		c.shards = append(c.shards, &shard{client, info.CapacityWeight, hello.Generation, 0})
-	}
-	return c
-}
-
-// bye makes room for others: a shard keeps at most 4,096 clients.
-func (c *cluster) bye(ctx context.Context) {
-	for _, s := range c.shards {
-		must(s.client.Bye(ctx, &pb.ByeRequest{Job: job, ClientId: c.clientID}))
-	}
-}
-
-// envelope numbers this client's next command for the shard. All earlier ones have been answered.
-func (c *cluster) envelope(s *shard) *pb.RequestEnvelope {
-	s.sequence++
-	return &pb.RequestEnvelope{Job: job, ClientId: c.clientID, Sequence: s.sequence,
-		FirstIncomplete: s.sequence, Generation: s.generation, TopologyVersion: c.topology,
-		Model: c.spec.Name}
-}
-
-// slice gives each shard's part of the ids, which ascend.
-func (c *cluster) slice(table *pb.TableSpec, ids []uint32) [][]uint32 {
-	owners, parts := deal(table.NumSlots, c.shards), make([][]uint32, len(c.shards))
-	for _, id := range ids {
-		owner := owners[int64(id)%table.NumSlots]
-		parts[owner] = append(parts[owner], id)
-	}
-	return parts
-}
-
-// gather returns the weights of the rows by id.
-func (c *cluster) gather(ctx context.Context, table *pb.TableSpec, ids []uint32) map[uint32][]float32 {
-	found := map[uint32][]float32{}
-	for i, part := range c.slice(table, ids) {
-		stream := must(c.shards[i].client.Gather(ctx, &pb.GatherRequest{
-			Model: c.spec.Name, Table: table.Name, TopologyVersion: c.topology,
-			Selection: &pb.GatherRequest_Rows{Rows: &pb.RowSelection{RowIds: pack(part)}}}))
-		for {
-			chunk, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			numbers := numbersOf(must(chunk, err).Rows.Values)
-			for n, id := range unpack[uint32](chunk.Rows.RowIds) {
-				found[id] = numbers[int64(n)*table.Dim:][:table.Dim]
-			}
-		}
-	}
-	return found
-}
-
-// add adds delta to all weights of the rows. It sends each part twice, as a client does that has
-// lost the answer: the shard applies a sequence once.
-func (c *cluster) add(ctx context.Context, table *pb.TableSpec, ids []uint32, delta float32) {
-	for i, part := range c.slice(table, ids) {
-		if len(part) == 0 {
-			continue
-		}
-		values := slices.Repeat([]float32{delta}, len(part)*int(table.Dim))
-		request := &pb.ScatterRequest{Envelope: c.envelope(c.shards[i]), Table: table.Name,
-			Mode: pb.ScatterMode_SCATTER_MODE_ADD, TotalRows: int64(len(part)),
-			Rows: &pb.RowBlock{RowIds: pack(part), Values: matrix(len(part), values),
-				Biases: pack(make([]float32, len(part)))}}
-		for range 2 {
-			stream := must(c.shards[i].client.Scatter(ctx))
-			_ = stream.Send(request) // its error is that of the answer
-			must(stream.CloseAndRecv())
-		}
-	}
-}
-
-func (c *cluster) changeAndTakeBack(ctx context.Context, table *pb.TableSpec, ids []uint32) {
-	before := c.gather(ctx, table, ids)
-	for _, change := range []struct{ delta, expected float32 }{{0.25, 0.25}, {-0.25, 0}} {
-		c.add(ctx, table, ids, change.delta)
-		for id, weights := range c.gather(ctx, table, ids) {
-			for i, weight := range weights {
-				off := weight - before[id][i] - change.expected
-				if math.Abs(float64(off)) > 0.01 { // rows may be stored in bf16
-					panic(status.Errorf(codes.Aborted, "row %d is off by %g", id, off))
-				}
-			}
-		}
-	}
-}
-
-// --- Prediction ----------------------------------------------------------------------------------
-
-// parse reads feature:value,feature:value. It returns the values as the model wants them.
-func parse(text string, spec *pb.ModelSpec) map[uint32]float32 {
-	if spec.Training.Transform == pb.InputTransform_INPUT_TRANSFORM_TF_IDF {
-		panic(status.Error(codes.Unimplemented, "tf-idf needs the weights of the training data"))
-	}
-	input, squares := map[uint32]float32{}, 0.0
-	for pair := range strings.SplitSeq(text, ",") {
-		feature, value, _ := strings.Cut(pair, ":")
-		id, idErr := strconv.ParseUint(feature, 10, 32)
-		number, err := strconv.ParseFloat(value, 32)
-		if err := errors.Join(idErr, err); err != nil {
-			panic(status.Error(codes.InvalidArgument, err.Error()))
-		}
-		input[uint32(id)] = float32(number)
-		squares += number * number
-	}
-	if spec.Training.Transform == pb.InputTransform_INPUT_TRANSFORM_L2 && squares > 0 {
-		for id, value := range input {
-			input[id] = float32(float64(value) / math.Sqrt(squares))
-		}
-	}
-	if embedding := spec.Tables[0]; embedding.BiasRow {
-		input[uint32(embedding.Rows-1)] = 1
-	}
-	return input
-}
-
-// embed returns the shard's part of the sum of the input's rows.
-func (c *cluster) embed(ctx context.Context, s *shard, rows []uint32, values []float32) []float32 {
-	stream := must(s.client.Step(ctx))
-	_ = stream.Send(&pb.StepRequest{Envelope: c.envelope(s), Step: 1, FirstOpenStep: 1,
-		Operation: &pb.StepRequest_EmbedForward{EmbedForward: &pb.EmbedForward{
-			Table: c.spec.Tables[0].Name, Batch: 1, RowIds: pack(rows), Values: pack(values),
-			SampleOffsets: pack([]uint32{0, uint32(len(rows))})}}}) // its error is that of the answer
-	answer := must(stream.Recv())
-	must(0, stream.CloseSend())
-	if e := answer.GetError(); e != nil {
-		failed := status.New(codes.Code(e.Code), e.Message)
-		panic(must(failed.WithDetails(&errdetails.ErrorInfo{Domain: "dslide", Reason: e.Reason})).Err())
-	}
-	return numbersOf(answer.GetEmbedForward().Partial)
-}
-
-// hidden returns the input of the head: the sum of the rows of the features, where above 0. Parts
-// are added in shard order and in f32, so that every client gets the same bits.
-func (c *cluster) hidden(ctx context.Context, input map[uint32]float32) []float32 {
-	sum := make([]float32, c.spec.Tables[0].Dim)
-	for i, rows := range c.slice(c.spec.Tables[0], slices.Sorted(maps.Keys(input))) {
-		var values []float32
-		for _, row := range rows {
-			values = append(values, input[row])
-		}
-		for j, x := range c.embed(ctx, c.shards[i], rows, values) {
-			sum[j] += x
-		}
-	}
-	for j := range sum {
-		sum[j] = max(sum[j], 0)
-		if c.spec.Activations == pb.ElementType_ELEMENT_TYPE_BF16 {
-			sum[j] = roundToBF16(sum[j])
-		}
-	}
-	return sum
-}
-
-func (c *cluster) topK(ctx context.Context, head *pb.TableSpec, hidden []float32) []prediction {
-	var all []prediction
-	for _, s := range c.shards {
-		best := must(s.client.TopK(ctx, &pb.TopKRequest{Model: c.spec.Name, Table: head.Name, K: k,
-			Hidden: matrix(1, hidden), Mode: pb.TopKMode_TOP_K_MODE_EXACT}))
-		logits := unpack[float32](best.Logits)
-		for i, label := range unpack[uint32](best.RowIds) {
-			if label != noRow {
-				all = append(all, prediction{label, logits[i]})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b prediction) int {
-		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.Label, b.Label))
-	})
-	return all[:min(k, len(all))]
-}
-
-// --- The program ---------------------------------------------------------------------------------
-
-// must panics on an error, and main says which it was. A library would return it.
+// must ends the program on an error. A library would return it.
 func must[T any](value T, err error) T {
 	if err != nil {
-		panic(err)
+		s, reason := status.Convert(err), "-"
+		for _, detail := range s.Details() {
+			info, _ := detail.(*errdetails.ErrorInfo)
+			reason = cmp.Or(info.GetReason(), reason)
+		}
+		log.Fatalf("error: %s %s: %s", code.Code(s.Code()), reason, s.Message())
 	}
 	return value
 }
 
-func reportAndExit() {
-	switch err := recover().(type) {
-	case nil:
-	case error:
-		reason := "-"
-		for _, detail := range status.Convert(err).Details() {
-			if info, ok := detail.(*errdetails.ErrorInfo); ok && info.Domain == "dslide" {
-				reason = info.Reason
-			}
+func pack(numbers any) []byte     { return must(binary.Append(nil, binary.LittleEndian, numbers)) }
+func u32Of(data []byte) uint32    { return binary.LittleEndian.Uint32(data) }
+func floatOf(data []byte) float32 { return math.Float32frombits(u32Of(data)) }
+
+// deal gives each slot's owner: the shard that is furthest behind its share. Conversions prevent fusing.
+func deal(slots int64, shards []*shard) []*shard {
+	most := slices.MaxFunc(shards, func(a, b *shard) int { return cmp.Compare(a.capacity, b.capacity) }).capacity
+	owners, dealt, total := make([]*shard, slots), map[*shard]float64{}, 0.0
+	for _, s := range shards {
+		total += s.capacity / most
+	}
+	for i := range owners {
+		behind := func(s *shard) float64 { return float64(s.capacity/most*float64(i+1)) - float64(dealt[s]*total) }
+		owners[i] = slices.MaxFunc(shards, func(a, b *shard) int { return cmp.Compare(behind(a), behind(b)) })
+		dealt[owners[i]]++
+	}
+	return owners
+}
+
+// next numbers a command. One whose answer was lost is sent again with the same number, and applied once.
+func (s *shard) next() *pb.RequestEnvelope {
+	s.envelope.Sequence++
+	s.envelope.FirstIncomplete++
+	return s.envelope
+}
+
+// gather returns the weights of the rows, which ascend, one row after the other.
+func (s *shard) gather(table string, rows []uint32) (weights []float32) {
+	selection := &pb.GatherRequest_Rows{Rows: &pb.RowSelection{RowIds: pack(rows)}}
+	stream := must(s.Gather(ctx, &pb.GatherRequest{Model: s.envelope.Model, Table: table, Selection: selection,
+		TopologyVersion: s.envelope.TopologyVersion}))
+	for chunk, err := stream.Recv(); err != io.EOF; chunk, err = stream.Recv() {
+		for number := range slices.Chunk(must(chunk, err).Rows.Values.Data, 4) {
+			weights = append(weights, floatOf(number))
 		}
-		s := status.Convert(err)
-		fmt.Fprintf(os.Stderr, "error: %s %s: %s\n", code.Code(s.Code()), reason, s.Message())
-		os.Exit(1)
-	default:
-		panic(err)
+	}
+	return weights
+}
+
+// change adds delta to all weights of the rows, and checks that it is there, but for rounding to bf16.
+func (s *shard) change(table string, rows []uint32, delta float32) {
+	before, stream := s.gather(table, rows), must(s.Scatter(ctx))
+	_ = stream.Send(&pb.ScatterRequest{Envelope: s.next(), Table: table, TotalRows: int64(len(rows)),
+		Mode: pb.ScatterMode_SCATTER_MODE_ADD, Rows: &pb.RowBlock{RowIds: pack(rows), Values: &pb.Matrix{
+			Rows: uint32(len(rows)), Cols: uint32(len(before) / len(rows)), ElementType: f32,
+			Data: pack(slices.Repeat([]float32{delta}, len(before)))}, Biases: make([]byte, 4*len(rows))}})
+	must(stream.CloseAndRecv()) // says the error of sending, too
+	changed := func(a, b float32) bool { return math.Abs(float64(b-a-delta)) < 0.01 }
+	if !slices.EqualFunc(before, s.gather(table, rows), changed) {
+		log.Fatalf("error: ABORTED -: rows %d have not changed by %g", rows, delta)
 	}
 }
 
-func main() {
-	defer reportAndExit()
-	address := flag.String("address", "", "HOST:PORT of the coordinator")
-	ca := flag.String("ca", "", "authorities of the servers' certificates; with -cert and -key")
-	cert, key := flag.String("cert", "", "certificate"), flag.String("key", "", "its key")
-	model := flag.String("model", "", "name of the model")
-	features := flag.String("features", "", "feature:value,feature:value")
-	flag.Parse()
-	// Calls inherit the deadline.
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+// hidden returns the input of the head: the sum of the rows of the features, over all shards, above 0.
+func hidden(shards []*shard, spec *pb.ModelSpec, features string) *pb.Matrix {
+	table, sum := spec.Tables[0], make([]float32, spec.Tables[0].Dim)
+	if table.BiasRow {
+		features += fmt.Sprintf(",%d:1", table.Rows-1)
+	}
+	owners, rows, values := deal(table.NumSlots, shards), map[*shard][]uint32{}, map[*shard][]float32{}
+	for pair := range strings.SplitSeq(features, ",") {
+		row, value := uint32(0), float32(0)
+		must(fmt.Sscanf(pair, "%d:%g", &row, &value))
+		s := owners[int64(row)%table.NumSlots]
+		rows[s], values[s] = append(rows[s], row), append(values[s], value)
+	}
+	for _, s := range shards { // in this order, so that every client gets the same bits
+		stream := must(s.Step(ctx))
+		_ = stream.Send(&pb.StepRequest{Envelope: s.next(), Step: 1, FirstOpenStep: 1,
+			Operation: &pb.StepRequest_EmbedForward{EmbedForward: &pb.EmbedForward{Table: table.Name, Batch: 1,
+				SampleOffsets: pack([]uint32{0, uint32(len(rows[s]))}), RowIds: pack(rows[s]), Values: pack(values[s])}}})
+		answer := must(stream.Recv())
+		if e := answer.GetError(); e != nil {
+			log.Fatalf("error: %s %s: %s", code.Code(e.Code), e.Reason, e.Message)
+		}
+		data := answer.GetEmbedForward().Partial.Data
+		width := len(data) / len(sum) // 4 bytes; or 2: a bf16 is the upper half of an f32
+		for j := range sum {
+			sum[j] += floatOf(append(make([]byte, 4-width), data[width*j:][:width]...))
+		}
+	}
+	for j, x := range sum {
+		bits := math.Float32bits(max(x, 0))
+		if spec.Activations != f32 {
+			bits = (bits + 0x7fff + bits>>16&1) &^ 0xffff
+		}
+		sum[j] = math.Float32frombits(bits)
+	}
+	return &pb.Matrix{Rows: 1, Cols: uint32(table.Dim), ElementType: f32, Data: pack(sum)}
+}
 
-	c := connect(ctx, *address, *model, grpc.WithTransportCredentials(transport(*ca, *cert, *key)))
-	defer c.bye(ctx)
-	if len(c.spec.Tables) != 2 {
-		panic(status.Error(codes.Unimplemented, "models with dense layers are not supported here"))
+func main() {
+	log.SetFlags(0)
+	address, model := flag.String("address", "", "HOST:PORT of the coordinator"), flag.String("model", "", "")
+	ca, cert, key := flag.String("ca", "", ""), flag.String("cert", "", ""), flag.String("key", "", "")
+	features := flag.String("features", "", "feature:value,feature:value, ascending, as the model sees them")
+	flag.Parse()
+	auth := insecure.NewCredentials()
+	if *ca != "" {
+		authorities, pair := x509.NewCertPool(), must(tls.LoadX509KeyPair(*cert, *key))
+		authorities.AppendCertsFromPEM(must(os.ReadFile(*ca)))
+		auth = credentials.NewTLS(&tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{pair}})
 	}
-	head := c.spec.Tables[1]
-	var ids []uint32
-	for id := range uint32(min(10, head.Rows)) {
-		ids = append(ids, id)
+	client := pb.NewCoordinatorServiceClient(must(grpc.NewClient(*address, grpc.WithTransportCredentials(auth))))
+	members := must(client.GetClusterMap(ctx, &pb.GetClusterMapRequest{}))
+	id, shards := make([]byte, 16), []*shard{}
+	rand.Read(id) // never fails
+	for _, info := range members.Shards {
+		client := pb.NewShardServiceClient(must(grpc.NewClient(info.Address, grpc.WithTransportCredentials(auth))))
+		hello := must(client.Hello(ctx, &pb.HelloRequest{Job: job, ClientId: id}))
+		defer client.Bye(ctx, &pb.ByeRequest{Job: job, ClientId: id})
+		shards = append(shards, &shard{client, info.CapacityWeight, &pb.RequestEnvelope{Job: job, ClientId: id,
+			Generation: hello.Generation, TopologyVersion: members.TopologyVersion, Model: *model}})
 	}
-	c.changeAndTakeBack(ctx, head, ids)
-	predictions := c.topK(ctx, head, c.hidden(ctx, parse(*features, c.spec)))
-	must(0, json.NewEncoder(os.Stdout).Encode(map[string]any{"model": *model,
-		"shards": len(c.shards), "rows_changed": len(ids), "predictions": predictions}))
+	spec := must(shards[0].DescribeModel(ctx, &pb.DescribeModelRequest{Model: *model})).Spec
+	if len(spec.Tables) != 2 {
+		log.Fatal("error: UNIMPLEMENTED -: models with dense layers are not supported here")
+	}
+	head, rows, best := spec.Tables[1], map[*shard][]uint32{}, []prediction{}
+	owners := deal(head.NumSlots, shards)
+	for row := range min(10, head.Rows) {
+		s := owners[row%head.NumSlots]
+		rows[s] = append(rows[s], uint32(row))
+	}
+	for s, part := range rows {
+		s.change(head.Name, part, 0.25)
+		s.change(head.Name, part, -0.25) // takes it back
+	}
+	request := &pb.TopKRequest{Model: *model, Table: head.Name, K: k, Mode: pb.TopKMode_TOP_K_MODE_EXACT,
+		Hidden: hidden(shards, spec, *features)}
+	for _, s := range shards {
+		answer := must(s.TopK(ctx, request))
+		for i := 0; i < 4*k && u32Of(answer.RowIds[i:]) != noRow; i += 4 {
+			best = append(best, prediction{u32Of(answer.RowIds[i:]), floatOf(answer.Logits[i:])})
+		}
+	}
+	slices.SortFunc(best, func(a, b prediction) int {
+		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.Label, b.Label))
+	})
+	must(0, json.NewEncoder(os.Stdout).Encode(map[string]any{"model": *model, "shards": len(shards),
+		"rows_changed": min(10, head.Rows), "predictions": best[:min(k, len(best))]}))
 }

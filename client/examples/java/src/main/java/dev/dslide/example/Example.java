@@ -1,137 +1,200 @@
 package dev.dslide.example;
 
-import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.*;
 import com.google.rpc.ErrorInfo;
-import dev.dslide.v1.InputTransform;
-import dev.dslide.v1.ModelSpec;
-import dev.dslide.v1.TableSpec;
-import io.grpc.ChannelCredentials;
-import io.grpc.InsecureChannelCredentials;
-import io.grpc.Status;
-import io.grpc.StatusException;
-import io.grpc.TlsChannelCredentials;
+import dev.dslide.v1.*;
+import io.grpc.*;
 import io.grpc.protobuf.StatusProto;
 import java.io.File;
-import java.io.IOException;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.SortedMap;
-import java.util.TreeMap;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
+import java.nio.*;
+import java.security.SecureRandom;
+import java.util.*;
+import java.util.concurrent.TimeUnit;
+import java.util.function.IntUnaryOperator;
+import java.util.stream.*;
 
 /** Reads, changes and scores rows of a dslide cluster; from protos/ and docs/wire.md alone. */
 public final class Example {
+  private static final String JOB = "example";
   private static final int K = 5;
+  private static final Deadline DEADLINE = Deadline.after(20, TimeUnit.SECONDS); // of all calls
 
-  public static void main(String[] arguments) throws InterruptedException {
-    try {
-      System.out.println(run(options(arguments)));
-    } catch (StatusException e) {
-      Status status = e.getStatus();
-      // The cause is what the network or TLS says.
-      String cause = status.getCause() == null ? "" : ": " + status.getCause();
-      System.err.printf("error: %s %s: %s%s%n", status.getCode(), reasonOf(e),
-          status.getDescription(), cause);
-      System.exit(1);
-    } catch (IOException | IllegalArgumentException e) {
-      System.err.printf("error: INVALID_ARGUMENT -: %s%n", e);
-      System.exit(1);
+  private record Prediction(int label, float logit) {}
+
+  /** A shard, and the envelope of this client's last command for it. */
+  private record Shard(ShardServiceGrpc.ShardServiceBlockingV2Stub stub, double capacity,
+      RequestEnvelope.Builder envelope) {
+    /** Numbers a command. One whose answer was lost is sent again with the same number, and applied once. */
+    RequestEnvelope.Builder next() {
+      return envelope.setSequence(envelope.getSequence() + 1).setFirstIncomplete(envelope.getSequence());
     }
-  }
 
-  private static String run(Map<String, String> options)
-      throws IOException, StatusException, InterruptedException {
-    try (Cluster cluster =
-        new Cluster(options.get("address"), credentials(options), options.get("model"))) {
-      if (cluster.spec().getTablesCount() != 2) {
-        throw unsupported("models with dense layers are not supported here");
+    /** The weights of the rows, one row after the other. */
+    ByteBuffer gather(String table, List<Integer> rows) throws Exception {
+      var selection = RowSelection.newBuilder().setRowIds(pack(rows.size(), rows::get));
+      var stream = stub.gather(GatherRequest.newBuilder().setModel(envelope.getModel()).setTable(table)
+          .setTopologyVersion(envelope.getTopologyVersion()).setRows(selection).build());
+      var weights = ByteString.EMPTY;
+      for (GatherResponse chunk; (chunk = stream.read()) != null; ) {
+        weights = weights.concat(chunk.getRows().getValues().getData());
       }
-      TableSpec head = cluster.spec().getTables(1);
-      List<Integer> ids = IntStream.range(0, (int) Math.min(10, head.getRows())).boxed().toList();
-      changeAndTakeBack(cluster, head, ids);
-      float[] hidden = cluster.hidden(parse(options.get("features"), cluster.spec()));
-      String predictions = cluster.topK(head, hidden, K).stream()
-          .map(best -> String.format("{\"label\":%d,\"logit\":%s}", best.label(), best.logit()))
-          .collect(Collectors.joining(","));
-      return String.format("{\"model\":\"%s\",\"shards\":%d,\"rows_changed\":%d,\"predictions\":[%s]}",
-          cluster.spec().getName(), cluster.size(), ids.size(), predictions);
+      return view(weights);
+    }
+
+    /** Adds delta to all weights of the rows, and checks that it is there, but for rounding to bf16. */
+    void change(String table, List<Integer> rows, float delta) throws Exception {
+      var before = gather(table, rows);
+      var values = matrix(rows.size(), pack(before.remaining() / 4, i -> Float.floatToRawIntBits(delta)));
+      var block = RowBlock.newBuilder().setRowIds(pack(rows.size(), rows::get)).setValues(values)
+          .setBiases(pack(rows.size(), i -> 0));
+      var stream = stub.scatter();
+      stream.write(ScatterRequest.newBuilder().setEnvelope(next()).setTable(table).setRows(block)
+          .setMode(ScatterMode.SCATTER_MODE_ADD).setTotalRows(rows.size()).build());
+      stream.halfClose();
+      stream.read();
+      var failure = Status.ABORTED.withDescription("rows " + rows + " have not changed by " + delta);
+      for (var after = gather(table, rows); after.hasRemaining(); ) {
+        if (Math.abs(after.getFloat() - before.getFloat() - delta) > 0.01) throw failure.asException();
+      }
     }
   }
 
-  private static Map<String, String> options(String[] arguments) {
-    Map<String, String> options = new HashMap<>();
-    for (int i = 0; i + 1 < arguments.length; i += 2) {
-      options.put(arguments[i].replaceFirst("^--", ""), arguments[i + 1]);
-    }
-    if (!options.keySet().containsAll(List.of("address", "model", "features"))) {
-      throw new IllegalArgumentException("needs --address, --model and --features");
-    }
-    return options;
+  /** An array of words of 32 bits: little-endian, whatever this machine is. */
+  private static ByteString pack(int count, IntUnaryOperator wordAt) {
+    var bytes = ByteBuffer.allocate(4 * count).order(ByteOrder.LITTLE_ENDIAN);
+    IntStream.range(0, count).map(wordAt).forEach(bytes::putInt);
+    return ByteString.copyFrom(bytes.flip());
   }
 
-  private static ChannelCredentials credentials(Map<String, String> options) throws IOException {
-    if (!options.containsKey("ca")) return InsecureChannelCredentials.create();
-    return TlsChannelCredentials.newBuilder()
-        .trustManager(new File(options.get("ca")))
-        .keyManager(new File(options.get("cert")), new File(options.get("key")))
-        .build();
+  private static ByteBuffer view(ByteString array) {
+    return array.asReadOnlyByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
   }
 
-  private static void changeAndTakeBack(Cluster cluster, TableSpec table, List<Integer> ids)
-      throws StatusException, InterruptedException {
-    Map<Integer, float[]> before = cluster.gather(table, ids);
-    float[][] changes = {{0.25f, 0.25f}, {-0.25f, 0}}; // what is added, and the sum
-    for (float[] change : changes) {
-      cluster.add(table, ids, change[0]);
-      for (var row : cluster.gather(table, ids).entrySet()) {
-        for (int i = 0; i < row.getValue().length; i++) {
-          float off = row.getValue()[i] - before.get(row.getKey())[i] - change[1];
-          // Rows may be stored in bf16.
-          if (Math.abs(off) > 0.01) {
-            throw Status.ABORTED.withDescription("row " + row.getKey() + " is off by " + off)
-                .asException();
-          }
+  private static Matrix matrix(int rows, ByteString data) {
+    return Matrix.newBuilder().setRows(rows).setCols(data.size() / 4 / rows)
+        .setElementType(ElementType.ELEMENT_TYPE_F32).setData(data).build();
+  }
+
+  /** The ids by the shard that owns them: the next slot goes to the one furthest behind its share. */
+  private static Map<Integer, List<Integer>> slice(TableSpec table, List<Shard> all, Set<Integer> ids) {
+    var largest = all.stream().mapToDouble(Shard::capacity).max().orElseThrow();
+    var total = 0.0; // in a loop: streams round sums in another way
+    for (var shard : all) total += shard.capacity() / largest;
+    var owners = new int[(int) table.getNumSlots()];
+    var dealt = new double[all.size()];
+    for (int slot = 0; slot < owners.length; slot++) {
+      var furthest = Double.NEGATIVE_INFINITY;
+      for (int s = 0; s < dealt.length; s++) {
+        var behind = all.get(s).capacity() / largest * (slot + 1) - dealt[s] * total;
+        if (behind > furthest) owners[slot] = s;
+        furthest = Math.max(furthest, behind);
+      }
+      dealt[owners[slot]]++;
+    }
+    return ids.stream().sorted().collect(
+        Collectors.groupingBy(id -> owners[id % owners.length], TreeMap::new, Collectors.toList()));
+  }
+
+  /** The input of the head: the sum of the rows of the features, over all shards, above 0. */
+  private static Matrix hidden(ModelSpec spec, List<Shard> shards, String features) throws Exception {
+    var input = new TreeMap<Integer, Float>(); // values as the model sees them, after l2 or tf-idf
+    for (var pair : features.split(",")) {
+      input.put(Integer.valueOf(pair.split(":")[0]), Float.valueOf(pair.split(":")[1]));
+    }
+    var table = spec.getTables(0);
+    if (table.getBiasRow()) input.put((int) table.getRows() - 1, 1f);
+    var bf16 = spec.getActivations() == ElementType.ELEMENT_TYPE_BF16;
+    var sum = new float[(int) table.getDim()];
+    for (var part : slice(table, shards, input.keySet()).entrySet()) { // in shard order: always the same bits
+      var shard = shards.get(part.getKey());
+      var rows = part.getValue();
+      var values = pack(rows.size(), i -> Float.floatToRawIntBits(input.get(rows.get(i))));
+      var forward = EmbedForward.newBuilder().setTable(table.getName()).setBatch(1).setValues(values)
+          .setRowIds(pack(rows.size(), rows::get)).setSampleOffsets(pack(2, i -> i * rows.size()));
+      var stream = shard.stub().step();
+      stream.write(StepRequest.newBuilder().setEnvelope(shard.next()).setStep(1).setFirstOpenStep(1)
+          .setEmbedForward(forward).build());
+      stream.halfClose();
+      var answer = stream.read();
+      var error = answer.getError();
+      var reason = Any.pack(ErrorInfo.newBuilder().setReason(error.getReason()).build());
+      var status = com.google.rpc.Status.newBuilder().setCode(error.getCode()).setMessage(error.getMessage());
+      if (answer.hasError()) throw StatusProto.toStatusException(status.addDetails(reason).build());
+      var partial = view(answer.getEmbedForward().getPartial().getData());
+      for (int i = 0; i < sum.length; i++) {
+        sum[i] += bf16 ? Float.intBitsToFloat(partial.getShort() << 16) : partial.getFloat();
+      }
+    }
+    return matrix(1, pack(sum.length, i -> {
+      var bits = Float.floatToRawIntBits(Math.max(sum[i], 0));
+      return bf16 ? (bits + 0x7fff + (bits >>> 16 & 1)) & 0xffff0000 : bits;
+    }));
+  }
+
+  private static void run(Map<String, String> options) throws Exception {
+    var credentials = !options.containsKey("ca") ? InsecureChannelCredentials.create()
+        : TlsChannelCredentials.newBuilder().trustManager(new File(options.get("ca")))
+            .keyManager(new File(options.get("cert")), new File(options.get("key"))).build();
+    var channel = Grpc.newChannelBuilder(options.get("address"), credentials).build();
+    var map = CoordinatorServiceGrpc.newBlockingV2Stub(channel).withDeadline(DEADLINE)
+        .getClusterMap(GetClusterMapRequest.getDefaultInstance());
+    var id = ByteString.copyFrom(new SecureRandom().generateSeed(16));
+    var shards = new ArrayList<Shard>();
+    for (var info : map.getShardsList()) {
+      var connection = Grpc.newChannelBuilder(info.getAddress(), credentials).build();
+      var stub = ShardServiceGrpc.newBlockingV2Stub(connection).withDeadline(DEADLINE);
+      var hello = stub.hello(HelloRequest.newBuilder().setJob(JOB).setClientId(id).build());
+      var envelope = RequestEnvelope.newBuilder().setJob(JOB).setClientId(id).setModel(options.get("model"))
+          .setTopologyVersion(map.getTopologyVersion()).setGeneration(hello.getGeneration());
+      shards.add(new Shard(stub, info.getCapacityWeight(), envelope));
+    }
+    try {
+      var model = DescribeModelRequest.newBuilder().setModel(options.get("model")).build();
+      var spec = shards.get(0).stub().describeModel(model).getSpec();
+      var dense = Status.UNIMPLEMENTED.withDescription("models with dense layers are not supported here");
+      if (spec.getTablesCount() != 2) throw dense.asException();
+      var head = spec.getTables(1);
+      var ids = IntStream.range(0, (int) Math.min(10, head.getRows())).boxed().collect(Collectors.toSet());
+      for (var part : slice(head, shards, ids).entrySet()) {
+        var shard = shards.get(part.getKey());
+        shard.change(head.getName(), part.getValue(), 0.25f);
+        shard.change(head.getName(), part.getValue(), -0.25f); // takes it back
+      }
+      var request = TopKRequest.newBuilder().setHidden(hidden(spec, shards, options.get("features"))).setK(K)
+          .setModel(spec.getName()).setTable(head.getName()).setMode(TopKMode.TOP_K_MODE_EXACT).build();
+      var best = new ArrayList<Prediction>();
+      for (var shard : shards) {
+        var answer = shard.stub().topK(request);
+        var logits = view(answer.getLogits());
+        for (var labels = view(answer.getRowIds()); labels.hasRemaining(); ) {
+          best.add(new Prediction(labels.getInt(), logits.getFloat()));
         }
       }
+      var predictions = best.stream().filter(p -> p.label() != 0xffffffff) // no row
+          .sorted(Comparator.comparing(Prediction::logit).reversed().thenComparing(Prediction::label))
+          .limit(K).map(p -> String.format("{\"label\":%d,\"logit\":%s}", p.label(), p.logit())).toList();
+      System.out.printf("{\"model\":\"%s\",\"shards\":%d,\"rows_changed\":%d,\"predictions\":%s}%n",
+          spec.getName(), shards.size(), ids.size(), predictions);
+    } finally {
+      for (var shard : shards) shard.stub().bye(ByeRequest.newBuilder().setJob(JOB).setClientId(id).build());
     }
   }
 
-  /** Reads feature:value,feature:value. Returns the values as the model wants them. */
-  private static SortedMap<Integer, Float> parse(String text, ModelSpec spec)
-      throws StatusException {
-    InputTransform transform = spec.getTraining().getTransform();
-    if (transform == InputTransform.INPUT_TRANSFORM_TF_IDF) {
-      throw unsupported("tf-idf needs the weights of the training data");
-    }
-    SortedMap<Integer, Float> input = new TreeMap<>();
-    for (String pair : text.split(",")) {
-      String[] parts = pair.split(":", 2);
-      input.put(Integer.parseUnsignedInt(parts[0]), Float.valueOf(parts[parts.length - 1]));
-    }
-    double length = Math.sqrt(input.values().stream().mapToDouble(x -> (double) x * x).sum());
-    if (transform == InputTransform.INPUT_TRANSFORM_L2 && length > 0) {
-      input.replaceAll((feature, value) -> (float) (value / length));
-    }
-    TableSpec embedding = spec.getTables(0);
-    if (embedding.getBiasRow()) input.put((int) embedding.getRows() - 1, 1f);
-    return input;
-  }
-
-  private static StatusException unsupported(String what) {
-    return Status.UNIMPLEMENTED.withDescription(what).asException();
-  }
-
-  /** The reason word in the status details. */
-  private static String reasonOf(StatusException e) {
+  public static void main(String[] arguments) throws Exception {
+    var options = new HashMap<String, String>();
+    for (int i = 1; i < arguments.length; i += 2) options.put(arguments[i - 1].substring(2), arguments[i]);
     try {
-      for (var detail : StatusProto.fromThrowable(e).getDetailsList()) {
-        if (detail.is(ErrorInfo.class)) return detail.unpack(ErrorInfo.class).getReason();
+      run(options);
+    } catch (Exception e) {
+      var status = Status.fromThrowable(e);
+      var reason = "-";
+      var details = StatusProto.fromStatusAndTrailers(status, Status.trailersFromThrowable(e));
+      for (var detail : details.getDetailsList()) {
+        if (detail.is(ErrorInfo.class)) reason = detail.unpack(ErrorInfo.class).getReason();
       }
-    } catch (InvalidProtocolBufferException malformed) {
-      // Not of a dslide server.
+      var cause = status.getCause() == null ? "" : ": " + status.getCause(); // what the network or TLS says
+      System.err.printf("error: %s %s: %s%s%n", status.getCode(), reason, status.getDescription(), cause);
+      System.exit(1);
     }
-    return "-";
   }
 }
