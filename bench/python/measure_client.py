@@ -39,9 +39,10 @@ def measure_rows(cluster, count, rounds):
     rng = np.random.default_rng(count)
     ids = np.sort(rng.choice(TABLE_ROWS, count, replace=False))
     values = rng.standard_normal((count, DIM), dtype=np.float32)
+    out = np.empty_like(values)
     calls = {
         "stubs_gather": lambda: gather_with_stubs(cluster, ids),
-        "gather": lambda: model.gather("rows", ids),
+        "gather": lambda: model.gather("rows", ids, out=out),
         "scatter": lambda: model.scatter("rows", ids, values, mode="add"),
     }
     seconds = {name: [] for name in calls}
@@ -57,6 +58,7 @@ def measure_rows(cluster, count, rounds):
 
 
 def rows(address, quick):
+    dslide.keep_freed_memory()
     with dslide.connect(address) as cluster:
         cluster.create_model({"name": "bench", "tables": [
             {"name": "rows", "role": "embedding", "rows": TABLE_ROWS, "dim": DIM}]})

@@ -34,6 +34,12 @@ def test_gather_answers_in_the_order_asked_for(
     ids = rng.integers(0, rows, 1000)
     np.testing.assert_array_equal(model.gather(table, ids), everything[ids])
     assert model.gather(table, []).shape == (0, everything.shape[1])
+    for wanted in (ids, np.unique(ids)):
+        out = np.empty((len(wanted), everything.shape[1]), np.float32)
+        assert model.gather(table, wanted, out=out) is out
+        np.testing.assert_array_equal(out, everything[wanted])
+    with pytest.raises(dslide.InvalidArgumentError, match="out is float64"):
+        model.gather(table, ids, out=np.empty((len(ids), everything.shape[1])))
 
 
 def test_scatter_adds_up_equal_ids(

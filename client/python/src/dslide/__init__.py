@@ -33,6 +33,7 @@ from dslide.errors import (
     UnimplementedError,
 )
 from dslide.local import LocalCluster, local
+from dslide.memory import keep_freed_memory
 from dslide.sparse_text import read_sparse
 from dslide.spec import ModelSpec, load_spec
 from dslide.trainer import Precision, Report, Trainer
@@ -68,6 +69,7 @@ __all__ = [
     "aio",
     "connect",
     "from_arrays",
+    "keep_freed_memory",
     "load_spec",
     "local",
     "read_sparse",

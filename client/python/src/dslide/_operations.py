@@ -298,20 +298,35 @@ class Operations:
 
     # --- Rows -----------------------------------------------------------------------------------
 
-    async def gather(self, model: str, table: str, ids: npt.ArrayLike) -> F32:
+    async def gather(
+        self, model: str, table: str, ids: npt.ArrayLike, *, out: F32 | None = None
+    ) -> F32:
         """Rows of a table by id, in the order asked for; ids may repeat.
 
-        Returns float32 [len(ids), dim]. Rows of different shards are not of one instant.
+        Returns float32 [len(ids), dim]; `out` where that is given, whose memory need not be made
+        ready again for each call. Rows of different shards are not of one instant.
         """
-        return (await self.gather_rows(model, table, ids)).values
+        return (await self.gather_rows(model, table, ids, out=out)).values
 
-    async def gather_rows(self, model: str, table: str, ids: npt.ArrayLike) -> Rows:
+    async def gather_rows(
+        self, model: str, table: str, ids: npt.ArrayLike, *, out: F32 | None = None
+    ) -> Rows:
         """The same with the rows' biases, where the table has them."""
         spec = await self._table(model, table)
         wanted = _checked_ids(ids, spec.rows, f"gather of table {table!r}")
         unique, inverse = _ascending(wanted)
         with_bias = spec.role != model_pb2.TABLE_ROLE_EMBEDDING
-        values = np.empty((len(unique), spec.dim), dtype=np.float32)
+        shape = (len(wanted), spec.dim)
+        if out is not None and (
+            out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous
+        ):
+            raise InvalidArgumentError(
+                f"gather of table {table!r}: out is {out.dtype} {list(out.shape)}, must be "
+                f"contiguous float32 {list(shape)}"
+            )
+        direct = out is not None and inverse is None
+        values = out if direct else np.empty((len(unique), spec.dim), dtype=np.float32)
+        assert values is not None
         biases = np.empty(len(unique), dtype=np.float32) if with_bias else None
         parts = []
         for shard, places in enumerate(self._places(spec, unique)):
@@ -322,7 +337,8 @@ class Operations:
         await self.io.gather(parts)
         if inverse is None:
             return Rows(values, biases)
-        return Rows(values[inverse], None if biases is None else biases[inverse])
+        rows = values.take(inverse, axis=0, out=out)
+        return Rows(rows, None if biases is None else biases[inverse])
 
     def _places(
         self, spec: model_pb2.TableSpec, ids: npt.NDArray[np.int64]
@@ -636,7 +652,8 @@ def _part(
     """The rows at some places; without a copy when these are all."""
     if len(places) == len(ids):
         return ids, values, biases
-    return ids[places], values[places], None if biases is None else biases[places]
+    # take is twice as fast as an index.
+    return ids[places], values.take(places, axis=0), None if biases is None else biases[places]
 
 
 def _ascending(

@@ -20,6 +20,7 @@ from dslide._version import __version__
 # Messages are at most 4 MiB by the protocol; the margin is for what is around bulk fields.
 MAX_MESSAGE_BYTES = (4 << 20) + (64 << 10)
 _OPTIONS = [
+    ("SingleThreadedUnaryStream", 1),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.http2.lookahead_bytes", 16 << 20),
