@@ -1,6 +1,6 @@
 """What python_benchmark.py runs inside the environment of the Python package.
 
-usage: measure_client.py rows ADDRESS [--quick]
+usage: measure_client.py rows PROGRAM SHARDS [--quick]
        measure_client.py train ADDRESS SPEC DATA STEPS
 
 The last line of stdout is one JSON value.
@@ -52,14 +52,14 @@ def measure_rows(cluster, count, rounds):
             call()
             seconds[name].append(time.perf_counter() - begin)
     # The first round connects and warms up.
-    return {"rows": count, "dim": DIM, "repeats": rounds} | {
+    return {"rows": count, "dim": DIM, "shards": cluster.num_shards, "repeats": rounds} | {
         f"{name}_gbps": count * DIM * 4 / statistics.median(mine[1:]) / 1e9
         for name, mine in seconds.items()}
 
 
-def rows(address, quick):
+def rows(program, shards, quick):
     dslide.keep_freed_memory()
-    with dslide.connect(address) as cluster:
+    with dslide.local(int(shards), binary=program) as cluster:
         cluster.create_model({"name": "bench", "tables": [
             {"name": "rows", "role": "embedding", "rows": TABLE_ROWS, "dim": DIM}]})
         return [measure_rows(cluster, count, 3 if quick else ROUNDS) for count in (10_000, 100_000)]
@@ -77,7 +77,7 @@ def train(address, spec, data, steps):
 
 def main():
     command, *arguments = sys.argv[1:]
-    result = train(*arguments) if command == "train" else rows(arguments[0], "--quick" in arguments)
+    result = train(*arguments) if command == "train" else rows(*arguments[:2], "--quick" in arguments)
     print(json.dumps(result))
 
 

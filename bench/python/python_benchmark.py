@@ -2,8 +2,10 @@
 
 usage: python_benchmark.py --bin-dir DIR [--model FILE] [--steps N] [--quick] [-o json]
 
-Rows: two shards on this machine, gathers and scatters of 10,000 and 100,000 random rows of 128
-floats; the baseline reads the same rows with a plain loop over the generated stubs. Training: two
+Rows: gathers and scatters of 10,000 and 100,000 random rows of 128 floats from one and two shards
+on this machine, one call at a time; the baseline reads the same rows with a plain loop over the
+generated stubs. Where the machine paces what it sends, this part runs in a network namespace that
+does not (bench/rpc/rpc_benchmark.py). Training: two
 shard processes and one trainer of the 670 K spec, in C++ and in Python in turn, each on a fresh
 cluster. Medians; what is measured in one round stands beside each other.
 """
@@ -16,11 +18,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "common"))
+sys.path.insert(0, str(ROOT / "bench" / "rpc"))
 sys.path.insert(0, str(ROOT / "tools" / "clients"))
 
 import measurement  # noqa: E402
 import programs  # noqa: E402
 import python_package  # noqa: E402
+import rpc_benchmark  # noqa: E402
 from measurement import say  # noqa: E402
 from programs import processes  # noqa: E402
 
@@ -36,9 +40,9 @@ class Child:
     def __init__(self, python, package):
         self._python, self._variables = python, python_package.variables(package)
 
-    def run(self, *arguments):
+    def run(self, *arguments, wrapper=()):
         done = subprocess.run(
-            [self._python, ROOT / "bench/python/measure_client.py", *map(str, arguments)],
+            [*wrapper, self._python, ROOT / "bench/python/measure_client.py", *map(str, arguments)],
             env=self._variables, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
             check=True, timeout=RUN_SECONDS)
         return json.loads(done.stdout.splitlines()[-1])
@@ -51,10 +55,15 @@ def start_cluster(started):
 
 
 def measure_rows(options, child):
-    with programs.Programs(options.bin_dir) as started:
-        cluster = start_cluster(started)
-        say("Rows")
-        return child.run("rows", cluster.address, *(["--quick"] if options.quick else []))
+    paced = rpc_benchmark.paces()
+    why_not = rpc_benchmark.why_not_isolated() if paced else None
+    if why_not is not None:
+        say(f"Rows: the machine paces what it sends, and {why_not}")
+    wrapper = rpc_benchmark.ISOLATED if paced and why_not is None else ()
+    say("Rows")
+    return [figures for shards in (1, SHARDS) for figures in child.run(
+        "rows", options.bin_dir.resolve() / "dslide", shards,
+        *(["--quick"] if options.quick else []), wrapper=wrapper)]
 
 
 def train_once(options, child, language):
@@ -103,7 +112,7 @@ def measure(options):
 def lines(result):
     out = []
     for figures in result["rows"]:
-        out.append(f"{figures['rows']:,} rows: gather {figures['gather_gbps']:.2f} GB/s (generated "
+        out.append(f"{figures['rows']:,} rows of {figures['shards']} shards: gather {figures['gather_gbps']:.2f} GB/s (generated "
                    f"stubs {figures['stubs_gather_gbps']:.2f}), scatter {figures['scatter_gbps']:.2f}")
     training = result["training"]
     out.append(f"training: {training['python']['samples_per_second']:,.0f} samples/s, C++ "

@@ -174,13 +174,13 @@ def capacity(result):
 
 def python(result):
     training = result["training"]
-    rows = [[f"{number(figures['rows'])} rows of {figures['dim']}",
+    rows = [[f"{number(figures['rows'])} rows of {figures['dim']}", figures["shards"],
              f"{number(figures['gather_gbps'])} GB/s", f"{number(figures['stubs_gather_gbps'])} GB/s",
              f"{number(figures['scatter_gbps'])} GB/s"] for figures in result["rows"]]
     trainers = [[name, number(training[key]["samples_per_second"]), spread(training[key]),
                  number(training[key]["loss"])] for name, key in (("C++", "cpp"), ("Python", "python"))]
     return "\n\n".join([
-        table(["client", "gather", "a loop over generated stubs", "scatter"], rows),
+        table(["client", "shards", "gather", "a loop over generated stubs", "scatter"], rows),
         table([f"trainer, {training['model']}, {number(training['steps'])} steps", "samples/s",
                "spread", "loss"], trainers)])
 
