@@ -92,6 +92,7 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   size_t written ABSL_GUARDED_BY(mu) = 0;                 // of them, handed to the present stream
   size_t held ABSL_GUARDED_BY(mu) = 0;                    // of those, refused and to be sent again
   absl::Time resume_at ABSL_GUARDED_BY(mu);
+  uint64_t last_resent ABSL_GUARDED_BY(mu) = 0;    // on the present stream, the last that was held
   Reactor* reactor ABSL_GUARDED_BY(mu) = nullptr;  // owns itself until OnDone
   int64_t live_reactors ABSL_GUARDED_BY(mu) = 0;
   bool writable ABSL_GUARDED_BY(mu) = false;
@@ -248,7 +249,9 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
   {
     absl::MutexLock lock(&mu);
     const uint64_t expected = held < unanswered.size() ? unanswered[held].sequence : next_sequence;
-    if (response.sequence() < expected) return;  // the repetition of an answer
+    // The repetition of an answer; of those that were held, the last one's may come late.
+    if (response.sequence() < expected) return;
+    if (response.sequence() > expected && response.sequence() == last_resent) return;
     if (response.sequence() > expected || held >= unanswered.size()) {
       FailAll(absl::InternalError(absl::StrCat(shard.peer(), " answered request ",
                                                response.sequence(), " instead of ", expected,
@@ -295,6 +298,7 @@ bool ShardStream::Impl::Hold(const absl::Status& refusal) {
 
 // Sends again what was held. The numbers given up meanwhile are named by a higher first_incomplete.
 void ShardStream::Impl::Resume() {
+  last_resent = unanswered[held - 1].sequence;
   held = 0;
   written = 0;
   const uint64_t first = unanswered.front().sequence;
@@ -331,6 +335,7 @@ void ShardStream::Impl::StartReactor() {
   reactor = new Reactor(shared_from_this());
   ++live_reactors;
   written = 0;
+  last_resent = 0;
   writing = false;
   writable = true;
   reactor->Start();

@@ -61,6 +61,7 @@ class ShardStream:
         self._confirmed = 0
         self._unanswered: deque[_Sent] = deque()
         self._connection: _Connection | None = None
+        self._last_resent = 0  # on this connection, the last that was held
         self.packed = False
         self.reconnects = 0
         self._hello()
@@ -101,6 +102,7 @@ class ShardStream:
             oldest = self._unanswered[0]
             if held and held >= (self._connection.written if self._connection else 0):
                 time.sleep(max(0.0, min(resume_at, oldest.deadline) - time.monotonic()))
+                self._last_resent = self._unanswered[held - 1].request.envelope.sequence
                 self._resend()
                 held = 0
             if self._connection is None:
@@ -113,8 +115,9 @@ class ShardStream:
                     raise answer
                 continue
             expected = self._unanswered[held].request.envelope.sequence
-            if answer.sequence < expected:
-                continue  # the repetition of an answer
+            # The repetition of an answer; of those that were held, the last one's may come late.
+            if answer.sequence < expected or answer.sequence == self._last_resent != expected:
+                continue
             if answer.sequence != expected:
                 raise InternalError(
                     f"{self._peer.name} answered request {answer.sequence} instead "
@@ -269,6 +272,7 @@ class ShardStream:
 
         reader = threading.Thread(target=read, name=f"dslide {peer.name}", daemon=True)
         self._connection = _Connection(call, requests, answers, reader=reader)
+        self._last_resent = 0
         reader.start()
         self._write()
 
