@@ -22,6 +22,8 @@ import pytest  # noqa: E402
 
 import dslide  # noqa: E402
 
+# Within so many seconds every mistake is told: 4 on an idle machine.
+SOON = 30
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SMALL_SPEC: dict[str, Any] = {
     "name": "small",

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from conftest import SOON
 
 import dslide
 from dslide.v1 import coordinator_pb2, coordinator_pb2_grpc, shard_pb2, shard_pb2_grpc
@@ -124,7 +125,7 @@ def test_bad_input(
     start = time.monotonic()
     with pytest.raises(kind) as caught:
         call(cluster, model)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < SOON
     text = f"{caught.value} {caught.value.reason}"
     for word in words:
         assert word in text
@@ -145,7 +146,7 @@ def test_nobody_listens() -> None:
     start = time.monotonic()
     with pytest.raises(dslide.UnavailableError, match="start the coordinator") as caught:
         dslide.connect("127.0.0.1:1")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < SOON
     assert "127.0.0.1:1" in str(caught.value)
     assert isinstance(caught.value, ConnectionError)
 
@@ -154,7 +155,7 @@ def test_somebody_listens_and_says_nothing(silent_port: int) -> None:
     start = time.monotonic()
     with pytest.raises(dslide.DslideError, match=f"127.0.0.1:{silent_port}.*start the coordinator"):
         dslide.connect(f"127.0.0.1:{silent_port}")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < SOON
 
 
 @pytest.mark.parametrize(
