@@ -8,6 +8,7 @@ builds are kept in the cache folder. What needs a tool that is not here is skipp
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -118,10 +119,17 @@ def main():
     options = parse_arguments()
     start = time.monotonic()
     report = Report()
-    if options.only != "examples":
-        test_python(options.bin_dir.resolve(), report, ["-k", options.case] if options.case else [])
-    if options.only != "python" and not options.case:
-        test_examples(options.bin_dir.resolve(), report)
+    bin_dir = options.bin_dir.resolve()
+    # Beside each other: both wait more than they compute.
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        parts = []
+        if options.only != "examples":
+            arguments = ["-k", options.case] if options.case else []
+            parts.append(threads.submit(test_python, bin_dir, report, arguments))
+        if options.only != "python" and not options.case:
+            parts.append(threads.submit(test_examples, bin_dir, report))
+        for part in parts:
+            part.result()
     counts = report.counts
     if options.output == "lines":
         print("\n".join([f"counts {counts['passed']} {counts['failed']} {counts['skipped']}",

@@ -15,7 +15,9 @@ import pytest
 import dslide
 
 SCRIPT = """
-import dslide, sys, threading, time
+import dslide, signal, sys, threading, time
+# Ignored where the tests run in the background of a shell.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 made = []
 def start():
     made.append(dslide.local(shards=2, threads=2))

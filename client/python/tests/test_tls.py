@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import subprocess
 import time
@@ -33,7 +34,7 @@ def address(bin_dir: pathlib.Path, certificates: pathlib.Path) -> Iterator[str]:
     coordinator = f"127.0.0.1:{free_port()}"
     own = certificates / "own"
 
-    def start(program: str, role: str, *arguments: object) -> subprocess.Popen[bytes]:
+    def start(program: Any, role: Any, *arguments: object) -> subprocess.Popen[bytes]:
         flags = [
             "--tls-ca",
             own / "ca.crt",
@@ -48,34 +49,26 @@ def address(bin_dir: pathlib.Path, certificates: pathlib.Path) -> Iterator[str]:
             [bin_dir / program, *map(str, [*arguments, *flags])], stderr=subprocess.DEVNULL
         )
 
-    servers = [start("dslide-coordinator", "coordinator", "--listen", coordinator, "--shards", 2)]
-    servers += [
-        start(
-            "dslide-shard",
-            "shard",
-            "--coordinator",
-            coordinator,
-            "--shard-id",
-            shard,
-            "--listen",
-            "127.0.0.1:0",
-            "--threads",
-            1,
-        )
-        for shard in range(2)
-    ]
-    deadline = time.monotonic() + 300
-    while True:
-        try:
-            dslide.connect(coordinator, tls=_tls(own, "trainer")).close()
-            break
-        except dslide.UnavailableError:
-            assert time.monotonic() < deadline and all(s.poll() is None for s in servers)
-            time.sleep(0.1)
-    yield coordinator
-    for server in servers:
-        server.kill()
-        server.wait()
+    with contextlib.ExitStack() as servers:
+
+        def run(*arguments: object) -> None:
+            server = start(*arguments)
+            servers.callback(server.wait)
+            servers.callback(server.kill)
+
+        run("dslide-coordinator", "coordinator", "--listen", coordinator, "--shards", 2)
+        for shard in range(2):
+            places = ("--coordinator", coordinator, "--listen", "127.0.0.1:0")
+            run("dslide-shard", "shard", *places, "--shard-id", shard, "--threads", 1)
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                dslide.connect(coordinator, tls=_tls(own, "trainer")).close()
+                break
+            except dslide.UnavailableError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        yield coordinator
 
 
 def test_trains_and_reads_rows_over_tls(

@@ -21,6 +21,7 @@ from dslide._scatter import ScatterQueue
 from dslide._transport import Peer, Settings
 from dslide._version import __version__
 from dslide.errors import (
+    DeadlineExceededError,
     FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
@@ -173,7 +174,14 @@ class Operations:
         await self.io.gather([self._check_version(shard) for shard in self.shards])
 
     async def _check_version(self, shard: Peer) -> None:
-        info = await shard.call("GetServerInfo", shard_pb2.GetServerInfoRequest())
+        try:
+            info = await shard.once(
+                "GetServerInfo",
+                shard_pb2.GetServerInfoRequest(),
+                min(self.settings.timeout, self.settings.patience),
+            )
+        except (UnavailableError, DeadlineExceededError):
+            return  # a shard that is away is told of by the calls that need it
         if info.version.split(".")[:2] != __version__.split(".")[:2]:
             raise FailedPreconditionError(
                 f"{shard.name} is of version {info.version}, this client of {__version__}: install "
