@@ -16,6 +16,7 @@ import pytest
 from conftest import SMALL_SPEC, take_checkpoint
 
 import dslide
+from dslide._stream import ShardStream
 
 
 def _spec(**changes: Any) -> dict[str, Any]:
@@ -228,3 +229,36 @@ def test_checkpoints_of_the_cluster_show_whole_steps(
             table.applied_steps for part in cluster.model("cut").describe() for table in part.tables
         }
         assert len(steps) == 1 and steps.pop() > 0
+
+
+def test_a_new_beginning_waits_for_the_cluster(
+    small_data: pathlib.Path, cluster: dslide.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[ShardStream] = []
+    closed: list[ShardStream] = []
+    failures = 3
+
+    class Stream(ShardStream):
+        """The second shard cannot be reached yet; the first one's stream is open then."""
+
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal failures
+            if len(opened) % 2 == 1 and failures:
+                failures -= 1
+                opened.pop()
+                raise dslide.UnavailableError("is being taken back")
+            super().__init__(*arguments)
+            opened.append(self)
+
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    with dslide.Trainer(
+        cluster, _spec(name="anew"), small_data / "train.txt", max_steps=2, progress=False
+    ) as trainer:
+        monkeypatch.setattr("dslide.trainer.ShardStream", Stream)
+        trainer._begin_anew(dslide.DataLossError("rows went back"))
+        assert len(opened) == 2 and len(closed) == 3 and failures == 0
+        assert trainer.train().steps == 2
+    assert len(closed) == 5

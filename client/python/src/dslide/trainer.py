@@ -242,16 +242,20 @@ class Trainer:
         self._client_id = os.urandom(16)
         self._lineage = self._cluster.cluster_map().lineage
         settings = dataclasses.replace(self._settings, job=self._job.job)
-        for shard in operations.shards:
-            self._streams.append(
-                ShardStream(
-                    shard,
-                    settings,
-                    self._client_id,
-                    self.spec.name,
-                    operations.map.topology_version,
+        try:
+            for shard in operations.shards:
+                self._streams.append(
+                    ShardStream(
+                        shard,
+                        settings,
+                        self._client_id,
+                        self.spec.name,
+                        operations.map.topology_version,
+                    )
                 )
-            )
+        except BaseException:
+            self.close()  # a shard keeps what it has for each client until it says goodbye
+            raise
         self._pipeline = StepPipeline(
             self._network, self._streams, self.spec.seed, self._on_finished
         )
@@ -284,11 +288,19 @@ class Trainer:
 
     def _begin_anew(self, why: DslideError) -> None:
         self._say(f"NOTE: beginning anew as another client, with the work that is open ({why})")
-        self.close()
         self._chunks.clear()
         self._report.new_beginnings += 1
-        self._open()
-        self._join()
+        deadline = time.monotonic() + self._patience
+        while True:
+            self.close()
+            try:
+                self._open()
+                self._join()
+                return
+            except _AWAY:  # the cluster may be on its way back to a checkpoint still
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.5)
 
     # --- Work ---------------------------------------------------------------------------------
 
