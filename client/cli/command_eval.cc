@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/accuracy_report.h"
 #include "client/cli/command_line.h"
 #include "client/cli/data_source.h"
 #include "client/cli/exit_codes.h"
@@ -14,6 +15,7 @@
 #include "client/trainer/trainer.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
+#include "core/data/sparse_dataset.h"
 
 namespace dslide::cli {
 namespace {
@@ -23,20 +25,55 @@ constexpr int64_t kRecallPoints = 2000;
 struct EvalOptions {
   ModelOptions model;
   std::string data;
+  std::string training_data;
+  AccuracyOptions accuracy;
 };
 
+absl::StatusOr<std::unique_ptr<Dataset>> OpenEvalData(const EvalOptions& options,
+                                                      const ModelSession& session,
+                                                      const std::string& path) {
+  if (options.model.model_dir.empty()) {
+    return OpenData(path, DataOptions(), nullptr, session.parallelism());
+  }
+  return OpenDataFor(session.model(), path, session.parallelism());
+}
+
+// 1 / propensity of each label. Empty, with a note to stderr, when nothing says how often labels
+// occur in training.
+absl::StatusOr<std::vector<float>> PropensitiesFor(const EvalOptions& options,
+                                                   const ModelSession& session,
+                                                   const Dataset& data) {
+  LabelCounts counts = session.model().label_counts;
+  if (!options.training_data.empty()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> training,
+                     OpenEvalData(options, session, options.training_data));
+    RETURN_IF_ERROR(CheckSameShape(*training, data));
+    ASSIGN_OR_RETURN(counts, CountLabels(*training, session.parallelism()));
+  }
+  if (counts.points > 0) {
+    return InversePropensities(counts.of_label, counts.points, options.accuracy.propensity);
+  }
+  PrintNote(absl::StrCat(
+      "dslide eval: note: PSP@k and PSnDCG@k need to know how often each label occurs ",
+      "in training, ",
+      options.model.model_dir.empty() ? "which a cluster does not keep"
+                                      : "which the model directory does not say",
+      ": name the training file with --training-data FILE"));
+  return std::vector<float>();
+}
+
 absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> cutoffs, CheckAccuracyOptions(options.accuracy));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
                    ModelSession::Open(global, options.model));
-  std::unique_ptr<Dataset> data;
-  if (options.model.model_dir.empty()) {
-    ASSIGN_OR_RETURN(data, OpenData(options.data, DataOptions(), nullptr, session->parallelism()));
-  } else {
-    ASSIGN_OR_RETURN(data, OpenDataFor(session->model(), options.data, session->parallelism()));
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
+                   OpenEvalData(options, *session, options.data));
+  ASSIGN_OR_RETURN(const std::vector<float> inverse_propensities,
+                   PropensitiesFor(options, *session, *data));
   const absl::Duration start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(const PrecisionAtK precision,
+  ASSIGN_OR_RETURN(const std::vector<AccuracyAtK> accuracy,
                    session->evaluator().Evaluate(*data, AllPoints(data->num_points()),
+                                                 RankingMetrics(cutoffs, inverse_propensities),
                                                  session->next_step(), nullptr));
   const double seconds = absl::ToDoubleSeconds(SteadyClock().Now() - start);
   const std::vector<int64_t> points = AllPoints(std::min(data->num_points(), kRecallPoints));
@@ -47,9 +84,7 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
   };
   if (global.json()) {
     nlohmann::ordered_json json;
-    json["p_at_1"] = precision.at_1;
-    json["p_at_3"] = precision.at_3;
-    json["p_at_5"] = precision.at_5;
+    AddAccuracy(cutoffs, accuracy, &json);
     json["points"] = data->num_points();
     json["seconds"] = seconds;
     json["hash_recall_top1"] = part(recall.top_1_found, recall.samples);
@@ -57,11 +92,10 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
     PrintLine(json.dump());
     return kExitOk;
   }
-  PrintLine(absl::StrFormat("%s points in %.1f s\nP@1 %.4f   P@3 %.4f   P@5 %.4f",
-                            WithThousands(data->num_points()), seconds, precision.at_1,
-                            precision.at_3, precision.at_5));
+  PrintLine(absl::StrFormat("%s points in %.1f s\n\n%s", WithThousands(data->num_points()), seconds,
+                            AccuracyTable(accuracy, std::nullopt)));
   if (recall.samples > 0) {
-    PrintLine(absl::StrFormat("Hash recall of the exact top-1 %.3f, top-10 %.3f (%s points)",
+    PrintLine(absl::StrFormat("\nHash recall of the exact top-1 %.3f, top-10 %.3f (%s points)",
                               part(recall.top_1_found, recall.samples),
                               part(recall.top_10_found, recall.top_10),
                               WithThousands(recall.samples)));
@@ -73,13 +107,18 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
 
 void AddEvalCommand(CliCommand app, Context& context) {
   const CliCommand command = app.AddSubcommand(
-      "eval", "Measure a model's precision at 1, 3 and 5 by exact search",
+      "eval", "Measure a model's accuracy by exact search: P@k, nDCG@k, recall@k, PSP@k, PSnDCG@k",
       "Examples:\n"
       "  dslide eval --model-dir my-model --data test.txt\n"
-      "  dslide eval --model-dir my-model --cluster 127.0.0.1:7000 --data test.txt -o json");
+      "  dslide eval --model-dir my-model --cluster 127.0.0.1:7000 --data test.txt -o json\n"
+      "  dslide eval --model-dir my-model --data test.txt --cutoffs 1,3,5,10,20");
   auto options = std::make_shared<EvalOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels").Required();
+  AddOption(
+      command, "--training-data", options->training_data,
+      "The training file, for PSP@k and PSnDCG@k of a model that was not kept with its counts");
+  AddAccuracyOptions(command, options->accuracy);
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunEval(context.global, *options); };
   });

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/accuracy_report.h"
 #include "client/cli/cluster_session.h"
 #include "client/cli/command_line.h"
 #include "client/cli/data_source.h"
@@ -48,6 +49,7 @@ struct TrainOptions {
   std::string eval;
   DataOptions source;
   SpecOptions spec;
+  AccuracyOptions accuracy;
   std::string cluster;
   int64_t shards = 2;
   int64_t threads = 0;
@@ -117,6 +119,7 @@ class TrainRun {
 };
 
 absl::Status TrainRun::OpenInput() {
+  ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
   ASSIGN_OR_RETURN(data_, OpenData(options_.data, options_.source, nullptr, parallelism_));
   if (options_.eval.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(eval_,
@@ -137,6 +140,9 @@ absl::Status TrainRun::ResolveModel() {
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
   model_.features = FeatureStats::FromDataset(*data_, std::move(idf));
   model_.labels = LabelNames(*data_);
+  if (!options_.model_dir.empty() || eval_ != nullptr) {
+    ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
+  }
   model_.vocabulary = VocabularyOf(*data_);
   model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
   model_.origin.seed = spec.seed;
@@ -173,6 +179,7 @@ absl::Status TrainRun::PrepareDirectory() {
     // What shards and coordinator hold is compared as a whole.
     model_.spec = stored.spec;
     model_.features = stored.features;
+    if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
   } else {
     RETURN_IF_ERROR(PrepareModelDir(options_.model_dir, options_.overwrite));
   }
@@ -267,8 +274,13 @@ absl::Status TrainRun::Measure() {
   result_.seed = model_.spec.seed;
   result_.commit = Revision();
   if (!interrupted_ && eval_ != nullptr) {
-    ASSIGN_OR_RETURN(result_.precision, trainer_->Evaluate(*eval_, nullptr));
-    ASSIGN_OR_RETURN(result_.baseline, MostFrequentBaseline(*data_, *eval_, parallelism_));
+    const LabelCounts& counts = model_.label_counts;
+    const std::vector<float> inverse_propensities =
+        InversePropensities(counts.of_label, counts.points, options_.accuracy.propensity);
+    ASSIGN_OR_RETURN(
+        result_.accuracy,
+        trainer_->Evaluate(*eval_, RankingMetrics(result_.cutoffs, inverse_propensities), nullptr));
+    ASSIGN_OR_RETURN(result_.baseline, MostFrequentBaseline(counts, *eval_, parallelism_));
     std::vector<int64_t> points = AllPoints(std::min(eval_->num_points(), kRecallPoints));
     ASSIGN_OR_RETURN(result_.recall,
                      trainer_->evaluator().MeasureRecall(*eval_, points, trainer_->next_step()));
@@ -392,6 +404,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
   AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit");
   AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
+  AddAccuracyOptions(command, options->accuracy);
   AddDataOptions(command, options->source);
   AddSpecOptions(command, options->spec);
   command.OnChosen([&context, options] {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/model_files.h"
@@ -14,6 +15,7 @@
 #include "core/base/status_macros.h"
 #include "core/data/file_output.h"
 #include "core/data/name_list.h"
+#include "core/data/parse_error.h"
 #include "core/model/model_spec_json.h"
 #include "services/embedded/embedded_cluster.h"
 
@@ -21,6 +23,8 @@ namespace dslide::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kLabelCounts[] = "label_counts.txt";
 
 std::string In(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
@@ -34,6 +38,38 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
   ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
   RETURN_IF_ERROR(file.Append(content));
   return file.Commit();
+}
+
+absl::Status SaveLabelCounts(const LabelCounts& counts, const std::string& path) {
+  ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
+  RETURN_IF_ERROR(file.Append(absl::StrCat(counts.points, "\n")));
+  for (const int64_t count : counts.of_label) {
+    RETURN_IF_ERROR(file.Append(absl::StrCat(count, "\n")));
+  }
+  return file.Commit();
+}
+
+absl::StatusOr<LabelCounts> LoadLabelCounts(const std::string& path, int64_t labels) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  LineReader reader(text);
+  LabelCounts counts;
+  absl::string_view line;
+  while (reader.Next(&line)) {
+    const bool first = reader.line_number() == 1;
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(line, &number) || number < (first ? 1 : 0)) {
+      return ParseError(path, reader.line_number(), {1, QuoteFound(line), "a number of points"});
+    }
+    if (first) {
+      counts.points = number;
+    } else {
+      counts.of_label.push_back(number);
+    }
+  }
+  if (static_cast<int64_t>(counts.of_label.size()) == labels) return counts;
+  return absl::InvalidArgumentError(absl::StrCat(path, " counts ", counts.of_label.size(),
+                                                 " labels, the model has ", labels,
+                                                 ": restore it from a copy, or remove it"));
 }
 
 std::string OriginToJson(const ModelOrigin& origin) {
@@ -135,6 +171,9 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model) {
     }
     RETURN_IF_ERROR(file.Commit());
   }
+  if (model.label_counts.points > 0) {
+    RETURN_IF_ERROR(SaveLabelCounts(model.label_counts, In(path, kLabelCounts)));
+  }
   if (model.vocabulary != nullptr) {
     RETURN_IF_ERROR(model.vocabulary->Save(In(path, "vocabulary.tsv")));
   }
@@ -162,11 +201,14 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
   ASSIGN_OR_RETURN(model.spec, ModelSpecFromJson(spec, In(path, "model.json")));
   RETURN_IF_ERROR(model.spec.Validate(/*sizes_known=*/true));
   ASSIGN_OR_RETURN(model.features, FeatureStats::Load(In(path, "features.tsv")));
+  const TableSpec* head = model.spec.FindRole(TableRole::kHead);
+  const int64_t labels = head == nullptr ? 0 : head->rows;
   std::error_code error;
   if (fs::exists(In(path, "labels.txt"), error)) {
-    const TableSpec* head = model.spec.FindRole(TableRole::kHead);
-    ASSIGN_OR_RETURN(model.labels, FindNames(In(path, "labels.txt"), "", "labels.txt",
-                                             head == nullptr ? 0 : head->rows));
+    ASSIGN_OR_RETURN(model.labels, FindNames(In(path, "labels.txt"), "", "labels.txt", labels));
+  }
+  if (fs::exists(In(path, kLabelCounts), error)) {
+    ASSIGN_OR_RETURN(model.label_counts, LoadLabelCounts(In(path, kLabelCounts), labels));
   }
   if (model.origin.data_kind == "text") {
     ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));

@@ -4,6 +4,8 @@
 //   dslide.json     how it was made: format, shards, seed, revision, kind of data
 //   features.tsv    one line a feature: idf, tab, name
 //   labels.txt      one line a label: its name; absent when the data had no names
+//   label_counts.txt  the training points, then one line a label: those that carry it; absent in
+//                   directories of earlier versions
 //   vocabulary.tsv  of text models: count, tab, word
 //   FILES           size and checksum of each of these (model_files.h)
 //   coordinator/, shard-0/, shard-1/, ...   the embedded cluster's data; absent for models of a
@@ -20,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/data/dataset.h"
+#include "core/data/dataset_info.h"
 #include "core/data/text_dataset.h"
 #include "core/data/transform.h"
 #include "core/model/model_spec.h"
@@ -44,6 +47,7 @@ struct StoredModel {
   ModelSpec spec;
   FeatureStats features;
   std::vector<std::string> labels;               // [labels], or empty
+  LabelCounts label_counts;                      // of the training data; points = 0: unknown
   std::shared_ptr<const Vocabulary> vocabulary;  // of text models; shared with their datasets
 
   // "" when unknown.

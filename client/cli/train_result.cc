@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/accuracy_report.h"
 #include "client/cli/terminal.h"
 
 namespace dslide::cli {
@@ -15,12 +16,6 @@ double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0;
 // Without hashing every row is a candidate: nothing is missed.
 double Recall(int64_t found, int64_t asked) {
   return asked > 0 ? static_cast<double>(found) / static_cast<double>(asked) : 1.0;
-}
-
-nlohmann::ordered_json Number(const std::optional<PrecisionAtK>& precision,
-                              double PrecisionAtK::*field) {
-  if (!precision.has_value()) return nullptr;
-  return (*precision).*field;
 }
 
 }  // namespace
@@ -36,9 +31,7 @@ std::string TrainResultToJson(const TrainResult& result) {
   json["seconds"] = report.seconds;
   json["loss"] = report.last_loss;
   json["first_loss"] = report.first_loss;
-  json["p_at_1"] = Number(result.precision, &PrecisionAtK::at_1);
-  json["p_at_3"] = Number(result.precision, &PrecisionAtK::at_3);
-  json["p_at_5"] = Number(result.precision, &PrecisionAtK::at_5);
+  AddAccuracy(result.cutoffs, result.accuracy, &json);
   json["active_rows_per_sample"] = Ratio(static_cast<double>(report.active_pairs), samples);
   json["distinct_rows_per_batch"] = Ratio(static_cast<double>(report.distinct_rows), steps);
   json["hash_recall_top1"] = Recall(result.recall.top_1_found, result.recall.samples);
@@ -65,16 +58,8 @@ std::string TrainResultToText(const TrainResult& result) {
                           report.best_epoch + 1, report.best_metric,
                           report.best_restored ? "; its state is the result" : "");
   }
-  if (result.precision.has_value()) {
-    std::vector<std::vector<std::string>> rows;
-    const auto row = [&](const char* name, const PrecisionAtK& p) {
-      rows.push_back({name, absl::StrFormat("%.4f", p.at_1), absl::StrFormat("%.4f", p.at_3),
-                      absl::StrFormat("%.4f", p.at_5)});
-    };
-    row("this model", *result.precision);
-    if (result.baseline.has_value()) row("most frequent labels", *result.baseline);
-    absl::StrAppend(&text, "\n\n",
-                    FormatTable({"precision on the test points", "P@1", "P@3", "P@5"}, rows));
+  if (!result.accuracy.empty()) {
+    absl::StrAppend(&text, "\n\n", AccuracyTable(result.accuracy, result.baseline));
   }
   const double active = Ratio(static_cast<double>(report.active_pairs), samples);
   absl::StrAppendFormat(

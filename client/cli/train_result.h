@@ -6,21 +6,24 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/cpp/wire_counters.h"
 #include "client/trainer/trainer.h"
 #include "core/data/dataset_info.h"
+#include "core/eval/ranking_metrics.h"
 
 namespace dslide::cli {
 
 struct TrainResult {
   TrainingReport report;
-  WireTraffic traffic;                    // of the whole run, evaluations included
-  WireTraffic training_traffic;           // while training
-  int64_t dense_bytes_per_step = 0;       // what dense all-reduce would move
-  std::optional<PrecisionAtK> precision;  // on the evaluation data; none when there is none
-  std::optional<PrecisionAtK> baseline;   // of always naming the most frequent labels
-  RecallCount recall;                     // of the final model, on the evaluation data
+  WireTraffic traffic;               // of the whole run, evaluations included
+  WireTraffic training_traffic;      // while training
+  int64_t dense_bytes_per_step = 0;  // what dense all-reduce would move
+  std::vector<int64_t> cutoffs = {1, 3, 5};
+  std::vector<AccuracyAtK> accuracy;     // [cutoffs] on the evaluation data; empty without it
+  std::optional<PrecisionAtK> baseline;  // of always naming the most frequent labels
+  RecallCount recall;                    // of the final model, on the evaluation data
   // Seconds by stage: the shards' (embedded ones only) and the trainer's ("trainer_...").
   std::map<std::string, double> stages;
   double peak_rss_bytes = 0;

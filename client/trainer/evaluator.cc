@@ -1,7 +1,6 @@
 #include "client/trainer/evaluator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,22 +11,9 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kLargestK = 5;
 constexpr int64_t kRecallDepth = 10;
 
 }  // namespace
-
-Hits CountHits(const Prediction& prediction, absl::Span<const RowId> labels) {
-  Hits hits;
-  const size_t n = std::min<size_t>(prediction.labels.size(), kLargestK);
-  for (size_t i = 0; i < n; ++i) {
-    if (!std::binary_search(labels.begin(), labels.end(), prediction.labels[i])) continue;
-    if (i < 1) ++hits.at_1;
-    if (i < 3) ++hits.at_3;
-    ++hits.at_5;
-  }
-  return hits;
-}
 
 Evaluator::Evaluator(const Network& network, const BatchPreparer& preparer,
                      std::vector<StepChannel*> shards, TopKScorer top_k, EvaluatorOptions options)
@@ -145,12 +131,9 @@ absl::StatusOr<RecallCount> Evaluator::MeasureRecall(const Dataset& data,
   return count;
 }
 
-absl::StatusOr<PrecisionAtK> Evaluator::Evaluate(const Dataset& data,
-                                                 absl::Span<const int64_t> points,
-                                                 int64_t* next_step,
-                                                 const std::function<void(int64_t)>& progress) {
-  Hits hits;
-  int64_t counted = 0;
+absl::StatusOr<std::vector<AccuracyAtK>> Evaluator::Evaluate(
+    const Dataset& data, absl::Span<const int64_t> points, RankingMetrics metrics,
+    int64_t* next_step, const std::function<void(int64_t)>& progress) {
   for (size_t first = 0; first < points.size(); first += static_cast<size_t>(options_.batch_size)) {
     const absl::Span<const int64_t> part =
         points.subspan(first, static_cast<size_t>(options_.batch_size));
@@ -164,24 +147,15 @@ absl::StatusOr<PrecisionAtK> Evaluator::Evaluate(const Dataset& data,
     ASSIGN_OR_RETURN(PreparedBatch batch,
                      preparer_.PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, part));
     ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                     Predict(std::move(batch), kLargestK, /*hashed=*/false, (*next_step)++));
-    for (size_t s = 0; s < labels.size(); ++s) {
-      if (labels[s].empty()) continue;
-      const Hits mine = CountHits(predictions[s], labels[s]);
-      hits.at_1 += mine.at_1;
-      hits.at_3 += mine.at_3;
-      hits.at_5 += mine.at_5;
-      ++counted;
-    }
+                     Predict(std::move(batch), metrics.depth(), /*hashed=*/false, (*next_step)++));
+    for (size_t s = 0; s < labels.size(); ++s) metrics.Add(predictions[s].labels, labels[s]);
     if (progress) progress(static_cast<int64_t>(first + part.size()));
   }
-  if (counted == 0) {
+  if (metrics.points() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(data.path(), ": no point has a label, so there is no accuracy to measure"));
   }
-  const auto n = static_cast<double>(counted);
-  return PrecisionAtK{static_cast<double>(hits.at_1) / n, static_cast<double>(hits.at_3) / (3 * n),
-                      static_cast<double>(hits.at_5) / (5 * n)};
+  return metrics.Accuracy();
 }
 
 }  // namespace dslide

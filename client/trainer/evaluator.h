@@ -1,4 +1,4 @@
-// Accuracy of the model as it is: precision at 1, 3 and 5 over a dataset, by exact top-k.
+// Accuracy of the model as it is, over a dataset, by exact top-k.
 
 #pragma once
 
@@ -12,7 +12,8 @@
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/network.h"
 #include "client/trainer/softmax_combine.h"
-#include "core/data/dataset_info.h"
+#include "core/data/dataset.h"
+#include "core/eval/ranking_metrics.h"
 
 namespace dslide {
 
@@ -54,12 +55,14 @@ class Evaluator {
   absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data, absl::Span<const int64_t> points,
                                             int64_t* next_step);
 
-  // Precision over `points` of the dataset; points without labels do not count. Uses step numbers
-  // from *next_step on and advances it. `progress` (may be null) hears of points done.
+  // Accuracy over `points` of the dataset, at the cut-offs of `metrics`, which has seen no point
+  // yet; its depth is at most 1024. Points without labels do not count. Uses step numbers from
+  // *next_step on and advances it. `progress` (may be null) hears of points done.
   // Errors: InvalidArgument when no point has a label; those of the dataset and of the shards.
-  absl::StatusOr<PrecisionAtK> Evaluate(const Dataset& data, absl::Span<const int64_t> points,
-                                        int64_t* next_step,
-                                        const std::function<void(int64_t)>& progress);
+  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data,
+                                                    absl::Span<const int64_t> points,
+                                                    RankingMetrics metrics, int64_t* next_step,
+                                                    const std::function<void(int64_t)>& progress);
 
  private:
   const Network& network_;
@@ -68,14 +71,5 @@ class Evaluator {
   const TopKScorer top_k_;
   const EvaluatorOptions options_;
 };
-
-// Hits among the first 1, 3 and 5 predictions.
-struct Hits {
-  int64_t at_1 = 0;
-  int64_t at_3 = 0;
-  int64_t at_5 = 0;
-};
-// `labels` sorted ascending.
-Hits CountHits(const Prediction& prediction, absl::Span<const RowId> labels);
 
 }  // namespace dslide

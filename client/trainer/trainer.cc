@@ -295,11 +295,13 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   for (int64_t i = 0; i < parts_.split.num_validation(); ++i) {
     points.push_back(parts_.split.ValidationPoint(i));
   }
-  ASSIGN_OR_RETURN(const PrecisionAtK precision,
-                   evaluator_->Evaluate(parts_.data, points, &next_step_, nullptr));
-  const bool best = precision.at_1 > work.metric_to_beat;
-  parts_.progress.OnEvaluation(work.epoch, precision.at_1, best);
-  if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(precision.at_1);
+  ASSIGN_OR_RETURN(
+      const std::vector<AccuracyAtK> accuracy,
+      evaluator_->Evaluate(parts_.data, points, RankingMetrics({1}), &next_step_, nullptr));
+  const double p_at_1 = accuracy.front().precision;
+  const bool best = p_at_1 > work.metric_to_beat;
+  parts_.progress.OnEvaluation(work.epoch, p_at_1, best);
+  if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(p_at_1);
   if (best && can_checkpoint_) {
     absl::Status kept = parts_.cluster.coordinator()
                             .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
@@ -315,7 +317,7 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   }
   FinishedLease report;
   report.lease = work.lease;
-  report.metric = precision.at_1;
+  report.metric = p_at_1;
   feed_->Finish(report);
   const absl::Duration now = parts_.clock.Now();
   evaluation_seconds_ += absl::ToDoubleSeconds(now - start);
@@ -346,9 +348,10 @@ absl::Status Trainer::RestoreBest(const NoMoreWork& work) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PrecisionAtK> Trainer::Evaluate(const Dataset& data,
-                                               const std::function<void(int64_t)>& progress) {
-  return evaluator_->Evaluate(data, AllPoints(data.num_points()), &next_step_, progress);
+absl::StatusOr<std::vector<AccuracyAtK>> Trainer::Evaluate(
+    const Dataset& data, RankingMetrics metrics, const std::function<void(int64_t)>& progress) {
+  return evaluator_->Evaluate(data, AllPoints(data.num_points()), std::move(metrics), &next_step_,
+                              progress);
 }
 
 }  // namespace dslide

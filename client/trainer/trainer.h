@@ -86,9 +86,10 @@ class Trainer {
   // trained until then stays in the shards.
   absl::StatusOr<TrainingReport> Run();
 
-  // Accuracy on any dataset of the same shape; before or after Run(). `progress` may be null.
-  absl::StatusOr<PrecisionAtK> Evaluate(const Dataset& data,
-                                        const std::function<void(int64_t)>& progress);
+  // Accuracy on any dataset of the same shape, before or after Run(): Evaluator::Evaluate() over
+  // all of its points. `progress` may be null.
+  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics,
+                                                    const std::function<void(int64_t)>& progress);
   // Predictions for single points, and what hashing would have found.
   Evaluator& evaluator() { return *evaluator_; }
   int64_t* next_step() { return &next_step_; }

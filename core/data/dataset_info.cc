@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/data/sparse_dataset.h"
 
@@ -75,6 +76,21 @@ absl::StatusOr<Counts> CountAll(const Dataset& data, Parallelism parallelism) {
   return std::move(counts[0]);
 }
 
+// The most frequent first, ties by id; at most `count`.
+std::vector<RowId> TopLabels(const std::vector<int64_t>& counts, int64_t count) {
+  std::vector<RowId> order(counts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = RowId(static_cast<uint32_t>(i));
+  const size_t kept = std::min(order.size(), static_cast<size_t>(std::max<int64_t>(count, 0)));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                    [&](RowId a, RowId b) {
+                      const int64_t count_a = counts[a.value()];
+                      const int64_t count_b = counts[b.value()];
+                      return count_a != count_b ? count_a > count_b : a < b;
+                    });
+  order.resize(kept);
+  return order;
+}
+
 }  // namespace
 
 absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& data, Parallelism parallelism) {
@@ -100,26 +116,32 @@ absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& data, Parallelism par
   return info;
 }
 
+absl::StatusOr<LabelCounts> CountLabels(const Dataset& data, Parallelism parallelism) {
+  ASSIGN_OR_RETURN(Counts counts, CountAll(data, parallelism));
+  return LabelCounts{data.num_points(), std::move(counts.labels)};
+}
+
 absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,
                                                       Parallelism parallelism) {
-  ASSIGN_OR_RETURN(const Counts counts, CountAll(data, parallelism));
-  std::vector<RowId> order(static_cast<size_t>(data.num_labels()));
-  for (size_t i = 0; i < order.size(); ++i) order[i] = RowId(static_cast<uint32_t>(i));
-  const size_t kept = std::min(order.size(), static_cast<size_t>(std::max<int64_t>(count, 0)));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                    [&](RowId a, RowId b) {
-                      const int64_t count_a = counts.labels[a.value()];
-                      const int64_t count_b = counts.labels[b.value()];
-                      return count_a != count_b ? count_a > count_b : a < b;
-                    });
-  order.resize(kept);
-  return order;
+  ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, parallelism));
+  return TopLabels(counts.of_label, count);
 }
 
 absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const Dataset& train, const Dataset& test,
                                                   Parallelism parallelism) {
   RETURN_IF_ERROR(CheckSameShape(train, test));
-  ASSIGN_OR_RETURN(const std::vector<RowId> predicted, MostFrequentLabels(train, 5, parallelism));
+  ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(train, parallelism));
+  return MostFrequentBaseline(counts, test, parallelism);
+}
+
+absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const LabelCounts& train, const Dataset& test,
+                                                  Parallelism parallelism) {
+  if (static_cast<int64_t>(train.of_label.size()) != test.num_labels()) {
+    return absl::InvalidArgumentError(absl::StrCat(test.path(), " has ", test.num_labels(),
+                                                   " labels, the training data has ",
+                                                   train.of_label.size(), ": it is other data"));
+  }
+  const std::vector<RowId> predicted = TopLabels(train.of_label, 5);
   struct Hits {
     int64_t at_rank[5] = {};
   };

@@ -37,6 +37,15 @@ struct DatasetInfo {
 // Reads the whole set. Errors: those of ReadSamples().
 absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& data, Parallelism parallelism);
 
+// How often each label occurs.
+struct LabelCounts {
+  int64_t points = 0;             // of the set
+  std::vector<int64_t> of_label;  // [labels] points with the label
+};
+
+// Reads the whole set. Errors: those of ReadSamples().
+absl::StatusOr<LabelCounts> CountLabels(const Dataset& data, Parallelism parallelism);
+
 // The most frequent labels of a set, most frequent first, ties by id; at most `count`.
 absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,
                                                       Parallelism parallelism);
@@ -44,6 +53,10 @@ absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64
 // The baseline: always predict `train`'s five most frequent labels, scored on `test`.
 // Errors: InvalidArgument when the sets do not fit (CheckSameShape()); those of ReadSamples().
 absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const Dataset& train, const Dataset& test,
+                                                  Parallelism parallelism);
+// The same where the training part was counted before. Errors: InvalidArgument when `test` has
+// another number of labels; those of ReadSamples().
+absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const LabelCounts& train, const Dataset& test,
                                                   Parallelism parallelism);
 
 }  // namespace dslide

@@ -17,6 +17,7 @@ EDGES = {
     "protos": set(),
     "core/base": set(),
     "core/data": {"core/base"},
+    "core/eval": {"core/base"},
     "core/math": {"core/base"},
     "core/metrics": {"core/base"},
     "core/tls": {"core/base"},
@@ -31,9 +32,9 @@ EDGES = {
     "services/coordinator": _SERVED | {"services/common"},
     "services/embedded": _SERVED | {"services/common", "services/shard", "services/coordinator"},
     "client/cpp": _SERVED,
-    "client/trainer": _SERVED | {"core/data", "client/cpp"},
+    "client/trainer": _SERVED | {"core/data", "core/eval", "client/cpp"},
     "client/cli": _SERVED
-    | {"core/data", "core/flags", "client/cpp", "client/trainer", "services/common"}
+    | {"core/data", "core/eval", "core/flags", "client/cpp", "client/trainer", "services/common"}
     | {"services/embedded"},
 }
 # Benchmarks measure from outside, as clients; they may also run a whole cluster in their process.

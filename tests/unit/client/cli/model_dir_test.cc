@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/model_files.h"
 #include "client/cli/prediction_text.h"
 #include "client/cli/spec_options.h"
 #include "core/data/sparse_dataset.h"
@@ -29,6 +30,7 @@ class ModelDirTest : public ::testing::Test {
     model_.features.idf = {0.5f, 1.25f, 0.1f};
     model_.features.names = {"red", "green", "blue"};
     model_.labels = {"a", "b", "c", "d"};
+    model_.label_counts = {.points = 2, .of_label = {1, 1, 0, 1}};
     model_.origin.shards = 2;
     model_.origin.seed = 9;
     model_.origin.revision = "abc";
@@ -48,6 +50,8 @@ TEST_F(ModelDirTest, WhatIsSavedIsLoaded) {
   EXPECT_EQ(loaded->features.idf, model_.features.idf);
   EXPECT_EQ(loaded->features.names, model_.features.names);
   EXPECT_EQ(loaded->labels, model_.labels);
+  EXPECT_EQ(loaded->label_counts.points, 2);
+  EXPECT_THAT(loaded->label_counts.of_label, ElementsAre(1, 1, 0, 1));
   EXPECT_EQ(loaded->origin.shards, 2);
   EXPECT_EQ(loaded->origin.seed, 9u);
   EXPECT_EQ(loaded->LabelName(RowId(3)), "d");
@@ -91,7 +95,7 @@ TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
   ASSERT_TRUE(PrepareModelDir(path_, false).ok());
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   for (const std::string name :
-       {"model.json", "dslide.json", "features.tsv", "labels.txt", "FILES"}) {
+       {"model.json", "dslide.json", "features.tsv", "labels.txt", "label_counts.txt", "FILES"}) {
     const std::string path = absl::StrCat(path_, "/", name);
     std::stringstream good;
     good << std::ifstream(path, std::ios::binary).rdbuf();
@@ -114,6 +118,20 @@ TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
   }
   std::ofstream(path_ + "/vocabulary.tsv") << "of another model";
   EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ModelDirTest, AMalformedCountIsNamed) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  for (const auto& [text, place] :
+       {std::pair("0\n1\n", ":1:1: found \"0\""), std::pair("2\n1\n-1\n", ":3:1: found \"-1\""),
+        std::pair("2\n1\nx\n", ":3:1: found \"x\""),
+        std::pair("2\n1\n1\n", " counts 2 labels, the model has 4")}) {
+    std::ofstream(path_ + "/label_counts.txt") << text;
+    ASSERT_TRUE(SealModelFiles(path_).ok());
+    EXPECT_THAT(std::string(LoadModel(path_).status().message()),
+                HasSubstr(absl::StrCat("label_counts.txt", place)));
+  }
 }
 
 TEST_F(ModelDirTest, ADirectoryOfAnEarlierVersionIsLoadedWithAWarning) {

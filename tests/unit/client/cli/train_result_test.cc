@@ -27,7 +27,9 @@ TrainResult Sample() {
   result.traffic.bytes_received = 222;
   result.training_traffic = result.traffic;
   result.dense_bytes_per_step = 1000;
-  result.precision = PrecisionAtK{0.5, 0.4, 0.3};
+  for (const auto& [k, precision] : {std::pair(1, 0.5), std::pair(3, 0.4), std::pair(5, 0.3)}) {
+    result.accuracy.push_back({.k = k, .precision = precision});
+  }
   result.baseline = PrecisionAtK{0.05, 0.04, 0.03};
   result.recall = {.samples = 100, .top_1_found = 90, .top_10 = 1000, .top_10_found = 750};
   result.peak_rss_bytes = 5e8;
@@ -43,12 +45,14 @@ TEST(TrainResultTest, TheJsonHasExactlyTheAgreedFieldsInOneLine) {
   const auto json = nlohmann::ordered_json::parse(line);
   std::vector<std::string> names;
   for (const auto& [name, value] : json.items()) names.push_back(name);
-  EXPECT_THAT(
-      names,
-      ElementsAre("samples_per_second", "steps", "epochs", "seconds", "loss", "first_loss",
-                  "p_at_1", "p_at_3", "p_at_5", "active_rows_per_sample", "distinct_rows_per_batch",
-                  "hash_recall_top1", "hash_recall_top10", "bytes_sent", "bytes_received",
-                  "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
+  EXPECT_THAT(names,
+              ElementsAre("samples_per_second", "steps", "epochs", "seconds", "loss", "first_loss",
+                          "p_at_1", "p_at_3", "p_at_5", "ndcg_at_1", "ndcg_at_3", "ndcg_at_5",
+                          "recall_at_1", "recall_at_3", "recall_at_5", "psp_at_1", "psp_at_3",
+                          "psp_at_5", "psndcg_at_1", "psndcg_at_3", "psndcg_at_5",
+                          "active_rows_per_sample", "distinct_rows_per_batch", "hash_recall_top1",
+                          "hash_recall_top10", "bytes_sent", "bytes_received",
+                          "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
   EXPECT_EQ(json["stages"]["lookup"], 1.5);
   EXPECT_EQ(json["samples_per_second"], 500);
   EXPECT_EQ(json["active_rows_per_sample"], 300);

@@ -42,6 +42,19 @@ TEST(DatasetInfoTest, RanksLabelsByCountThenId) {
   EXPECT_EQ(MostFrequentLabels(*data, 99, {1})->size(), 5u);
 }
 
+TEST(DatasetInfoTest, CountsThePointsOfEachLabel) {
+  const auto data = ParseSet("3 2 5\n4,2\n \n4,3,0\n");
+  const absl::StatusOr<LabelCounts> counts = CountLabels(*data, {2});
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  EXPECT_EQ(counts->points, 3);
+  EXPECT_THAT(counts->of_label, testing::ElementsAre(1, 0, 1, 1, 2));
+  EXPECT_EQ(MostFrequentBaseline(*counts, *data, {1})->at_1,
+            MostFrequentBaseline(*data, *data, {1})->at_1);
+  const auto other = ParseSet("1 2 6\n4\n");
+  EXPECT_EQ(MostFrequentBaseline(*counts, *other, {1}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(DatasetInfoTest, TheBaselinePredictsTheMostFrequentLabels) {
   // Frequencies in train: 1 three times, 0 twice, 2 once, then 3, 4, 5 by id.
   const auto train = ParseSet("3 1 6\n0,1\n0,1\n1,2\n");
