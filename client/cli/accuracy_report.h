@@ -19,7 +19,7 @@ namespace dslide::cli {
 
 struct AccuracyOptions {
   std::vector<int64_t> cutoffs = {1, 3, 5};  // each in [1, 1024]; 1, 3 and 5 are always measured
-  PropensityModel propensity;
+  PropensityModel propensity = {};
 };
 
 void AddAccuracyOptions(CliCommand app, AccuracyOptions& options);

@@ -1,17 +1,17 @@
-// dslide data gen | debian-packages | info
+// dslide data gen | info, and what command_data_debian.h adds
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/command_data_debian.h"
 #include "client/cli/command_line.h"
 #include "client/cli/data_source.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/data/dataset_info.h"
-#include "core/data/debian_packages.h"
 #include "core/data/synthetic.h"
 
 namespace dslide::cli {
@@ -66,63 +66,6 @@ void AddGen(CliCommand data, Context& context) {
   AddOption(command, "--threads", options->threads, "0: all of the machine");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunGen(context.global, *options); };
-  });
-}
-
-// --- debian-packages
-// ------------------------------------------------------------------------------
-
-struct DebianOptions {
-  DebianPackagesOptions builder;
-  int64_t threads = 0;
-};
-
-absl::StatusOr<int> RunDebian(const GlobalOptions& global, DebianOptions options) {
-  options.builder.parallelism = ThreadsOrAll(options.threads);
-  ASSIGN_OR_RETURN(const DebianPackagesReport report, BuildDebianPackages(options.builder));
-  const std::string& directory = options.builder.output_dir;
-  if (global.json()) {
-    nlohmann::ordered_json json;
-    json["directory"] = directory;
-    json["index_files"] = report.index_files;
-    json["packages"] = report.packages;
-    json["train_points"] = report.train_points;
-    json["test_points"] = report.test_points;
-    json["features"] = report.features;
-    json["labels"] = report.labels;
-    json["labels_left_out"] = report.labels_left_out;
-    json["features_per_point"] = report.features_per_point;
-    json["labels_per_point"] = report.labels_per_point;
-    PrintLine(json.dump());
-    return kExitOk;
-  }
-  PrintLine(absl::StrFormat(
-      "Read %s packages from %d index files: %s training and %s test points, %s features, %s "
-      "labels (%s too frequent, left out).",
-      WithThousands(report.packages), report.index_files, WithThousands(report.train_points),
-      WithThousands(report.test_points), WithThousands(report.features),
-      WithThousands(report.labels), WithThousands(report.labels_left_out)));
-  PrintLine(absl::StrCat("Train on it with:\n  dslide train --data ", directory,
-                         "/train.txt --eval ", directory, "/test.txt --model-dir my-model"));
-  return kExitOk;
-}
-
-void AddDebian(CliCommand data, Context& context) {
-  const CliCommand command = data.AddSubcommand(
-      "debian-packages",
-      "Make a data set from this machine's package index: words of a description -> dependencies",
-      "Examples:\n  dslide data debian-packages --output data/debian");
-  auto options = std::make_shared<DebianOptions>();  // shared with the callback
-  DebianPackagesOptions& builder = options->builder;
-  AddOption(command, "--output", builder.output_dir, "Directory to write to").Required();
-  AddOption(command, "--lists", builder.lists_dir, "Directory of the package index");
-  AddOption(command, "--max-features", builder.max_features, "Words kept at most");
-  AddOption(command, "--max-label-fraction", builder.max_label_fraction,
-            "Labels on more than this part of the packages are left out");
-  AddOption(command, "--test-one-in", builder.test_one_in, "One package in so many is for testing");
-  AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunDebian(context.global, *options); };
   });
 }
 
@@ -206,7 +149,7 @@ void AddDataCommand(CliCommand app, Context& context) {
                         "  dslide data info data/debian/train.txt\n"
                         "  dslide data gen --output wide.txt --labels 670091 --features 135909");
   AddGen(command, context);
-  AddDebian(command, context);
+  AddDebianCommands(command, context);
   AddInfo(command, context);
 }
 

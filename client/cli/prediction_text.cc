@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/data/debian_packages.h"
+#include "core/data/debian_set.h"
 
 namespace dslide::cli {
 

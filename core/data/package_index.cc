@@ -1,15 +1,13 @@
 #include "core/data/package_index.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/data/apt_lists.h"
 #include "core/data/data_file.h"
 #include "core/data/parse_error.h"
 
@@ -23,12 +21,6 @@ absl::string_view Trimmed(absl::string_view text) {
 }
 
 bool IsIndexName(absl::string_view name) {
-  for (const absl::string_view suffix : {".lz4", ".gz", ".xz", ".zst"}) {
-    if (absl::EndsWith(name, suffix)) {
-      name.remove_suffix(suffix.size());
-      break;
-    }
-  }
   return absl::EndsWith(name, "_Packages") || name == "Packages";
 }
 
@@ -46,6 +38,7 @@ absl::Status FinishParagraph(const std::string& path, int64_t line, Draft* draft
     if (draft->package.name.empty()) {
       return ParseError(path, line, {1, "the end of a paragraph", "a Package field in it"});
     }
+    if (draft->package.source.empty()) draft->package.source = draft->package.name;
     draft->package.dependencies = DependencyNames(draft->dependencies);
     packages->push_back(std::move(draft->package));
   }
@@ -70,6 +63,9 @@ absl::Status AddLine(const std::string& path, int64_t line_number, absl::string_
   draft->open_field = nullptr;
   if (field == "Package") {
     draft->package.name = std::string(value);
+  } else if (field == "Source") {
+    draft->package.source =
+        std::string(value.substr(0, value.find_first_of(" (")));  // a version follows
   } else if (field == "Description") {
     draft->package.description = std::string(value);  // its further lines are the long form
   } else if (field == "Depends" || field == "Recommends") {
@@ -114,23 +110,12 @@ absl::Status ParsePackageIndex(const std::string& path, absl::string_view text,
 }
 
 absl::StatusOr<std::vector<std::string>> ListPackageIndex(const std::string& lists_dir) {
-  std::vector<std::string> names;
-  DIR* folder = opendir(lists_dir.c_str());
-  if (folder == nullptr && errno != ENOENT) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot list ", lists_dir));
-  }
-  if (folder != nullptr) {
-    while (const dirent* entry = readdir(folder)) {
-      if (IsIndexName(entry->d_name)) names.emplace_back(entry->d_name);
-    }
-    closedir(folder);
-  }
+  ASSIGN_OR_RETURN(std::vector<std::string> names, ListAptFiles(lists_dir, IsIndexName));
   if (names.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no apt package index (*_Packages) in ", lists_dir,
                      "; run `apt-get update`, or generate a synthetic set with `dslide data gen`"));
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 

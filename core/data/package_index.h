@@ -15,6 +15,7 @@ namespace dslide {
 // The fields that the data set is made of.
 struct PackageParagraph {
   std::string name;
+  std::string source;                     // its source package; of the same name when not said
   std::string description;                // the first line of it
   std::vector<std::string> dependencies;  // Depends and Recommends; sorted, distinct
 };

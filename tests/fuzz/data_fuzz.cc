@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/data/contents_index.h"
 #include "core/data/data_file.h"
-#include "core/data/debian_packages.h"
+#include "core/data/debian_set.h"
 #include "core/data/package_index.h"
 #include "core/data/sparse_dataset.h"
 #include "core/data/sparse_line.h"
@@ -112,7 +113,7 @@ void FuzzPackages(absl::string_view bytes) {
   std::vector<PackageParagraph> packages;
   (void)ParsePackageIndex("fuzz", bytes, &packages);
   for (const PackageParagraph& package : packages) {
-    Require(!package.name.empty(), "a package has a name");
+    Require(!package.name.empty() && !package.source.empty(), "a package has a name");
     for (const std::string& name : package.dependencies) {
       Require(!name.empty(), "a dependency has a name");
     }
@@ -120,6 +121,12 @@ void FuzzPackages(absl::string_view bytes) {
   for (const std::string& word : DescriptionWords(bytes)) {
     Require(!word.empty() && word.front() != '.' && word.back() != '.', "words are stripped");
   }
+  const auto check = [&](absl::string_view name, absl::string_view package) {
+    Require(!name.empty() && !package.empty(), "a file and its package have names");
+    Require(name.data() >= bytes.data() && package.data() + package.size() <= bytes.end(),
+            "names are views into the text");
+  };
+  (void)ParseContentsIndex("fuzz", bytes, check);
 }
 
 }  // namespace

@@ -68,6 +68,8 @@ TEST_F(CommandLineTest, EveryLevelHasHelpWithExamples) {
                                                         {"data", "gen"},
                                                         {"data", "info"},
                                                         {"data", "debian-packages"},
+                                                        {"data", "debian-files"},
+                                                        {"data", "debian-next"},
                                                         {"version"}};
   for (std::vector<std::string> level : levels) {
     level.push_back("--help");
@@ -112,6 +114,9 @@ TEST_F(CommandLineTest, WrongValuesAreUsageErrorsThatNameTheFlag) {
       {{"up", "--listen", "192.0.2.1:7000"}, "--listen"},
       {{"status", "--timeout", "soon"}, "--timeout"},
       {{"status", "-o", "xml"}, "-o"},
+      {{"data", "debian-files", "--output", "x", "--max-names", "0"}, "max_names 0"},
+      {{"data", "debian-next", "--output", "x"}, "--next-lists"},
+      {{"data", "debian-next", "--output", "x", "--fetch", "a b"}, "--fetch a b"},
       {{"data", "gen", "--output", "x", "--labels", "0"}, "labels"},
   };
   for (const auto& [args, text] : wrong) {

@@ -41,17 +41,20 @@ TEST(PackageIndexTest, TakesTheFirstOfAlternativesWithoutVersions) {
 
 TEST(PackageIndexTest, ReadsParagraphsWithContinuationLines) {
   std::vector<PackageParagraph> packages;
-  ASSERT_TRUE(ParsePackageIndex("p",
-                                "Package: one\nVersion: 1\nDepends: a,\n b (>= 2),\n\tc\n"
-                                "Description: First thing\n more words that are not taken\n"
-                                "Recommends: z\nTag: x::y,\n q::r\n\n\nPackage: two\r\n\r\n",
-                                &packages)
+  ASSERT_TRUE(ParsePackageIndex(
+                  "p",
+                  "Package: one\nSource: origin (1.0)\nVersion: 1\nDepends: a,\n b (>= 2),\n\tc\n"
+                  "Description: First thing\n more words that are not taken\n"
+                  "Recommends: z\nTag: x::y,\n q::r\n\n\nPackage: two\r\n\r\n",
+                  &packages)
                   .ok());
   ASSERT_EQ(packages.size(), 2u);
   EXPECT_EQ(packages[0].name, "one");
+  EXPECT_EQ(packages[0].source, "origin");
   EXPECT_EQ(packages[0].description, "First thing");
   EXPECT_THAT(packages[0].dependencies, ElementsAre("a", "b", "c", "z"));
   EXPECT_EQ(packages[1].name, "two");
+  EXPECT_EQ(packages[1].source, "two");
   EXPECT_THAT(packages[1].dependencies, IsEmpty());
 }
 
@@ -91,7 +94,7 @@ TEST(DebianPackagesTest, BuildsAReadableSet) {
                   "Package: p3-tool\nDepends: hidden\nDescription: a repeat of a name\n");
   WriteFile(lists.File("a_InRelease"), "not an index");
   const DebianPackagesOptions options = SmallOptions(lists, out);
-  const absl::StatusOr<DebianPackagesReport> report = BuildDebianPackages(options);
+  const absl::StatusOr<DebianSetReport> report = BuildDebianPackages(options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->index_files, 2);
   EXPECT_EQ(report->packages, 201);
@@ -146,7 +149,7 @@ TEST(DebianPackagesTest, KeepsTheMostFrequentWordsOnly) {
   WriteFile(lists.File("a_Packages"), SmallIndex());
   DebianPackagesOptions options = SmallOptions(lists, out);
   options.max_features = 4;
-  const absl::StatusOr<DebianPackagesReport> report = BuildDebianPackages(options);
+  const absl::StatusOr<DebianSetReport> report = BuildDebianPackages(options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->features, 4);
   EXPECT_EQ(ReadFile(out.File("set/features.txt")), "for\nname:tool\nnumber\ntests\n");
@@ -194,7 +197,7 @@ TEST(DebianPackagesTest, TheRealIndexGivesAWideTask) {
   DebianPackagesOptions options;
   options.output_dir = out.File("set");
   options.parallelism.threads = 2;
-  const absl::StatusOr<DebianPackagesReport> report = BuildDebianPackages(options);
+  const absl::StatusOr<DebianSetReport> report = BuildDebianPackages(options);
   ASSERT_TRUE(report.ok()) << report.status();
   if (report->packages < 50000) GTEST_SKIP() << "skipped: a small index, not Debian's";
   EXPECT_GT(report->train_points, 40000);
