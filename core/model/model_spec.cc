@@ -49,8 +49,58 @@ absl::Status ValidateHead(const HeadSpec& head) {
   return CheckInteger("recall_every_steps", head.recall_every_steps, 0, 1000000);
 }
 
+// Checks low <= value <= high. Refuses NaN.
+absl::Status CheckNumber(absl::string_view field, double value, double low, double high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s is %g, must be in [%g, %g]", field, value, low, high));
+}
+
+absl::Status ValidateMemory(const MemorySpec& memory) {
+  RETURN_IF_ERROR(CheckInteger("neighbours", memory.neighbours, 1, 1000));
+  RETURN_IF_ERROR(CheckNumber("similarity_power", memory.similarity_power, 0.0, 8.0));
+  return CheckInteger("candidates", memory.candidates, 1, 4096);
+}
+
+absl::Status ValidateTrees(const LabelTreesSpec& trees, bool sizes_known) {
+  RETURN_IF_ERROR(CheckInteger("trees", trees.trees, 1, 16));
+  if (sizes_known && trees.labels == 0) {
+    return absl::InvalidArgumentError(
+        "labels is 0 (\"from the data\"), but a model is created with its number of labels");
+  }
+  RETURN_IF_ERROR(CheckInteger("labels", trees.labels, 0, kMaxTableRows));
+  RETURN_IF_ERROR(CheckInteger("leaf_labels", trees.leaf_labels, 2, 4096));
+  return CheckInteger("level_step", trees.level_step, 1, 16);
+}
+
+absl::Status ValidateLinear(const LinearSpec& linear) {
+  if (!(linear.cost > 0.0 && linear.cost <= 1e6)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("cost is %g, must be in (0, 1e6]", linear.cost));
+  }
+  RETURN_IF_ERROR(CheckInteger("passes", linear.passes, 1, 1000));
+  return CheckNumber("drop_below", linear.drop_below, 0.0, 1e3);
+}
+
+// Settings of another role than the table's.
+absl::Status CheckForeignSettings(const TableSpec& table) {
+  const auto check = [&](TableRole role, absl::string_view field, bool is_set) {
+    if (!is_set || table.role == role) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is set, but the table's role is not ", RoleName(role)));
+  };
+  RETURN_IF_ERROR(check(TableRole::kHead, "head", table.head != HeadSpec()));
+  RETURN_IF_ERROR(check(TableRole::kMemory, "memory", table.memory != MemorySpec()));
+  RETURN_IF_ERROR(check(TableRole::kLabelTrees, "trees", table.trees != LabelTreesSpec()));
+  return check(TableRole::kLinear, "linear", table.linear != LinearSpec());
+}
+
 absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
   if (table.role == TableRole::kDense) return CheckInteger("rows", table.rows, 1, kMaxRowDim);
+  if (table.role == TableRole::kFusion && !sizes_known) {
+    return CheckInteger("rows", table.rows, 0, 1);
+  }
+  if (table.role == TableRole::kFusion) return CheckInteger("rows", table.rows, 1, 1);
   if (sizes_known && table.rows == 0) {
     return absl::InvalidArgumentError(
         "rows is 0 (\"from the data\"), but a model is created with its number of rows");
@@ -58,11 +108,9 @@ absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
   return CheckInteger("rows", table.rows, 0, kMaxTableRows);
 }
 
-absl::Status ValidateTable(const TableSpec& table, bool sizes_known) {
-  RETURN_IF_ERROR(CheckName("name", table.name));
-  RETURN_IF_ERROR(ValidateRows(table, sizes_known));
+// What tables of floats have and tables of records have not.
+absl::Status ValidateFloats(const TableSpec& table) {
   RETURN_IF_ERROR(CheckInteger("dim", table.dim, 1, kMaxRowDim));
-  RETURN_IF_ERROR(CheckInteger("num_slots", table.num_slots, 1, kMaxNumSlots));
   if (table.bias_row && table.role != TableRole::kEmbedding) {
     return absl::InvalidArgumentError(
         "bias_row is true, but only an embedding table has one; other rows have biases of their "
@@ -79,14 +127,65 @@ absl::Status ValidateTable(const TableSpec& table, bool sizes_known) {
         absl::StrFormat("precision is %d, which names none: use f32, bf16_weights or bf16",
                         static_cast<int>(table.precision)));
   }
-  if (table.role == TableRole::kHead) return Prefixed("head.", ValidateHead(table.head));
-  if (table.head != HeadSpec()) {
-    return absl::InvalidArgumentError("head is set, but the table's role is not head");
-  }
   return absl::OkStatus();
 }
 
-// Roles in the order of the forward pass, and widths that fit.
+absl::Status CheckNoFloats(const TableSpec& table) {
+  const TableSpec plain;
+  absl::string_view field;
+  if (table.dim != plain.dim) field = "dim";
+  if (table.bias_row != plain.bias_row) field = "bias_row";
+  if (table.init != plain.init) field = "init";
+  if (table.optimizer != plain.optimizer) field = "optimizer";
+  if (table.precision != plain.precision) field = "precision";
+  if (field.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is set, but a table of the role ", RoleName(table.role),
+                   " has records of any length instead: leave it out"));
+}
+
+absl::Status ValidateTable(const TableSpec& table, bool sizes_known) {
+  RETURN_IF_ERROR(CheckName("name", table.name));
+  if (RoleName(table.role) == "unknown") {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("role is %d, which names none", static_cast<int>(table.role)));
+  }
+  RETURN_IF_ERROR(ValidateRows(table, sizes_known));
+  RETURN_IF_ERROR(CheckInteger("num_slots", table.num_slots, 1, kMaxNumSlots));
+  RETURN_IF_ERROR(IsRecordRole(table.role) ? CheckNoFloats(table) : ValidateFloats(table));
+  RETURN_IF_ERROR(CheckForeignSettings(table));
+  RETURN_IF_ERROR(Prefixed("head.", ValidateHead(table.head)));
+  RETURN_IF_ERROR(Prefixed("memory.", ValidateMemory(table.memory)));
+  RETURN_IF_ERROR(Prefixed(
+      "trees.", ValidateTrees(table.trees, sizes_known && table.role == TableRole::kLabelTrees)));
+  return Prefixed("linear.", ValidateLinear(table.linear));
+}
+
+// At most one table of each role of records, and none without those that it works with.
+absl::Status ValidateRecordTables(const std::vector<TableSpec>& tables) {
+  const auto count = [&](TableRole role) {
+    return std::count_if(tables.begin(), tables.end(),
+                         [role](const TableSpec& table) { return table.role == role; });
+  };
+  const auto needs = [&](TableRole role, TableRole other) {
+    if (count(role) == 0 || count(other) == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("tables has one of the role ", RoleName(role),
+                                                   ", which needs one of the role ",
+                                                   RoleName(other)));
+  };
+  for (const TableSpec& table : tables) {
+    if (!IsRecordRole(table.role) || count(table.role) == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tables has ", count(table.role),
+                                                   " of the role ", RoleName(table.role),
+                                                   ", must have at most one"));
+  }
+  RETURN_IF_ERROR(needs(TableRole::kLabelTrees, TableRole::kMemory));
+  RETURN_IF_ERROR(needs(TableRole::kLabelTrees, TableRole::kLinear));
+  RETURN_IF_ERROR(needs(TableRole::kLinear, TableRole::kLabelTrees));
+  return needs(TableRole::kFusion, TableRole::kMemory);
+}
+
+// Names, roles in the order of the forward pass, and widths that fit.
 absl::Status ValidateChain(const std::vector<TableSpec>& tables) {
   int64_t width = 0;  // 0: not known before the first table
   for (size_t i = 0; i < tables.size(); ++i) {
@@ -96,6 +195,12 @@ absl::Status ValidateChain(const std::vector<TableSpec>& tables) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "tables[%d].name is \"%s\", the name of tables[%d] too", i, table.name, j));
       }
+    }
+    if (IsRecordRole(table.role)) continue;
+    if (i > 0 && IsRecordRole(tables[i - 1].role)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("tables[%d].role is out of order: %s stands before the tables of records",
+                          i, RoleName(table.role)));
     }
     if (i > 0 && (table.role == TableRole::kEmbedding || tables[i - 1].role == TableRole::kHead)) {
       return absl::InvalidArgumentError(absl::StrFormat(
@@ -129,6 +234,30 @@ absl::Status ValidateTraining(const TrainingSpec& training) {
 
 }  // namespace
 
+bool IsRecordRole(TableRole role) { return role >= TableRole::kMemory; }
+
+bool IsReplicated(TableRole role) { return IsRecordRole(role) && role != TableRole::kLinear; }
+
+absl::string_view RoleName(TableRole role) {
+  switch (role) {
+    case TableRole::kEmbedding:
+      return "embedding";
+    case TableRole::kDense:
+      return "dense";
+    case TableRole::kHead:
+      return "head";
+    case TableRole::kMemory:
+      return "memory";
+    case TableRole::kLabelTrees:
+      return "label_trees";
+    case TableRole::kLinear:
+      return "linear";
+    case TableRole::kFusion:
+      return "fusion";
+  }
+  return "unknown";
+}
+
 absl::string_view PrecisionName(RowPrecision precision) {
   switch (precision) {
     case RowPrecision::kF32:
@@ -152,6 +281,7 @@ absl::Status ModelSpec::Validate(bool sizes_known) const {
         Prefixed(absl::StrCat("tables[", i, "]."), ValidateTable(tables[i], sizes_known)));
   }
   RETURN_IF_ERROR(ValidateChain(tables));
+  RETURN_IF_ERROR(ValidateRecordTables(tables));
   if (!(magnitude_bound > 0.0 && magnitude_bound <= 1e30)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("magnitude_bound is %g, must be in (0, 1e30]", magnitude_bound));

@@ -21,7 +21,19 @@ enum class TableRole {
   kEmbedding,  // wide input: row = feature; a sample's hidden vector sums the rows of its features
   kDense,      // small hidden layer: row = output unit with a bias; gathered and scattered whole
   kHead,       // wide output: row = label with a bias and hash tables
+  // Tables of records: rows are byte strings of any length, some of them absent (record_store.h).
+  kMemory,      // row = training point: its features and labels. On every shard
+  kLabelTrees,  // row = piece of one tree over the labels. On every shard
+  kLinear,      // row = sparse weights of a label or of a cluster of labels
+  kFusion,      // one row: the weights of the components' logits. On every shard
 };
+
+// Whether the rows are records of any length.
+bool IsRecordRole(TableRole role);
+// Whether every shard may hold every row; else a row is on the shard that owns its slot.
+bool IsReplicated(TableRole role);
+// "embedding", "label_trees", ...: as the JSON form writes it.
+absl::string_view RoleName(TableRole role);
 
 enum class InitKind {
   kZero,
@@ -70,12 +82,38 @@ struct HeadSpec {
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
 
+// Prediction from training points that are like the sample.
+struct MemorySpec {
+  int64_t neighbours = 100;       // points that vote on a sample's labels; [1, 1000]
+  double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
+  int64_t candidates = 500;       // labels of a sample that are scored at most; [1, 4096]
+  friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
+};
+
+// Trees whose leaves are the labels: a search goes down them to the labels that it scores.
+struct LabelTreesSpec {
+  int64_t trees = 3;         // [1, 16]
+  int64_t labels = 0;        // 0: from the data; at most kMaxTableRows
+  int64_t leaf_labels = 50;  // labels below one lowest cluster at most; [2, 4096]
+  int64_t level_step = 4;    // binary levels between two that have clusters; [1, 16]
+  friend bool operator==(const LabelTreesSpec&, const LabelTreesSpec&) = default;
+};
+
+// Rows that are solved for, one by one, instead of learned at a rate.
+struct LinearSpec {
+  double cost = 1.0;        // of an error over the margin, against the weights' length; (0, 1e6]
+  int64_t passes = 5;       // over a row's points; [1, 1000]
+  double drop_below = 0.1;  // weights smaller in magnitude are dropped; [0, 1e3]
+  friend bool operator==(const LinearSpec&, const LinearSpec&) = default;
+};
+
 struct TableSpec {
   std::string name;  // [a-z0-9-]{1,64}, unique in the model
   TableRole role = TableRole::kEmbedding;
-  // Rows. Embedding: features, plus one when bias_row is set; head: labels; 0: from the data
-  // (dense: must be set). At most kMaxTableRows.
+  // Rows. Embedding: features, plus one when bias_row is set; head: labels; memory: points; 0: from
+  // the data (dense: must be set; fusion: 1). At most kMaxTableRows.
   int64_t rows = 0;
+  // Of a table of records: this, init, optimizer and precision are their defaults.
   int64_t dim = 0;  // floats of a row, [1, 65536]
   // Embedding only: the last row is a feature of value 1 in every sample: the hidden layer's bias.
   bool bias_row = false;
@@ -83,7 +121,10 @@ struct TableSpec {
   InitSpec init;
   OptimizerSpec optimizer;
   RowPrecision precision = RowPrecision::kF32;
-  HeadSpec head;  // when role is kHead; the default otherwise
+  HeadSpec head;         // when role is kHead; the default otherwise, and so on
+  MemorySpec memory;     // kMemory
+  LabelTreesSpec trees;  // kLabelTrees
+  LinearSpec linear;     // kLinear
   friend bool operator==(const TableSpec&, const TableSpec&) = default;
 };
 
@@ -115,7 +156,8 @@ struct TrainingSpec {
 struct ModelSpec {
   std::string name;               // [a-z0-9-]{1,64}
   uint64_t seed = 1;              // of the first weights and of the tail rows
-  std::vector<TableSpec> tables;  // in the order of the forward pass: embedding, dense ..., head
+  // In the order of the forward pass: embedding, dense ..., head; then tables of records.
+  std::vector<TableSpec> tables;
   ActivationType activations = ActivationType::kF32;
   // Requests with a larger magnitude anywhere are refused; a weight that would pass it is not
   // stored.
@@ -124,7 +166,9 @@ struct ModelSpec {
 
   // Checks every field and the fit between tables: names unique; at most one embedding, then any
   // number of dense tables, then at most one head; dims chain (a dense table's dim is the width
-  // before it and its rows the width after). `sizes_known` also refuses sizes of 0.
+  // before it and its rows the width after); then at most one table of each role of records, in any
+  // order: label trees with memory and linear, linear with label trees, fusion with memory.
+  // `sizes_known` also refuses sizes of 0.
   // Errors: InvalidArgument naming the field ("tables[1].head.max_active"), the value and the
   // range.
   absl::Status Validate(bool sizes_known) const;

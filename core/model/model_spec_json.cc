@@ -78,31 +78,80 @@ void VisitHead(Archive& archive, HeadSpec& head) {
 }
 
 template <typename Archive>
-void VisitTable(Archive& archive, TableSpec& table) {
-  archive.Field("name", table.name);
-  archive.Word("role", table.role,
-               JsonWords<TableRole>{{"embedding", TableRole::kEmbedding},
-                                    {"dense", TableRole::kDense},
-                                    {"head", TableRole::kHead}});
-  archive.Field("rows", table.rows);
-  archive.Field("dim", table.dim);
-  if (table.role == TableRole::kEmbedding) {
-    archive.Field("bias_row", table.bias_row);
-  } else {
-    archive.Forbid("bias_row", "only a table of the role \"embedding\" has this field");
-  }
-  archive.Field("num_slots", table.num_slots);
+void VisitMemory(Archive& archive, MemorySpec& memory) {
+  archive.Field("neighbours", memory.neighbours);
+  archive.Field("similarity_power", memory.similarity_power);
+  archive.Field("candidates", memory.candidates);
+}
+
+template <typename Archive>
+void VisitTrees(Archive& archive, LabelTreesSpec& trees) {
+  archive.Field("trees", trees.trees);
+  archive.Field("labels", trees.labels);
+  archive.Field("leaf_labels", trees.leaf_labels);
+  archive.Field("level_step", trees.level_step);
+}
+
+template <typename Archive>
+void VisitLinear(Archive& archive, LinearSpec& linear) {
+  archive.Field("cost", linear.cost);
+  archive.Field("passes", linear.passes);
+  archive.Field("drop_below", linear.drop_below);
+}
+
+// What tables of floats have and tables of records have not.
+template <typename Archive>
+void VisitFloats(Archive& archive, TableSpec& table) {
   archive.Object("init", [&](auto& nested) { VisitInit(nested, table.init); });
   archive.Object("optimizer", [&](auto& nested) { VisitOptimizer(nested, table.optimizer); });
   archive.Word("precision", table.precision,
                JsonWords<RowPrecision>{{"f32", RowPrecision::kF32},
                                        {"bf16_weights", RowPrecision::kBf16Weights},
                                        {"bf16", RowPrecision::kBf16}});
-  if (table.role == TableRole::kHead) {
-    archive.Object("head", [&](auto& nested) { VisitHead(nested, table.head); });
+}
+
+// The settings that one role alone has.
+template <typename Archive, typename Visit>
+void VisitSettings(Archive& archive, const char* name, TableRole table, TableRole role,
+                   const Visit& visit) {
+  if (table == role) return archive.Object(name, visit);
+  archive.Forbid(name,
+                 absl::StrCat("only a table of the role \"", RoleName(role), "\" has this field"));
+}
+
+template <typename Archive>
+void VisitTable(Archive& archive, TableSpec& table) {
+  archive.Field("name", table.name);
+  archive.Word("role", table.role,
+               JsonWords<TableRole>{{"embedding", TableRole::kEmbedding},
+                                    {"dense", TableRole::kDense},
+                                    {"head", TableRole::kHead},
+                                    {"memory", TableRole::kMemory},
+                                    {"label_trees", TableRole::kLabelTrees},
+                                    {"linear", TableRole::kLinear},
+                                    {"fusion", TableRole::kFusion}});
+  const bool has_floats = !IsRecordRole(table.role);
+  archive.Field("rows", table.rows);
+  if (has_floats) archive.Field("dim", table.dim);
+  if (table.role == TableRole::kEmbedding) {
+    archive.Field("bias_row", table.bias_row);
   } else {
-    archive.Forbid("head", "only a table of the role \"head\" has this field");
+    archive.Forbid("bias_row", "only a table of the role \"embedding\" has this field");
   }
+  archive.Field("num_slots", table.num_slots);
+  if (has_floats) VisitFloats(archive, table);
+  for (const char* field : {"dim", "init", "optimizer", "precision"}) {
+    if (!has_floats) archive.Forbid(field, "a table of records has none");
+  }
+  const TableRole role = table.role;
+  VisitSettings(archive, "head", role, TableRole::kHead,
+                [&](auto& nested) { VisitHead(nested, table.head); });
+  VisitSettings(archive, "memory", role, TableRole::kMemory,
+                [&](auto& nested) { VisitMemory(nested, table.memory); });
+  VisitSettings(archive, "trees", role, TableRole::kLabelTrees,
+                [&](auto& nested) { VisitTrees(nested, table.trees); });
+  VisitSettings(archive, "linear", role, TableRole::kLinear,
+                [&](auto& nested) { VisitLinear(nested, table.linear); });
 }
 
 template <typename Archive>

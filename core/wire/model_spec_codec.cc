@@ -17,10 +17,14 @@ namespace {
 template <typename Wire, typename Core, size_t n>
 using EnumPairs = std::array<std::pair<Wire, Core>, n>;
 
-constexpr EnumPairs<v1::TableRole, TableRole, 3> kRoles = {{
+constexpr EnumPairs<v1::TableRole, TableRole, 7> kRoles = {{
     {v1::TABLE_ROLE_EMBEDDING, TableRole::kEmbedding},
     {v1::TABLE_ROLE_DENSE, TableRole::kDense},
     {v1::TABLE_ROLE_HEAD, TableRole::kHead},
+    {v1::TABLE_ROLE_MEMORY, TableRole::kMemory},
+    {v1::TABLE_ROLE_LABEL_TREES, TableRole::kLabelTrees},
+    {v1::TABLE_ROLE_LINEAR, TableRole::kLinear},
+    {v1::TABLE_ROLE_FUSION, TableRole::kFusion},
 }};
 constexpr EnumPairs<v1::InitKind, InitKind, 3> kInits = {{
     {v1::INIT_KIND_ZERO, InitKind::kZero},
@@ -168,14 +172,10 @@ void EncodeHead(const HeadSpec& spec, v1::HeadSpec* out) {
   EncodeHash(spec.hash, out->mutable_hash());
 }
 
-absl::StatusOr<TableSpec> DecodeTable(const std::string& path, const v1::TableSpec& wire) {
-  TableSpec spec;
-  spec.name = wire.name();
-  RETURN_IF_ERROR(DecodeEnum(path + "role", kRoles, wire.role(), spec.role));
-  spec.rows = wire.rows();
+// What tables of floats have and tables of records have not.
+absl::Status DecodeFloats(const std::string& path, const v1::TableSpec& wire, TableSpec& spec) {
   spec.dim = wire.dim();
   spec.bias_row = wire.bias_row();
-  spec.num_slots = wire.num_slots();
   if (wire.has_init()) {
     RETURN_IF_ERROR(DecodeEnum(path + "init.kind", kInits, wire.init().kind(), spec.init.kind));
     spec.init.scale = wire.init().scale();
@@ -187,9 +187,58 @@ absl::StatusOr<TableSpec> DecodeTable(const std::string& path, const v1::TableSp
   if (wire.precision() != v1::STORAGE_PRECISION_UNSPECIFIED) {
     RETURN_IF_ERROR(DecodeEnum(path + "precision", kPrecisions, wire.precision(), spec.precision));
   }
+  return absl::OkStatus();
+}
+
+void DecodeRecordSettings(const v1::TableSpec& wire, TableSpec& spec) {
+  if (wire.has_memory()) {
+    spec.memory.neighbours = wire.memory().neighbours();
+    spec.memory.similarity_power = wire.memory().similarity_power();
+    spec.memory.candidates = wire.memory().candidates();
+  }
+  if (wire.has_trees()) {
+    spec.trees.trees = wire.trees().trees();
+    spec.trees.labels = wire.trees().labels();
+    spec.trees.leaf_labels = wire.trees().leaf_labels();
+    spec.trees.level_step = wire.trees().level_step();
+  }
+  if (wire.has_linear()) {
+    spec.linear.cost = wire.linear().cost();
+    spec.linear.passes = wire.linear().passes();
+    spec.linear.drop_below = wire.linear().drop_below();
+  }
+}
+
+void EncodeRecordSettings(const TableSpec& spec, v1::TableSpec* out) {
+  if (spec.role == TableRole::kMemory) {
+    out->mutable_memory()->set_neighbours(spec.memory.neighbours);
+    out->mutable_memory()->set_similarity_power(spec.memory.similarity_power);
+    out->mutable_memory()->set_candidates(spec.memory.candidates);
+  }
+  if (spec.role == TableRole::kLabelTrees) {
+    out->mutable_trees()->set_trees(spec.trees.trees);
+    out->mutable_trees()->set_labels(spec.trees.labels);
+    out->mutable_trees()->set_leaf_labels(spec.trees.leaf_labels);
+    out->mutable_trees()->set_level_step(spec.trees.level_step);
+  }
+  if (spec.role == TableRole::kLinear) {
+    out->mutable_linear()->set_cost(spec.linear.cost);
+    out->mutable_linear()->set_passes(spec.linear.passes);
+    out->mutable_linear()->set_drop_below(spec.linear.drop_below);
+  }
+}
+
+absl::StatusOr<TableSpec> DecodeTable(const std::string& path, const v1::TableSpec& wire) {
+  TableSpec spec;
+  spec.name = wire.name();
+  RETURN_IF_ERROR(DecodeEnum(path + "role", kRoles, wire.role(), spec.role));
+  spec.rows = wire.rows();
+  spec.num_slots = wire.num_slots();
+  if (!IsRecordRole(spec.role)) RETURN_IF_ERROR(DecodeFloats(path, wire, spec));
   if (wire.has_head()) {
     ASSIGN_OR_RETURN(spec.head, DecodeHead(path + "head.", wire.head()));
   }
+  DecodeRecordSettings(wire, spec);
   return spec;
 }
 
@@ -197,9 +246,10 @@ void EncodeTable(const TableSpec& spec, v1::TableSpec* out) {
   out->set_name(spec.name);
   out->set_role(EncodeEnum(kRoles, spec.role));
   out->set_rows(spec.rows);
+  out->set_num_slots(spec.num_slots);
+  if (IsRecordRole(spec.role)) return EncodeRecordSettings(spec, out);
   out->set_dim(spec.dim);
   out->set_bias_row(spec.bias_row);
-  out->set_num_slots(spec.num_slots);
   out->mutable_init()->set_kind(EncodeEnum(kInits, spec.init.kind));
   out->mutable_init()->set_scale(spec.init.scale);
   EncodeOptimizer(spec.optimizer, out->mutable_optimizer());
