@@ -8,6 +8,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "core/lsh/hash_spec.h"
+#include "core/model/record_store.h"
 #include "core/model/row_layout.h"
 #include "core/partition/slot_map.h"
 #include "core/wire/sample_ids.h"
@@ -31,7 +32,7 @@ int64_t CeilShare(double whole, int64_t parts) {
 absl::StatusOr<int64_t> MostRows(const TableSpec& spec, int64_t shards) {
   const std::vector<double> weights(shards, 1.0);
   ASSIGN_OR_RETURN(const SlotMap map, SlotMap::Deal(spec.num_slots, weights));
-  int64_t most = 0;
+  int64_t most = IsReplicated(spec.role) ? spec.rows : 0;
   for (int64_t shard = 0; shard < shards; ++shard) {
     const ShardRows rows(map, ShardId(static_cast<int32_t>(shard)), spec.rows);
     most = std::max(most, rows.num_rows());
@@ -70,14 +71,35 @@ int64_t StepMemory(const PlanInput& input) {
   return static_cast<int64_t>(open * static_cast<double>(spec.training.in_flight_steps + 1) + once);
 }
 
+// A guess at the mean length of a table's records: ids of features and labels have 4 bytes, values
+// 2. How sparse weights are is not known before they are solved for: 0.
+int64_t GuessRecordBytes(const PlanInput& input, const TableSpec& table) {
+  constexpr double kIdBytes = 4.0, kValueBytes = 2.0;
+  if (table.role == TableRole::kMemory) {
+    return CeilShare(
+        input.features_per_sample * (kIdBytes + kValueBytes) + input.labels_per_sample * kIdBytes,
+        1);
+  }
+  if (table.role != TableRole::kLabelTrees) return 0;
+  return CeilShare(static_cast<double>(table.trees.trees * table.trees.labels) * kIdBytes,
+                   std::max<int64_t>(1, table.rows));
+}
+
 absl::StatusOr<ShardPlan> PlanShard(const PlanInput& input) {
   ShardPlan plan;
   for (const TableSpec& table : input.spec.tables) {
     TablePlan entry;
     entry.name = table.name;
     ASSIGN_OR_RETURN(entry.rows, MostRows(table, input.shards));
-    entry.record_bytes = RowLayout::Of(table).record_bytes;
     entry.bytes = TableBytesFor(table, entry.rows);
+    if (IsRecordRole(table.role)) {
+      entry.record_bytes = GuessRecordBytes(input, table);
+      if (entry.record_bytes > 0) {
+        entry.bytes.weights = entry.rows * RecordStore::BytesOf(entry.record_bytes);
+      }
+    } else {
+      entry.record_bytes = RowLayout::Of(table).record_bytes;
+    }
     entry.working_bytes = WorkingBytesFor(table, entry.rows, input.threads);
     plan.tables.push_back(entry);
   }
@@ -196,6 +218,11 @@ absl::StatusOr<std::vector<Exchange>> ExchangesOfStep(const PlanInput& input) {
              DenseScatterReply{}});
         break;
       }
+      case TableRole::kMemory:
+      case TableRole::kLabelTrees:
+      case TableRole::kLinear:
+      case TableRole::kFusion:
+        break;  // no part of a step of the network
     }
   }
   return exchanges;
@@ -204,6 +231,7 @@ absl::StatusOr<std::vector<Exchange>> ExchangesOfStep(const PlanInput& input) {
 int64_t Parameters(const ModelSpec& spec) {
   int64_t parameters = 0;
   for (const TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role)) continue;
     parameters += table.rows * (table.dim + (table.role == TableRole::kEmbedding ? 0 : 1));
   }
   return parameters;
@@ -212,6 +240,7 @@ int64_t Parameters(const ModelSpec& spec) {
 absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
   WirePlan plan;
   ASSIGN_OR_RETURN(std::vector<Exchange> exchanges, ExchangesOfStep(input));
+  if (exchanges.empty()) return plan;  // tables of records alone: no steps of a network
   const ActivationType type = input.spec.activations;
   for (Exchange& exchange : exchanges) {
     StepCommand command;

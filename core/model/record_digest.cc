@@ -12,14 +12,25 @@ namespace dslide {
 uint64_t RecordDigest(RowId row, absl::Span<const char> record) {
   constexpr uint64_t kMultiplier = 0x9fb21c651e98df25ULL;
   uint64_t lanes[4] = {row.value(), 1, 2, 3};
-  for (size_t i = 0; i < record.size(); i += kRecordLineBytes) {
-    uint64_t words[4];
-    std::memcpy(words, record.data() + i, sizeof(words));
+  uint64_t words[4];
+  const auto mix = [&] {
     for (int lane = 0; lane < 4; ++lane) {
       lanes[lane] = std::rotl(lanes[lane] ^ words[lane], 27) * kMultiplier;
     }
+  };
+  const size_t rest = record.size() % kRecordLineBytes;
+  const char* const end = record.data() + record.size() - rest;
+  for (const char* line = record.data(); line != end; line += kRecordLineBytes) {
+    std::memcpy(words, line, sizeof(words));
+    mix();
   }
   uint64_t hash = 0;
+  if (rest > 0) {
+    std::memset(words, 0, sizeof(words));
+    std::memcpy(words, end, rest);
+    mix();
+    hash = record.size();
+  }
   for (const uint64_t lane : lanes) hash = Mix64(hash + lane);
   return hash;
 }

@@ -9,10 +9,11 @@
 
 namespace dslide {
 
-// A record is whole lines: its size is a multiple of this.
+// Records of floats are whole lines: their size is a multiple of this.
 inline constexpr int64_t kRecordLineBytes = 32;
 
-// A 64-bit hash of (global row id, record). record: a multiple of kRecordLineBytes.
+// A 64-bit hash of (global row id, record). A record that does not end with a whole line is hashed
+// with zeros behind it, and with its size.
 uint64_t RecordDigest(RowId row, absl::Span<const char> record);
 
 }  // namespace dslide

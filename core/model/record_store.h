@@ -40,8 +40,10 @@ class RecordStore final : public StoredRows {
 
   int64_t present() const override { return present_.load(std::memory_order_relaxed); }
   // Of all rows, present or not, and of the records.
-  int64_t memory_bytes() const override;
-  // What a record of so many bytes adds to it: 28 on average, or less, and the bytes.
+  int64_t memory_bytes() const override { return BytesFor(num_rows()) + stored_bytes(); }
+  // Of the records alone.
+  int64_t stored_bytes() const { return stored_bytes_.load(std::memory_order_relaxed); }
+  // What a record of so many bytes, at least 1, adds to them: at most 31 more.
   static int64_t BytesOf(int64_t size);
   // memory_bytes() of a store with so many rows, all absent.
   static int64_t BytesFor(int64_t num_rows);

@@ -1,10 +1,10 @@
 #include "core/model/row_snapshot.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/model/stored_rows.h"
 
 namespace dslide {
 namespace {
@@ -13,8 +13,8 @@ constexpr absl::Duration kPauseForRoom = absl::Milliseconds(1);
 
 }  // namespace
 
-RowSnapshot::RowSnapshot(int64_t num_rows, int64_t record_bytes, int64_t max_copied_bytes)
-    : record_bytes_(record_bytes), max_copied_bytes_(max_copied_bytes), states_(num_rows) {}
+RowSnapshot::RowSnapshot(const StoredRows& rows, int64_t max_copied_bytes)
+    : rows_(rows), max_copied_bytes_(max_copied_bytes), states_(rows.rows().num_rows()) {}
 
 bool RowSnapshot::Claim(LocalRow row) {
   std::atomic<uint8_t>& state = states_[row.value()];
@@ -28,16 +28,15 @@ bool RowSnapshot::Claim(LocalRow row) {
   }
 }
 
-void RowSnapshot::Preserve(LocalRow row, const char* record) {
+void RowSnapshot::Preserve(LocalRow row, absl::Span<const char> record) {
   const uint8_t seen = states_[row.value()].load(std::memory_order_acquire);
   if (seen == kCopied || seen == kTaken) return;
-  while (copied_bytes() > max_copied_bytes_ && !abandoned_.load(std::memory_order_relaxed)) {
-    absl::SleepFor(kPauseForRoom);
-  }
-  if (abandoned_.load(std::memory_order_relaxed) || !Claim(row)) return;
-  auto copy = std::make_unique<char[]>(record_bytes_);
-  std::memcpy(copy.get(), record, record_bytes_);
-  copied_bytes_.fetch_add(record_bytes_, std::memory_order_relaxed);
+  while (copied_bytes() > max_copied_bytes_ && !abandoned()) absl::SleepFor(kPauseForRoom);
+  // Also when nobody wants the record any more: who reads it now must have read it before it goes.
+  if (!Claim(row)) return;
+  if (abandoned()) return states_[row.value()].store(kTaken, std::memory_order_release);
+  std::string copy(record.data(), record.size());
+  copied_bytes_.fetch_add(static_cast<int64_t>(record.size()), std::memory_order_relaxed);
   Stripe& stripe = StripeOf(row);
   {
     const absl::MutexLock lock(&stripe.mu);
@@ -46,18 +45,17 @@ void RowSnapshot::Preserve(LocalRow row, const char* record) {
   states_[row.value()].store(kCopied, std::memory_order_release);
 }
 
-void RowSnapshot::Take(LocalRow row, const char* present, char* out) {
-  Read(row, present, [&](const char* record) { std::memcpy(out, record, record_bytes_); });
+void RowSnapshot::Take(LocalRow row, std::string& out) {
+  Read(row, [&](absl::Span<const char> record) { out.assign(record.data(), record.size()); });
 }
 
-void RowSnapshot::Read(LocalRow row, const char* present,
-                       absl::FunctionRef<void(const char*)> read) {
+void RowSnapshot::Read(LocalRow row, absl::FunctionRef<void(absl::Span<const char>)> read) {
   if (Claim(row)) {
-    read(present);
+    read(rows_.RecordSpan(row));
     states_[row.value()].store(kTaken, std::memory_order_release);
     return;
   }
-  std::unique_ptr<char[]> copy;
+  std::string copy;
   Stripe& stripe = StripeOf(row);
   {
     const absl::MutexLock lock(&stripe.mu);
@@ -67,10 +65,9 @@ void RowSnapshot::Read(LocalRow row, const char* present,
       stripe.copies.erase(found);
     }
   }
-  if (copy == nullptr) return read(present);  // abandoned meanwhile
-  read(copy.get());
+  read(copy);  // empty: the row was absent, or the snapshot is abandoned
   states_[row.value()].store(kTaken, std::memory_order_release);
-  copied_bytes_.fetch_sub(record_bytes_, std::memory_order_relaxed);
+  copied_bytes_.fetch_sub(static_cast<int64_t>(copy.size()), std::memory_order_relaxed);
 }
 
 void RowSnapshot::Abandon() {

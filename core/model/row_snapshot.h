@@ -1,43 +1,47 @@
-// The records of a row store as they were at one moment, while the store goes on changing: copy on
+// The records of a table's rows as they were at one moment, while the rows go on changing: copy on
 // write, a row at a time.
 //
 // Whoever is about to change a record for the first time since that moment keeps a copy of it here
-// (RowStore does); whoever writes the records down takes each of them once, from the copy or, where
-// nobody has changed it, from the store.
+// (StoredRows::Preserve); whoever writes the records down takes each of them once, from the copy
+// or, where nobody has changed it, from where it is stored.
 
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/base/ids.h"
 
 namespace dslide {
 
+class StoredRows;
+
 // Costs one byte a row and the copies. Thread safety: safe from any thread.
 class RowSnapshot {
  public:
-  // With more than `max_copied_bytes` of copies, Preserve() waits for rows to be taken.
-  RowSnapshot(int64_t num_rows, int64_t record_bytes, int64_t max_copied_bytes);
+  // rows: outlive it. With more than `max_copied_bytes` of copies, Preserve() waits for rows to be
+  // taken.
+  RowSnapshot(const StoredRows& rows, int64_t max_copied_bytes);
 
-  // Before the record of `row` changes. record: its present bytes, [record_bytes].
-  void Preserve(LocalRow row, const char* record);
+  // Before the record of `row` changes. record: its present bytes; empty: absent.
+  void Preserve(LocalRow row, absl::Span<const char> record);
 
-  // Puts the record as it was into `out`, [record_bytes]. present: where the store has it. Once for
-  // each row.
-  void Take(LocalRow row, const char* present, char* out);
-  // The same without a copy: `read` gets the record as it was, [record_bytes], and is to be quick,
-  // because who wants to change the row spins meanwhile.
-  void Read(LocalRow row, const char* present, absl::FunctionRef<void(const char*)> read);
+  // Puts the record as it was into `out`. Once for each row.
+  void Take(LocalRow row, std::string& out);
+  // The same without a copy: `read` gets the record as it was, and is to be quick, because who
+  // wants to change the row spins meanwhile.
+  void Read(LocalRow row, absl::FunctionRef<void(absl::Span<const char>)> read);
 
-  // What is taken from now on counts for nothing: copies are dropped, and Preserve() keeps none.
+  // What is taken from now on may be empty and counts for nothing: copies are dropped, and
+  // Preserve() keeps none.
   void Abandon();
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
@@ -49,7 +53,7 @@ class RowSnapshot {
   // Copies by row; several, so that threads seldom meet.
   struct Stripe {
     absl::Mutex mu;
-    absl::flat_hash_map<uint32_t, std::unique_ptr<char[]>> copies ABSL_GUARDED_BY(mu);
+    absl::flat_hash_map<uint32_t, std::string> copies ABSL_GUARDED_BY(mu);
   };
   static constexpr size_t kStripes = 64;
 
@@ -57,7 +61,7 @@ class RowSnapshot {
   // True when the caller is the one to handle an untouched row, which is kBusy then.
   bool Claim(LocalRow row);
 
-  const int64_t record_bytes_;
+  const StoredRows& rows_;
   const int64_t max_copied_bytes_;
   std::vector<std::atomic<uint8_t>> states_;
   std::array<Stripe, kStripes> stripes_;

@@ -20,7 +20,6 @@
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
 #include "core/model/aligned_floats.h"
-#include "core/model/record_digest.h"
 #include "core/model/row_init.h"
 
 namespace dslide {
@@ -81,12 +80,11 @@ RowStore::Workspace& RowStore::ThreadWorkspace() const {
 
 RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
                    std::unique_ptr<Optimizer> optimizer)
-    : rows_(std::move(rows)),
+    : StoredRows(std::move(rows)),
       optimizer_(std::move(optimizer)),
       layout_(RowLayout::Of(spec)),
       stride_(RoundUpToLineFloats(spec.dim)),
-      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))),
-      changes_(rows_.num_rows()) {}
+      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))) {}
 
 absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec,
                                                            uint64_t model_seed, ShardRows rows,
@@ -105,7 +103,7 @@ absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec
     char* const record = store->Record(row);
     float* const weights =
         is_short ? store->ThreadWorkspace().weights : reinterpret_cast<float*>(record);
-    init.Fill(store->rows_.ToGlobal(row), absl::MakeSpan(weights, spec.dim));
+    init.Fill(store->rows().ToGlobal(row), absl::MakeSpan(weights, spec.dim));
     if (is_short) FloatsToBFloat16(weights, spec.dim, reinterpret_cast<BFloat16*>(record));
   });
   return store;
@@ -184,7 +182,7 @@ bool RowStore::Shorten(LocalRow row, const RowUpdate& update, bool to_nearest,
     BFloat16ToFloats(work.shortened, layout_.dim, rounded);
     return AllWithin(rounded, layout_.dim, update.magnitude_bound);
   }
-  const uint64_t row_key = DeriveKey(rounding_key_, rows_.ToGlobal(row).value());
+  const uint64_t row_key = DeriveKey(rounding_key_, rows().ToGlobal(row).value());
   const uint64_t key = CounterBits(row_key, static_cast<uint64_t>(update.factors.step.value()));
   const float largest =
       RoundToBFloat16(work.weights, layout_.dim, RoundingKey::Of(key), work.shortened);
@@ -296,7 +294,7 @@ bool RowStore::ChangeWeights(LocalRow row, Change change, const char* values, fl
 
 absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
                                  float magnitude_bound) {
-  const RowId global = rows_.ToGlobal(row);
+  const RowId global = rows().ToGlobal(row);
   if (static_cast<int64_t>(record.size()) != layout_.record_bytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "record of row %d has %d bytes, this table's records have %d; it comes from "
@@ -340,7 +338,7 @@ void RowStore::Prefetch(LocalRow row) const {
 }
 
 void RowStore::PrefetchRecord(LocalRow row) const {
-  changes_.Prefetch(row);
+  PrefetchMark(row);
   const char* const record = Record(row);
   PrefetchLines(record, layout_.tail_offset);
   PrefetchLine(record + layout_.tail_offset);
@@ -349,32 +347,8 @@ void RowStore::PrefetchRecord(LocalRow row) const {
 void RowStore::PrefetchForAdd(LocalRow row) const {
   // Rows with bf16 in them are widened and stored as a whole.
   if (layout_.precision != RowPrecision::kF32) return PrefetchRecord(row);
-  changes_.Prefetch(row);
+  PrefetchMark(row);
   Prefetch(row);
-}
-
-uint64_t RowStore::Digest(Parallelism parallelism) const {
-  const int64_t grains = (num_rows() + kRowsPerGrain - 1) / kRowsPerGrain;
-  std::vector<uint64_t> sums(grains, 0);
-  ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int) {
-    const int64_t end = std::min(num_rows(), (grain + 1) * kRowsPerGrain);
-    for (int64_t i = grain * kRowsPerGrain; i < end; ++i) {
-      const LocalRow row(static_cast<uint32_t>(i));
-      sums[grain] += DigestOf(row, Record(row));
-    }
-  });
-  uint64_t digest = 0;
-  for (const uint64_t sum : sums) digest += sum;
-  return digest;
-}
-
-uint64_t RowStore::DigestOf(LocalRow row, const char* record) const {
-  return RecordDigest(rows_.ToGlobal(row), {record, static_cast<size_t>(layout_.record_bytes)});
-}
-
-std::shared_ptr<RowSnapshot> RowStore::StartSnapshot(int64_t max_copied_bytes) {
-  snapshot_ = std::make_shared<RowSnapshot>(num_rows(), layout_.record_bytes, max_copied_bytes);
-  return snapshot_;
 }
 
 int64_t RowStore::memory_bytes() const {

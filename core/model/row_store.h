@@ -16,9 +16,8 @@
 #include "core/base/parallel.h"
 #include "core/lsh/hash_index.h"
 #include "core/model/model_spec.h"
-#include "core/model/row_changes.h"
 #include "core/model/row_layout.h"
-#include "core/model/row_snapshot.h"
+#include "core/model/stored_rows.h"
 #include "core/optim/optimizer.h"
 #include "core/partition/slot_map.h"
 
@@ -30,8 +29,8 @@ struct RowUpdate {
   float magnitude_bound = 0.0f;
 };
 
-// Thread safety: different rows may be read and changed at the same time; one row only by one.
-class RowStore final : public HashedRows {
+// Thread safety: that of StoredRows.
+class RowStore final : public HashedRows, public StoredRows {
  public:
   // Rows start as InitSpec says: a pure function of (model seed, table name, global row id), so a
   // row has the same first value on any number of shards (rounded to nearest in bf16).
@@ -44,14 +43,14 @@ class RowStore final : public HashedRows {
     return num_rows * RowLayout::Of(spec).record_bytes;
   }
 
-  const ShardRows& rows() const { return rows_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const RowLayout& layout() const { return layout_; }
   // dim rounded up to 64 bytes of floats: what one gradient or widened row needs.
   int64_t stride() const { return stride_; }
-  int64_t record_bytes() const { return layout_.record_bytes; }
+  int64_t record_bytes() const override { return layout_.record_bytes; }
+  int64_t present() const override { return num_rows(); }
 
-  int64_t num_rows() const override { return rows_.num_rows(); }
+  int64_t num_rows() const override { return rows().num_rows(); }
   int64_t dim() const override { return layout_.dim; }
   // Weights of a table in f32, where they lie. Requires precision f32; ReadWeights() serves all.
   const float* Weights(LocalRow row) const {
@@ -68,13 +67,14 @@ class RowStore final : public HashedRows {
   Step LastStep(LocalRow row) const;
 
   // The whole record: [record_bytes()]. What a checkpoint stores.
-  absl::Span<const char> RecordSpan(LocalRow row) const {
+  absl::Span<const char> RecordSpan(LocalRow row) const override {
     return {Record(row), static_cast<size_t>(layout_.record_bytes)};
   }
   // Overwrites a whole record. Errors: InvalidArgument when the size differs, a weight or state is
   // not finite or a weight beyond `magnitude_bound`, or an unused byte is not 0; nothing is changed
   // then. `record` need not be aligned.
-  absl::Status SetRecord(LocalRow row, absl::Span<const char> record, float magnitude_bound);
+  absl::Status SetRecord(LocalRow row, absl::Span<const char> record,
+                         float magnitude_bound) override;
 
   // What update number `step` has for every row. Also keys the rounding of bf16 tables, by (model
   // seed, table name, global row id, step): equal bits for any number of threads and shards.
@@ -99,15 +99,6 @@ class RowStore final : public HashedRows {
     return ChangeWeights(row, change, reinterpret_cast<const char*>(values), bias, update);
   }
 
-  // The records as they are now, to be taken one by one while this store changes. At most one at a
-  // time: until EndSnapshot(). Neither while rows change.
-  std::shared_ptr<RowSnapshot> StartSnapshot(int64_t max_copied_bytes);
-  void EndSnapshot() { snapshot_ = nullptr; }
-  bool has_snapshot() const { return snapshot_ != nullptr; }
-
-  // Which records have changed since which cut. Neither while rows change.
-  RowChanges& changes() { return changes_; }
-
   // Brings the weights and the bias of a row towards the cache; a hint.
   void Prefetch(LocalRow row) const override;
   // Brings the whole record, for an update.
@@ -115,11 +106,7 @@ class RowStore final : public HashedRows {
   // Brings what adding to the weights touches.
   void PrefetchForAdd(LocalRow row) const;
 
-  // Sum over all rows of a 64-bit hash of (global row id, record): independent of order and shards.
-  uint64_t Digest(Parallelism parallelism) const;
-  // What one record adds to it. record: [record_bytes()].
-  uint64_t DigestOf(LocalRow row, const char* record) const;
-  int64_t memory_bytes() const;
+  int64_t memory_bytes() const override;
 
  private:
   RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
@@ -148,19 +135,13 @@ class RowStore final : public HashedRows {
                     float magnitude_bound);
   void StoreLastStep(LocalRow row, Step step);
   // Before the record changes.
-  void Preserve(LocalRow row) {
-    changes_.Mark(row);
-    if (snapshot_ != nullptr) snapshot_->Preserve(row, Record(row));
-  }
+  void Preserve(LocalRow row) { StoredRows::Preserve(row, RowStore::RecordSpan(row)); }
 
-  const ShardRows rows_;
   const std::unique_ptr<Optimizer> optimizer_;
   const RowLayout layout_;
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table
   AlignedBuffer buffer_;
-  RowChanges changes_;
-  std::shared_ptr<RowSnapshot> snapshot_;  // null most of the time
 };
 
 }  // namespace dslide

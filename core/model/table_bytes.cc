@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/lsh/hash_index.h"
+#include "core/model/record_store.h"
 #include "core/model/row_store.h"
 
 namespace dslide {
@@ -15,8 +16,12 @@ bool IsHashed(const TableSpec& spec) {
 }  // namespace
 
 TableBytes TableBytesFor(const TableSpec& spec, int64_t shard_rows) {
-  const RowLayout layout = RowLayout::Of(spec);
   TableBytes bytes;
+  if (IsRecordRole(spec.role)) {
+    bytes.overhead = RecordStore::BytesFor(shard_rows);
+    return bytes;
+  }
+  const RowLayout layout = RowLayout::Of(spec);
   bytes.weights = shard_rows * layout.used_weight_bytes();
   bytes.state = shard_rows * layout.used_state_bytes();
   bytes.overhead = RowStore::BytesFor(spec, shard_rows) - bytes.weights - bytes.state;

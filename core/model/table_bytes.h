@@ -12,13 +12,13 @@ namespace dslide {
 struct TableBytes {
   int64_t weights = 0;      // numbers of the rows, without rounding up
   int64_t state = 0;        // the optimizer's, of weights, biases and whole rows
-  int64_t overhead = 0;     // biases, last steps, rounding up to 64 bytes
+  int64_t overhead = 0;     // biases, last steps, rounding up to 64 bytes; pointers to records
   int64_t hash_tables = 0;  // ids, fingerprints, bucket offsets; head with hashing only
   int64_t hash_codes = 0;   // packed codes, to rank candidates by
   int64_t dirty = 0;        // head: a byte a row
 
   int64_t rows() const { return weights + state + overhead; }
-  // What the table's memory_bytes() says.
+  // What the table's memory_bytes() says; of one of records, before there are any.
   int64_t total() const { return rows() + hash_tables + hash_codes + dirty; }
 };
 

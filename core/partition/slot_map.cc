@@ -101,6 +101,10 @@ ShardRows::ShardRows(const SlotMap& map, ShardId shard, int64_t table_rows)
   }
 }
 
+ShardRows ShardRows::All(int64_t table_rows) {
+  return ShardRows(*SlotMap::Deal(/*num_slots=*/1, {1.0}), ShardId(0), table_rows);
+}
+
 bool ShardRows::Holds(RowId row) const {
   return row.value() < table_rows_ && slot_position_[row.value() % slot_position_.size()] >= 0;
 }

@@ -52,12 +52,16 @@ class SlotMap {
 // One shard's rows of one table: translates between global and local ids. Immutable, thread-safe.
 class ShardRows {
  public:
+  // Every row, and ToLocal(RowId(i)) is LocalRow(i): of a table that each shard has whole.
+  static ShardRows All(int64_t table_rows);
   // `table_rows` in [0, kMaxTableRows]; `shard` in [0, map.num_shards()).
   ShardRows(const SlotMap& map, ShardId shard, int64_t table_rows);
 
   int64_t table_rows() const { return table_rows_; }
   // Rows this shard holds.
   int64_t num_rows() const { return num_rows_; }
+  // Slots over all shards.
+  int64_t num_slots() const { return static_cast<int64_t>(slot_position_.size()); }
   // The slots this shard owns, ascending.
   absl::Span<const SlotId> slots() const { return slots_; }
 

@@ -53,6 +53,39 @@ TEST(ModelPlanTest, AddsUpTheFullestShard) {
   EXPECT_FALSE(plan->fits.has_value());
 }
 
+TEST(ModelPlanTest, GuessesWhatTablesOfRecordsTake) {
+  PlanInput input = Input();
+  input.features_per_sample = 20;
+  input.labels_per_sample = 5;
+  const auto add = [&](const char* name, TableRole role, int64_t rows) {
+    TableSpec& table = input.spec.tables.emplace_back();
+    table.name = name;
+    table.role = role;
+    table.rows = rows;
+  };
+  add("memory", TableRole::kMemory, 1'000'000);
+  add("trees", TableRole::kLabelTrees, 6);
+  add("linear", TableRole::kLinear, 110'000);
+  input.spec.tables[3].trees.labels = 100'000;
+  const auto plan = MakePlan(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::vector<TablePlan>& tables = plan->shard.tables;
+  // Of replicated tables each shard has all rows. 20 features of 6 bytes and 5 labels of 4.
+  EXPECT_EQ(tables[2].rows, 1'000'000);
+  EXPECT_EQ(tables[2].record_bytes, 140);
+  EXPECT_GT(tables[2].total(), 1'000'000 * 140);
+  EXPECT_LT(tables[2].total(), 1'000'000 * 180);
+  EXPECT_EQ(tables[3].record_bytes, 3 * 4 * 100'000 / 6);
+  EXPECT_NEAR(tables[4].rows, 110'000 / 4, 1024);
+  EXPECT_EQ(plan->parameters, MakePlan(Input())->parameters);
+  EXPECT_GT(plan->wire.step_bytes, 0);
+
+  input.spec.tables.erase(input.spec.tables.begin(), input.spec.tables.begin() + 2);
+  const auto alone = MakePlan(input);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->wire.step_bytes, 0);
+}
+
 TEST(ModelPlanTest, CountsTheBytesOfAStep) {
   PlanInput input = Input();
   const auto f32 = MakePlan(input);

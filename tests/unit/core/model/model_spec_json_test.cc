@@ -67,6 +67,30 @@ ModelSpec UnusualSpec() {
   return spec;
 }
 
+TableSpec RecordTable(const char* name, TableRole role, int64_t rows, int64_t num_slots) {
+  TableSpec table;
+  table.name = name;
+  table.role = role;
+  table.rows = rows;
+  table.num_slots = num_slots;
+  return table;
+}
+
+// Tables of records; no setting has its default.
+ModelSpec SpecOfRecords() {
+  ModelSpec spec;
+  spec.name = "records";
+  spec.tables.resize(4);
+  spec.tables[0] = RecordTable("memory", TableRole::kMemory, 7, 3);
+  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11};
+  spec.tables[1] = RecordTable("trees", TableRole::kLabelTrees, 2, 9);
+  spec.tables[1].trees = {.trees = 4, .labels = 5, .leaf_labels = 6, .level_step = 2};
+  spec.tables[2] = RecordTable("linear", TableRole::kLinear, 8, 5);
+  spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25};
+  spec.tables[3] = RecordTable("fusion", TableRole::kFusion, 1, 2);
+  return spec;
+}
+
 TEST(ModelSpecJsonTest, MissingFieldsTakeTheirDefaults) {
   const auto spec = ModelSpecFromJson(kSmall, "small.json");
   ASSERT_TRUE(spec.ok()) << spec.status();
@@ -86,7 +110,7 @@ TEST(ModelSpecJsonTest, MissingFieldsTakeTheirDefaults) {
 
 TEST(ModelSpecJsonTest, RoundTripIsExact) {
   for (const ModelSpec& spec :
-       {UnusualSpec(), *ModelSpecFromJson(kSmall, "x"), reference::MakeSpec({})}) {
+       {UnusualSpec(), *ModelSpecFromJson(kSmall, "x"), reference::MakeSpec({}), SpecOfRecords()}) {
     ASSERT_TRUE(spec.Validate(false).ok()) << spec.Validate(false);
     const std::string text = ModelSpecToJson(spec);
     const auto back = ModelSpecFromJson(text, "round-trip");
@@ -177,6 +201,32 @@ TEST(ModelSpecJsonTest, ErrorsNameThePathAndTheRemedy) {
   for (const auto& [change, message] : cases) {
     EXPECT_THAT(ErrorAfter(change.first, change.second), HasSubstr(message)) << change.second;
   }
+}
+
+TEST(ModelSpecJsonTest, ATableOfRecordsHasNoFieldsOfFloats) {
+  const std::string text = ModelSpecToJson(SpecOfRecords());
+  for (const char* field : {"dim", "init", "optimizer", "precision", "bias_row", "head"}) {
+    EXPECT_THAT(text, Not(HasSubstr(std::string("\"") + field + "\":")));
+  }
+  const auto error_with = [](const std::string& fields) {
+    return std::string(ModelSpecFromJson(R"({"name": "m", "tables": [{"name": "memory", "role": )"
+                                         R"("memory", )" +
+                                             fields + "}]}",
+                                         "m.json")
+                           .status()
+                           .message());
+  };
+  EXPECT_EQ(error_with("\"rows\": 3"), "");
+  for (const char* field :
+       {"\"dim\": 8", "\"init\": {}", "\"optimizer\": {}", "\"precision\": \"f32\""}) {
+    EXPECT_THAT(error_with(field), HasSubstr(": a table of records has none")) << field;
+  }
+  EXPECT_THAT(error_with("\"head\": {}"),
+              HasSubstr("tables[0].head: only a table of the role \"head\" has this field"));
+  EXPECT_THAT(error_with("\"trees\": {}"),
+              HasSubstr("tables[0].trees: only a table of the role \"label_trees\" has"));
+  EXPECT_THAT(error_with("\"memory\": {\"neighbors\": 3}"),
+              HasSubstr("tables[0].memory.neighbors: unknown field; did you mean \"neighbours\"?"));
 }
 
 TEST(ModelSpecJsonTest, RefusesWhatIsNoObject) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/reference/model_samples.h"
@@ -108,6 +109,104 @@ TEST(ModelSpecTest, NamesTheFieldTheValueAndTheRange) {
     ModelSpec spec = GoodSpec();
     bad.spoil(spec);
     const absl::Status status = spec.Validate(false);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
+  }
+}
+
+TableSpec AnyRecordTable(TableRole role) {
+  TableSpec table;
+  table.name = absl::StrReplaceAll(RoleName(role), {{"_", "-"}});
+  table.role = role;
+  table.rows = role == TableRole::kFusion ? 1 : 100;
+  if (role == TableRole::kLabelTrees) table.trees.labels = 30;
+  return table;
+}
+
+// Behind the tables of floats.
+ModelSpec WithRecords(ModelSpec spec = GoodSpec()) {
+  for (const TableRole role :
+       {TableRole::kMemory, TableRole::kLabelTrees, TableRole::kLinear, TableRole::kFusion}) {
+    spec.tables.push_back(AnyRecordTable(role));
+  }
+  return spec;
+}
+
+TEST(ModelSpecTest, AcceptsTablesOfRecordsBesideOthersAndAlone) {
+  EXPECT_TRUE(WithRecords().Validate(true).ok()) << WithRecords().Validate(true);
+  ModelSpec alone = WithRecords();
+  alone.tables.erase(alone.tables.begin(), alone.tables.end() - 4);
+  EXPECT_TRUE(alone.Validate(true).ok()) << alone.Validate(true);
+  alone.tables.resize(1);
+  EXPECT_TRUE(alone.Validate(true).ok()) << alone.Validate(true);
+  ModelSpec open = WithRecords();
+  for (size_t i = 4; i < 8; ++i) open.tables[i].rows = 0;
+  open.tables[5].trees.labels = 0;
+  EXPECT_TRUE(open.Validate(false).ok()) << open.Validate(false);
+  EXPECT_FALSE(open.Validate(true).ok());
+}
+
+TEST(ModelSpecTest, KnowsWhichTablesAreOfRecordsAndOnEveryShard) {
+  EXPECT_FALSE(IsRecordRole(TableRole::kEmbedding) || IsRecordRole(TableRole::kDense) ||
+               IsRecordRole(TableRole::kHead));
+  for (const TableSpec& table : WithRecords({}).tables) {
+    EXPECT_TRUE(IsRecordRole(table.role));
+    EXPECT_EQ(IsReplicated(table.role), table.role != TableRole::kLinear);
+  }
+  EXPECT_FALSE(IsReplicated(TableRole::kHead));
+}
+
+TEST(ModelSpecTest, NamesWhatIsWrongWithTablesOfRecords) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<BadCase> cases = {
+      {[](auto& s) { s.tables[4].memory.neighbours = 0; },
+       "tables[4].memory.neighbours is 0, must be in [1, 1000]"},
+      {[&](auto& s) { s.tables[4].memory.similarity_power = nan; },
+       "tables[4].memory.similarity_power is nan, must be in [0, 8]"},
+      {[](auto& s) { s.tables[4].memory.candidates = 4097; },
+       "tables[4].memory.candidates is 4097, must be in [1, 4096]"},
+      {[](auto& s) { s.tables[5].trees.trees = 17; }, "tables[5].trees.trees is 17"},
+      {[](auto& s) { s.tables[5].trees.labels = 0; }, "tables[5].trees.labels is 0 (\"from the"},
+      {[](auto& s) { s.tables[5].trees.leaf_labels = 1; }, "tables[5].trees.leaf_labels is 1"},
+      {[](auto& s) { s.tables[5].trees.level_step = 0; }, "tables[5].trees.level_step is 0"},
+      {[](auto& s) { s.tables[6].linear.cost = 0; },
+       "tables[6].linear.cost is 0, must be in (0, 1e6]"},
+      {[](auto& s) { s.tables[6].linear.passes = 0; }, "tables[6].linear.passes is 0"},
+      {[](auto& s) { s.tables[6].linear.drop_below = -1; },
+       "tables[6].linear.drop_below is -1, must be in [0, 1000]"},
+      {[](auto& s) { s.tables[7].rows = 2; }, "tables[7].rows is 2, must be in [1, 1]"},
+      {[](auto& s) { s.tables[4].rows = 0; }, "tables[4].rows is 0 (\"from the data\")"},
+      {[](auto& s) { s.tables[4].dim = 8; },
+       "tables[4].dim is set, but a table of the role memory has records"},
+      {[](auto& s) { s.tables[6].precision = RowPrecision::kBf16; },
+       "tables[6].precision is set, but a table of the role linear"},
+      {[](auto& s) { s.tables[6].optimizer.learning_rate = 0.5; }, "tables[6].optimizer is set"},
+      {[](auto& s) { s.tables[6].init.scale = 0.5; }, "tables[6].init is set"},
+      {[](auto& s) { s.tables[6].bias_row = true; }, "tables[6].bias_row is set"},
+      {[](auto& s) { s.tables[6].memory.neighbours = 7; },
+       "tables[6].memory is set, but the table's role is not memory"},
+      {[](auto& s) { s.tables[0].trees.trees = 7; },
+       "tables[0].trees is set, but the table's role is not label_trees"},
+      {[](auto& s) { s.tables[4].linear.passes = 7; }, "tables[4].linear is set"},
+      {[](auto& s) { s.tables[4].head.max_active = 7; }, "tables[4].head is set"},
+      {[](auto& s) { s.tables[4].role = static_cast<TableRole>(99); }, "tables[4].role is 99"},
+      {[](auto& s) { std::swap(s.tables[3], s.tables[4]); },
+       "tables[4].role is out of order: head stands before the tables of records"},
+      {[](auto& s) { s.tables[7] = s.tables[4], s.tables[7].name = "more"; },
+       "tables has 2 of the role memory, must have at most one"},
+      {[](auto& s) { s.tables.erase(s.tables.begin() + 4); },
+       "tables has one of the role label_trees, which needs one of the role memory"},
+      {[](auto& s) { s.tables.erase(s.tables.begin() + 5); },
+       "tables has one of the role linear, which needs one of the role label_trees"},
+      {[](auto& s) { s.tables.erase(s.tables.begin() + 6); },
+       "tables has one of the role label_trees, which needs one of the role linear"},
+      {[](auto& s) { s.tables.erase(s.tables.begin() + 4, s.tables.begin() + 7); },
+       "tables has one of the role fusion, which needs one of the role memory"},
+  };
+  for (const BadCase& bad : cases) {
+    ModelSpec spec = WithRecords();
+    bad.spoil(spec);
+    const absl::Status status = spec.Validate(true);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
   }

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -38,12 +38,12 @@ void Change(RowStore& store, int64_t row, float value, int64_t step) {
 }
 
 uint64_t TakeAll(const RowStore& store, RowSnapshot& snapshot) {
-  std::vector<char> record(store.record_bytes());
+  std::string record;
   uint64_t digest = 0;
   for (int64_t i = 0; i < kSnapshotRows; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
-    snapshot.Take(row, store.RecordSpan(row).data(), record.data());
-    digest += store.DigestOf(row, record.data());
+    snapshot.Take(row, record);
+    digest += store.DigestOf(row, record);
   }
   return digest;
 }
@@ -115,8 +115,8 @@ TEST(RowSnapshotTest, ReadsWithoutACopyWhatTakeWouldGive) {
   uint64_t digest = 0;
   for (int64_t i = 0; i < kSnapshotRows; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
-    snapshot->Read(row, store->RecordSpan(row).data(),
-                   [&](const char* record) { digest += store->DigestOf(row, record); });
+    snapshot->Read(row,
+                   [&](absl::Span<const char> record) { digest += store->DigestOf(row, record); });
   }
   EXPECT_EQ(digest, before);
   EXPECT_EQ(snapshot->copied_bytes(), 0);

@@ -10,6 +10,7 @@
 
 #include "core/model/embedding_table.h"
 #include "core/model/head_table.h"
+#include "core/model/record_store.h"
 #include "gtest/gtest.h"
 #include "tests/unit/core/base/sanitized.h"
 
@@ -118,6 +119,23 @@ TEST(TableBytesTest, ResidentMemoryGrowsByWhatIsSaid) {
   const auto grown = static_cast<double>(ResidentBytes() - before);
   const auto said = static_cast<double>(TableBytesFor(spec, 180'000).total());
   EXPECT_GT(said, 100e6);
+  EXPECT_NEAR(grown, said, 0.05 * said);
+}
+
+TEST(TableBytesTest, ResidentMemoryGrowsByWhatATableOfRecordsSays) {
+  TableSpec spec;
+  spec.role = TableRole::kMemory;
+  spec.rows = 500'000;
+  const int64_t before = ResidentBytes();
+  RecordStore records(spec, ShardRows::All(spec.rows));
+  EXPECT_EQ(TableBytesFor(spec, spec.rows).total(), records.memory_bytes());
+  const std::string record(300, 'x');
+  for (uint32_t row = 0; row < spec.rows; ++row) {
+    records.Put(LocalRow(row), absl::MakeConstSpan(record).first(1 + row % 300));
+  }
+  const auto grown = static_cast<double>(ResidentBytes() - before);
+  const auto said = static_cast<double>(records.memory_bytes());
+  EXPECT_GT(said, 80e6);
   EXPECT_NEAR(grown, said, 0.05 * said);
 }
 #endif

@@ -97,6 +97,29 @@ ModelSpec SampleSpec() {
   return spec;
 }
 
+TableSpec WireRecordTable(const char* name, TableRole role, int64_t rows, int64_t num_slots) {
+  TableSpec table;
+  table.name = name;
+  table.role = role;
+  table.rows = rows;
+  table.num_slots = num_slots;
+  return table;
+}
+
+// As SampleSpec(), of records.
+ModelSpec WireRecordSpec() {
+  ModelSpec spec = SampleSpec();
+  spec.tables.assign(4, TableSpec());
+  spec.tables[0] = WireRecordTable("memory", TableRole::kMemory, 7, 3);
+  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11};
+  spec.tables[1] = WireRecordTable("trees", TableRole::kLabelTrees, 2, 9);
+  spec.tables[1].trees = {.trees = 4, .labels = 5, .leaf_labels = 6, .level_step = 2};
+  spec.tables[2] = WireRecordTable("linear", TableRole::kLinear, 8, 5);
+  spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25};
+  spec.tables[3] = WireRecordTable("fusion", TableRole::kFusion, 1, 2);
+  return spec;
+}
+
 v1::ModelSpec Encoded(const ModelSpec& spec) {
   v1::ModelSpec wire;
   EncodeModelSpec(spec, &wire);
@@ -109,6 +132,25 @@ TEST(ModelSpecCodecTest, EveryFieldComesBack) {
   const auto decoded = DecodeModelSpec(Encoded(SampleSpec()), /*sizes_known=*/true);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, SampleSpec());
+  const auto records = DecodeModelSpec(Encoded(WireRecordSpec()), /*sizes_known=*/true);
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(*records, WireRecordSpec());
+}
+
+TEST(ModelSpecCodecTest, WhatTablesOfRecordsHaveNotIsIgnored) {
+  v1::ModelSpec wire = Encoded(WireRecordSpec());
+  for (v1::TableSpec& table : *wire.mutable_tables()) {
+    table.set_dim(8);
+    table.set_bias_row(true);
+    table.mutable_optimizer()->set_learning_rate(-1);
+    table.set_precision(v1::STORAGE_PRECISION_BF16);
+  }
+  const auto decoded = DecodeModelSpec(wire, true);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, WireRecordSpec());
+  wire.mutable_tables(0)->mutable_head()->set_loss(v1::HEAD_LOSS_SOFTMAX);
+  EXPECT_THAT(std::string(DecodeModelSpec(wire, true).status().message()),
+              HasSubstr("tables[0].head is set"));
 }
 
 TEST(ModelSpecCodecTest, AbsentMessagesTakeTheDefaults) {
