@@ -25,7 +25,7 @@ constexpr int64_t kStepsOfACut = 16;
 int64_t CountRows(const ShardCore& core) {
   int64_t rows = 0;
   for (const auto& [name, model] : core.models()) {
-    for (const ShardTable& table : model->tables()) rows += table.store().num_rows();
+    for (const ShardTable& table : model->tables()) rows += table.stored().present();
   }
   return rows;
 }

@@ -311,9 +311,19 @@ Answer ShardCore::Run(TopKCommand& command) {
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 
-absl::StatusOr<std::unique_ptr<ShardModel>> ShardCore::NewModel(const CreateModelCommand& command) {
-  return ShardModel::Create(command, options_.models, options_.memory_bytes - memory_bytes(),
-                            options_.parallelism, options_.stages);
+absl::StatusOr<std::unique_ptr<ShardModel>> ShardCore::NewModel(const CreateModelCommand& command,
+                                                                int64_t record_bytes) {
+  const int64_t left = options_.memory_bytes - memory_bytes();
+  if (record_bytes > left) {
+    return OverloadStatus(
+        reason::kOutOfMemory,
+        absl::StrCat("the records of model \"", command.spec.name, "\" need ", record_bytes,
+                     " bytes on this shard, ", std::max<int64_t>(0, left),
+                     " are left of --memory-budget: add shards or memory"),
+        absl::Seconds(1));
+  }
+  return ShardModel::Create(command, options_.models, left - record_bytes, options_.parallelism,
+                            options_.stages);
 }
 
 void ShardCore::InstallModel(std::unique_ptr<ShardModel> model) {

@@ -74,7 +74,9 @@ class ShardCore {
   ShardModel* FindModel(const std::string& name);
   const std::map<std::string, std::shared_ptr<ShardModel>>& models() const { return models_; }
   // An empty part of a model, to be filled from a checkpoint and then put in place by InstallModel.
-  absl::StatusOr<std::unique_ptr<ShardModel>> NewModel(const CreateModelCommand& command);
+  // record_bytes: memory of the records that it will be filled with.
+  absl::StatusOr<std::unique_ptr<ShardModel>> NewModel(const CreateModelCommand& command,
+                                                       int64_t record_bytes = 0);
   // Replaces the model of that name, or adds it; open steps' contexts of it are dropped.
   void InstallModel(std::unique_ptr<ShardModel> model);
   // Drops all models, for room: what is left is good for nothing until Become().

@@ -112,7 +112,8 @@ absl::Status LoadModel(const std::vector<std::string>& paths, ModelHashes* hashe
                    core.NewModel({.spec = metadata.spec,
                                   .shard = metadata.shard,
                                   .slot_maps = metadata.slot_maps,
-                                  .topology_version = topology_version}));
+                                  .topology_version = topology_version},
+                                 RecordMemory(metadata)));
   RETURN_IF_ERROR(ReadRows(paths, metadata, *model, hashes));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
@@ -139,7 +140,7 @@ absl::StatusOr<ImageSize> WriteModel(const std::string& directory, size_t number
   RETURN_IF_ERROR(SyncDirectory(path));
   DSLIDE_FAILPOINT("shard.image.rows_synced");
   ImageSize size{.bytes = DirectoryBytes(path)};
-  for (const CheckpointTable& table : metadata.tables) size.rows += table.rows;
+  for (const CheckpointTable& table : metadata.tables) size.rows += table.present;
   return size;
 }
 
@@ -229,7 +230,7 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
     if (!model.ok()) return In(model_path, model.status());
     if (model->spec.name != name) return DamagedImage(model_path, "is of another model");
     if (head.has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
-    for (const CheckpointTable& table : model->tables) image.rows += table.rows;
+    for (const CheckpointTable& table : model->tables) image.rows += table.present;
     image.models.push_back(model->spec.name);
   }
   state.Bytes();

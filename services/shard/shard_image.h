@@ -53,7 +53,7 @@ struct ImageIncrement {
 inline constexpr int64_t kMaxIncrements = 1000;
 
 struct ImageSize {
-  int64_t rows = 0;   // of the whole image
+  int64_t rows = 0;   // of the whole image, with a record
   int64_t bytes = 0;  // written
 };
 

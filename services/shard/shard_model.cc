@@ -13,23 +13,16 @@
 namespace dslide::shard {
 namespace {
 
-const char* RoleName(TableRole role) {
-  switch (role) {
-    case TableRole::kEmbedding:
-      return "embedding";
-    case TableRole::kDense:
-      return "dense";
-    case TableRole::kHead:
-      return "head";
-  }
-  return "unknown";
-}
-
 int64_t RowBytes(const ShardTable& table) {
   return 4 * (table.spec.dim + (table.store().has_bias() ? 1 : 0));
 }
 
 }  // namespace
+
+StoredRows& ShardTable::stored() {
+  if (records != nullptr) return *records;
+  return store();
+}
 
 RowStore& ShardTable::store() {
   if (embedding != nullptr) return embedding->store();
@@ -38,13 +31,13 @@ RowStore& ShardTable::store() {
 
 Step ShardTable::applied() const {
   if (embedding != nullptr) return embedding->applied();
-  return head != nullptr ? head->applied() : dense_applied;
+  return head != nullptr ? head->applied() : own_applied;
 }
 
 void ShardTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
   if (embedding != nullptr) return embedding->set_applied(applied);
   if (head != nullptr) return head->ResetAfterLoad(applied, parallelism);
-  dense_applied = applied;
+  own_applied = applied;
 }
 
 absl::Status ShardTable::RestoreAfterLoad(Step applied, std::optional<HeadHashes> hashes,
@@ -67,11 +60,11 @@ void ShardTable::AdvanceStep(Parallelism parallelism) {
   const Step next(applied().value() + 1);
   if (embedding != nullptr) return embedding->set_applied(next);
   if (head != nullptr) return head->AdvanceStep(parallelism);
-  dense_applied = next;
+  own_applied = next;
 }
 
 int64_t ShardTable::memory_bytes() const {
-  return head != nullptr ? head->memory_bytes() : store().memory_bytes();
+  return head != nullptr ? head->memory_bytes() : stored().memory_bytes();
 }
 
 absl::Status ShardTable::CheckFingerprints(absl::Span<const uint32_t> prints, int64_t batch) const {
@@ -126,7 +119,7 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
                   absl::StrCat("table \"", spec.name, "\" has no slot map of ", spec.num_slots,
                                " slots for shard ", shard_.value()));
   }
-  ShardRows rows(*map, shard_, spec.rows);
+  ShardRows rows = RecordStore::RowsOf(spec, *map, shard_);
   const int64_t bytes = TableBytesFor(spec, rows.num_rows()).total();
   if (bytes > memory_bytes) {
     return OverloadStatus(reason::kOutOfMemory,
@@ -162,6 +155,12 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
       table.head->MeasureStages(stages_);
       break;
     }
+    case TableRole::kMemory:
+    case TableRole::kLabelTrees:
+    case TableRole::kLinear:
+    case TableRole::kFusion:
+      table.records = std::make_unique<RecordStore>(spec, std::move(rows));
+      break;
   }
   tables_.push_back(std::move(table));
   return absl::OkStatus();
@@ -173,15 +172,36 @@ int64_t ShardModel::memory_bytes() const {
   return bytes;
 }
 
+absl::Status ShardModel::FinishLoad(absl::Span<const Step> applied,
+                                    std::vector<std::optional<HeadHashes>>* hashes) {
+  if (applied.size() != tables_.size() || (hashes != nullptr && hashes->size() != tables_.size())) {
+    return absl::DataLossError(absl::StrCat(
+        "there are update counts for ", applied.size(), " tables and hash tables for ",
+        hashes == nullptr ? applied.size() : hashes->size(), ", the model has ", tables_.size()));
+  }
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (hashes == nullptr) {
+      tables_[i].ResetAfterLoad(applied[i], parallelism_);
+    } else {
+      RETURN_IF_ERROR(
+          tables_[i].RestoreAfterLoad(applied[i], std::move((*hashes)[i]), parallelism_));
+    }
+    if (tables_[i].records != nullptr) RETURN_IF_ERROR(RebuildDerived(tables_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardModel::RebuildDerived(ShardTable& /*table*/) { return absl::OkStatus(); }
+
 DescribeModelReply ShardModel::Describe(bool with_digests) const {
   DescribeModelReply reply;
   reply.spec = spec_;
   for (const ShardTable& table : tables_) {
     reply.tables.push_back({.name = table.spec.name,
-                            .shard_rows = table.store().num_rows(),
+                            .shard_rows = table.stored().present(),
                             .applied_steps = table.applied().value(),
                             .memory_bytes = table.memory_bytes(),
-                            .digest = with_digests ? table.store().Digest(parallelism_) : 0});
+                            .digest = with_digests ? table.stored().Digest(parallelism_) : 0});
   }
   return reply;
 }
@@ -201,6 +221,14 @@ absl::StatusOr<const ShardTable*> ShardModel::FindRole(const std::string& name,
   return Refuse(reason::kWrongRole,
                 absl::StrCat("table \"", name, "\" is of role ", RoleName(table->spec.role),
                              ", the operation needs ", RoleName(role)));
+}
+
+absl::StatusOr<const ShardTable*> ShardModel::FindFloats(const std::string& name) const {
+  ASSIGN_OR_RETURN(const ShardTable* const table, Find(name));
+  if (table->records == nullptr) return table;
+  return Refuse(reason::kWrongRole,
+                absl::StrCat("table \"", name, "\" is of role ", RoleName(table->spec.role),
+                             ", whose rows are records: the operation needs rows of floats"));
 }
 
 absl::StatusOr<ShardTable*> ShardModel::FindRole(const std::string& name, TableRole role) {
@@ -226,7 +254,7 @@ absl::Status ShardModel::CheckMagnitude(absl::string_view field,
 
 absl::StatusOr<std::vector<LocalRow>> ShardModel::ToLocal(const ShardTable& table,
                                                           absl::Span<const RowId> rows) const {
-  const ShardRows& held = table.store().rows();
+  const ShardRows& held = table.stored().rows();
   std::vector<LocalRow> locals(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!held.Holds(rows[i])) {

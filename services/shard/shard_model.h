@@ -21,6 +21,7 @@
 #include "core/model/head_hashes.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
+#include "core/model/record_store.h"
 #include "core/model/row_store.h"
 
 namespace dslide::shard {
@@ -31,8 +32,13 @@ struct ShardTable {
   std::unique_ptr<EmbeddingTable> embedding;
   std::unique_ptr<HeadTable> head;
   std::unique_ptr<RowStore> dense;
-  Step dense_applied = Step(0);
+  std::unique_ptr<RecordStore> records;
+  Step own_applied = Step(0);  // of dense rows and records, which do not count themselves
 
+  // The rows of any table.
+  StoredRows& stored();
+  const StoredRows& stored() const { return const_cast<ShardTable*>(this)->stored(); }
+  // Those of floats. Requires a table of no records.
   RowStore& store();
   const RowStore& store() const { return const_cast<ShardTable*>(this)->store(); }
   Step applied() const;
@@ -94,6 +100,12 @@ class ShardModel {
   const ModelCounters& counters() const { return counters_; }
   Parallelism parallelism() const { return parallelism_; }
 
+  // After all rows were loaded into the tables: sets the update counts, applied: [tables], and what
+  // depends on the rows. hashes: [tables], the hash tables that were saved; null: made from the
+  // rows. Errors: DataLoss when something does not fit; the model is then good for nothing.
+  absl::Status FinishLoad(absl::Span<const Step> applied,
+                          std::vector<std::optional<HeadHashes>>* hashes);
+
   DescribeModelReply Describe(bool with_digests) const;
 
   // --- Steps. `features`, `context` and `batch` are what the matching backward needs.
@@ -118,7 +130,11 @@ class ShardModel {
              StageTimes* stages);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
+  // Makes what is derived from the rows of a table of records. Errors: DataLoss.
+  absl::Status RebuildDerived(ShardTable& table);
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
+  // Whose rows are floats.
+  absl::StatusOr<const ShardTable*> FindFloats(const std::string& name) const;
   absl::StatusOr<ShardTable*> FindRole(const std::string& name, TableRole role);
   absl::StatusOr<const ShardTable*> FindRole(const std::string& name, TableRole role) const;
 

@@ -207,7 +207,7 @@ void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
 }
 
 absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) {
-  ASSIGN_OR_RETURN(const ShardTable* const found, Find(command.table));
+  ASSIGN_OR_RETURN(const ShardTable* const found, FindFloats(command.table));
   auto& table = const_cast<ShardTable&>(*found);
   const ReceivedRows* const received = command.received.get();
   RETURN_IF_ERROR(received == nullptr ? CheckRows(table, command.rows)
@@ -227,7 +227,7 @@ absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) 
 }
 
 absl::StatusOr<GatherReply> ShardModel::Gather(const GatherCommand& command) const {
-  ASSIGN_OR_RETURN(const ShardTable* const table, Find(command.table));
+  ASSIGN_OR_RETURN(const ShardTable* const table, FindFloats(command.table));
   if (command.by_fingerprint) return GatherByFingerprint(command, *table);
   const auto n = static_cast<int64_t>(command.rows.size());
   if (n * 4 * (table->spec.dim + 2) > limits_.max_gather_bytes) {

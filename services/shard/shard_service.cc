@@ -271,7 +271,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::LoadCheckpoint(grpc::CallbackServerC
                shared_.metrics->RecordCheckpoint("load", shared_.clock->Now() - start,
                                                  loaded->memory_bytes());
                int64_t rows = 0;
-               for (const ShardTable& table : loaded->tables()) rows += table.store().num_rows();
+               for (const ShardTable& table : loaded->tables()) rows += table.stored().present();
                core.InstallModel(std::move(loaded));
                if (shared_.rows_replaced) RETURN_IF_ERROR(shared_.rows_replaced(core));
                response->set_rows(rows);

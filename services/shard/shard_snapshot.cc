@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,16 +18,14 @@ class SnapshotRecords final : public RecordSource {
       : model_(model), snapshots_(snapshots) {}
 
   absl::Span<const char> Record(size_t table, LocalRow row) override {
-    const absl::Span<const char> present = model_.tables()[table].store().RecordSpan(row);
-    record_.resize(present.size());
-    snapshots_[table]->Take(row, present.data(), record_.data());
+    snapshots_[table]->Take(row, record_);
     return record_;
   }
   uint64_t Digest(size_t table, LocalRow row) override {
-    const RowStore& store = model_.tables()[table].store();
+    const StoredRows& stored = model_.tables()[table].stored();
     uint64_t digest = 0;
-    snapshots_[table]->Read(row, store.RecordSpan(row).data(),
-                            [&](const char* record) { digest = store.DigestOf(row, record); });
+    snapshots_[table]->Read(
+        row, [&](absl::Span<const char> record) { digest = stored.DigestOf(row, record); });
     return digest;
   }
   bool lost() const override {
@@ -37,7 +36,7 @@ class SnapshotRecords final : public RecordSource {
  private:
   const ShardModel& model_;
   const std::vector<std::shared_ptr<RowSnapshot>>& snapshots_;
-  std::vector<char> record_;
+  std::string record_;
 };
 
 }  // namespace
@@ -45,7 +44,7 @@ class SnapshotRecords final : public RecordSource {
 bool ShardSnapshot::Active(const ShardCore& core) {
   for (const auto& [name, model] : core.models()) {
     for (const ShardTable& table : model->tables()) {
-      if (table.store().has_snapshot()) return true;
+      if (table.stored().has_snapshot()) return true;
     }
   }
   return false;
@@ -58,8 +57,9 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core
     snapshot->models_.push_back(model);
     auto& tables = snapshot->rows_.emplace_back();
     for (ShardTable& table : model->tables()) {
-      RowStore& store = table.store();
-      tables.push_back(store.StartSnapshot(std::max(kLeastCopiedBytes, store.memory_bytes() / 4)));
+      StoredRows& stored = table.stored();
+      tables.push_back(
+          stored.StartSnapshot(std::max(kLeastCopiedBytes, stored.memory_bytes() / 4)));
     }
   }
   return snapshot;
@@ -70,7 +70,7 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::TakeCut(uint64_t lsn, ShardCore& c
   std::unique_ptr<ShardSnapshot> snapshot = Take(lsn, core);
   if (base.epoch != 0) snapshot->FindChanges(base);
   for (const auto& model : snapshot->models_) {
-    for (ShardTable& table : model->tables()) table.store().changes().Cut(epoch);
+    for (ShardTable& table : model->tables()) table.stored().changes().Cut(epoch);
   }
   return snapshot;
 }
@@ -79,7 +79,7 @@ void ShardSnapshot::FindChanges(const PartBase& base) {
   for (const auto& model : models_) {
     std::vector<ChangedRows>& tables = changed_.emplace_back();
     for (ShardTable& table : model->tables()) {
-      std::optional<ChangedRows> changed = table.store().changes().Since(base.epoch);
+      std::optional<ChangedRows> changed = table.stored().changes().Since(base.epoch);
       if (!changed.has_value()) {
         changed_.clear();
         why_no_base_ =
@@ -97,9 +97,13 @@ ShardSnapshot::Share ShardSnapshot::ChangedShare() const {
   Share share;
   for (size_t m = 0; m < changed_.size(); ++m) {
     for (size_t t = 0; t < changed_[m].size(); ++t) {
-      const RowStore& store = std::as_const(*models_[m]).tables()[t].store();
-      share.changed_bytes += changed_[m][t].Count() * store.record_bytes();
-      share.bytes += store.num_rows() * store.record_bytes();
+      const CheckpointTable& table = parts_.models[m].metadata.tables[t];
+      // Of records of their own lengths, the mean.
+      const int64_t row_bytes = table.record_bytes > 0
+                                    ? table.record_bytes
+                                    : table.stored_bytes / std::max<int64_t>(1, table.present);
+      share.changed_bytes += changed_[m][t].Count() * row_bytes;
+      share.bytes += table.present * row_bytes;
     }
   }
   return share;
@@ -129,7 +133,7 @@ void ShardSnapshot::Abandon() {
 
 void ShardSnapshot::Release() {
   for (const auto& model : models_) {
-    for (ShardTable& table : model->tables()) table.store().EndSnapshot();
+    for (ShardTable& table : model->tables()) table.stored().EndSnapshot();
   }
 }
 

@@ -177,7 +177,7 @@ absl::StatusOr<CheckpointSize> CheckpointStore::Write(const ShardModel& model,
   }
   DSLIDE_FAILPOINT("shard.checkpoint.written");
   CheckpointSize size;
-  for (const CheckpointTable& table : metadata->tables) size.rows += table.rows;
+  for (const CheckpointTable& table : metadata->tables) size.rows += table.present;
   size.bytes = DirectoryBytes(temporary);
   RETURN_IF_ERROR(Replace(temporary, target));
   RETURN_IF_ERROR(SyncDirectory(data_dir_));
@@ -210,7 +210,8 @@ absl::StatusOr<std::unique_ptr<ShardModel>> CheckpointStore::Load(ShardCore& cor
       create.spec = present->spec();
       create.topology_version = present->topology_version();
     }
-    ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model, core.NewModel(create));
+    ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
+                     core.NewModel(create, RecordMemory(metadata)));
     RETURN_IF_ERROR(ReadRows({path.string()}, metadata, *model));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
     return model;

@@ -69,7 +69,7 @@ uint64_t Digest(const Json& json, const char* name, std::string& missing) {
   return digest;
 }
 
-absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
+absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format, bool is_increment) {
   std::string missing;
   CheckpointTable table;
   table.name = Text(json, "name", missing);
@@ -90,7 +90,12 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format) {
   }
   table.applied_steps = Integer(json, "applied_steps", missing);
   table.digest = Digest(json, "digest", missing);
-  if (format == kIncrementFormat) {
+  table.present = table.rows;
+  if (format == kRecordsFormat) {
+    table.present = Integer(json, "present", missing);
+    table.stored_bytes = Integer(json, "stored_bytes", missing);
+  }
+  if (is_increment) {
     table.changed_rows = Integer(json, "changed_rows", missing);
     table.changed_digest = Digest(json, "changed_digest", missing);
   }
@@ -104,13 +109,14 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   const int64_t format = Integer(json, "format", missing);
   if (missing.empty()) {
     RETURN_IF_ERROR(CheckFormat("the checkpoint", format,
-                                {.oldest = kOldestCheckpointFormat, .newest = kIncrementFormat}));
+                                {.oldest = kOldestCheckpointFormat, .newest = kRecordsFormat}));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
-  if (format == kIncrementFormat) {
+  if (format >= kIncrementFormat) {
     metadata.increment = Integer(json, "increment", missing);
-    if (missing.empty() && metadata.increment < 1) return DamagedMetadata("is of no increment");
+    const int64_t least = format == kIncrementFormat ? 1 : 0;
+    if (missing.empty() && metadata.increment < least) return DamagedMetadata("is of no increment");
   }
   const auto spec = json.find("model");
   const auto maps = json.find("slot_maps");
@@ -128,7 +134,7 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
     metadata.slot_maps.push_back(std::move(slots));
   }
   for (const Json& table : *tables) {
-    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table, format));
+    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table, format, metadata.increment > 0));
     metadata.tables.push_back(std::move(read));
   }
   return metadata;
@@ -141,14 +147,25 @@ CheckpointMetadata DescribeForCheckpoint(const ShardModel& model) {
       .spec = model.spec(), .shard = model.shard(), .slot_maps = model.slot_maps(), .tables = {}};
   const DescribeModelReply state = model.Describe(/*with_digests=*/false);
   for (size_t i = 0; i < state.tables.size(); ++i) {
-    metadata.tables.push_back({.name = state.tables[i].name,
-                               .rows = state.tables[i].shard_rows,
-                               .record_bytes = model.tables()[i].store().record_bytes(),
-                               .precision = model.tables()[i].spec.precision,
-                               .applied_steps = state.tables[i].applied_steps,
-                               .digest = 0});
+    const ShardTable& table = model.tables()[i];
+    const StoredRows& stored = table.stored();
+    metadata.tables.push_back(
+        {.name = state.tables[i].name,
+         .rows = stored.rows().num_rows(),
+         .present = stored.present(),
+         .record_bytes = stored.record_bytes(),
+         .stored_bytes = table.records == nullptr ? 0 : table.records->stored_bytes(),
+         .precision = table.spec.precision,
+         .applied_steps = state.tables[i].applied_steps,
+         .digest = 0});
   }
   return metadata;
+}
+
+int64_t RecordMemory(const CheckpointMetadata& metadata) {
+  int64_t bytes = 0;
+  for (const CheckpointTable& table : metadata.tables) bytes += table.stored_bytes;
+  return bytes;
 }
 
 absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& metadata) {
@@ -166,8 +183,13 @@ absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& met
 std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   Json json;
   const bool is_increment = metadata.increment > 0;
-  json["format"] = is_increment ? kIncrementFormat : kCheckpointFormat;
-  if (is_increment) json["increment"] = metadata.increment;
+  const bool has_records =
+      std::any_of(metadata.tables.begin(), metadata.tables.end(),
+                  [](const CheckpointTable& table) { return table.record_bytes == 0; });
+  json["format"] = has_records    ? kRecordsFormat
+                   : is_increment ? kIncrementFormat
+                                  : kCheckpointFormat;
+  if (is_increment || has_records) json["increment"] = metadata.increment;
   json["shard"] = metadata.shard.value();
   json["model"] = Json::parse(ModelSpecToJson(metadata.spec));
   json["slot_maps"] = Json::array();
@@ -184,6 +206,10 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
                               {"precision", std::string(PrecisionName(table.precision))},
                               {"applied_steps", table.applied_steps},
                               {"digest", absl::StrFormat("%016x", table.digest)}});
+    if (has_records) {
+      json["tables"].back()["present"] = table.present;
+      json["tables"].back()["stored_bytes"] = table.stored_bytes;
+    }
     if (!is_increment) continue;
     json["tables"].back()["changed_rows"] = table.changed_rows;
     json["tables"].back()["changed_digest"] = absl::StrFormat("%016x", table.changed_digest);

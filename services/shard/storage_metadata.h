@@ -17,19 +17,23 @@
 namespace dslide::shard {
 
 // Format 1 had records in f32 only and counted their floats; it is still read. Format 3 is that of
-// increments; what has all rows is still written in format 2.
+// increments; what has all rows is still written in format 2. Format 4 is that of models with
+// tables of records, increments or not.
 inline constexpr int64_t kCheckpointFormat = 2;
 inline constexpr int64_t kIncrementFormat = 3;
+inline constexpr int64_t kRecordsFormat = 4;
 inline constexpr int64_t kOldestCheckpointFormat = 1;
 
 struct CheckpointTable {
   std::string name;
-  int64_t rows = 0;  // on this shard
-  int64_t record_bytes = 0;
+  int64_t rows = 0;          // on this shard
+  int64_t present = 0;       // of those, with a record: all of a table of floats
+  int64_t record_bytes = 0;  // 0: a table of records
+  int64_t stored_bytes = 0;  // of a table of records: RecordStore::stored_bytes
   RowPrecision precision = RowPrecision::kF32;
   int64_t applied_steps = 0;
-  uint64_t digest = 0;  // RowStore::Digest
-  // Of an increment: what its own database has of all that.
+  uint64_t digest = 0;  // StoredRows::Digest
+  // Of an increment: what its own database has of all that, rows that have become absent included.
   int64_t changed_rows = 0;
   uint64_t changed_digest = 0;
 };
@@ -45,6 +49,9 @@ struct CheckpointMetadata {
 
 // The metadata of a model as it is now, without digests: those come from what is written.
 CheckpointMetadata DescribeForCheckpoint(const ShardModel& model);
+
+// Memory that the records of a model take, to be had before they are read.
+int64_t RecordMemory(const CheckpointMetadata& metadata);
 
 // Whether the model's tables have the digests that were written: a pass over all rows.
 // Errors: DataLoss naming the table.

@@ -16,8 +16,8 @@ namespace {
 // Calls visit(global id, local id) for all rows of a table by ascending global id.
 template <typename Visit>
 absl::Status ForEachRow(const ShardTable& table, const Visit& visit) {
-  const ShardRows& rows = table.store().rows();
-  for (int64_t base = 0; base < rows.table_rows(); base += table.spec.num_slots) {
+  const ShardRows& rows = table.stored().rows();
+  for (int64_t base = 0; base < rows.table_rows(); base += rows.num_slots()) {
     for (const SlotId slot : rows.slots()) {
       const int64_t row = base + slot.value();
       if (row >= rows.table_rows()) break;
@@ -28,8 +28,8 @@ absl::Status ForEachRow(const ShardTable& table, const Visit& visit) {
   return absl::OkStatus();
 }
 
-// Reads the rows from end to end and calls visit(table, local id, record bytes) for each; they must
-// be exactly those of the model.
+// Reads the rows from end to end and calls visit(table, local id, record bytes) for each, with an
+// empty record where one of a table of records is absent; they must be exactly those of the model.
 template <typename Visit>
 absl::Status ReadAllRows(RowDatabaseReader& reader, const ShardModel& model, const Visit& visit) {
   reader.Begin();
@@ -38,6 +38,7 @@ absl::Status ReadAllRows(RowDatabaseReader& reader, const ShardModel& model, con
     RETURN_IF_ERROR(ForEachRow(table, [&](RowId row, LocalRow local) -> absl::Status {
       RETURN_IF_ERROR(reader.status());
       if (!reader.IsAt(t, row)) {
+        if (table.records != nullptr) return visit(t, local, absl::Span<const char>());
         return absl::DataLossError(absl::StrCat("row ", row.value(), " of table \"",
                                                 table.spec.name, "\" is not where it must be"));
       }
@@ -54,9 +55,29 @@ absl::Status ReadAllRows(RowDatabaseReader& reader, const ShardModel& model, con
 }
 
 struct FoundRows {
-  int64_t rows = 0;
+  int64_t present = 0;
+  int64_t absent = 0;  // that stand there with an empty record
   uint64_t digest = 0;
+
+  void Add(RowId row, absl::Span<const char> record) {
+    if (record.empty()) {
+      ++absent;
+    } else {
+      ++present;
+      digest += RecordDigest(row, record);
+    }
+  }
 };
+
+// Whether a record has the size that its table's have.
+absl::Status CheckSize(const CheckpointTable& table, absl::Span<const char> record) {
+  const bool any_size = table.record_bytes == 0;
+  if (any_size || static_cast<int64_t>(record.size()) == table.record_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("table \"", table.name, "\" has a row of ", record.size(),
+                                          " bytes, must have ", table.record_bytes));
+}
 
 // Reads the rows from end to end without a model: what there is of each table. Records must have
 // the size that the metadata says.
@@ -66,14 +87,8 @@ absl::StatusOr<std::vector<FoundRows>> CountStoredRows(RowDatabaseReader& reader
   for (reader.Begin(); reader.valid(); reader.Next()) {
     const size_t table = reader.has_row_key() ? reader.table() : found.size();
     if (table >= found.size()) return absl::DataLossError("there is a row of no table");
-    const absl::Span<const char> record = reader.record();
-    if (static_cast<int64_t>(record.size()) != metadata.tables[table].record_bytes ||
-        record.size() % kRecordLineBytes != 0) {
-      return absl::DataLossError(absl::StrCat("table \"", metadata.tables[table].name,
-                                              "\" has a row of ", record.size(), " bytes"));
-    }
-    ++found[table].rows;
-    found[table].digest += RecordDigest(reader.row(), record);
+    RETURN_IF_ERROR(CheckSize(metadata.tables[table], reader.record()));
+    found[table].Add(reader.row(), reader.record());
   }
   RETURN_IF_ERROR(reader.status());
   return found;
@@ -85,19 +100,19 @@ absl::Status CheckTables(const CheckpointMetadata& metadata, const ShardModel& m
   }
   for (size_t i = 0; i < metadata.tables.size(); ++i) {
     const CheckpointTable& written = metadata.tables[i];
-    const RowStore& store = model.tables()[i].store();
+    const StoredRows& stored = model.tables()[i].stored();
     if (written.precision != model.tables()[i].spec.precision) {
       return absl::DataLossError(absl::StrCat("table \"", written.name,
                                               "\" was written in precision ",
                                               PrecisionName(written.precision), ", here it is ",
                                               PrecisionName(model.tables()[i].spec.precision)));
     }
-    if (written.name != model.tables()[i].spec.name || written.rows != store.num_rows() ||
-        written.record_bytes != store.record_bytes()) {
+    if (written.name != model.tables()[i].spec.name || written.rows != stored.rows().num_rows() ||
+        written.record_bytes != stored.record_bytes()) {
       return absl::DataLossError(absl::StrCat("table \"", written.name, "\" was written with ",
                                               written.rows, " records of ", written.record_bytes,
-                                              " bytes, here it has ", store.num_rows(), " of ",
-                                              store.record_bytes()));
+                                              " bytes, here it has ", stored.rows().num_rows(),
+                                              " of ", stored.record_bytes()));
     }
   }
   return absl::OkStatus();
@@ -117,6 +132,14 @@ absl::Status CheckReadBack(RowDatabaseReader& reader, const CheckpointMetadata& 
   return absl::DataLossError("the metadata record reads back differently");
 }
 
+// What was found against what was written.
+absl::Status CheckContent(const CheckpointTable& written, int64_t present, uint64_t digest) {
+  if (present == written.present && digest == written.digest) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("table \"", written.name, "\" has ", present,
+                                          " rows with another content than the ", written.present,
+                                          " that were written"));
+}
+
 absl::Status ReadsBackDifferently(const CheckpointTable& table) {
   return absl::DataLossError(absl::StrCat("table \"", table.name, "\" reads back differently"));
 }
@@ -134,11 +157,12 @@ absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
                                              RecordSource& records) {
   ASSIGN_OR_RETURN(RowDatabaseWriter writer, RowDatabaseWriter::Create(directory));
   for (size_t t = 0; t < model.tables().size(); ++t) {
-    const RowStore& store = model.tables()[t].store();
+    const StoredRows& stored = model.tables()[t].stored();
     uint64_t digest = 0;
     RETURN_IF_ERROR(ForEachRow(model.tables()[t], [&](RowId row, LocalRow local) {
       const absl::Span<const char> record = records.Record(t, local);
-      digest += store.DigestOf(local, record.data());
+      if (record.empty()) return absl::OkStatus();  // absent, or CheckSource() says so
+      digest += stored.DigestOf(local, record);
       return writer.Put(t, row, record);
     }));
     metadata.tables[t].digest = digest;
@@ -160,16 +184,16 @@ absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory
                                                     absl::Span<const ChangedRows> changed) {
   ASSIGN_OR_RETURN(RowDatabaseWriter writer, RowDatabaseWriter::Create(directory));
   for (size_t t = 0; t < model.tables().size(); ++t) {
-    const RowStore& store = model.tables()[t].store();
+    const StoredRows& stored = model.tables()[t].stored();
     CheckpointTable& table = metadata.tables[t];
     table.digest = table.changed_digest = 0;
     std::vector<std::pair<RowId, LocalRow>> rows;
     // What has not changed is read where it lies, in the order of memory: the digest is of all
     // rows.
-    for (int64_t i = 0; i < store.num_rows(); ++i) {
+    for (int64_t i = 0; i < stored.rows().num_rows(); ++i) {
       const LocalRow local(static_cast<uint32_t>(i));
       if (changed[t].Has(local)) {
-        rows.emplace_back(store.rows().ToGlobal(local), local);
+        rows.emplace_back(stored.rows().ToGlobal(local), local);
       } else {
         table.digest += records.Digest(t, local);
       }
@@ -178,7 +202,7 @@ absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory
               [](const auto& a, const auto& b) { return a.first.value() < b.first.value(); });
     for (const auto& [row, local] : rows) {
       const absl::Span<const char> record = records.Record(t, local);
-      table.changed_digest += store.DigestOf(local, record.data());
+      table.changed_digest += stored.DigestOf(local, record);
       RETURN_IF_ERROR(writer.Put(t, row, record));
     }
     table.changed_rows = static_cast<int64_t>(rows.size());
@@ -199,18 +223,19 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
                         const ShardModel& model) {
   ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
   RETURN_IF_ERROR(CheckReadBack(reader, metadata));
-  std::vector<uint64_t> digests(model.tables().size(), 0);
+  std::vector<FoundRows> found(model.tables().size());
   RETURN_IF_ERROR(ReadAllRows(
       reader, model, [&](size_t t, LocalRow local, absl::Span<const char> record) -> absl::Status {
-        const RowStore& store = model.tables()[t].store();
-        if (static_cast<int64_t>(record.size()) != store.record_bytes()) {
-          return absl::DataLossError("a row reads back with another size");
-        }
-        digests[t] += store.DigestOf(local, record.data());
+        const StoredRows& stored = model.tables()[t].stored();
+        RETURN_IF_ERROR(CheckSize(metadata.tables[t], record));
+        found[t].Add(stored.rows().ToGlobal(local), record);
         return absl::OkStatus();
       }));
-  for (size_t t = 0; t < digests.size(); ++t) {
-    if (digests[t] != metadata.tables[t].digest) return ReadsBackDifferently(metadata.tables[t]);
+  for (size_t t = 0; t < found.size(); ++t) {
+    const CheckpointTable& written = metadata.tables[t];
+    if (found[t].present != written.present || found[t].digest != written.digest) {
+      return ReadsBackDifferently(written);
+    }
   }
   return absl::OkStatus();
 }
@@ -221,7 +246,8 @@ absl::Status VerifyChangedRows(const std::string& directory, const CheckpointMet
   ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   for (size_t t = 0; t < found.size(); ++t) {
     const CheckpointTable& written = metadata.tables[t];
-    if (found[t].rows != written.changed_rows || found[t].digest != written.changed_digest) {
+    if (found[t].present + found[t].absent != written.changed_rows ||
+        found[t].digest != written.changed_digest) {
       return ReadsBackDifferently(written);
     }
   }
@@ -235,12 +261,7 @@ absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& d
   RETURN_IF_ERROR(CheckIncrements(metadata, directories.size()));
   ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   for (size_t t = 0; t < found.size(); ++t) {
-    const CheckpointTable& written = metadata.tables[t];
-    if (found[t].rows != written.rows || found[t].digest != written.digest) {
-      return absl::DataLossError(absl::StrCat("table \"", written.name, "\" has ", found[t].rows,
-                                              " rows with another content than the ", written.rows,
-                                              " that were written"));
-    }
+    RETURN_IF_ERROR(CheckContent(metadata.tables[t], found[t].present, found[t].digest));
   }
   return metadata;
 }
@@ -253,29 +274,19 @@ absl::Status ReadRows(const std::vector<std::string>& directories,
   const auto bound = static_cast<float>(model.spec().magnitude_bound);
   RETURN_IF_ERROR(ReadAllRows(
       reader, model, [&](size_t t, LocalRow local, absl::Span<const char> record) -> absl::Status {
-        RowStore& store = model.tables()[t].store();
-        if (static_cast<int64_t>(record.size()) != store.record_bytes()) {
-          return absl::DataLossError(absl::StrCat("a row has ", record.size(), " bytes, must have ",
-                                                  store.record_bytes()));
-        }
-        const absl::Status set = store.SetRecord(local, record, bound);
+        RETURN_IF_ERROR(CheckSize(metadata.tables[t], record));
+        const absl::Status set = model.tables()[t].stored().SetRecord(local, record, bound);
         return set.ok() ? absl::OkStatus() : absl::DataLossError(set.message());
       }));
-  if (hashes != nullptr && hashes->size() != model.tables().size()) {
-    return absl::DataLossError(absl::StrCat("there are hash tables for ", hashes->size(),
-                                            " tables, the model has ", model.tables().size()));
-  }
+  std::vector<Step> applied;
   for (size_t t = 0; t < model.tables().size(); ++t) {
-    ShardTable& table = model.tables()[t];
-    const Step applied(metadata.tables[t].applied_steps);
-    if (hashes == nullptr) {
-      table.ResetAfterLoad(applied, model.parallelism());
-    } else {
-      RETURN_IF_ERROR(
-          table.RestoreAfterLoad(applied, std::move((*hashes)[t]), model.parallelism()));
-    }
+    const int64_t present = model.tables()[t].stored().present();
+    const CheckpointTable& written = metadata.tables[t];
+    // The digest costs a pass over all rows, and is the caller's to compare.
+    RETURN_IF_ERROR(CheckContent(written, present, written.digest));
+    applied.emplace_back(written.applied_steps);
   }
-  return absl::OkStatus();
+  return model.FinishLoad(applied, hashes);
 }
 
 }  // namespace dslide::shard

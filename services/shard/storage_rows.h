@@ -1,5 +1,7 @@
 // The rows of a checkpoint in RocksDB databases: one with all of them, and perhaps increments, each
-// with the rows that have changed since the one before. Internal to the shard's storage.
+// with the rows that have changed since the one before. Rows of a table of records may be absent:
+// nothing stands for them where all rows are, an empty record in an increment for one that was
+// there before. Internal to the shard's storage.
 
 #pragma once
 
@@ -22,7 +24,7 @@ namespace dslide::shard {
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
-  // [record_bytes], valid until the next call. Each row is asked for once, by one thread.
+  // Valid until the next call; empty: absent. Each row is asked for once, by one thread.
   virtual absl::Span<const char> Record(size_t table, LocalRow row) = 0;
   // What it adds to the table's digest; instead of Record().
   virtual uint64_t Digest(size_t table, LocalRow row) = 0;
@@ -35,11 +37,11 @@ class StoredRecords final : public RecordSource {
  public:
   explicit StoredRecords(const ShardModel& model) : model_(model) {}
   absl::Span<const char> Record(size_t table, LocalRow row) override {
-    return model_.tables()[table].store().RecordSpan(row);
+    return model_.tables()[table].stored().RecordSpan(row);
   }
   uint64_t Digest(size_t table, LocalRow row) override {
-    const RowStore& store = model_.tables()[table].store();
-    return store.DigestOf(row, store.RecordSpan(row).data());
+    const StoredRows& stored = model_.tables()[table].stored();
+    return stored.DigestOf(row, stored.RecordSpan(row));
   }
 
  private:

@@ -31,7 +31,7 @@ void TableGauges::Publish(const ShardCore& core) {
   for (const auto& [name, model] : core.models()) {
     for (const ShardTable& shard_table : std::as_const(*model).tables()) {
       Table& table = tables[labels_.LabelOf(shard_table.spec.name)];
-      table.rows += static_cast<double>(shard_table.store().num_rows());
+      table.rows += static_cast<double>(shard_table.stored().present());
       table.slots += static_cast<double>(SlotsOf(*model, shard_table.spec));
       const HashIndex* const index =
           shard_table.head == nullptr ? nullptr : shard_table.head->index();
@@ -49,7 +49,11 @@ void TableGauges::Publish(const ShardCore& core) {
 
 void TableGauges::PublishTable(const std::string& label, const Table& table) {
   const MetricLabels labels = {{"table", label}};
-  metrics_.AddGauge("dslide_shard_rows", "Rows of a table on this shard.", labels).Set(table.rows);
+  metrics_
+      .AddGauge("dslide_shard_rows",
+                "Rows of a table on this shard; of a table of records those that are present.",
+                labels)
+      .Set(table.rows);
   metrics_.AddGauge("dslide_shard_slots", "Slots of a table that this shard owns.", labels)
       .Set(table.slots);
   if (!table.hashed) return;
@@ -68,9 +72,11 @@ void TableGauges::PublishTable(const std::string& label, const Table& table) {
 
 void TableGauges::PublishMemory(const ShardCore& core) {
   TableBytes sum;
+  int64_t records = 0;
   for (const auto& [name, model] : core.models()) {
     for (const ShardTable& table : std::as_const(*model).tables()) {
-      const TableBytes bytes = TableBytesFor(table.spec, table.store().num_rows());
+      const TableBytes bytes = TableBytesFor(table.spec, table.stored().rows().num_rows());
+      if (table.records != nullptr) records += table.records->stored_bytes();
       sum.weights += bytes.weights;
       sum.state += bytes.state;
       sum.overhead += bytes.overhead + bytes.dirty;
@@ -82,6 +88,7 @@ void TableGauges::PublishMemory(const ShardCore& core) {
       {"weights", sum.weights},
       {"optimizer_state", sum.state},
       {"row_overhead", sum.overhead},
+      {"records", records},
       {"hash_tables", sum.hash_tables},
       {"hash_codes", sum.hash_codes},
       {"kept_replies", core.clients().reply_bytes()},
@@ -89,7 +96,8 @@ void TableGauges::PublishMemory(const ShardCore& core) {
   for (const auto& [kind, bytes] : kinds) {
     metrics_
         .AddGauge("dslide_shard_memory_bytes",
-                  "Memory by what it is used for. row_overhead: biases, last steps, rounding up.",
+                  "Memory by what it is used for. row_overhead: biases, last steps, rounding up; "
+                  "pointers to records.",
                   {{"kind", kind}})
         .Set(static_cast<double>(bytes));
   }

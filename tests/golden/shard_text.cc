@@ -102,12 +102,27 @@ std::string HashText(const ShardModel& model) {
   return text;
 }
 
+std::string RecordsText(const RecordStore& records) {
+  std::string text;
+  for (uint32_t row = 0; row < records.num_rows(); ++row) {
+    const absl::Span<const char> record = records.Record(LocalRow(row));
+    if (record.empty()) continue;
+    absl::StrAppend(&text, "  record ", records.rows().ToGlobal(LocalRow(row)).value(), " ",
+                    absl::BytesToHexString({record.data(), record.size()}), "\n");
+  }
+  return text;
+}
+
 std::string ModelText(const ShardModel& model) {
   std::string text = absl::StrCat("model ", model.spec().name, " shard ", model.shard().value(),
                                   " topology ", model.topology_version(), "\n");
   for (const ShardTable& table : model.tables()) {
     absl::StrAppend(&text, " table ", table.spec.name, " ", PrecisionName(table.spec.precision),
                     " applied ", table.applied().value(), "\n");
+    if (table.records != nullptr) {
+      text += RecordsText(*table.records);
+      continue;
+    }
     for (uint32_t row = 0; row < table.store().num_rows(); ++row) {
       text += RowText(table.store(), LocalRow(row));
     }

@@ -13,7 +13,9 @@ namespace dslide::simulation {
 uint32_t MemoryImage::Checksum() const {
   uint32_t crc = ExtendCrc32c(0, core_state);
   for (const Model& model : models) {
-    for (const Table& table : model.tables) crc = ExtendCrc32c(crc, table.records);
+    for (const Table& table : model.tables) {
+      for (const std::string& record : table.records) crc = ExtendCrc32c(crc, record);
+    }
     crc = ExtendCrc32c(crc, model.hashes);
   }
   return crc;
@@ -52,8 +54,7 @@ void ImageWriter::Begin() {
     for (const shard::CheckpointTable& table : part.metadata.tables) {
       MemoryImage::Table& own = model.tables.emplace_back();
       own.applied_steps = table.applied_steps;
-      own.record_bytes = table.record_bytes;
-      own.records.reserve(static_cast<size_t>(table.record_bytes * table.rows));
+      own.records.reserve(static_cast<size_t>(table.rows));
     }
   }
 }
@@ -62,20 +63,19 @@ bool ImageWriter::WriteSome(int64_t rows) {
   for (; model_ < parts_.models.size(); ++model_, table_ = 0) {
     const shard::ShardModel& model = *parts_.models[model_].model;
     for (; table_ < model.tables().size(); ++table_, row_ = 0) {
-      const RowStore& store = model.tables()[table_].store();
+      const StoredRows& stored = model.tables()[table_].stored();
       MemoryImage::Table& table = image_.models[model_].tables[table_];
-      for (; row_ < store.num_rows(); ++row_) {
+      for (; row_ < stored.rows().num_rows(); ++row_) {
         if (rows-- <= 0) return false;
         const LocalRow row(static_cast<uint32_t>(row_));
         absl::Span<const char> record = sources_[model_]->Record(table_, row);
-        if (without_copies_) record = store.RecordSpan(row);
+        if (without_copies_) record = stored.RecordSpan(row);
         // Of what is in memory, as the product does it: a row that changed unnoticed is found.
-        table.digest += store.DigestOf(row, record.data());
+        table.digest += stored.DigestOf(row, record);
         if (base_ != nullptr && !changed_[model_][table_].Has(row)) {
-          const std::string& before = base_->models[model_].tables[table_].records;
-          record = absl::MakeConstSpan(before).subspan(row_ * record.size(), record.size());
+          record = base_->models[model_].tables[table_].records[row_];
         }
-        table.records.append(record.data(), record.size());
+        table.records.emplace_back(record.data(), record.size());
       }
     }
   }
@@ -93,21 +93,19 @@ absl::Status RestoreImage(const MemoryImage& image, shard::ShardCore& core) {
     ASSIGN_OR_RETURN(std::unique_ptr<shard::ShardModel> model, core.NewModel(stored.create));
     ASSIGN_OR_RETURN(shard::ModelHashes hashes, shard::DecodeHashes(stored.hashes));
     const auto bound = static_cast<float>(stored.create.spec.magnitude_bound);
+    std::vector<Step> applied;
     for (size_t t = 0; t < stored.tables.size(); ++t) {
       const MemoryImage::Table& table = stored.tables[t];
-      RowStore& store = model->tables()[t].store();
-      const auto bytes = static_cast<size_t>(table.record_bytes);
-      for (int64_t row = 0; row < store.num_rows(); ++row) {
-        RETURN_IF_ERROR(store.SetRecord(
-            LocalRow(static_cast<uint32_t>(row)),
-            absl::MakeConstSpan(table.records).subspan(static_cast<size_t>(row) * bytes, bytes),
-            bound));
+      applied.emplace_back(table.applied_steps);
+      StoredRows& rows = model->tables()[t].stored();
+      for (size_t row = 0; row < table.records.size(); ++row) {
+        RETURN_IF_ERROR(
+            rows.SetRecord(LocalRow(static_cast<uint32_t>(row)), table.records[row], bound));
       }
-      RETURN_IF_ERROR(model->tables()[t].RestoreAfterLoad(
-          Step(table.applied_steps), std::move(hashes[t]), model->parallelism()));
-      if (store.Digest(model->parallelism()) == table.digest) continue;
+      if (rows.Digest(model->parallelism()) == table.digest) continue;
       return absl::DataLossError(absl::StrCat("table ", t, " does not have its digest"));
     }
+    RETURN_IF_ERROR(model->FinishLoad(applied, &hashes));
     core.InstallModel(std::move(model));
   }
   return shard::RestoreCoreState(image.core_state, core);

@@ -17,8 +17,7 @@ namespace dslide::simulation {
 struct MemoryImage {
   struct Table {
     int64_t applied_steps = 0;
-    int64_t record_bytes = 0;
-    std::string records;  // by local row
+    std::vector<std::string> records;  // by local row; "" where one of a table of records is absent
     uint64_t digest = 0;
   };
   struct Model {

@@ -21,11 +21,10 @@ std::string Name(const Update& update) {
 // The cell in a part of a checkpoint.
 float ValueIn(const MemoryImage& image, const Cell& cell) {
   if (image.models.empty()) return 0;
-  const MemoryImage::Table& table = image.models[0].tables[0];
+  const std::string& record = image.models[0].tables[0].records[cell.local.value()];
   float value = 0;
-  const auto at = static_cast<size_t>(table.record_bytes) * cell.local.value() +
-                  sizeof(float) * static_cast<size_t>(cell.column);
-  std::memcpy(&value, table.records.data() + at, sizeof(value));
+  std::memcpy(&value, record.data() + sizeof(float) * static_cast<size_t>(cell.column),
+              sizeof(value));
   return value;
 }
 
@@ -181,7 +180,7 @@ void Oracle::WentBack(int shard, const MemoryImage& part, const shard::ShardCore
   ++shards_[static_cast<size_t>(shard)].life;
   for (const auto& [name, model] : core.models()) {
     for (size_t t = 0; t < model->tables().size(); ++t) {
-      const uint64_t digest = model->tables()[t].store().Digest(model->parallelism());
+      const uint64_t digest = model->tables()[t].stored().Digest(model->parallelism());
       if (!part.models.empty() && digest == part.models[0].tables[t].digest) continue;
       trace_.Violation(
           absl::StrCat("shard ", shard, " went back to rows that are not those of its part"));
