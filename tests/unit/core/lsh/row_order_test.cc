@@ -9,12 +9,12 @@
 namespace dslide {
 namespace {
 
-struct Case {
+struct OrderCase {
   int64_t size, num_rows;
   bool crowded;  // all in the last few rows, so in one bin
 };
 
-std::vector<LocalRow> RandomRows(const Case& param, uint64_t seed) {
+std::vector<LocalRow> RandomRows(const OrderCase& param, uint64_t seed) {
   std::vector<LocalRow> rows;
   const int64_t first = param.crowded ? param.num_rows - param.size : 0;
   for (int64_t r = first; r < param.num_rows; ++r) rows.emplace_back(static_cast<uint32_t>(r));
@@ -26,7 +26,7 @@ std::vector<LocalRow> RandomRows(const Case& param, uint64_t seed) {
   return rows;
 }
 
-class RowOrderTest : public ::testing::TestWithParam<Case> {};
+class RowOrderTest : public ::testing::TestWithParam<OrderCase> {};
 
 TEST_P(RowOrderTest, KeepsTheSmallest) {
   const std::vector<LocalRow> all = RandomRows(GetParam(), 2);
@@ -44,11 +44,13 @@ TEST_P(RowOrderTest, KeepsTheSmallest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, RowOrderTest,
-                         ::testing::Values(Case{0, 1, false}, Case{1, 1, false},
-                                           Case{47, 100, false}, Case{48, 48, false},
-                                           Case{200, 256, false}, Case{200, 257, false},
-                                           Case{150, 70000, false}, Case{150, 70000, true},
-                                           Case{3000, 65536, false}, Case{1000, 17000000, true}));
+                         ::testing::Values(OrderCase{0, 1, false}, OrderCase{1, 1, false},
+                                           OrderCase{47, 100, false}, OrderCase{48, 48, false},
+                                           OrderCase{200, 256, false}, OrderCase{200, 257, false},
+                                           OrderCase{150, 70000, false},
+                                           OrderCase{150, 70000, true},
+                                           OrderCase{3000, 65536, false},
+                                           OrderCase{1000, 17000000, true}));
 
 }  // namespace
 }  // namespace dslide

@@ -89,7 +89,7 @@ std::set<LocalRow> SharedRows(const HeadContext& context) {
   return shared;
 }
 
-void Step(HeadTable& head, HeadBatch batch, uint64_t tail_key, float scale = 0.1f) {
+void StepHead(HeadTable& head, HeadBatch batch, uint64_t tail_key, float scale = 0.1f) {
   HeadContext context;
   HeadForwardOutput output;
   head.Forward(std::move(batch), tail_key, Parallelism{1}, context, output);
@@ -150,7 +150,7 @@ TEST(HeadTableTest, SumsAndLabelLogitsAreThoseOfPlainLoops) {
     TableSpec spec = MakeSpec(40, 64);
     spec.head.loss = loss;
     const auto head = MakeHead(spec);
-    for (uint64_t step = 0; step < 4; ++step) Step(*head, MakeBatch(*head, step), step);
+    for (uint64_t step = 0; step < 4; ++step) StepHead(*head, MakeBatch(*head, step), step);
     HeadContext context;
     HeadForwardOutput output;
     head->Forward(MakeBatch(*head, 9), 5, Parallelism{2}, context, output);
@@ -273,7 +273,7 @@ TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   HeadContext context;
   HeadForwardOutput output;
   head->Forward(MakeBatch(*head, 1), 5, Parallelism{1}, context, output);
-  Step(*head, context.batch, 5);
+  StepHead(*head, context.batch, 5);
   const std::set<LocalRow> touched(context.rows.begin(), context.rows.end());
   ASSERT_LT(touched.size(), static_cast<size_t>(kHeadRows));
   for (uint32_t row = 0; row < kHeadRows; ++row) {
@@ -309,11 +309,11 @@ TEST(HeadTableTest, TablesAreBuiltOnScheduleOnly) {
     return head->Select(probe.fingerprints, kBatch, 0, Parallelism{1}).rows;
   };
   const std::vector<LocalRow> first = selected();
-  Step(*head, MakeBatch(*head, 1), 1, 10.0f);
-  Step(*head, MakeBatch(*head, 2), 2, 10.0f);
+  StepHead(*head, MakeBatch(*head, 1), 1, 10.0f);
+  StepHead(*head, MakeBatch(*head, 2), 2, 10.0f);
   EXPECT_EQ(selected(), first);
   EXPECT_EQ(head->applied().value(), 2);
-  Step(*head, MakeBatch(*head, 3), 3, 10.0f);
+  StepHead(*head, MakeBatch(*head, 3), 3, 10.0f);
   EXPECT_NE(selected(), first) << "three updates are a build";
 }
 
@@ -341,7 +341,7 @@ TEST(HeadTableTest, ScatteredRowsAreHashedAgainOnSchedule) {
 TEST(HeadTableTest, ResetAfterLoadMakesEqualTables) {
   const TableSpec spec = MakeSpec(20, 64);
   const auto survivor = MakeHead(spec);
-  for (uint64_t step = 0; step < 5; ++step) Step(*survivor, MakeBatch(*survivor, step), step);
+  for (uint64_t step = 0; step < 5; ++step) StepHead(*survivor, MakeBatch(*survivor, step), step);
   const auto restored = MakeHead(spec);
   for (uint32_t row = 0; row < kHeadRows; ++row) {
     ASSERT_TRUE(restored->store()
@@ -351,8 +351,8 @@ TEST(HeadTableTest, ResetAfterLoadMakesEqualTables) {
   survivor->ResetAfterLoad(survivor->applied(), Parallelism{1});
   restored->ResetAfterLoad(survivor->applied(), Parallelism{2});
   for (uint64_t step = 5; step < 30; ++step) {
-    Step(*survivor, MakeBatch(*survivor, step), step);
-    Step(*restored, MakeBatch(*restored, step), step);
+    StepHead(*survivor, MakeBatch(*survivor, step), step);
+    StepHead(*restored, MakeBatch(*restored, step), step);
     ASSERT_EQ(survivor->store().Digest(Parallelism{1}), restored->store().Digest(Parallelism{1}));
   }
   EXPECT_EQ(restored->applied().value(), 30);
@@ -365,7 +365,7 @@ TEST(HeadTableTest, SavedHashesGoOnAsTheTableThatHadThem) {
   spec.head.hash.rebuild_every_steps = 8;
   const auto survivor = MakeHead(spec);
   // Two updates behind the start of a build, whose tables would serve two later.
-  for (uint64_t step = 0; step < 10; ++step) Step(*survivor, MakeBatch(*survivor, step), step);
+  for (uint64_t step = 0; step < 10; ++step) StepHead(*survivor, MakeBatch(*survivor, step), step);
   survivor->SettleHashes();
   const auto restored = MakeHead(spec);
   for (uint32_t row = 0; row < spec.rows; ++row) {
@@ -378,8 +378,8 @@ TEST(HeadTableTest, SavedHashesGoOnAsTheTableThatHadThem) {
   ASSERT_TRUE(
       restored->RestoreAfterLoad(survivor->applied(), std::move(hashes), Parallelism{2}).ok());
   for (uint64_t step = 10; step < 30; ++step) {
-    Step(*survivor, MakeBatch(*survivor, step), step);
-    Step(*restored, MakeBatch(*restored, step), step);
+    StepHead(*survivor, MakeBatch(*survivor, step), step);
+    StepHead(*restored, MakeBatch(*restored, step), step);
     ASSERT_EQ(survivor->store().Digest(Parallelism{1}), restored->store().Digest(Parallelism{1}))
         << step;
   }

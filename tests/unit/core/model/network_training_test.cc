@@ -19,7 +19,7 @@ using reference::Network;
 using reference::Sample;
 using reference::ShardedNetwork;
 
-constexpr int64_t kBatch = 16;
+constexpr int64_t kStepSamples = 16;
 
 ModelShape TrainingShape(OptimizerKind optimizer) {
   ModelShape shape;
@@ -34,7 +34,7 @@ ModelShape TrainingShape(OptimizerKind optimizer) {
 
 // Batches repeat, so that there is something to learn.
 std::vector<Sample> BatchOfStep(const ModelShape& shape, int64_t step) {
-  return reference::MakeSamples(shape, kBatch, 100 + step % 5);
+  return reference::MakeSamples(shape, kStepSamples, 100 + step % 5);
 }
 
 class DenseTrainingTest : public testing::TestWithParam<std::tuple<OptimizerKind, HeadLoss>> {};
@@ -51,11 +51,11 @@ TEST_P(DenseTrainingTest, FiftyStepsWithAllRowsEqualADenseImplementation) {
   double last = 0.0;
   for (int64_t step = 0; step < 50; ++step) {
     std::vector<Sample> samples = BatchOfStep(shape, step);
-    const double loss = real.Step(samples, step, 1.0 / kBatch);
+    const double loss = real.Step(samples, step, 1.0 / kStepSamples);
     reference::UseAllRows(shape.labels, samples);
-    const double expected = reference::Loss(network, samples, 1.0 / kBatch);
+    const double expected = reference::Loss(network, samples, 1.0 / kStepSamples);
     ASSERT_NEAR(loss, expected, 1e-4 * expected) << "step " << step;
-    const Network gradient = reference::Gradient(network, samples, 1.0 / kBatch);
+    const Network gradient = reference::Gradient(network, samples, 1.0 / kStepSamples);
     if (shape.optimizer == OptimizerKind::kSgd) {
       reference::SgdUpdate(gradient, shape.learning_rate, network);
     } else {
@@ -80,8 +80,8 @@ TEST_P(ShardCountTest, AHundredStepsWithAllRowsHaveTheLossesOfOneShard) {
   EXPECT_EQ(one.Digest(), many.Digest()) << "first rows depend on the shards";
   for (int64_t step = 0; step < 100; ++step) {
     const std::vector<Sample> samples = BatchOfStep(shape, step);
-    const double expected = one.Step(samples, step, 1.0 / kBatch);
-    ASSERT_NEAR(many.Step(samples, step, 1.0 / kBatch), expected, 1e-5 * expected)
+    const double expected = one.Step(samples, step, 1.0 / kStepSamples);
+    ASSERT_NEAR(many.Step(samples, step, 1.0 / kStepSamples), expected, 1e-5 * expected)
         << "step " << step;
   }
 }
@@ -149,8 +149,8 @@ TEST_P(ShortRowTrainingTest, ReachesNearlyTheLossOfF32) {
     double reached = 0.0;
     for (int64_t step = 0; step < 400; ++step) {
       const std::vector<Sample> samples = BatchOfStep(shape, step);
-      const double loss = full.Step(samples, step, 1.0 / kBatch);
-      const double other = brief.Step(samples, step, 1.0 / kBatch);
+      const double loss = full.Step(samples, step, 1.0 / kStepSamples);
+      const double other = brief.Step(samples, step, 1.0 / kStepSamples);
       if (step == 0) first = loss;
       if (step >= 395) {  // one round of the five batches
         wanted += loss / 5.0;
@@ -189,8 +189,8 @@ TEST_P(ShortRowTrainingTest, ShardsChangeNothingButTheOrderOfSums) {
   // then round a weight the other way, so losses agree to a bf16 number's precision only.
   for (int64_t step = 0; step < 30; ++step) {
     const std::vector<Sample> samples = BatchOfStep(shape, step);
-    const double expected = one.Step(samples, step, 1.0 / kBatch);
-    ASSERT_NEAR(many.Step(samples, step, 1.0 / kBatch), expected, 0.01 * expected) << step;
+    const double expected = one.Step(samples, step, 1.0 / kStepSamples);
+    ASSERT_NEAR(many.Step(samples, step, 1.0 / kStepSamples), expected, 0.01 * expected) << step;
   }
 }
 
@@ -206,7 +206,7 @@ TEST(NetworkTest, HashedTrainingLearns) {
   double first = 0.0;
   double last = 0.0;
   for (int64_t step = 0; step < 150; ++step) {
-    const double loss = network.Step(BatchOfStep(shape, step), step, 1.0 / kBatch);
+    const double loss = network.Step(BatchOfStep(shape, step), step, 1.0 / kStepSamples);
     (step == 0 ? first : last) = loss;
   }
   EXPECT_LT(last, 0.3 * first);

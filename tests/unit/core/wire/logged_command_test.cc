@@ -33,7 +33,7 @@ std::string Joined(const LoggedCommand& logged) {
   return bytes;
 }
 
-StepCommand SampleStep() {
+StepCommand StepToLog() {
   return {.envelope = LoggedEnvelope(),
           .step = 3,
           .first_open_step = 2,
@@ -42,7 +42,7 @@ StepCommand SampleStep() {
 
 TEST(LoggedCommandTest, AStepReadsBackFromItsBytesWhereverTheyAreCut) {
   v1::StepRequest request;
-  EncodeStepRequest(SampleStep(), {}, &request);
+  EncodeStepRequest(StepToLog(), {}, &request);
   const std::string bytes = request.SerializeAsString();
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
     const absl::string_view whole = bytes;
@@ -66,7 +66,7 @@ TEST(LoggedCommandTest, AMessageThatIsNoneIsRefused) {
 }
 
 TEST(LoggedCommandTest, AWrongStepBecomesARefusalThatIsRemembered) {
-  StepCommand step = SampleStep();
+  StepCommand step = StepToLog();
   std::get<HeadBackwardOp>(step.op).scale = 7;
   v1::StepRequest request;
   EncodeStepRequest(step, {}, &request);
