@@ -5,7 +5,7 @@ set(DSLIDE_BUILD_REVISION "${DSLIDE_REVISION}")
 if(NOT DSLIDE_BUILD_REVISION)
   find_package(Git QUIET)
   if(Git_FOUND)
-    execute_process(COMMAND "${GIT_EXECUTABLE}" rev-parse --short=12 HEAD
+    execute_process(COMMAND "${GIT_EXECUTABLE}" -c "safe.directory=*" rev-parse --short=12 HEAD
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       OUTPUT_VARIABLE DSLIDE_BUILD_REVISION OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endif()

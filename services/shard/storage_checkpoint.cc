@@ -168,6 +168,8 @@ absl::StatusOr<CheckpointSize> CheckpointStore::Write(const ShardModel& model,
   const fs::path target = directory / checkpoint;
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(RemoveAll(temporary));
+  // RocksDB would make it, too, and log an error because it was not there.
+  RETURN_IF_ERROR(MakeDirectory(temporary));
   const absl::StatusOr<CheckpointMetadata> metadata = WriteRows(temporary.string(), model);
   absl::Status written = metadata.status();
   if (written.ok()) written = VerifyRows(temporary.string(), *metadata, model);
