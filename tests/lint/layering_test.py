@@ -12,6 +12,7 @@ import tree
 
 # Folder -> the project folders whose headers it may include. A folder may always use itself.
 _CORE = {"core/base", "core/math", "core/lsh", "core/optim", "core/partition", "core/model"}
+_CORE |= {"core/memory", "core/trees", "core/fusion"}
 _SERVED = _CORE | {"core/wire", "core/metrics", "core/tls", "protos"}
 EDGES = {
     "protos": set(),
@@ -25,6 +26,9 @@ EDGES = {
     "core/partition": {"core/base"},
     "core/lsh": {"core/base", "core/math"},
     "core/optim": {"core/base", "core/math"},
+    "core/memory": {"core/base"},
+    "core/trees": {"core/base", "core/memory"},
+    "core/fusion": {"core/base"},
     "core/model": _CORE - {"core/model"},
     "core/wire": _CORE | {"protos"},
     "services/common": _SERVED,
@@ -32,9 +36,11 @@ EDGES = {
     "services/coordinator": _SERVED | {"services/common"},
     "services/embedded": _SERVED | {"services/common", "services/shard", "services/coordinator"},
     "client/cpp": _SERVED,
-    "client/trainer": _SERVED | {"core/data", "core/eval", "client/cpp"},
+    "client/components": _SERVED | {"core/data", "core/eval", "client/cpp"},
+    "client/trainer": _SERVED | {"core/data", "core/eval", "client/cpp", "client/components"},
     "client/cli": _SERVED
-    | {"core/data", "core/eval", "core/flags", "client/cpp", "client/trainer", "services/common"}
+    | {"core/data", "core/eval", "core/flags", "client/cpp", "client/components"}
+    | {"client/trainer", "services/common"}
     | {"services/embedded"},
 }
 # Benchmarks measure from outside, as clients; they may also run a whole cluster in their process.

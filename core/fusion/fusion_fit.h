@@ -1,0 +1,38 @@
+// Fits the weights of the fusion: a softmax regression over the candidates of held-out points.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/parallel.h"
+
+namespace dslide {
+
+// Held-out points with their candidates.
+struct FusionSamples {
+  int64_t width = 0;                   // inputs of a candidate
+  std::vector<int64_t> offsets = {0};  // [points + 1] into the candidates
+  std::vector<float> inputs;           // [candidates, width]
+  std::vector<uint8_t> is_label;       // [candidates]: the candidate is a label of the point
+  std::vector<int64_t> labels;         // [points]: labels of the point, candidates or not
+
+  int64_t points() const { return static_cast<int64_t>(offsets.size()) - 1; }
+};
+
+// Minimises the mean over points of sqrt(labels) * cross-entropy between the softmax of w.x and the
+// labels among the candidates, each 1 / their number, plus a small penalty of w in units of the
+// inputs' standard deviations, by Newton's method. [width]. Inputs that never vary get 0. Equal for
+// any number of threads.
+std::vector<float> FitFusion(const FusionSamples& samples, Parallelism parallelism);
+
+// Sum of w.x for each candidate of a point.
+void FuseScores(absl::Span<const float> inputs, absl::Span<const float> weights,
+                std::vector<float>& scores);
+
+// Mean of the precisions at 1, 3 and 5 when candidates are ranked by w.x, earlier ones first among
+// equals. Points without labels do not count.
+double RankingQuality(const FusionSamples& samples, absl::Span<const float> weights);
+
+}  // namespace dslide

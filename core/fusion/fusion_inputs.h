@@ -1,0 +1,52 @@
+// What the components of a logit say of a candidate label, as the numbers that are added up.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/base/ids.h"
+
+namespace dslide {
+
+// Inputs of the fusion, in the order of its weights.
+enum class FusionInput {
+  kLift,   // log(1 + 10 p N / (n + 1)): how much more often than by chance neighbours have it
+  kShare,  // log(p + 1e-4)
+  kDividedShare,  // log(q + 1e-4)
+  kTreeSum,       // log of the mean over trees of exp(path)
+  kTreeMean,      // mean over trees of path
+  kLabelRow,      // mean over trees of h of the label's own row
+  kCentroid,      // inner product with the label's centroid
+};
+inline constexpr size_t kFusionInputs = 7;
+
+absl::string_view FusionInputName(FusionInput input);
+
+// What the components found for the candidates of one query. N: points of the memory; p, q: shares
+// of the neighbours' weight (neighbour_votes.h); n: points that carry the label.
+struct ComponentScores {
+  std::vector<RowId> labels;
+  std::vector<float> shares;          // p, [labels]
+  std::vector<float> divided_shares;  // q, [labels]
+  std::vector<float> label_points;    // n, [labels]
+  std::vector<float> centroids;       // [labels]; empty without trees
+  // Of the label's own row, and of the rows of its clusters: z. The path is the sum of h(z) over
+  // them, h(z) = -max(0, 1 - z)^3. [trees][labels]
+  std::vector<std::vector<float>> label_rows;
+  std::vector<std::vector<float>> paths;
+};
+
+// h(z), which turns the margin of a linear row into a log probability of a kind.
+inline float MarginLoss(float margin) {
+  const float missing = margin < 1 ? 1 - margin : 0;
+  return -missing * missing * missing;
+}
+
+// Appends kFusionInputs numbers for each candidate.
+void AppendFusionInputs(const ComponentScores& scores, double points, std::vector<float>& inputs);
+
+}  // namespace dslide
