@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
+#include "core/model/component_ops.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
 #include "core/model/received_rows.h"
@@ -80,7 +81,8 @@ struct DenseScatterOp {
 };
 
 using StepOp = std::variant<EmbedForwardOp, HeadForwardOp, HeadBackwardOp, EmbedBackwardOp,
-                            DenseGatherOp, DenseScatterOp>;
+                            DenseGatherOp, DenseScatterOp, AppendPointsOp, PutRecordOp, GetRecordOp,
+                            SolveRowsOp, FindNeighboursOp, ScoreRowsOp>;
 
 struct StepCommand {
   Envelope envelope;

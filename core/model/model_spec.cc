@@ -56,7 +56,13 @@ absl::Status CheckNumber(absl::string_view field, double value, double low, doub
       absl::StrFormat("%s is %g, must be in [%g, %g]", field, value, low, high));
 }
 
-absl::Status ValidateMemory(const MemorySpec& memory) {
+absl::Status ValidateMemory(const MemorySpec& memory, bool sizes_known) {
+  if (sizes_known && memory.labels == 0) {
+    return absl::InvalidArgumentError(
+        "labels is 0 (\"from the data\"), but a model is created with its number of labels");
+  }
+  RETURN_IF_ERROR(CheckInteger("labels", memory.labels, 0, kMaxTableRows));
+
   RETURN_IF_ERROR(CheckInteger("neighbours", memory.neighbours, 1, 1000));
   RETURN_IF_ERROR(CheckNumber("similarity_power", memory.similarity_power, 0.0, 8.0));
   return CheckInteger("candidates", memory.candidates, 1, 4096);
@@ -64,13 +70,9 @@ absl::Status ValidateMemory(const MemorySpec& memory) {
 
 absl::Status ValidateTrees(const LabelTreesSpec& trees, bool sizes_known) {
   RETURN_IF_ERROR(CheckInteger("trees", trees.trees, 1, 16));
-  if (sizes_known && trees.labels == 0) {
-    return absl::InvalidArgumentError(
-        "labels is 0 (\"from the data\"), but a model is created with its number of labels");
-  }
-  RETURN_IF_ERROR(CheckInteger("labels", trees.labels, 0, kMaxTableRows));
   RETURN_IF_ERROR(CheckInteger("leaf_labels", trees.leaf_labels, 2, 4096));
-  return CheckInteger("level_step", trees.level_step, 1, 16);
+  RETURN_IF_ERROR(CheckInteger("level_step", trees.level_step, 1, 16));
+  return CheckInteger("depth", trees.depth, sizes_known ? 0 : -1, 30);
 }
 
 absl::Status ValidateLinear(const LinearSpec& linear) {
@@ -155,14 +157,39 @@ absl::Status ValidateTable(const TableSpec& table, bool sizes_known) {
   RETURN_IF_ERROR(IsRecordRole(table.role) ? CheckNoFloats(table) : ValidateFloats(table));
   RETURN_IF_ERROR(CheckForeignSettings(table));
   RETURN_IF_ERROR(Prefixed("head.", ValidateHead(table.head)));
-  RETURN_IF_ERROR(Prefixed("memory.", ValidateMemory(table.memory)));
+  RETURN_IF_ERROR(Prefixed(
+      "memory.", ValidateMemory(table.memory, sizes_known && table.role == TableRole::kMemory)));
   RETURN_IF_ERROR(Prefixed(
       "trees.", ValidateTrees(table.trees, sizes_known && table.role == TableRole::kLabelTrees)));
   return Prefixed("linear.", ValidateLinear(table.linear));
 }
 
+// Rows follow from the trees.
+absl::Status CheckTreeRows(const std::vector<TableSpec>& tables, bool sizes_known) {
+  const TableSpec* memory = nullptr;
+  const TableSpec* trees = nullptr;
+  for (const TableSpec& table : tables) {
+    if (table.role == TableRole::kMemory) memory = &table;
+    if (table.role == TableRole::kLabelTrees) trees = &table;
+  }
+  if (!sizes_known || trees == nullptr) return absl::OkStatus();
+  const TreeShape shape = ShapeOfTrees(memory->memory, trees->trees);
+  for (const TableSpec& table : tables) {
+    int64_t wanted = table.rows;
+    if (table.role == TableRole::kLabelTrees) wanted = shape.num_piece_rows();
+    if (table.role == TableRole::kLinear) wanted = shape.num_rows();
+    if (table.rows == wanted) continue;
+    return absl::InvalidArgumentError(absl::StrCat("table \"", table.name, "\" has ", table.rows,
+                                                   " rows, its trees need ", wanted));
+  }
+  if (shape.num_rows() <= kMaxTableRows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the trees need ", shape.num_rows(),
+                                                 " linear rows, a table has at most ",
+                                                 kMaxTableRows, ": use fewer trees"));
+}
+
 // At most one table of each role of records, and none without those that it works with.
-absl::Status ValidateRecordTables(const std::vector<TableSpec>& tables) {
+absl::Status ValidateRecordTables(const std::vector<TableSpec>& tables, bool sizes_known) {
   const auto count = [&](TableRole role) {
     return std::count_if(tables.begin(), tables.end(),
                          [role](const TableSpec& table) { return table.role == role; });
@@ -182,7 +209,8 @@ absl::Status ValidateRecordTables(const std::vector<TableSpec>& tables) {
   RETURN_IF_ERROR(needs(TableRole::kLabelTrees, TableRole::kMemory));
   RETURN_IF_ERROR(needs(TableRole::kLabelTrees, TableRole::kLinear));
   RETURN_IF_ERROR(needs(TableRole::kLinear, TableRole::kLabelTrees));
-  return needs(TableRole::kFusion, TableRole::kMemory);
+  RETURN_IF_ERROR(needs(TableRole::kFusion, TableRole::kMemory));
+  return CheckTreeRows(tables, sizes_known);
 }
 
 // Names, roles in the order of the forward pass, and widths that fit.
@@ -234,6 +262,10 @@ absl::Status ValidateTraining(const TrainingSpec& training) {
 
 }  // namespace
 
+TreeShape ShapeOfTrees(const MemorySpec& memory, const LabelTreesSpec& trees) {
+  return TreeShape(memory.labels, trees.trees, trees.depth, trees.level_step);
+}
+
 bool IsRecordRole(TableRole role) { return role >= TableRole::kMemory; }
 
 bool IsReplicated(TableRole role) { return IsRecordRole(role) && role != TableRole::kLinear; }
@@ -281,7 +313,7 @@ absl::Status ModelSpec::Validate(bool sizes_known) const {
         Prefixed(absl::StrCat("tables[", i, "]."), ValidateTable(tables[i], sizes_known)));
   }
   RETURN_IF_ERROR(ValidateChain(tables));
-  RETURN_IF_ERROR(ValidateRecordTables(tables));
+  RETURN_IF_ERROR(ValidateRecordTables(tables, sizes_known));
   if (!(magnitude_bound > 0.0 && magnitude_bound <= 1e30)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("magnitude_bound is %g, must be in (0, 1e30]", magnitude_bound));
@@ -299,6 +331,12 @@ const TableSpec* ModelSpec::FindRole(TableRole role) const {
   const auto found = std::find_if(tables.begin(), tables.end(),
                                   [&](const TableSpec& table) { return table.role == role; });
   return found == tables.end() ? nullptr : &*found;
+}
+
+int64_t ModelSpec::num_labels() const {
+  if (const TableSpec* const head = FindRole(TableRole::kHead)) return head->rows;
+  const TableSpec* const memory = FindRole(TableRole::kMemory);
+  return memory == nullptr ? 0 : memory->memory.labels;
 }
 
 HeadSpec ResolvedHead(const TableSpec& head) {

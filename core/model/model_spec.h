@@ -14,6 +14,7 @@
 #include "core/lsh/hash_spec.h"
 #include "core/optim/optimizer_spec.h"
 #include "core/partition/slot_map.h"
+#include "core/trees/tree_shape.h"
 
 namespace dslide {
 
@@ -86,16 +87,18 @@ struct HeadSpec {
 struct MemorySpec {
   int64_t neighbours = 100;       // points that vote on a sample's labels; [1, 1000]
   double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
-  int64_t candidates = 500;       // labels of a sample that are scored at most; [1, 4096]
+  int64_t candidates = 200;       // labels of a sample that are scored at most; [1, 4096]
+  int64_t labels = 0;             // above every label; 0: from the data. At most kMaxTableRows
   friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
 };
 
 // Trees whose leaves are the labels: a search goes down them to the labels that it scores.
 struct LabelTreesSpec {
-  int64_t trees = 3;         // [1, 16]
-  int64_t labels = 0;        // 0: from the data; at most kMaxTableRows
+  int64_t trees = 4;         // [1, 16]
   int64_t leaf_labels = 50;  // labels below one lowest cluster at most; [2, 4096]
   int64_t level_step = 4;    // binary levels between two that have clusters; [1, 16]
+  // Binary levels of a tree; [0, 30]. -1: the fewest that leaf_labels allows, from the data.
+  int64_t depth = -1;
   friend bool operator==(const LabelTreesSpec&, const LabelTreesSpec&) = default;
 };
 
@@ -154,8 +157,8 @@ struct TrainingSpec {
 };
 
 struct ModelSpec {
-  std::string name;               // [a-z0-9-]{1,64}
-  uint64_t seed = 1;              // of the first weights and of the tail rows
+  std::string name;   // [a-z0-9-]{1,64}
+  uint64_t seed = 1;  // of the first weights and of the tail rows
   // In the order of the forward pass: embedding, dense ..., head; then tables of records.
   std::vector<TableSpec> tables;
   ActivationType activations = ActivationType::kF32;
@@ -177,12 +180,18 @@ struct ModelSpec {
   const TableSpec* FindTable(absl::string_view name) const;
   // Null when the model has no table of that role. For kDense: the first.
   const TableSpec* FindRole(TableRole role) const;
+  // Above every label; 0 while it is left to the data.
+  int64_t num_labels() const;
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
 inline constexpr int64_t kMaxModelTables = 64;
 inline constexpr int64_t kMaxRowDim = 65536;
+
+// Which rows belong to what in the tables of label trees and linear rows. Requires both tables'
+// sizes.
+TreeShape ShapeOfTrees(const MemorySpec& memory, const LabelTreesSpec& trees);
 
 // The settings of table `head` that shards and clients use: its own, with those chosen that are
 // left to the number of rows. Requires head.rows > 0.

@@ -82,14 +82,15 @@ void VisitMemory(Archive& archive, MemorySpec& memory) {
   archive.Field("neighbours", memory.neighbours);
   archive.Field("similarity_power", memory.similarity_power);
   archive.Field("candidates", memory.candidates);
+  archive.Field("labels", memory.labels);
 }
 
 template <typename Archive>
 void VisitTrees(Archive& archive, LabelTreesSpec& trees) {
   archive.Field("trees", trees.trees);
-  archive.Field("labels", trees.labels);
   archive.Field("leaf_labels", trees.leaf_labels);
   archive.Field("level_step", trees.level_step);
+  archive.Field("depth", trees.depth);
 }
 
 template <typename Archive>

@@ -44,6 +44,27 @@ struct DenseGatherReply {
   RowBlock rows;
 };
 struct DenseScatterReply {};
+struct AppendPointsReply {
+  int64_t points = 0;
+};
+struct PutRecordReply {};
+struct GetRecordReply {
+  std::string record;
+};
+struct SolveRowsReply {
+  int64_t rows = 0;
+  int64_t entries = 0;
+};
+struct FindNeighboursReply {
+  std::vector<uint32_t> counts;  // [batch]
+  std::vector<RowId> points;     // [neighbours]
+  std::vector<float> similarities;
+  std::vector<uint32_t> label_offsets;  // [neighbours + 1]
+  std::vector<RowId> labels;
+};
+struct ScoreRowsReply {
+  std::vector<float> scores;
+};
 struct ScatterReply {
   int64_t applied_steps = 0;
 };
@@ -83,7 +104,8 @@ using ReplyBody =
     std::variant<std::monostate, EmbedForwardReply, HeadForwardReply, HeadBackwardReply,
                  EmbedBackwardReply, DenseGatherReply, DenseScatterReply, ScatterReply, GatherReply,
                  TopKReply, CreateModelReply, DropModelReply, DescribeModelReply, HelloReply,
-                 ByeReply, SetOwnershipReply>;
+                 ByeReply, SetOwnershipReply, AppendPointsReply, PutRecordReply, GetRecordReply,
+                 SolveRowsReply, FindNeighboursReply, ScoreRowsReply>;
 
 // The answer to one command. `body` is monostate exactly when `status` is not OK.
 struct Reply {

@@ -195,11 +195,12 @@ void DecodeRecordSettings(const v1::TableSpec& wire, TableSpec& spec) {
     spec.memory.neighbours = wire.memory().neighbours();
     spec.memory.similarity_power = wire.memory().similarity_power();
     spec.memory.candidates = wire.memory().candidates();
+    spec.memory.labels = wire.memory().labels();
   }
   if (wire.has_trees()) {
     spec.trees.trees = wire.trees().trees();
-    spec.trees.labels = wire.trees().labels();
     spec.trees.leaf_labels = wire.trees().leaf_labels();
+    spec.trees.depth = wire.trees().depth();
     spec.trees.level_step = wire.trees().level_step();
   }
   if (wire.has_linear()) {
@@ -214,11 +215,12 @@ void EncodeRecordSettings(const TableSpec& spec, v1::TableSpec* out) {
     out->mutable_memory()->set_neighbours(spec.memory.neighbours);
     out->mutable_memory()->set_similarity_power(spec.memory.similarity_power);
     out->mutable_memory()->set_candidates(spec.memory.candidates);
+    out->mutable_memory()->set_labels(spec.memory.labels);
   }
   if (spec.role == TableRole::kLabelTrees) {
     out->mutable_trees()->set_trees(spec.trees.trees);
-    out->mutable_trees()->set_labels(spec.trees.labels);
     out->mutable_trees()->set_leaf_labels(spec.trees.leaf_labels);
+    out->mutable_trees()->set_depth(spec.trees.depth);
     out->mutable_trees()->set_level_step(spec.trees.level_step);
   }
   if (spec.role == TableRole::kLinear) {

@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
+#include "core/wire/component_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
@@ -180,6 +181,8 @@ absl::StatusOr<StepOp> DecodeOperation(const v1::StepRequest& request) {
       return Decode(request.dense_scatter());
     case v1::StepRequest::OPERATION_NOT_SET:
       break;
+    default:
+      return DecodeComponentOperation(request);
   }
   return Refusal(reason::kMissingField, "operation", "must be one that this version knows");
 }
@@ -250,6 +253,10 @@ struct OperationEncoder {
     request->set_table(op.table);
     EncodeRowBlock(op.gradients, ActivationType::kF32, request->mutable_gradients());
   }
+  template <typename Other>
+  void operator()(const Other& op) const {
+    EncodeComponentOperation(op, out);
+  }
 };
 
 // --- Answers, to the wire
@@ -291,9 +298,10 @@ struct ResultEncoder {
     EncodeRowBlock(reply.rows, ActivationType::kF32, out->mutable_dense_gather()->mutable_rows());
   }
   void operator()(const DenseScatterReply&) const { out->mutable_dense_scatter(); }
-  // Replies of commands that have messages of their own.
   template <typename Other>
-  void operator()(const Other&) const {
+  void operator()(const Other& reply) const {
+    if (EncodeComponentResult(reply, out)) return;
+    // A reply of a command that has messages of its own.
     EncodeStepError(absl::InternalError("the reply belongs to no step operation"),
                     out->mutable_error());
   }
@@ -359,7 +367,7 @@ absl::StatusOr<ReplyBody> DecodeResult(const v1::StepResponse& response) {
     case v1::StepResponse::kDenseScatter:
       return DenseScatterReply{};
     default:
-      return Refusal(reason::kMissingField, "result", "is not one that this version knows");
+      return DecodeComponentResult(response);
   }
 }
 

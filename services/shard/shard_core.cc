@@ -224,10 +224,27 @@ absl::StatusOr<ReplyBody> ShardCore::RunOp(ShardModel& model, StepCommand& comma
   if (const auto* gather = std::get_if<DenseGatherOp>(&command.op)) {
     return model.DenseGather(*gather);
   }
-  absl::StatusOr<DenseScatterReply> reply =
-      model.DenseScatter(std::get<DenseScatterOp>(command.op));
-  if (reply.ok()) contexts_.Changed(command.envelope.client, command.step);
-  return reply;
+  if (const auto* scatter = std::get_if<DenseScatterOp>(&command.op)) {
+    absl::StatusOr<DenseScatterReply> reply = model.DenseScatter(*scatter);
+    if (reply.ok()) contexts_.Changed(command.envelope.client, command.step);
+    return reply;
+  }
+  if (const auto* append = std::get_if<AppendPointsOp>(&command.op)) {
+    RETURN_IF_ERROR(CheckMemory(Components::BytesOf(*append)));
+  } else if (std::holds_alternative<SolveRowsOp>(command.op)) {
+    RETURN_IF_ERROR(CheckMemory(0));
+  }
+  return model.RunComponentOp(command.op);
+}
+
+absl::Status ShardCore::CheckMemory(int64_t more) const {
+  const int64_t used = memory_bytes();
+  if (used + more <= options_.memory_bytes) return absl::OkStatus();
+  return OverloadStatus(reason::kOutOfMemory,
+                        absl::StrCat("the shard's models have ", used, " bytes, and ", more,
+                                     " more are beyond --memory-budget, ", options_.memory_bytes,
+                                     ": add shards or memory"),
+                        absl::Seconds(1));
 }
 
 absl::Status ShardCore::MakeContextRoom(const ClientId& client, int64_t bytes) {

@@ -152,6 +152,8 @@ class ShardCore {
   absl::StatusOr<ShardModel*> LookUp(const std::string& name, uint64_t topology_version);
   absl::StatusOr<bool> CreateModel(CreateModelCommand& command);
   // CheckRoom, after giving up silent clients if that makes room.
+  // Whether so many bytes of records would fit into the memory budget.
+  absl::Status CheckMemory(int64_t more) const;
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
   void DropGivenUp();
   bool AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const;

@@ -24,6 +24,8 @@ const std::vector<std::string>& CommandNames() {
       new std::vector<std::string>{// Step operations, as in StepOp.
                                    "embed_forward", "head_forward", "head_backward",
                                    "embed_backward", "dense_gather", "dense_scatter",
+                                   "append_points", "put_record", "get_record", "solve_rows",
+                                   "find_neighbours", "score_rows",
                                    // Other commands, as in Command.
                                    "scatter", "gather", "top_k", "create_model", "drop_model",
                                    "describe_model", "hello", "bye", "refused", "set_ownership"};
@@ -31,7 +33,7 @@ const std::vector<std::string>& CommandNames() {
 }
 
 size_t CommandKind(const Command& command) {
-  static_assert(std::variant_size_v<StepOp> == 6 && std::variant_size_v<Command> == 11);
+  static_assert(std::variant_size_v<StepOp> == 12 && std::variant_size_v<Command> == 11);
   if (const auto* step = std::get_if<StepCommand>(&command)) return step->op.index();
   return std::variant_size_v<StepOp> + command.index() - 1;
 }

@@ -108,6 +108,7 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ShardModel::Create(const CreateModel
   for (const TableSpec& table : model->spec_.tables) {
     RETURN_IF_ERROR(model->AddTable(table, memory_bytes - model->memory_bytes()));
   }
+  model->MakeComponents();
   return model;
 }
 
@@ -169,6 +170,7 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
 int64_t ShardModel::memory_bytes() const {
   int64_t bytes = 0;
   for (const ShardTable& table : tables_) bytes += table.memory_bytes();
+  if (components_ != nullptr) bytes += components_->memory_bytes();
   return bytes;
 }
 
@@ -186,12 +188,25 @@ absl::Status ShardModel::FinishLoad(absl::Span<const Step> applied,
       RETURN_IF_ERROR(
           tables_[i].RestoreAfterLoad(applied[i], std::move((*hashes)[i]), parallelism_));
     }
-    if (tables_[i].records != nullptr) RETURN_IF_ERROR(RebuildDerived(tables_[i]));
   }
-  return absl::OkStatus();
+  return components_ == nullptr ? absl::OkStatus() : components_->Rebuild();
 }
 
-absl::Status ShardModel::RebuildDerived(ShardTable& /*table*/) { return absl::OkStatus(); }
+void ShardModel::MakeComponents() {
+  ComponentTables tables = {.spec = &spec_, .shard = shard_};
+  for (ShardTable& table : tables_) {
+    if (table.spec.role == TableRole::kMemory) tables.memory = table.records.get();
+    if (table.spec.role == TableRole::kLabelTrees) tables.trees = table.records.get();
+    if (table.spec.role == TableRole::kLinear) tables.linear = table.records.get();
+    if (table.spec.role == TableRole::kFusion) tables.fusion = table.records.get();
+  }
+  if (tables.memory == nullptr) return;
+  const int64_t num_slots = spec_.FindRole(TableRole::kMemory)->num_slots;
+  tables.memory_slots =
+      &*std::find_if(slot_maps_.begin(), slot_maps_.end(),
+                     [&](const SlotMap& map) { return map.num_slots() == num_slots; });
+  components_ = std::make_unique<Components>(tables, parallelism_);
+}
 
 DescribeModelReply ShardModel::Describe(bool with_digests) const {
   DescribeModelReply reply;

@@ -23,6 +23,7 @@
 #include "core/model/model_spec.h"
 #include "core/model/record_store.h"
 #include "core/model/row_store.h"
+#include "services/shard/components.h"
 
 namespace dslide::shard {
 
@@ -120,6 +121,9 @@ class ShardModel {
   absl::StatusOr<DenseGatherReply> DenseGather(const DenseGatherOp& op) const;
   absl::StatusOr<DenseScatterReply> DenseScatter(const DenseScatterOp& op);
 
+  // --- Memory, trees, linear rows, fusion: null for a model that has none of them.
+  absl::StatusOr<ReplyBody> RunComponentOp(const StepOp& op);
+
   // --- Rows.
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
@@ -130,8 +134,8 @@ class ShardModel {
              StageTimes* stages);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
-  // Makes what is derived from the rows of a table of records. Errors: DataLoss.
-  absl::Status RebuildDerived(ShardTable& table);
+  // After all tables were added.
+  void MakeComponents();
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
   // Whose rows are floats.
   absl::StatusOr<const ShardTable*> FindFloats(const std::string& name) const;
@@ -175,7 +179,8 @@ class ShardModel {
   const float bound_;
   StageTimes* const stages_;
   uint64_t topology_version_ = 0;
-  std::vector<ShardTable> tables_;  // as in spec_
+  std::vector<ShardTable> tables_;          // as in spec_
+  std::unique_ptr<Components> components_;  // of the tables of records; null without any
   ModelCounters counters_;
 };
 

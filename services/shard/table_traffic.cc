@@ -6,8 +6,10 @@ namespace dslide::shard {
 namespace {
 
 // In the order of StepOp; CommandNames() has the same words.
-constexpr absl::string_view kStepOperations[] = {"embed_forward",  "head_forward", "head_backward",
-                                                 "embed_backward", "dense_gather", "dense_scatter"};
+constexpr absl::string_view kStepOperations[] = {
+    "embed_forward", "head_forward",  "head_backward",   "embed_backward",
+    "dense_gather",  "dense_scatter", "append_points",   "put_record",
+    "get_record",    "solve_rows",    "find_neighbours", "score_rows"};
 static_assert(std::size(kStepOperations) == std::variant_size_v<StepOp>);
 
 }  // namespace

@@ -107,10 +107,11 @@ PLANTS = (
         "Only the first table of a model is copied as it was at the cut; the others are written as "
         "they are when their turn comes.",
         (Edit("services/shard/shard_snapshot.cc",
-              "snapshots_[table]->Take(row, present.data(), record_.data());",
+              "snapshots_[table]->Take(row, record_);",
               "if (table == 0) {\n"
-              "      snapshots_[table]->Take(row, present.data(), record_.data());\n"
+              "      snapshots_[table]->Take(row, record_);\n"
               "    } else {\n"
+              "      const auto present = model_.tables()[table].stored().RecordSpan(row);\n"
               "      record_.assign(present.begin(), present.end());\n"
               "    }"),),
         "service_tests", "ShardSnapshotTest.AllTablesAreOfTheInstantAtWhichItWasTaken"),

@@ -82,10 +82,10 @@ ModelSpec SpecOfRecords() {
   spec.name = "records";
   spec.tables.resize(4);
   spec.tables[0] = RecordTable("memory", TableRole::kMemory, 7, 3);
-  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11};
-  spec.tables[1] = RecordTable("trees", TableRole::kLabelTrees, 2, 9);
-  spec.tables[1].trees = {.trees = 4, .labels = 5, .leaf_labels = 6, .level_step = 2};
-  spec.tables[2] = RecordTable("linear", TableRole::kLinear, 8, 5);
+  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11, .labels = 5};
+  spec.tables[1] = RecordTable("trees", TableRole::kLabelTrees, 5, 9);
+  spec.tables[1].trees = {.trees = 4, .leaf_labels = 6, .level_step = 2, .depth = 3};
+  spec.tables[2] = RecordTable("linear", TableRole::kLinear, 57, 5);
   spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25};
   spec.tables[3] = RecordTable("fusion", TableRole::kFusion, 1, 2);
   return spec;

@@ -118,8 +118,10 @@ TableSpec AnyRecordTable(TableRole role) {
   TableSpec table;
   table.name = absl::StrReplaceAll(RoleName(role), {{"_", "-"}});
   table.role = role;
-  table.rows = role == TableRole::kFusion ? 1 : 100;
-  if (role == TableRole::kLabelTrees) table.trees.labels = 30;
+  // Of 30 labels in four trees that are one cut deep.
+  table.rows = role == TableRole::kFusion ? 1 : role == TableRole::kLabelTrees ? 5 : 158;
+  if (role == TableRole::kMemory) table.memory.labels = 30;
+  if (role == TableRole::kLabelTrees) table.trees.depth = 1;
   return table;
 }
 
@@ -141,7 +143,8 @@ TEST(ModelSpecTest, AcceptsTablesOfRecordsBesideOthersAndAlone) {
   EXPECT_TRUE(alone.Validate(true).ok()) << alone.Validate(true);
   ModelSpec open = WithRecords();
   for (size_t i = 4; i < 8; ++i) open.tables[i].rows = 0;
-  open.tables[5].trees.labels = 0;
+  open.tables[4].memory.labels = 0;
+  open.tables[5].trees.depth = -1;
   EXPECT_TRUE(open.Validate(false).ok()) << open.Validate(false);
   EXPECT_FALSE(open.Validate(true).ok());
 }
@@ -166,7 +169,10 @@ TEST(ModelSpecTest, NamesWhatIsWrongWithTablesOfRecords) {
       {[](auto& s) { s.tables[4].memory.candidates = 4097; },
        "tables[4].memory.candidates is 4097, must be in [1, 4096]"},
       {[](auto& s) { s.tables[5].trees.trees = 17; }, "tables[5].trees.trees is 17"},
-      {[](auto& s) { s.tables[5].trees.labels = 0; }, "tables[5].trees.labels is 0 (\"from the"},
+      {[](auto& s) { s.tables[4].memory.labels = 0; }, "tables[4].memory.labels is 0 (\"from the"},
+      {[](auto& s) { s.tables[5].trees.depth = -1; }, "tables[5].trees.depth is -1"},
+      {[](auto& s) { s.tables[5].rows = 4; }, "table \"label-trees\" has 4 rows, its trees need 5"},
+      {[](auto& s) { s.tables[6].rows = 5; }, "table \"linear\" has 5 rows, its trees need 158"},
       {[](auto& s) { s.tables[5].trees.leaf_labels = 1; }, "tables[5].trees.leaf_labels is 1"},
       {[](auto& s) { s.tables[5].trees.level_step = 0; }, "tables[5].trees.level_step is 0"},
       {[](auto& s) { s.tables[6].linear.cost = 0; },

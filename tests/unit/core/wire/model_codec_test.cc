@@ -111,10 +111,10 @@ ModelSpec WireRecordSpec() {
   ModelSpec spec = SampleSpec();
   spec.tables.assign(4, TableSpec());
   spec.tables[0] = WireRecordTable("memory", TableRole::kMemory, 7, 3);
-  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11};
-  spec.tables[1] = WireRecordTable("trees", TableRole::kLabelTrees, 2, 9);
-  spec.tables[1].trees = {.trees = 4, .labels = 5, .leaf_labels = 6, .level_step = 2};
-  spec.tables[2] = WireRecordTable("linear", TableRole::kLinear, 8, 5);
+  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11, .labels = 5};
+  spec.tables[1] = WireRecordTable("trees", TableRole::kLabelTrees, 5, 9);
+  spec.tables[1].trees = {.trees = 4, .leaf_labels = 6, .level_step = 2, .depth = 3};
+  spec.tables[2] = WireRecordTable("linear", TableRole::kLinear, 57, 5);
   spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25};
   spec.tables[3] = WireRecordTable("fusion", TableRole::kFusion, 1, 2);
   return spec;

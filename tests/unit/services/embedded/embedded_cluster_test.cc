@@ -1,6 +1,7 @@
 #include "services/embedded/embedded_cluster.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -119,7 +119,7 @@ TEST_F(HashImageTest, MissingAndForeignTablesAreRefused) {
   Write(path, good.substr(0, good.size() - 1));
   expect_refusal("does not have its checksum");
   Write(path, EncodeHashes({}));
-  expect_refusal("hash tables for 0 tables");
+  expect_refusal("hash tables for 0, the model has 3");
   Write(path, EncodeHashes(ModelHashes(3)));
   expect_refusal("has hash tables, the image none");
   ModelHashes other = *DecodeHashes(good);

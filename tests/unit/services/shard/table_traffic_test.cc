@@ -43,8 +43,10 @@ TEST(TableTrafficTest, ManyTablesShareOneSeries) {
 
 TEST(TableTrafficTest, OperationsHaveTheNamesOfTheCommands) {
   StepCommand step;
-  const std::vector<StepOp> ops = {EmbedForwardOp(),  HeadForwardOp(), HeadBackwardOp(),
-                                   EmbedBackwardOp(), DenseGatherOp(), DenseScatterOp()};
+  const std::vector<StepOp> ops = {EmbedForwardOp(),  HeadForwardOp(),    HeadBackwardOp(),
+                                   EmbedBackwardOp(), DenseGatherOp(),    DenseScatterOp(),
+                                   AppendPointsOp(),  PutRecordOp(),      GetRecordOp(),
+                                   SolveRowsOp(),     FindNeighboursOp(), ScoreRowsOp()};
   for (const StepOp& op : ops) {
     step.op = op;
     std::visit([](auto& any) { any.table = "t"; }, step.op);
