@@ -117,6 +117,7 @@ absl::Status AddDense(const TrainCommand& options, Json& json) {
   sparse.parallelism = cli::ThreadsOrAll(options.threads);
   ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, sparse));
   cli::SpecOptions spec_options;
+  spec_options.network = true;
   spec_options.model_file = options.model;
   ASSIGN_OR_RETURN(const ModelSpec spec, cli::ResolveSpec(spec_options, *data));
   json["features"] = data->num_features();

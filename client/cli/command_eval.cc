@@ -20,8 +20,6 @@
 namespace dslide::cli {
 namespace {
 
-constexpr int64_t kRecallPoints = 2000;
-
 struct EvalOptions {
   ModelOptions model;
   std::string data;
@@ -72,13 +70,9 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
                    PropensitiesFor(options, *session, *data));
   const absl::Duration start = SteadyClock().Now();
   ASSIGN_OR_RETURN(const std::vector<AccuracyAtK> accuracy,
-                   session->evaluator().Evaluate(*data, AllPoints(data->num_points()),
-                                                 RankingMetrics(cutoffs, inverse_propensities),
-                                                 session->next_step(), nullptr));
+                   session->Evaluate(*data, RankingMetrics(cutoffs, inverse_propensities)));
   const double seconds = absl::ToDoubleSeconds(SteadyClock().Now() - start);
-  const std::vector<int64_t> points = AllPoints(std::min(data->num_points(), kRecallPoints));
-  ASSIGN_OR_RETURN(const RecallCount recall,
-                   session->evaluator().MeasureRecall(*data, points, session->next_step()));
+  ASSIGN_OR_RETURN(const RecallCount recall, session->MeasureRecall(*data));
   const auto part = [](int64_t found, int64_t asked) {
     return asked > 0 ? static_cast<double>(found) / static_cast<double>(asked) : 1.0;
   };

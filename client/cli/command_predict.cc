@@ -22,7 +22,7 @@ namespace dslide::cli {
 namespace {
 
 constexpr int64_t kMaxK = 1024;
-constexpr int64_t kBatch = 256;
+constexpr int64_t kBatch = ComponentSession::kBatch;
 
 struct PredictOptions {
   ModelOptions model;
@@ -53,12 +53,8 @@ absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
 absl::Status PredictText(const GlobalOptions& global, const PredictOptions& options,
                          ModelSession& session, const std::string& text) {
   ASSIGN_OR_RETURN(TextQuery query, QueryFromText(session.model(), text));
-  ASSIGN_OR_RETURN(PreparedBatch batch,
-                   session.preparer().PrepareSamples(std::move(query.batch), BatchUse::kEvaluation,
-                                                     0, {int64_t{0}}));
   ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                   session.evaluator().Predict(std::move(batch), options.k, options.hashed,
-                                               (*session.next_step())++));
+                   session.Rank(std::move(query.batch), {int64_t{0}}, options.k, options.hashed));
   return PrintOne(global, session, text, predictions.front(), query.unknown);
 }
 
@@ -78,11 +74,8 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
     }
     SparseBatch samples;
     RETURN_IF_ERROR(data->ReadSamples(points, &samples));
-    ASSIGN_OR_RETURN(PreparedBatch batch,
-                     session.preparer().Prepare(*data, BatchUse::kEvaluation, 0, points));
     ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                     session.evaluator().Predict(std::move(batch), options.k, options.hashed,
-                                                 (*session.next_step())++));
+                     session.Rank(samples, points, options.k, options.hashed));
     for (size_t i = 0; i < points.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
       const std::string words =

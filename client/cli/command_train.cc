@@ -10,6 +10,7 @@
 #include "client/cli/accuracy_report.h"
 #include "client/cli/cluster_session.h"
 #include "client/cli/command_line.h"
+#include "client/cli/component_session.h"
 #include "client/cli/data_source.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/interrupt.h"
@@ -23,10 +24,12 @@
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/data/file_output.h"
 #include "core/data/sparse_dataset.h"
 #include "core/metrics/admin_http.h"
 #include "core/metrics/metrics.h"
 #include "core/metrics/process_stats.h"
+#include "core/model/model_spec_json.h"
 
 namespace dslide::cli {
 namespace {
@@ -59,6 +62,8 @@ struct TrainOptions {
   bool overwrite = false;
   bool resume = false;
   std::string admin;
+  std::string validation_group;
+  std::string spec_out;
 };
 
 // One run of the command: what is opened first is used by what comes later.
@@ -90,6 +95,9 @@ class TrainRun {
   absl::Status OpenCluster();
   absl::Status OpenTrainer();
   absl::Status Train();
+  absl::Status TrainComponents();
+  absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
+                                               absl::Span<const int64_t> points, int64_t k);
   absl::Status Measure();
   absl::Status MakeExamples();
   absl::Status Finish();
@@ -113,6 +121,7 @@ class TrainRun {
   std::unique_ptr<TrainerMetrics> trainer_metrics_;
   std::unique_ptr<AdminHttpServer> admin_;  // shows trainer_metrics_
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<ComponentSession> components_;  // instead of a network and its trainer
   TrainResult result_;
   std::string examples_;
   bool interrupted_ = false;
@@ -128,9 +137,27 @@ absl::Status TrainRun::OpenInput() {
 }
 
 absl::Status TrainRun::ResolveModel() {
-  ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options_.spec, *data_));
-  ASSIGN_OR_RETURN(Network network, Network::Create(spec));
-  network_ = std::make_unique<Network>(std::move(network));
+  SpecOptions options = options_.spec;
+  options.network = options_.source.text || options_.steps > 0;
+  if (options_.resume && !options_.model_dir.empty()) {
+    ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
+    options.base = stored.spec;
+  }
+  ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_));
+  if (!HasComponents(spec)) {
+    if (!options_.validation_group.empty()) {
+      return absl::InvalidArgumentError(
+          "--validation-group: only models with a memory hold out groups; leave out the flags that "
+          "ask for a network, or this one");
+    }
+    ASSIGN_OR_RETURN(Network network, Network::Create(spec));
+    network_ = std::make_unique<Network>(std::move(network));
+  }
+  if (!options_.spec_out.empty()) {
+    ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(options_.spec_out));
+    RETURN_IF_ERROR(file.Append(ModelSpecToJson(spec)));
+    RETURN_IF_ERROR(file.Commit());
+  }
   ASSIGN_OR_RETURN(
       TrainingSplit split,
       TrainingSplit::Create(data_->num_points(), spec.seed, spec.training.validation_fraction,
@@ -208,13 +235,6 @@ absl::Status TrainRun::OpenCluster() {
 
 absl::Status TrainRun::OpenTrainer() {
   ClusterClient& cluster = session_->client();
-  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
-  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network_->head().num_slots));
-  BatchPreparerOptions preparer;
-  preparer.seed = model_.spec.seed;
-  preparer.idf = model_.features.idf;
-  ASSIGN_OR_RETURN(preparer_, BatchPreparer::Create(*network_, std::move(embedding_slots),
-                                                    std::move(head_slots), std::move(preparer)));
   trainer_metrics_ = std::make_unique<TrainerMetrics>(metrics_, cluster.counters());
   if (!options_.admin.empty()) {
     metrics_.AddProcessMetrics();
@@ -226,6 +246,18 @@ absl::Status TrainRun::OpenTrainer() {
     ASSIGN_OR_RETURN(admin_, AdminHttpServer::Start(std::move(admin)));
     progress_->Say(absl::StrCat("Metrics: http://", admin_->address(), "/metrics"));
   }
+  if (network_ == nullptr) {
+    ASSIGN_OR_RETURN(components_,
+                     ComponentSession::Open(cluster, model_.spec, model_.features.idf));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
+  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network_->head().num_slots));
+  BatchPreparerOptions preparer;
+  preparer.seed = model_.spec.seed;
+  preparer.idf = model_.features.idf;
+  ASSIGN_OR_RETURN(preparer_, BatchPreparer::Create(*network_, std::move(embedding_slots),
+                                                    std::move(head_slots), std::move(preparer)));
   TrainerOptions trainer;
   trainer.seed = model_.spec.seed;
   trainer.max_steps = options_.steps;
@@ -243,7 +275,34 @@ absl::Status TrainRun::OpenTrainer() {
   return absl::OkStatus();
 }
 
+absl::Status TrainRun::TrainComponents() {
+  ASSIGN_OR_RETURN(const std::vector<uint8_t> held_out,
+                   ChooseHeldOut(options_.validation_group, *data_, *split_, model_.spec));
+  if (options_.spec.model_file.empty() && !options_.resume) {
+    progress_->Say(
+        "Without a spec, points with features get a memory, label trees and their fusion "
+        "(--spec-out FILE writes it); flags such as --dim and --epochs ask for a network.");
+  }
+  progress_->Say(absl::StrFormat(
+      "Training \"%s\": %s points, %s features, %s labels, %d shards, seed %d", model_.spec.name,
+      WithThousands(data_->num_points()), WithThousands(data_->num_features()),
+      WithThousands(data_->num_labels()), session_->client().num_shards(), model_.spec.seed));
+  const absl::Duration start = SteadyClock().Now();
+  ASSIGN_OR_RETURN(result_.components,
+                   components_->Train(
+                       *data_, held_out, parallelism_,
+                       [this](const std::string& message) { progress_->Say(message); },
+                       [] { return InterruptGuard::Interrupted(); }));
+  result_.report.seconds = absl::ToDoubleSeconds(SteadyClock().Now() - start);
+  result_.report.samples = result_.components->points;
+  interrupted_ = result_.components->interrupted;
+  if (interrupted_) progress_->Say("Interrupted: the model is not complete; train it again.");
+  result_.training_traffic = session_->client().counters().Total();
+  return absl::OkStatus();
+}
+
 absl::Status TrainRun::Train() {
+  if (components_ != nullptr) return TrainComponents();
   const auto& counters = session_->client().counters();
   progress_->Say(absl::StrFormat(
       "Training \"%s\": %s points, %s features, %s labels, %s parameters, %d shards, seed %d",
@@ -269,21 +328,38 @@ absl::Status TrainRun::Train() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Prediction>> TrainRun::Rank(SparseBatch samples,
+                                                       absl::Span<const int64_t> points,
+                                                       int64_t k) {
+  if (components_ != nullptr) return components_->Rank(std::move(samples), k);
+  ASSIGN_OR_RETURN(PreparedBatch batch,
+                   preparer_->PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, points));
+  return trainer_->evaluator().Predict(std::move(batch), k, /*hashed=*/false,
+                                       (*trainer_->next_step())++);
+}
+
 absl::Status TrainRun::Measure() {
-  result_.dense_bytes_per_step = network_->dense_bytes_per_step();
+  if (network_ != nullptr) result_.dense_bytes_per_step = network_->dense_bytes_per_step();
   result_.seed = model_.spec.seed;
   result_.commit = Revision();
   if (!interrupted_ && eval_ != nullptr) {
     const LabelCounts& counts = model_.label_counts;
     const std::vector<float> inverse_propensities =
         InversePropensities(counts.of_label, counts.points, options_.accuracy.propensity);
-    ASSIGN_OR_RETURN(
-        result_.accuracy,
-        trainer_->Evaluate(*eval_, RankingMetrics(result_.cutoffs, inverse_propensities), nullptr));
+    ASSIGN_OR_RETURN(result_.accuracy,
+                     MeasureRanking(
+                         *eval_, AllPoints(eval_->num_points()), ComponentSession::kBatch,
+                         RankingMetrics(result_.cutoffs, inverse_propensities),
+                         [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
+                           return Rank(std::move(samples), points, k);
+                         },
+                         nullptr));
     ASSIGN_OR_RETURN(result_.baseline, MostFrequentBaseline(counts, *eval_, parallelism_));
-    std::vector<int64_t> points = AllPoints(std::min(eval_->num_points(), kRecallPoints));
-    ASSIGN_OR_RETURN(result_.recall,
-                     trainer_->evaluator().MeasureRecall(*eval_, points, trainer_->next_step()));
+    if (trainer_ != nullptr) {
+      const std::vector<int64_t> points = AllPoints(std::min(eval_->num_points(), kRecallPoints));
+      ASSIGN_OR_RETURN(result_.recall,
+                       trainer_->evaluator().MeasureRecall(*eval_, points, trainer_->next_step()));
+    }
   }
   result_.traffic = session_->client().counters().Total();
   return absl::OkStatus();
@@ -301,11 +377,7 @@ absl::Status TrainRun::MakeExamples() {
     points.push_back(order.PointAt(i));
   }
   RETURN_IF_ERROR(eval_->ReadSamples(points, &samples));
-  ASSIGN_OR_RETURN(PreparedBatch batch,
-                   preparer_->Prepare(*eval_, BatchUse::kEvaluation, 0, points));
-  ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                   trainer_->evaluator().Predict(std::move(batch), 3, /*hashed=*/false,
-                                                 (*trainer_->next_step())++));
+  ASSIGN_OR_RETURN(const std::vector<Prediction> predictions, Rank(samples, points, 3));
   for (size_t i = 0; i < predictions.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     std::string predicted;
@@ -347,6 +419,7 @@ std::string TrainRun::NextLines() const {
 absl::Status TrainRun::Finish() {
   // In this order: the trainer's streams end before the servers that they lead to.
   trainer_.reset();
+  components_.reset();
   admin_.reset();
   trainer_metrics_.reset();
   if (session_->embedded() && !options_.model_dir.empty()) {
@@ -404,6 +477,10 @@ void AddTrainCommand(CliCommand app, Context& context) {
   AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
   AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit");
   AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
+  AddOption(command, "--validation-group", options->validation_group,
+            "File with a line for each point, its group: near-duplicates are held out together");
+  AddOption(command, "--spec-out", options->spec_out,
+            "File to write the model spec to, with everything that was chosen");
   AddAccuracyOptions(command, options->accuracy);
   AddDataOptions(command, options->source);
   AddSpecOptions(command, options->spec);

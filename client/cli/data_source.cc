@@ -49,8 +49,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                    OpenData(path, options, model.vocabulary, parallelism));
   const auto features = static_cast<int64_t>(model.features.idf.size());
-  const TableSpec* head = model.spec.FindRole(TableRole::kHead);
-  const int64_t labels = head == nullptr ? 0 : head->rows;
+  const int64_t labels = model.spec.num_labels();
   if (data->num_features() != features || data->num_labels() != labels) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", data->num_features(), " features and ", data->num_labels(),

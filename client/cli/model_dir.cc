@@ -201,8 +201,7 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
   ASSIGN_OR_RETURN(model.spec, ModelSpecFromJson(spec, In(path, "model.json")));
   RETURN_IF_ERROR(model.spec.Validate(/*sizes_known=*/true));
   ASSIGN_OR_RETURN(model.features, FeatureStats::Load(In(path, "features.tsv")));
-  const TableSpec* head = model.spec.FindRole(TableRole::kHead);
-  const int64_t labels = head == nullptr ? 0 : head->rows;
+  const int64_t labels = model.spec.num_labels();
   std::error_code error;
   if (fs::exists(In(path, "labels.txt"), error)) {
     ASSIGN_OR_RETURN(model.labels, FindNames(In(path, "labels.txt"), "", "labels.txt", labels));

@@ -81,8 +81,9 @@ int64_t GuessRecordBytes(const PlanInput& input, const TableSpec& table) {
         1);
   }
   if (table.role != TableRole::kLabelTrees) return 0;
-  return CeilShare(static_cast<double>(table.trees.trees * table.trees.labels) * kIdBytes,
-                   std::max<int64_t>(1, table.rows));
+  const TableSpec* const memory = input.spec.FindRole(TableRole::kMemory);
+  return CeilShare(
+      static_cast<double>(std::min(memory->memory.labels, TreeShape::kPieceLabels)) * kIdBytes, 1);
 }
 
 absl::StatusOr<ShardPlan> PlanShard(const PlanInput& input) {

@@ -6,12 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/data_source.h"
+#include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
 
 namespace dslide::cli {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 256;
+constexpr int64_t kRecallPoints = 2000;
 
 }  // namespace
 
@@ -84,6 +86,11 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
 
 absl::Status ModelSession::OpenStreams() {
   ClusterClient& cluster = session_->client();
+  if (HasComponents(model_.spec)) {
+    ASSIGN_OR_RETURN(components_,
+                     ComponentSession::Open(cluster, model_.spec, model_.features.idf));
+    return components_->Load();
+  }
   ASSIGN_OR_RETURN(Network network, Network::Create(model_.spec));
   network_ = std::make_unique<Network>(std::move(network));
   ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
@@ -107,6 +114,32 @@ absl::Status ModelSession::OpenStreams() {
       *network_, *preparer_, std::move(channels),
       [&cluster](const TopKCommand& query) { return cluster.TopK(query); }, evaluator);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Prediction>> ModelSession::Rank(SparseBatch samples,
+                                                           absl::Span<const int64_t> points,
+                                                           int64_t k, bool hashed) {
+  if (components_ != nullptr) return components_->Rank(std::move(samples), k);
+  ASSIGN_OR_RETURN(PreparedBatch batch,
+                   preparer_->PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, points));
+  return evaluator_->Predict(std::move(batch), k, hashed, next_step_++);
+}
+
+absl::StatusOr<std::vector<AccuracyAtK>> ModelSession::Evaluate(const Dataset& data,
+                                                                RankingMetrics metrics) {
+  const int64_t batch = components_ != nullptr ? ComponentSession::kBatch : kEvaluationBatch;
+  return MeasureRanking(
+      data, AllPoints(data.num_points()), batch, std::move(metrics),
+      [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
+        return Rank(std::move(samples), points, k, /*hashed=*/false);
+      },
+      nullptr);
+}
+
+absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
+  if (components_ != nullptr) return RecallCount();
+  return evaluator_->MeasureRecall(data, AllPoints(std::min(data.num_points(), kRecallPoints)),
+                                   &next_step_);
 }
 
 ModelSession::~ModelSession() { CloseStreams(streams_); }

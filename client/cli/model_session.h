@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/cluster_session.h"
 #include "client/cli/command_line.h"
+#include "client/cli/component_session.h"
 #include "client/cli/model_dir.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
@@ -40,10 +41,14 @@ class ModelSession {
   ~ModelSession();
 
   const StoredModel& model() const { return model_; }
-  const Network& network() const { return *network_; }
-  const BatchPreparer& preparer() const { return *preparer_; }
-  Evaluator& evaluator() { return *evaluator_; }
-  int64_t* next_step() { return &next_step_; }
+  // The k best labels of each sample. `points`, their numbers, only show in errors. hashed: among
+  // what hashing finds, for models that hash.
+  absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
+                                               absl::Span<const int64_t> points, int64_t k,
+                                               bool hashed);
+  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics);
+  // Evaluator::MeasureRecall() over the first points; zero samples for a model without hashing.
+  absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data);
   Parallelism parallelism() const { return parallelism_; }
 
  private:
@@ -58,6 +63,7 @@ class ModelSession {
   std::unique_ptr<BatchPreparer> preparer_;
   std::vector<std::unique_ptr<ShardStream>> streams_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<ComponentSession> components_;  // instead of all from network_ on
   int64_t next_step_ = 1;
 };
 

@@ -1,9 +1,14 @@
 #include "client/cli/spec_options.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "client/cli/command_line.h"
 #include "client/cli/text_file.h"
+#include "client/components/component_spec.h"
 #include "core/base/status_macros.h"
+#include "core/data/dataset_info.h"
 #include "core/model/model_spec_json.h"
 
 namespace dslide::cli {
@@ -53,6 +58,7 @@ void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
                                                       : InputTransform::kTfIdf;
   }
   for (TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role)) continue;
     SetOptimizer(options, table.optimizer);
     if (options.precision.has_value()) {
       table.precision = *options.precision == "bf16"           ? RowPrecision::kBf16
@@ -145,8 +151,33 @@ ModelSpec DefaultSpec(int64_t num_labels) {
   return spec;
 }
 
+ModelSpec DefaultComponents() {
+  ModelSpec spec;
+  spec.name = "model";
+  for (const auto& [name, role] :
+       {std::pair("points", TableRole::kMemory), std::pair("trees", TableRole::kLabelTrees),
+        std::pair("linear", TableRole::kLinear), std::pair("fusion", TableRole::kFusion)}) {
+    TableSpec table;
+    table.name = name;
+    table.role = role;
+    spec.tables.push_back(std::move(table));
+  }
+  spec.training.transform = InputTransform::kTfIdf;
+  // The fusion has few weights: more points bring it nothing, and the trees miss them.
+  spec.training.validation_max_samples = 1000;
+  return spec;
+}
+
+bool SpecOptions::wants_network() const {
+  return network || epochs || batch_size || in_flight || dim || learning_rate || weight_decay ||
+         max_active || tail_rows || tables || codes || rebuild_every || patience || input_dropout ||
+         hidden_dropout || activations || optimizer || precision;
+}
+
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data) {
-  ModelSpec spec = DefaultSpec(data.num_labels());
+  ModelSpec spec = options.base.has_value()  ? *options.base
+                   : options.wants_network() ? DefaultSpec(data.num_labels())
+                                             : DefaultComponents();
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   }
@@ -161,6 +192,15 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
       const std::string what = absl::StrCat(data.num_labels(), " labels");
       RETURN_IF_ERROR(FillSize(what.c_str(), data.num_labels(), data.path(), table));
     }
+  }
+  if (HasComponents(spec)) {
+    ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, Parallelism{}));
+    const auto used = std::count_if(counts.of_label.begin(), counts.of_label.end(),
+                                    [](const auto count) { return count > 0; });
+    RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),
+                                        .labels = data.num_labels(),
+                                        .used_labels = static_cast<int64_t>(used)},
+                                       spec));
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
   // A kept model stays what it is when a later version chooses otherwise.

@@ -37,12 +37,22 @@ struct SpecOptions {
   std::optional<std::string> activations;  // f32, bf16
   std::optional<std::string> optimizer;    // of all tables: adam, adagrad, row-wise-adagrad, sgd
   std::optional<std::string> precision;    // of all tables: f32, bf16_weights, bf16
+  // What flags overrule where no spec file is named, instead of a spec from the data.
+  std::optional<ModelSpec> base;
+  // A network is wanted where the spec is derived, as flags that only a network listens to say,
+  // too.
+  bool network = false;
+  bool wants_network() const;
 };
 
 void AddSpecOptions(CliCommand app, SpecOptions& options);
 
-// The model without a spec file: an embedding of 128 with a bias row, Adam at 0.001, and a head
-// that hashes when it has more rows than kExactHeadRows.
+// The model without a spec file for points with features: a memory of them, label trees and their
+// fusion (docs/learning.md). Sizes are left to the data.
+ModelSpec DefaultComponents();
+
+// The model without a spec file for words, or where flags name a network: an embedding of 128 with
+// a bias row, Adam at 0.001, and a head that hashes when it has more rows than kExactHeadRows.
 inline constexpr int64_t kExactHeadRows = 4096;
 ModelSpec DefaultSpec(int64_t num_labels);
 

@@ -18,6 +18,47 @@ double Recall(int64_t found, int64_t asked) {
   return asked > 0 ? static_cast<double>(found) / static_cast<double>(asked) : 1.0;
 }
 
+void AddComponents(const ComponentReport& report, nlohmann::ordered_json* json) {
+  nlohmann::ordered_json components;
+  for (const ComponentQuality& component : report.components) {
+    components[component.name] = {{"held_out_precision", component.quality},
+                                  {"weight", component.weight}};
+  }
+  (*json)["points"] = report.points;
+  (*json)["held_out_points"] = report.held_out;
+  (*json)["held_out_precision"] = report.fused_quality;
+  (*json)["linear_entries"] = report.entries;
+  (*json)["components"] = std::move(components);
+}
+
+std::string ComponentsToText(const TrainResult& result) {
+  const ComponentReport& report = *result.components;
+  std::string text = absl::StrFormat(
+      "Trained on %s points in %s; %s weights in linear rows.", WithThousands(report.points),
+      FormatElapsed(absl::Seconds(result.report.seconds)), WithThousands(report.entries));
+  if (report.held_out > 0) {
+    absl::StrAppendFormat(&text,
+                          "\n\nMean of P@1, P@3 and P@5 on %s held-out points   alone   weight",
+                          WithThousands(report.held_out));
+    for (const ComponentQuality& component : report.components) {
+      absl::StrAppendFormat(&text, "\n  %-44s %8.4f %8.3f", component.name, component.quality,
+                            component.weight);
+    }
+    absl::StrAppendFormat(&text, "\n  %-44s %8.4f", "all of them, added up", report.fused_quality);
+    if (!report.alone.empty()) {
+      absl::StrAppend(&text, "\n", report.alone, " alone is better, and decides.");
+    }
+  }
+  if (!result.accuracy.empty()) {
+    absl::StrAppend(&text, "\n\n", AccuracyTable(result.accuracy, result.baseline));
+  }
+  absl::StrAppend(&text, "\n\nBytes moved in training  ",
+                  ReadableBytes(static_cast<double>(result.training_traffic.bytes_sent +
+                                                    result.training_traffic.bytes_received)),
+                  "\nPeak memory              ", ReadableBytes(result.peak_rss_bytes));
+  return text;
+}
+
 }  // namespace
 
 std::string TrainResultToJson(const TrainResult& result) {
@@ -41,12 +82,14 @@ std::string TrainResultToJson(const TrainResult& result) {
   json["dense_equivalent_bytes"] = result.dense_bytes_per_step * report.steps;
   json["peak_rss_bytes"] = static_cast<int64_t>(result.peak_rss_bytes);
   json["stages"] = result.stages;
+  if (result.components.has_value()) AddComponents(*result.components, &json);
   json["seed"] = result.seed;
   json["commit"] = result.commit;
   return json.dump();
 }
 
 std::string TrainResultToText(const TrainResult& result) {
+  if (result.components.has_value()) return ComponentsToText(result);
   const TrainingReport& report = result.report;
   const auto samples = static_cast<double>(report.samples);
   std::string text = absl::StrFormat(

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/components/component_trainer.h"
 #include "client/cpp/wire_counters.h"
 #include "client/trainer/trainer.h"
 #include "core/data/dataset_info.h"
@@ -16,10 +17,11 @@
 namespace dslide::cli {
 
 struct TrainResult {
-  TrainingReport report;
-  WireTraffic traffic;               // of the whole run, evaluations included
-  WireTraffic training_traffic;      // while training
-  int64_t dense_bytes_per_step = 0;  // what dense all-reduce would move
+  TrainingReport report;                      // of a network
+  std::optional<ComponentReport> components;  // of a model of memory and trees
+  WireTraffic traffic;                        // of the whole run, evaluations included
+  WireTraffic training_traffic;               // while training
+  int64_t dense_bytes_per_step = 0;           // what dense all-reduce would move
   std::vector<int64_t> cutoffs = {1, 3, 5};
   std::vector<AccuracyAtK> accuracy;     // [cutoffs] on the evaluation data; empty without it
   std::optional<PrecisionAtK> baseline;  // of always naming the most frequent labels

@@ -134,28 +134,16 @@ absl::StatusOr<RecallCount> Evaluator::MeasureRecall(const Dataset& data,
 absl::StatusOr<std::vector<AccuracyAtK>> Evaluator::Evaluate(
     const Dataset& data, absl::Span<const int64_t> points, RankingMetrics metrics,
     int64_t* next_step, const std::function<void(int64_t)>& progress) {
-  for (size_t first = 0; first < points.size(); first += static_cast<size_t>(options_.batch_size)) {
-    const absl::Span<const int64_t> part =
-        points.subspan(first, static_cast<size_t>(options_.batch_size));
-    SparseBatch samples;
-    RETURN_IF_ERROR(data.ReadSamples(part, &samples));
-    std::vector<std::vector<RowId>> labels;
-    for (int64_t s = 0; s < samples.samples(); ++s) {
-      const absl::Span<const RowId> mine = samples.LabelsOf(s);
-      labels.emplace_back(mine.begin(), mine.end());
-    }
-    ASSIGN_OR_RETURN(PreparedBatch batch,
-                     preparer_.PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, part));
-    ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                     Predict(std::move(batch), metrics.depth(), /*hashed=*/false, (*next_step)++));
-    for (size_t s = 0; s < labels.size(); ++s) metrics.Add(predictions[s].labels, labels[s]);
-    if (progress) progress(static_cast<int64_t>(first + part.size()));
-  }
-  if (metrics.points() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(data.path(), ": no point has a label, so there is no accuracy to measure"));
-  }
-  return metrics.Accuracy();
+  return MeasureRanking(
+      data, points, options_.batch_size, std::move(metrics),
+      [&](SparseBatch samples, absl::Span<const int64_t> part,
+          int64_t k) -> absl::StatusOr<std::vector<Prediction>> {
+        ASSIGN_OR_RETURN(
+            PreparedBatch batch,
+            preparer_.PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, part));
+        return Predict(std::move(batch), k, /*hashed=*/false, (*next_step)++);
+      },
+      progress);
 }
 
 }  // namespace dslide

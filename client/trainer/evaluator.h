@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/components/ranking.h"
 #include "client/cpp/step_channel.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/network.h"
@@ -19,12 +20,6 @@ namespace dslide {
 
 // Scores queries over all shards and merges: ClusterClient::TopK(), or a test's own.
 using TopKScorer = std::function<absl::StatusOr<TopKReply>(const TopKCommand& query)>;
-
-// The labels predicted for one sample, best first. Fewer than k when the head is smaller.
-struct Prediction {
-  std::vector<RowId> labels;
-  std::vector<float> logits;
-};
 
 struct EvaluatorOptions {
   int64_t batch_size = 256;  // [1, 65536]

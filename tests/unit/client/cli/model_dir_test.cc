@@ -26,7 +26,9 @@ class ModelDirTest : public ::testing::Test {
   ModelDirTest() : path_(absl::StrCat(testing::TempDir(), "/model-dir-test.", getpid())) {
     std::filesystem::remove_all(path_);
     data_ = *SparseDataset::FromText("data", "2 3 4\n0 1:1\n1,3 0:2 2:1\n", {});
-    model_.spec = *ResolveSpec(SpecOptions(), *data_);
+    SpecOptions options;
+    options.network = true;
+    model_.spec = *ResolveSpec(options, *data_);
     model_.features.idf = {0.5f, 1.25f, 0.1f};
     model_.features.names = {"red", "green", "blue"};
     model_.labels = {"a", "b", "c", "d"};
@@ -199,6 +201,20 @@ TEST_F(ModelDirTest, ADefaultSpecFitsTheData) {
   EXPECT_EQ(model_.spec.tables[0].rows, 4);  // three features and the bias row
   EXPECT_EQ(model_.spec.tables[1].rows, 4);
   EXPECT_EQ(model_.spec.tables[1].head.max_active, 0);  // too small to hash
+}
+
+TEST_F(ModelDirTest, WithoutASpecPointsGetAMemoryAndTrees) {
+  const auto spec = ResolveSpec(SpecOptions(), *data_);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_EQ(spec->tables.size(), 4u);
+  EXPECT_EQ(spec->tables[0].role, TableRole::kMemory);
+  EXPECT_EQ(spec->tables[0].rows, data_->num_points());
+  EXPECT_EQ(spec->num_labels(), data_->num_labels());
+  EXPECT_EQ(spec->tables[1].trees.depth, 0);  // few enough labels for one leaf
+  EXPECT_EQ(spec->training.transform, InputTransform::kTfIdf);
+  SpecOptions one_flag;
+  one_flag.dim = 8;
+  EXPECT_EQ(ResolveSpec(one_flag, *data_)->tables[0].role, TableRole::kEmbedding);
 }
 
 TEST_F(ModelDirTest, FlagsOverruleTheSpec) {

@@ -64,9 +64,9 @@ TEST(ModelPlanTest, GuessesWhatTablesOfRecordsTake) {
     table.rows = rows;
   };
   add("memory", TableRole::kMemory, 1'000'000);
-  add("trees", TableRole::kLabelTrees, 6);
+  add("trees", TableRole::kLabelTrees, 8);
   add("linear", TableRole::kLinear, 110'000);
-  input.spec.tables[3].trees.labels = 100'000;
+  input.spec.tables[2].memory.labels = 100'000;
   const auto plan = MakePlan(input);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const std::vector<TablePlan>& tables = plan->shard.tables;
@@ -75,7 +75,7 @@ TEST(ModelPlanTest, GuessesWhatTablesOfRecordsTake) {
   EXPECT_EQ(tables[2].record_bytes, 140);
   EXPECT_GT(tables[2].total(), 1'000'000 * 140);
   EXPECT_LT(tables[2].total(), 1'000'000 * 180);
-  EXPECT_EQ(tables[3].record_bytes, 3 * 4 * 100'000 / 6);
+  EXPECT_EQ(tables[3].record_bytes, 4 * 65'536);
   EXPECT_NEAR(tables[4].rows, 110'000 / 4, 1024);
   EXPECT_EQ(plan->parameters, MakePlan(Input())->parameters);
   EXPECT_GT(plan->wire.step_bytes, 0);

@@ -1,0 +1,169 @@
+#include "client/components/component_scorer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/fusion/fusion_fit.h"
+
+namespace dslide {
+
+ComponentScorer::ComponentScorer(const ComponentTables& tables, ComponentShards& shards)
+    : tables_(tables),
+      shards_(shards),
+      votes_(tables.memory->memory.labels, tables.memory->memory.similarity_power,
+             tables.memory->memory.candidates),
+      label_points_(static_cast<size_t>(tables.memory->memory.labels)) {
+  // Without a fusion neighbours alone decide.
+  fusion_.weights.resize(kFusionInputs);
+  fusion_.weights[static_cast<size_t>(FusionInput::kShare)] = 1;
+  if (tables.shape.has_value()) row_scores_.resize(static_cast<size_t>(tables.shape->num_rows()));
+}
+
+void ComponentScorer::SetTrees(std::vector<std::vector<uint32_t>> leaves,
+                               std::vector<uint32_t> label_points) {
+  leaves_ = std::move(leaves);
+  label_points_ = std::move(label_points);
+}
+
+absl::StatusOr<std::vector<uint32_t>> ComponentScorer::LoadPieces(int64_t tree) {
+  const TreeShape& shape = *tables_.shape;
+  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()));
+  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
+    ASSIGN_OR_RETURN(const std::string record,
+                     shards_.GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
+    if (static_cast<int64_t>(record.size()) != 4 * shape.PieceSize(piece)) {
+      return absl::FailedPreconditionError(
+          "the model has no label trees yet: its training did not come to its end; train it again");
+    }
+    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
+  }
+  return numbers;
+}
+
+absl::Status ComponentScorer::Load() {
+  if (tables_.shape.has_value()) {
+    std::vector<std::vector<uint32_t>> leaves;
+    for (int64_t tree = 0; tree < tables_.shape->trees(); ++tree) {
+      ASSIGN_OR_RETURN(leaves.emplace_back(), LoadPieces(tree));
+    }
+    ASSIGN_OR_RETURN(std::vector<uint32_t> points, LoadPieces(tables_.shape->trees()));
+    SetTrees(std::move(leaves), std::move(points));
+  }
+  if (tables_.fusion == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string record, shards_.GetRecord(*tables_.fusion, RowId(0)));
+  if (record.empty()) {
+    return absl::FailedPreconditionError(
+        "the model has no fusion yet: its training did not come to its end; train it again");
+  }
+  ASSIGN_OR_RETURN(fusion_, DecodeFusion(record));
+  return absl::OkStatus();
+}
+
+void ComponentScorer::ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows) {
+  const TreeShape& shape = *tables_.shape;
+  const auto first = static_cast<std::ptrdiff_t>(rows.size());
+  for (const RowId label : labels) rows.push_back(shape.CentroidRow(label));
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    for (const RowId label : labels) {
+      rows.push_back(shape.LabelRow(tree, label));
+      const uint32_t leaf = leaves_[static_cast<size_t>(tree)][label.value()];
+      if (leaf == kNoLeaf) continue;
+      for (int64_t level = 0; level < shape.label_level(); ++level) {
+        rows.push_back(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf)));
+      }
+    }
+  }
+  std::sort(rows.begin() + first, rows.end());
+  rows.erase(std::unique(rows.begin() + first, rows.end()), rows.end());
+}
+
+void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const float> values,
+                                 ComponentScores& scores) {
+  const TreeShape& shape = *tables_.shape;
+  for (size_t i = 0; i < rows.size(); ++i) row_scores_[rows[i].value()] = values[i];
+  const auto score_of = [&](RowId row) { return row_scores_[row.value()]; };
+  for (const RowId label : scores.labels) {
+    scores.centroids.push_back(score_of(shape.CentroidRow(label)));
+  }
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    std::vector<float>& own = scores.label_rows.emplace_back();
+    std::vector<float>& paths = scores.paths.emplace_back();
+    for (const RowId label : scores.labels) {
+      own.push_back(score_of(shape.LabelRow(tree, label)));
+      const uint32_t leaf = leaves_[static_cast<size_t>(tree)][label.value()];
+      float path = MarginLoss(own.back());
+      for (int64_t level = 0; level < shape.label_level(); ++level) {
+        // A label that no tree knows hangs nowhere.
+        const float margin =
+            leaf == kNoLeaf ? 0
+                            : score_of(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf)));
+        path += MarginLoss(margin);
+      }
+      paths.push_back(path);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
+  ASSIGN_OR_RETURN(const FoundNeighbours found,
+                   shards_.FindNeighbours(inputs, tables_.memory->memory.neighbours));
+  std::vector<ComponentScores> all(static_cast<size_t>(inputs.batch()));
+  std::vector<uint32_t> offsets = {0};
+  std::vector<RowId> rows;
+  LabelVotes votes;
+  for (int64_t i = 0; i < inputs.batch(); ++i) {
+    votes_.Count(found.Of(i), votes);
+    ComponentScores& mine = all[static_cast<size_t>(i)];
+    mine.labels = votes.labels;
+    mine.shares = votes.shares;
+    mine.divided_shares = votes.divided_shares;
+    for (const RowId label : mine.labels) {
+      mine.label_points.push_back(static_cast<float>(label_points_[label.value()]));
+    }
+    if (tables_.shape.has_value()) ListRows(mine.labels, rows);
+    offsets.push_back(static_cast<uint32_t>(rows.size()));
+  }
+  if (!tables_.shape.has_value()) return all;
+  ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.ScoreRows(inputs, offsets, rows));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const uint32_t first = offsets[i];
+    const uint32_t size = offsets[i + 1] - first;
+    FillScores(absl::MakeConstSpan(rows).subspan(first, size),
+               absl::MakeConstSpan(scores).subspan(first, size), all[i]);
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<Prediction>> ComponentScorer::Rank(const SparseInputs& inputs,
+                                                              int64_t k) {
+  ASSIGN_OR_RETURN(const std::vector<ComponentScores> all, Score(inputs));
+  std::vector<Prediction> ranked;
+  std::vector<float> fusion_inputs;
+  std::vector<float> scores;
+  std::vector<size_t> order;
+  for (const ComponentScores& mine : all) {
+    fusion_inputs.clear();
+    AppendFusionInputs(mine, static_cast<double>(fusion_.points), fusion_inputs);
+    FuseScores(fusion_inputs, fusion_.weights, scores);
+    order.resize(scores.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const size_t top = std::min(static_cast<size_t>(k), order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+                      [&](size_t a, size_t b) {
+                        return scores[a] != scores[b] ? scores[a] > scores[b]
+                                                      : mine.labels[a] < mine.labels[b];
+                      });
+    Prediction& best = ranked.emplace_back();
+    for (size_t i = 0; i < top; ++i) {
+      best.labels.push_back(mine.labels[order[i]]);
+      best.logits.push_back(scores[order[i]]);
+    }
+  }
+  return ranked;
+}
+
+}  // namespace dslide

@@ -1,0 +1,56 @@
+// Predictions of a model's memory, trees and linear rows: candidates from the neighbours, their
+// scores from all components, ranked by the fusion.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/components/component_shards.h"
+#include "client/components/component_spec.h"
+#include "client/components/ranking.h"
+#include "core/fusion/fusion_inputs.h"
+#include "core/fusion/fusion_record.h"
+#include "core/memory/neighbour_votes.h"
+
+namespace dslide {
+
+// Thread safety: one thread.
+class ComponentScorer {
+ public:
+  // Everything passed in outlives it.
+  ComponentScorer(const ComponentTables& tables, ComponentShards& shards);
+
+  // What predictions need and shards keep: trees, numbers of points and the fusion.
+  // Errors: FailedPrecondition when the model was not trained to its end.
+  absl::Status Load();
+  // The same by hand, while it is trained. leaves: [trees][labels]; label_points: [labels].
+  void SetTrees(std::vector<std::vector<uint32_t>> leaves, std::vector<uint32_t> label_points);
+  void SetFusion(FusionWeights fusion) { fusion_ = std::move(fusion); }
+
+  // What the components say of each sample's candidates. Inputs are transformed already.
+  absl::StatusOr<std::vector<ComponentScores>> Score(const SparseInputs& inputs);
+
+  // The k best labels of each sample; fewer where neighbours have fewer.
+  absl::StatusOr<std::vector<Prediction>> Rank(const SparseInputs& inputs, int64_t k);
+
+ private:
+  absl::StatusOr<std::vector<uint32_t>> LoadPieces(int64_t tree);
+  // Appends the rows that score one sample's candidates, ascending, each once.
+  void ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows);
+  // Reads them back; `scores` are those of ListRows().
+  void FillScores(absl::Span<const RowId> rows, absl::Span<const float> values,
+                  ComponentScores& scores);
+
+  const ComponentTables& tables_;
+  ComponentShards& shards_;
+  VoteCounter votes_;
+  std::vector<std::vector<uint32_t>> leaves_;  // [trees][labels]
+  std::vector<uint32_t> label_points_;         // [labels]
+  FusionWeights fusion_;
+  std::vector<float> row_scores_;  // [rows of the linear table]; a sample's scratch
+};
+
+}  // namespace dslide

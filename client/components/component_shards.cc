@@ -1,0 +1,201 @@
+#include "client/components/component_shards.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+// Operations under way to each shard while something is written: enough to keep it busy, few enough
+// that none waits for long.
+constexpr size_t kQueuedPerShard = 4;
+
+bool Nearer(const LabelledNeighbour& a, const LabelledNeighbour& b) {
+  return a.similarity != b.similarity ? a.similarity > b.similarity : a.point < b.point;
+}
+
+}  // namespace
+
+SparseInputs InputsOf(const SparseBatch& samples) {
+  SparseInputs inputs;
+  inputs.offsets.assign(samples.feature_offsets.begin(), samples.feature_offsets.end());
+  inputs.features = samples.features;
+  inputs.values = samples.values;
+  return inputs;
+}
+
+FoundNeighbours::FoundNeighbours(std::vector<FindNeighboursReply> replies, int64_t k)
+    : replies_(std::move(replies)) {
+  for (const FindNeighboursReply& reply : replies_) {
+    by_sample_.resize(std::max(by_sample_.size(), reply.counts.size()));
+    size_t at = 0;
+    for (size_t sample = 0; sample < reply.counts.size(); ++sample) {
+      for (uint32_t i = 0; i < reply.counts[sample]; ++i, ++at) {
+        const uint32_t first = reply.label_offsets[at];
+        by_sample_[sample].push_back(
+            {.point = reply.points[at].value(),
+             .similarity = reply.similarities[at],
+             .labels = absl::MakeConstSpan(reply.labels)
+                           .subspan(first, reply.label_offsets[at + 1] - first)});
+      }
+    }
+  }
+  for (std::vector<LabelledNeighbour>& mine : by_sample_) {
+    std::sort(mine.begin(), mine.end(), Nearer);
+    if (static_cast<int64_t>(mine.size()) > k) mine.resize(static_cast<size_t>(k));
+  }
+}
+
+ComponentShards::ComponentShards(const ComponentTables& tables, std::vector<StepChannel*> shards,
+                                 const SlotMap& memory_slots, const SlotMap* linear_slots,
+                                 int64_t* next_step)
+    : tables_(tables),
+      shards_(std::move(shards)),
+      memory_slots_(memory_slots),
+      linear_slots_(linear_slots),
+      next_step_(next_step) {}
+
+std::shared_ptr<PendingStep> ComponentShards::Send(size_t shard, StepOp op) {
+  const int64_t step = (*next_step_)++;
+  return shards_[shard]->Send(step, step, std::move(op));
+}
+
+absl::Status ComponentShards::Annotate(size_t shard, const absl::Status& status) const {
+  absl::Status named(status.code(), absl::StrCat("shard ", shard, ": ", status.message()));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
+  return named;
+}
+
+template <typename T>
+absl::StatusOr<T> ComponentShards::Take(size_t shard, PendingStep& pending) const {
+  absl::StatusOr<ReplyBody> body = pending.Take();
+  if (!body.ok()) return Annotate(shard, body.status());
+  T* const reply = std::get_if<T>(&*body);
+  if (reply == nullptr) return absl::InternalError("a shard answered another operation");
+  return std::move(*reply);
+}
+
+absl::Status ComponentShards::AwaitBelow(size_t most) {
+  while (queued_.size() >= most) {
+    const Queued oldest = std::move(queued_.front());
+    queued_.pop_front();
+    const absl::StatusOr<ReplyBody> body = oldest.pending->Take();
+    if (!body.ok()) return Annotate(oldest.shard, body.status());
+    if (const auto* solved = std::get_if<SolveRowsReply>(&*body)) entries_ += solved->entries;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ComponentShards::Finish() { return AwaitBelow(1); }
+
+absl::Status ComponentShards::AppendPoints(absl::Span<const int64_t> ids,
+                                           const SparseBatch& points) {
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    AppendPointsOp op;
+    op.table = tables_.memory->name;
+    op.inputs.offsets = {0};
+    op.label_offsets = {0};
+    for (int64_t i = 0; i < points.samples(); ++i) {
+      const RowId id(static_cast<uint32_t>(ids[static_cast<size_t>(i)]));
+      const bool owned = memory_slots_.OwnerOf(id).value() == static_cast<int32_t>(shard);
+      // Rows are solved from all points.
+      if (tables_.linear == nullptr && !owned) continue;
+      const absl::Span<const RowId> features = points.FeaturesOf(i);
+      const absl::Span<const float> values = points.ValuesOf(i);
+      const absl::Span<const RowId> labels = points.LabelsOf(i);
+      op.points.push_back(id);
+      op.inputs.features.insert(op.inputs.features.end(), features.begin(), features.end());
+      op.inputs.values.insert(op.inputs.values.end(), values.begin(), values.end());
+      op.inputs.offsets.push_back(static_cast<uint32_t>(op.inputs.features.size()));
+      op.labels.insert(op.labels.end(), labels.begin(), labels.end());
+      op.label_offsets.push_back(static_cast<uint32_t>(op.labels.size()));
+    }
+    if (!op.points.empty()) queued_.push_back({shard, Send(shard, std::move(op))});
+  }
+  return AwaitBelow(kQueuedPerShard * shards_.size());
+}
+
+absl::Status ComponentShards::PutRecord(const TableSpec& table, RowId row,
+                                        const std::string& record) {
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    queued_.push_back(
+        {shard, Send(shard, PutRecordOp{.table = table.name, .row = row, .record = record})});
+  }
+  return AwaitBelow(kQueuedPerShard * shards_.size());
+}
+
+absl::Status ComponentShards::SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count) {
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    queued_.push_back({shard, Send(shard, SolveRowsOp{.table = tables_.linear->name,
+                                                      .tree = tree,
+                                                      .level = level,
+                                                      .first = first,
+                                                      .count = count})});
+  }
+  return AwaitBelow(kQueuedPerShard * shards_.size());
+}
+
+absl::StatusOr<std::string> ComponentShards::GetRecord(const TableSpec& table, RowId row) {
+  const auto pending = Send(0, GetRecordOp{.table = table.name, .row = row});
+  ASSIGN_OR_RETURN(GetRecordReply reply, Take<GetRecordReply>(0, *pending));
+  return std::move(reply.record);
+}
+
+absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(const SparseInputs& inputs,
+                                                                int64_t k) {
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    pending.push_back(Send(
+        shard,
+        FindNeighboursOp{.table = tables_.memory->name, .inputs = inputs, .k = k, .left_out = {}}));
+  }
+  std::vector<FindNeighboursReply> replies;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    ASSIGN_OR_RETURN(FindNeighboursReply reply, Take<FindNeighboursReply>(shard, *pending[shard]));
+    replies.push_back(std::move(reply));
+  }
+  return FoundNeighbours(std::move(replies), k);
+}
+
+absl::StatusOr<std::vector<float>> ComponentShards::ScoreRows(
+    const SparseInputs& inputs, absl::Span<const uint32_t> row_offsets,
+    absl::Span<const RowId> rows) {
+  std::vector<ScoreRowsOp> ops(shards_.size());
+  for (ScoreRowsOp& op : ops) {
+    op.table = tables_.linear->name;
+    op.inputs = inputs;
+    op.row_offsets = {0};
+  }
+  for (size_t sample = 0; sample + 1 < row_offsets.size(); ++sample) {
+    for (uint32_t i = row_offsets[sample]; i < row_offsets[sample + 1]; ++i) {
+      ops[static_cast<size_t>(linear_slots_->OwnerOf(rows[i]).value())].rows.push_back(rows[i]);
+    }
+    for (ScoreRowsOp& op : ops) op.row_offsets.push_back(static_cast<uint32_t>(op.rows.size()));
+  }
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    pending.push_back(Send(shard, std::move(ops[shard])));
+  }
+  std::vector<std::vector<float>> parts;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    ASSIGN_OR_RETURN(ScoreRowsReply reply, Take<ScoreRowsReply>(shard, *pending[shard]));
+    parts.push_back(std::move(reply.scores));
+  }
+  std::vector<float> scores(rows.size());
+  std::vector<size_t> next(shards_.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto shard = static_cast<size_t>(linear_slots_->OwnerOf(rows[i]).value());
+    if (next[shard] >= parts[shard].size()) {
+      return absl::InternalError(absl::StrCat("shard ", shard, " scored fewer rows than asked"));
+    }
+    scores[i] = parts[shard][next[shard]++];
+  }
+  return scores;
+}
+
+}  // namespace dslide

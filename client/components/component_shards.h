@@ -1,0 +1,91 @@
+// The operations on a model's tables of records, over all shards.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/components/component_spec.h"
+#include "client/cpp/step_channel.h"
+#include "core/data/sparse_batch.h"
+#include "core/memory/neighbour_votes.h"
+#include "core/model/commands.h"
+#include "core/partition/slot_map.h"
+
+namespace dslide {
+
+// The nearest training points of each sample of a batch, over all shards.
+class FoundNeighbours {
+ public:
+  // replies: of the shards, one each. k: neighbours kept of a sample.
+  FoundNeighbours(std::vector<FindNeighboursReply> replies, int64_t k);
+
+  // Nearest first. Valid as long as this.
+  absl::Span<const LabelledNeighbour> Of(int64_t sample) const {
+    return by_sample_[static_cast<size_t>(sample)];
+  }
+
+ private:
+  std::vector<FindNeighboursReply> replies_;
+  std::vector<std::vector<LabelledNeighbour>> by_sample_;
+};
+
+// Thread safety: one thread. Errors are those of the shards, naming the operation.
+class ComponentShards {
+ public:
+  // Channels by ordinal; `next_step` numbers the operations and is advanced. Everything passed in
+  // outlives it.
+  ComponentShards(const ComponentTables& tables, std::vector<StepChannel*> shards,
+                  const SlotMap& memory_slots, const SlotMap* linear_slots, int64_t* next_step);
+
+  // Queues points for every shard that needs them. ids: [samples], strictly ascending.
+  absl::Status AppendPoints(absl::Span<const int64_t> ids, const SparseBatch& points);
+  // Queues a record for every shard.
+  absl::Status PutRecord(const TableSpec& table, RowId row, const std::string& record);
+  // Queues rows to be made by every shard that holds them.
+  absl::Status SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count);
+  // Waits for everything that was queued.
+  absl::Status Finish();
+
+  // "" for a record that was never put.
+  absl::StatusOr<std::string> GetRecord(const TableSpec& table, RowId row);
+  absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k);
+  // row_offsets: [batch + 1]; rows: strictly ascending within a sample. [rows]
+  absl::StatusOr<std::vector<float>> ScoreRows(const SparseInputs& inputs,
+                                               absl::Span<const uint32_t> row_offsets,
+                                               absl::Span<const RowId> rows);
+
+  int64_t entries() const { return entries_; }  // of the rows that were made
+
+ private:
+  struct Queued {
+    size_t shard;
+    std::shared_ptr<PendingStep> pending;
+  };
+
+  std::shared_ptr<PendingStep> Send(size_t shard, StepOp op);
+  // Waits until fewer than `most` queued operations have no answer.
+  absl::Status AwaitBelow(size_t most);
+  absl::Status Annotate(size_t shard, const absl::Status& status) const;
+  template <typename T>
+  absl::StatusOr<T> Take(size_t shard, PendingStep& pending) const;
+
+  const ComponentTables& tables_;
+  const std::vector<StepChannel*> shards_;
+  const SlotMap& memory_slots_;
+  const SlotMap* const linear_slots_;
+  int64_t* const next_step_;
+  std::deque<Queued> queued_;
+  int64_t entries_ = 0;
+};
+
+// The same samples as inputs of an operation.
+SparseInputs InputsOf(const SparseBatch& samples);
+
+}  // namespace dslide

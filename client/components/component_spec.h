@@ -1,0 +1,39 @@
+// The parts of a model spec that are kept as records: memory, label trees, linear rows, fusion.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "core/model/model_spec.h"
+#include "core/trees/tree_shape.h"
+
+namespace dslide {
+
+// Whether the model has a memory; everything else of this room needs one.
+bool HasComponents(const ModelSpec& spec);
+
+// What the data says of the sizes.
+struct ComponentSizes {
+  int64_t points = 0;
+  int64_t labels = 0;
+  int64_t used_labels = 0;  // that some point carries
+};
+
+// Fills in the sizes that the spec leaves to the data.
+// Errors: InvalidArgument when a size that it gives is too small for the data.
+absl::Status FillComponentSizes(const ComponentSizes& sizes, ModelSpec& spec);
+
+// The tables of a model with a memory; pointers into its spec, which outlives it. Immutable.
+struct ComponentTables {
+  explicit ComponentTables(const ModelSpec& spec);
+
+  const TableSpec* memory;
+  const TableSpec* trees;  // null: none, as the two below
+  const TableSpec* linear;
+  const TableSpec* fusion;
+  std::optional<TreeShape> shape;  // with trees
+};
+
+}  // namespace dslide

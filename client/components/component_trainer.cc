@@ -1,0 +1,231 @@
+#include "client/components/component_trainer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
+#include "core/fusion/fusion_inputs.h"
+#include "core/memory/point_record.h"
+#include "core/trees/label_centroid.h"
+#include "core/trees/label_tree.h"
+#include "core/trees/point_lists.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kPointsAtOnce = 1024;
+// Points that are scored at once: their answers fit into messages many times over.
+constexpr int64_t kQueriesAtOnce = 64;
+// Rows that a shard makes in one operation: well under a second, so that others need not wait.
+constexpr int64_t kRowsAtOnce = 8192;
+// Part of the model's seed that trees are cut with.
+constexpr uint64_t kTreeKey = 0x7472656573;
+
+// Without held-out points: weights that do well on sets of text with labels of 10 to 100 points.
+constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f};
+
+std::vector<std::string> Centroids(const std::vector<std::string>& records, int64_t labels,
+                                   int64_t& features, Parallelism parallelism) {
+  std::vector<PointView> points(records.size());
+  for (size_t id = 0; id < records.size(); ++id) {
+    if (records[id].empty()) continue;
+    points[id] = PointView(records[id].data());
+    if (points[id].num_features() > 0) {
+      features = std::max<int64_t>(features, int64_t{points[id].features().back().value()} + 1);
+    }
+  }
+  const PointLists by_label = ListByLabel(points, labels);
+  std::vector<DenseRow> scratch(static_cast<size_t>(parallelism.threads));
+  for (DenseRow& row : scratch) row.Resize(features);
+  std::vector<std::string> centroids(static_cast<size_t>(labels));
+  ParallelFor(parallelism, labels, 64, [&](int64_t label, int thread) {
+    const absl::Span<const uint32_t> mine = by_label.Of(label);
+    if (mine.empty()) return;
+    centroids[static_cast<size_t>(label)] =
+        CentroidRecord(points, mine, scratch[static_cast<size_t>(thread)]);
+  });
+  return centroids;
+}
+
+}  // namespace
+
+absl::Status ComponentTrainer::Check() const {
+  if (parts_.stop_requested == nullptr || !parts_.stop_requested()) return absl::OkStatus();
+  return absl::CancelledError("interrupted");
+}
+
+absl::StatusOr<SparseBatch> ComponentTrainer::Read(absl::Span<const int64_t> ids) const {
+  SparseBatch samples;
+  RETURN_IF_ERROR(parts_.data.ReadSamples(ids, &samples));
+  RETURN_IF_ERROR(ApplyTransform(parts_.transform, parts_.idf, &samples));
+  return samples;
+}
+
+absl::Status ComponentTrainer::Append(const std::vector<int64_t>& ids) {
+  for (size_t first = 0; first < ids.size(); first += kPointsAtOnce) {
+    RETURN_IF_ERROR(Check());
+    const absl::Span<const int64_t> part = absl::MakeConstSpan(ids).subspan(first, kPointsAtOnce);
+    ASSIGN_OR_RETURN(const SparseBatch samples, Read(part));
+    RETURN_IF_ERROR(parts_.shards.AppendPoints(part, samples));
+    for (int64_t i = 0; i < samples.samples(); ++i) {
+      for (const RowId label : samples.LabelsOf(i)) ++label_points_[label.value()];
+      if (!parts_.tables.shape.has_value()) continue;
+      records_[static_cast<size_t>(part[static_cast<size_t>(i)])] =
+          EncodePoint(samples.FeaturesOf(i), samples.ValuesOf(i), samples.LabelsOf(i));
+    }
+  }
+  report_.points += static_cast<int64_t>(ids.size());
+  return parts_.shards.Finish();
+}
+
+absl::Status ComponentTrainer::PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers) {
+  const TreeShape& shape = *parts_.tables.shape;
+  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
+    std::string record(static_cast<size_t>(4 * shape.PieceSize(piece)), '\0');
+    std::memcpy(record.data(), numbers.data() + piece * TreeShape::kPieceLabels, record.size());
+    RETURN_IF_ERROR(
+        parts_.shards.PutRecord(*parts_.tables.trees, shape.PieceRow(tree, piece), record));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ComponentTrainer::BuildTrees() {
+  const TreeShape& shape = *parts_.tables.shape;
+  int64_t features = 0;
+  const std::vector<std::string> centroids =
+      Centroids(records_, shape.labels(), features, parts_.parallelism);
+  const uint64_t key = DeriveKey(parts_.spec.seed, kTreeKey);
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    RETURN_IF_ERROR(Check());
+    leaves_.push_back(BuildLabelTree(centroids, features, shape.depth(),
+                                     DeriveKey(key, static_cast<uint64_t>(tree)),
+                                     parts_.parallelism));
+    RETURN_IF_ERROR(PutNumbers(tree, leaves_.back()));
+  }
+  for (int64_t first = 0; first < shape.labels(); first += kRowsAtOnce) {
+    RETURN_IF_ERROR(
+        parts_.shards.SolveRows(-1, 0, first, std::min(kRowsAtOnce, shape.labels() - first)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ComponentTrainer::SolveLevels(int64_t tree) {
+  const TreeShape& shape = *parts_.tables.shape;
+  for (int64_t level = 0; level <= shape.label_level(); ++level) {
+    const int64_t parents = shape.ParentsAt(level);
+    const int64_t rows = level == shape.label_level()
+                             ? shape.labels()
+                             : int64_t{1} << shape.levels()[static_cast<size_t>(level)];
+    const int64_t at_once =
+        std::max<int64_t>(1, parents * kRowsAtOnce / std::max<int64_t>(rows, 1));
+    for (int64_t first = 0; first < parents; first += at_once) {
+      RETURN_IF_ERROR(Check());
+      RETURN_IF_ERROR(
+          parts_.shards.SolveRows(tree, level, first, std::min(at_once, parents - first)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FusionSamples> ComponentTrainer::ScoreHeldOut(const std::vector<int64_t>& ids) {
+  FusionSamples samples;
+  samples.width = static_cast<int64_t>(kFusionInputs);
+  for (size_t first = 0; first < ids.size(); first += kQueriesAtOnce) {
+    RETURN_IF_ERROR(Check());
+    ASSIGN_OR_RETURN(const SparseBatch batch,
+                     Read(absl::MakeConstSpan(ids).subspan(first, kQueriesAtOnce)));
+    ASSIGN_OR_RETURN(const std::vector<ComponentScores> scores,
+                     parts_.scorer.Score(InputsOf(batch)));
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const absl::Span<const RowId> truth = batch.LabelsOf(static_cast<int64_t>(i));
+      AppendFusionInputs(scores[i], static_cast<double>(report_.points), samples.inputs);
+      for (const RowId label : scores[i].labels) {
+        samples.is_label.push_back(std::binary_search(truth.begin(), truth.end(), label) ? 1 : 0);
+      }
+      samples.offsets.push_back(static_cast<int64_t>(samples.is_label.size()));
+      samples.labels.push_back(static_cast<int64_t>(truth.size()));
+    }
+  }
+  return samples;
+}
+
+absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vector<int64_t>& ids) {
+  if (ids.empty()) return std::vector<float>(std::begin(kUsualWeights), std::end(kUsualWeights));
+  ASSIGN_OR_RETURN(const FusionSamples samples, ScoreHeldOut(ids));
+  std::vector<float> weights = FitFusion(samples, parts_.parallelism);
+  report_.fused_quality = RankingQuality(samples, weights);
+  report_.held_out = static_cast<int64_t>(ids.size());
+  double best = report_.fused_quality;
+  std::vector<float> chosen = weights;
+  for (size_t i = 0; i < kFusionInputs; ++i) {
+    std::vector<float> alone(kFusionInputs);
+    alone[i] = 1;
+    const auto input = static_cast<FusionInput>(i);
+    report_.components.push_back({.name = std::string(FusionInputName(input)),
+                                  .quality = RankingQuality(samples, alone),
+                                  .weight = weights[i]});
+    if (report_.components.back().quality <= best) continue;
+    best = report_.components.back().quality;
+    report_.alone = report_.components.back().name;
+    chosen = alone;
+  }
+  return chosen;
+}
+
+absl::Status ComponentTrainer::RunAll() {
+  records_.resize(static_cast<size_t>(parts_.data.num_points()));
+  label_points_.resize(static_cast<size_t>(parts_.tables.memory->memory.labels));
+  std::vector<int64_t> training;
+  std::vector<int64_t> held_out;
+  for (int64_t id = 0; id < parts_.data.num_points(); ++id) {
+    const bool validates =
+        parts_.tables.fusion != nullptr && parts_.held_out[static_cast<size_t>(id)] != 0;
+    (validates ? held_out : training).push_back(id);
+  }
+  const auto& shape = parts_.tables.shape;
+  parts_.say(absl::StrCat("sending ", training.size(), " points"));
+  RETURN_IF_ERROR(Append(training));
+  if (shape.has_value()) {
+    parts_.say(absl::StrCat("building ", shape->trees(), " label trees of depth ", shape->depth()));
+    RETURN_IF_ERROR(BuildTrees());
+    for (int64_t tree = 0; tree < shape->trees(); ++tree) {
+      parts_.say(absl::StrCat("solving the rows of tree ", tree + 1, " of ", shape->trees()));
+      RETURN_IF_ERROR(SolveLevels(tree));
+    }
+    RETURN_IF_ERROR(parts_.shards.Finish());
+    report_.entries = parts_.shards.entries();
+    parts_.scorer.SetTrees(leaves_, label_points_);
+  }
+  FusionWeights fusion;
+  if (parts_.tables.fusion != nullptr) {
+    parts_.say(absl::StrCat("fitting the fusion on ", held_out.size(), " held-out points"));
+    ASSIGN_OR_RETURN(fusion.weights, FitWeights(held_out));
+  }
+  RETURN_IF_ERROR(Append(held_out));
+  fusion.points = report_.points;
+  if (shape.has_value()) {
+    RETURN_IF_ERROR(PutNumbers(shape->trees(), label_points_));
+    parts_.scorer.SetTrees(leaves_, label_points_);
+  }
+  if (parts_.tables.fusion != nullptr) {
+    RETURN_IF_ERROR(parts_.shards.PutRecord(*parts_.tables.fusion, RowId(0), EncodeFusion(fusion)));
+    parts_.scorer.SetFusion(std::move(fusion));
+  }
+  return parts_.shards.Finish();
+}
+
+absl::StatusOr<ComponentReport> ComponentTrainer::Run() {
+  const absl::Status status = RunAll();
+  if (absl::IsCancelled(status) && !Check().ok()) {
+    RETURN_IF_ERROR(parts_.shards.Finish());
+    report_.interrupted = true;
+  } else if (!status.ok()) {
+    return status;
+  }
+  return report_;
+}
+
+}  // namespace dslide
