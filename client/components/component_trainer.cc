@@ -157,6 +157,7 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
   ASSIGN_OR_RETURN(const FusionSamples samples, ScoreHeldOut(ids));
   std::vector<float> weights = FitFusion(samples, parts_.parallelism);
   report_.fused_quality = RankingQuality(samples, weights);
+  const std::vector<double> fused = RankingQualities(samples, weights);
   report_.held_out = static_cast<int64_t>(ids.size());
   double best = report_.fused_quality;
   std::vector<float> chosen = weights;
@@ -168,6 +169,8 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
                                   .quality = RankingQuality(samples, alone),
                                   .weight = weights[i]});
     if (report_.components.back().quality <= best) continue;
+    // Seven weights that were fitted on these points lose to one component by chance, too.
+    if (!ClearlyBetter(RankingQualities(samples, alone), fused)) continue;
     best = report_.components.back().quality;
     report_.alone = report_.components.back().name;
     chosen = alone;

@@ -188,14 +188,13 @@ void FuseScores(absl::Span<const float> inputs, absl::Span<const float> weights,
   }
 }
 
-double RankingQuality(const FusionSamples& samples, absl::Span<const float> weights) {
+std::vector<double> RankingQualities(const FusionSamples& samples,
+                                     absl::Span<const float> weights) {
   std::vector<float> scores;
   std::vector<size_t> order;
-  double total = 0;
-  int64_t counted = 0;
+  std::vector<double> qualities;
   for (int64_t point = 0; point < samples.points(); ++point) {
     if (samples.labels[static_cast<size_t>(point)] == 0) continue;
-    ++counted;
     const auto begin = static_cast<size_t>(samples.offsets[static_cast<size_t>(point)]);
     const auto count = static_cast<size_t>(samples.offsets[static_cast<size_t>(point) + 1]) - begin;
     FuseScores(
@@ -208,14 +207,39 @@ double RankingQuality(const FusionSamples& samples, absl::Span<const float> weig
         order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
         [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
     int64_t hits = 0;
+    double sum = 0;
     for (size_t i = 0; i < top; ++i) {
       hits += samples.is_label[begin + order[i]];
-      if (i == 0) total += static_cast<double>(hits);
-      if (i == 2) total += static_cast<double>(hits) / 3;
+      if (i == 0) sum += static_cast<double>(hits);
+      // Where there are fewer than three candidates, the rest are misses.
+      if (i == std::min<size_t>(2, top - 1)) sum += static_cast<double>(hits) / 3;
     }
-    total += static_cast<double>(hits) / 5;
+    sum += static_cast<double>(hits) / 5;
+    qualities.push_back(sum / 3);
   }
-  return counted == 0 ? 0 : total / (3 * static_cast<double>(counted));
+  return qualities;
+}
+
+double RankingQuality(const FusionSamples& samples, absl::Span<const float> weights) {
+  const std::vector<double> qualities = RankingQualities(samples, weights);
+  if (qualities.empty()) return 0;
+  return std::accumulate(qualities.begin(), qualities.end(), 0.0) /
+         static_cast<double>(qualities.size());
+}
+
+bool ClearlyBetter(absl::Span<const double> first, absl::Span<const double> second) {
+  const auto count = static_cast<double>(first.size());
+  if (count < 2) return false;
+  double sum = 0;
+  double squares = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const double difference = first[i] - second[i];
+    sum += difference;
+    squares += difference * difference;
+  }
+  const double mean = sum / count;
+  const double variance = std::max(0.0, squares / count - mean * mean);
+  return mean > 2 * std::sqrt(variance / (count - 1));
 }
 
 }  // namespace dslide

@@ -31,8 +31,14 @@ std::vector<float> FitFusion(const FusionSamples& samples, Parallelism paralleli
 void FuseScores(absl::Span<const float> inputs, absl::Span<const float> weights,
                 std::vector<float>& scores);
 
-// Mean of the precisions at 1, 3 and 5 when candidates are ranked by w.x, earlier ones first among
-// equals. Points without labels do not count.
+// How well candidates are ranked by w.x, earlier ones first among equals: the mean of the
+// precisions at 1, 3 and 5 of each point that has labels, in the order of the points.
+std::vector<double> RankingQualities(const FusionSamples& samples, absl::Span<const float> weights);
+// Their mean; 0 without points.
 double RankingQuality(const FusionSamples& samples, absl::Span<const float> weights);
+
+// Whether the first ranking is better by more than chance explains: by two standard errors of the
+// mean difference. Both of the same points.
+bool ClearlyBetter(absl::Span<const double> first, absl::Span<const double> second);
 
 }  // namespace dslide

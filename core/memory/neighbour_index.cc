@@ -22,7 +22,7 @@ void NeighbourIndex::Clear() { *this = NeighbourIndex(); }
 
 int64_t NeighbourIndex::memory_bytes() const {
   // Lists that grow have room for half as much again, on average.
-  return static_cast<int64_t>(postings_.size() * sizeof(postings_[0])) +
+  return static_cast<int64_t>(postings_.size() * sizeof(std::vector<Posting>)) +
          num_postings_ * static_cast<int64_t>(sizeof(Posting)) * 3 / 2;
 }
 

@@ -20,15 +20,14 @@ std::vector<double> LongBuckets() { return {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 
 }  // namespace
 
 const std::vector<std::string>& CommandNames() {
-  static const auto* const names =
-      new std::vector<std::string>{// Step operations, as in StepOp.
-                                   "embed_forward", "head_forward", "head_backward",
-                                   "embed_backward", "dense_gather", "dense_scatter",
-                                   "append_points", "put_record", "get_record", "solve_rows",
-                                   "find_neighbours", "score_rows",
-                                   // Other commands, as in Command.
-                                   "scatter", "gather", "top_k", "create_model", "drop_model",
-                                   "describe_model", "hello", "bye", "refused", "set_ownership"};
+  static const auto* const names = new std::vector<std::string>{
+      // Step operations, as in StepOp.
+      "embed_forward", "head_forward", "head_backward", "embed_backward", "dense_gather",
+      "dense_scatter", "append_points", "put_record", "get_record", "solve_rows", "find_neighbours",
+      "score_rows",
+      // Other commands, as in Command.
+      "scatter", "gather", "top_k", "create_model", "drop_model", "describe_model", "hello", "bye",
+      "refused", "set_ownership"};
   return *names;
 }
 

@@ -95,6 +95,19 @@ TEST(RankingQuality, IsTheMeanOfThreePrecisions) {
   EXPECT_NEAR(RankingQuality(samples, std::vector<float>{-1}), (1 + 1.0 / 3 + 2.0 / 5) / 3, 1e-9);
 }
 
+TEST(ClearlyBetter, ByMoreThanChance) {
+  std::vector<double> base(100, 0.5);
+  std::vector<double> often = base;
+  std::vector<double> seldom = base;
+  for (size_t i = 0; i < 100; i += 4) often[i] = 1;
+  seldom[3] = 1;
+  EXPECT_TRUE(ClearlyBetter(often, base));
+  EXPECT_FALSE(ClearlyBetter(seldom, base));
+  EXPECT_FALSE(ClearlyBetter(base, often));
+  EXPECT_FALSE(ClearlyBetter(base, base));
+  EXPECT_FALSE(ClearlyBetter({}, {}));
+}
+
 TEST(FusionRecord, ComesBack) {
   const FusionWeights fusion = {.points = 77, .weights = std::vector<float>(kFusionInputs, 0.5f)};
   const std::string record = EncodeFusion(fusion);

@@ -153,7 +153,8 @@ TEST_F(ShardRecordsTest, AnImageBringsThemBack) {
   };
   EXPECT_EQ(applied(loaded), applied(*core_));
   for (size_t t = 0; t < Model().tables().size(); ++t) {
-    EXPECT_EQ(loaded.FindModel("m")->tables()[t].memory_bytes(), Model().tables()[t].memory_bytes());
+    EXPECT_EQ(loaded.FindModel("m")->tables()[t].memory_bytes(),
+              Model().tables()[t].memory_bytes());
   }
 }
 
