@@ -172,6 +172,7 @@ int Run(const Options& options) {
     });
     context.batch = std::move(batch);
     const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : index->get(),
+                             .every_row = options.max_active == 0,
                              .num_rows = spec.rows,
                              .max_active = options.max_active,
                              .tail_rows = options.tail_rows,
@@ -179,7 +180,7 @@ int Run(const Options& options) {
     Timed(times, "3 select+invert",
           [&] { output.active_pairs = selector.Select(plan, parallelism, context); });
     Timed(times, "4 logits+softmax",
-          [&] { scorer.Score(**store, HeadLoss::kSoftmax, parallelism, context, output); });
+          [&] { scorer.Score(**store, HeadLoss::kSoftmax, {}, parallelism, context, output); });
     const std::vector<float> log_partitions = LogPartitions(output);
     loss = MeanLoss(context.batch, output, log_partitions);
     const HeadUpdate update{.loss = HeadLoss::kSoftmax,

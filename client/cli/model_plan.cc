@@ -64,7 +64,8 @@ int64_t StepMemory(const PlanInput& input) {
                               : rows / shards;
     const double shared =
         hashed ? std::min(rows, static_cast<double>(table.head.tail_rows)) / shards : rows / shards;
-    open += matrix + batch * (9.0 * active + 4.0 * shared +
+    const double pair_bytes = table.head.sampled_candidates > 0 ? 13.0 : 9.0;  // with weights
+    open += matrix + batch * (pair_bytes * active + 4.0 * shared +
                               4.0 * static_cast<double>(ResolvedHead(table).hash.num_tables));
     once += static_cast<double>(kFixedPartitions) * matrix + 24.0 * batch * active;
   }

@@ -99,6 +99,8 @@ struct ClusterClient::Impl {
 
   absl::StatusOr<ModelSpec> Model(const std::string& name);
   absl::StatusOr<SlotMap> TableSlots(const std::string& model, const std::string& table);
+  // The query with each shard's candidates.
+  absl::StatusOr<std::vector<TopKCommand>> DealCandidates(const TopKCommand& query);
 };
 
 absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
@@ -172,6 +174,15 @@ absl::StatusOr<SlotMap> ClusterClient::Impl::TableSlots(const std::string& model
                                                    "\"; it has: ", absl::StrJoin(names, ", ")));
   }
   return SlotMap::Deal(found->num_slots, map.Weights());
+}
+
+absl::StatusOr<std::vector<TopKCommand>> ClusterClient::Impl::DealCandidates(
+    const TopKCommand& query) {
+  ASSIGN_OR_RETURN(const SlotMap slots, TableSlots(query.model, query.table));
+  ASSIGN_OR_RETURN(std::vector<ExplicitRows<RowId>> dealt, SliceExplicit(slots, query.candidates));
+  std::vector<TopKCommand> parts(dealt.size(), query);
+  for (size_t s = 0; s < parts.size(); ++s) parts[s].candidates = std::move(dealt[s]);
+  return parts;
 }
 
 absl::StatusOr<bool> ClusterClient::CreateModel(const ModelSpec& spec) {
@@ -266,6 +277,15 @@ absl::StatusOr<TopKReply> ClusterClient::TopK(const TopKCommand& query) {
 }
 
 void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {
+  std::vector<TopKCommand> parts;  // by shard; none where each gets the query as it is
+  if (!query.candidates.empty()) {
+    absl::StatusOr<std::vector<TopKCommand>> dealt = impl_->DealCandidates(query);
+    if (!dealt.ok()) {
+      done(dealt.status());
+      return;
+    }
+    parts = *std::move(dealt);
+  }
   auto fan_in = std::make_shared<FanIn<TopKReply>>(  // shared by the callbacks of the shards
       impl_->shards.size(), [done = std::move(done), batch = query.batch,
                              k = query.k](absl::StatusOr<std::vector<TopKReply>> parts) {
@@ -277,7 +297,8 @@ void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {
       });
   for (size_t s = 0; s < impl_->shards.size(); ++s) {
     impl_->shards[s]->TopKAsync(
-        query, [fan_in, s](absl::StatusOr<TopKReply> reply) { fan_in->Set(s, std::move(reply)); });
+        parts.empty() ? query : parts[s],
+        [fan_in, s](absl::StatusOr<TopKReply> reply) { fan_in->Set(s, std::move(reply)); });
   }
 }
 

@@ -76,7 +76,8 @@ class ClusterClient {
   // instant.
   absl::StatusOr<RowBlock> Gather(const std::string& model, const std::string& table,
                                   absl::Span<const RowId> wanted);
-  // Best k rows of each query over all shards. query.k in [1, 1024].
+  // Best k rows of each query over all shards. query.k in [1, 1024]. query.candidates are dealt to
+  // the shards that hold them.
   absl::StatusOr<TopKReply> TopK(const TopKCommand& query);
   // Rows in any order; equal ids are added up, except by kAssign, which refuses them. A lost answer
   // is asked for again with the same sequence number, so that nothing is applied twice.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/model/top_k.h"
 
 namespace dslide {
@@ -12,6 +13,31 @@ namespace {
 
 size_t ShardIndex(const SlotMap& slots, RowId row) {
   return static_cast<size_t>(slots.OwnerOf(row).value());
+}
+
+absl::Status CheckExplicit(const ExplicitRows<RowId>& rows) {
+  const size_t n = rows.rows.size();
+  const auto fits = [n](const std::vector<float>& values) {
+    return values.empty() || values.size() == n;
+  };
+  const std::vector<uint32_t>& offsets = rows.offsets;
+  if (offsets.empty() || offsets.front() != 0 || offsets.back() != n ||
+      !std::is_sorted(offsets.begin(), offsets.end()) || !fits(rows.logit_offsets) ||
+      !fits(rows.weights)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(n, " explicit rows have ", rows.logit_offsets.size(), " logit offsets and ",
+                     rows.weights.size(), " weights, each must be 0 or ", n,
+                     ", and the samples' offsets must ascend from 0 to ", n));
+  }
+  for (size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
+    for (uint32_t i = offsets[sample] + 1; i < offsets[sample + 1]; ++i) {
+      if (rows.rows[i - 1] < rows.rows[i]) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("row ", rows.rows[i].value(), " comes after row ", rows.rows[i - 1].value(),
+                       " of the same sample: sort a sample's rows and name each once"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -57,6 +83,25 @@ std::vector<RaggedSlice> SliceRagged(const SlotMap& slots, absl::Span<const int6
     }
   }
   return slices;
+}
+
+absl::StatusOr<std::vector<ExplicitRows<RowId>>> SliceExplicit(const SlotMap& slots,
+                                                               const ExplicitRows<RowId>& rows) {
+  RETURN_IF_ERROR(CheckExplicit(rows));
+  std::vector<ExplicitRows<RowId>> parts(static_cast<size_t>(slots.num_shards()));
+  for (ExplicitRows<RowId>& part : parts) part.offsets.assign(1, 0);
+  for (size_t sample = 0; sample + 1 < rows.offsets.size(); ++sample) {
+    for (uint32_t i = rows.offsets[sample]; i < rows.offsets[sample + 1]; ++i) {
+      ExplicitRows<RowId>& part = parts[ShardIndex(slots, rows.rows[i])];
+      part.rows.push_back(rows.rows[i]);
+      if (!rows.logit_offsets.empty()) part.logit_offsets.push_back(rows.logit_offsets[i]);
+      if (!rows.weights.empty()) part.weights.push_back(rows.weights[i]);
+    }
+    for (ExplicitRows<RowId>& part : parts) {
+      part.offsets.push_back(static_cast<uint32_t>(part.rows.size()));
+    }
+  }
+  return parts;
 }
 
 absl::StatusOr<std::vector<RowBlock>> SliceBlock(const SlotMap& slots, const RowBlock& block,
@@ -138,6 +183,7 @@ absl::StatusOr<TopKReply> MergeTopK(absl::Span<const TopKReply> parts, int64_t b
     }
     merged.scored.scored_rows += part.scored.scored_rows;
     merged.scored.exact = merged.scored.exact && part.scored.exact;
+    merged.given = merged.given || part.given;
   }
   std::vector<std::pair<float, RowId>> best;
   for (int64_t q = 0; q < batch; ++q) {

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/model/commands.h"
+#include "core/model/explicit_rows.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
@@ -37,6 +38,12 @@ struct RaggedSlice {
 //   values  : [offsets.back()] or empty
 std::vector<RaggedSlice> SliceRagged(const SlotMap& slots, absl::Span<const int64_t> offsets,
                                      absl::Span<const RowId> rows, absl::Span<const float> values);
+
+// Cuts explicit rows by owner and keeps the order within each sample. Parts have offsets where
+// `rows` has.
+// Errors: InvalidArgument when the sizes do not agree, or rows do not ascend within a sample.
+absl::StatusOr<std::vector<ExplicitRows<RowId>>> SliceExplicit(const SlotMap& slots,
+                                                               const ExplicitRows<RowId>& rows);
 
 // Cuts a block of rows by owner. Ids may come in any order; equal ids are added up when
 // `sum_duplicates`, else refused (InvalidArgument naming the row). Parts are strictly ascending.

@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
@@ -132,10 +133,12 @@ absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
   wire::EncodeHello(command, &request);
   ASSIGN_OR_RETURN(const v1::HelloResponse response,
                    impl_->Call("Hello", WireMethod::kShardControl, &Stub::Hello, request, timeout));
-  const auto& words = response.capabilities();
-  return ShardGreeting{
-      .reply = wire::DecodeHello(response),
-      .packed_steps = std::find(words.begin(), words.end(), wire::kPackedSteps) != words.end()};
+  const auto has = [&words = response.capabilities()](absl::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  return ShardGreeting{.reply = wire::DecodeHello(response),
+                       .packed_steps = has(wire::kPackedSteps),
+                       .explicit_rows = has(wire::kExplicitRows)};
 }
 
 absl::Status ShardClient::Bye(const ByeCommand& command) {

@@ -38,7 +38,8 @@ struct ShardServerInfo {
 // The answer to Hello.
 struct ShardGreeting {
   HelloReply reply;
-  bool packed_steps = false;  // the shard reads packed step requests
+  bool packed_steps = false;   // the shard reads packed step requests
+  bool explicit_rows = false;  // it takes rows that the client names
 };
 
 // What became of a mutation.

@@ -80,6 +80,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   std::thread mender;
   // Whether the shard, as it last said, reads packed requests.
   std::atomic<bool> packed = false;
+  // Whether it takes rows that the client names.
+  std::atomic<bool> takes_explicit = false;
 
   absl::Mutex mu;
   bool stopping ABSL_GUARDED_BY(mu) = false;
@@ -172,6 +174,7 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   ASSIGN_OR_RETURN(const ShardGreeting greeting, shard.Hello(hello, deadline - absl::Now()));
   const HelloReply& reply = greeting.reply;
   packed = greeting.packed_steps;
+  takes_explicit = greeting.explicit_rows;
   absl::MutexLock lock(&mu);
   // Numbers between the two were refused without being used, and given up.
   if (reply.next_sequence <= confirmed || reply.next_sequence > next_sequence) {
@@ -202,6 +205,17 @@ std::string ShardStream::Impl::NoAnswer(absl::string_view why) const {
 
 std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
                                                      StepOp op) {
+  auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
+                                               absl::DeadlineExceededError(NoAnswer("")));
+  const auto* const head = std::get_if<HeadForwardOp>(&op);
+  if (head != nullptr && !head->explicit_rows.empty() && !takes_explicit) {
+    // It would leave the rows out without a word.
+    pending->Complete(
+        absl::FailedPreconditionError(
+            absl::StrCat(shard.peer(), " is of a version that takes no explicit rows: upgrade it")),
+        Outcome::kNotApplied);
+    return pending;
+  }
   auto request = std::make_shared<v1::StepRequest>();
   StepCommand command;
   command.envelope.job = options.job;
@@ -214,8 +228,6 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
   wire::EncodeStepRequest(command, {.activations = options.activations, .packed = packed},
                           request.get());
 
-  auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
-                                               absl::DeadlineExceededError(NoAnswer("")));
   absl::MutexLock lock(&mu);
   if (!failure.ok()) {
     pending->Complete(failure, Outcome::kNotApplied);

@@ -12,12 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
+#include "core/lsh/candidate_ranking.h"
 #include "core/lsh/candidates.h"
 #include "core/lsh/hash_tables.h"
 #include "core/lsh/row_center.h"
 #include "core/lsh/row_codes.h"
-#include "core/lsh/row_order.h"
-#include "core/math/kernels.h"
 
 namespace dslide {
 namespace {
@@ -44,87 +43,6 @@ bool HasSignatures(const HashSpec& spec) { return spec.ranked_per_active > 0; }
 
 absl::Duration Now(const SelectScratch& scratch) {
   return scratch.clock == nullptr ? absl::ZeroDuration() : scratch.clock->Now();
-}
-
-// How far down the ranking a budget reaches: all rows with more than `agreements` equal codes, and
-// the `ties` smallest rows of those with exactly as many.
-struct Cutoff {
-  int64_t agreements = 0;
-  int64_t ties = 0;
-};
-
-// `counts[a]` rows have `a` equal codes; a = 0 is not counted.
-Cutoff FindCutoff(const std::vector<uint32_t>& counts, int64_t budget) {
-  int64_t left = budget;
-  for (int64_t a = static_cast<int64_t>(counts.size()) - 1; a > 0; --a) {
-    if (counts[a] >= left) return {a, left};
-    left -= counts[a];
-  }
-  return {};
-}
-
-// Writes how many codes each row that was seen and each label shares with the query, and how many
-// of both have each number to `counts`. A row that shares a bucket shares that table's codes,
-// unless it was hashed again since the tables were sorted: then it may have none, and does not
-// survive.
-void CountEqualCodes(const RowCodes& codes, absl::Span<const LocalRow> labels,
-                     SelectScratch& scratch, SelectScratch::Query& query) {
-  const absl::Span<const LocalRow> seen(query.seen.data(), query.num_seen);
-  if (scratch.equal.size() < seen.size()) scratch.equal.resize(seen.size());
-  codes.CountEqual(seen, query.codes.data(), scratch.equal.data());
-  query.label_equal.resize(labels.size());
-  codes.CountEqual(labels, query.codes.data(), query.label_equal.data());
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (query.label_found[i] == 0) query.label_equal[i] = 0;
-  }
-  scratch.counts.assign(codes.num_codes() + 1, 0);
-  for (size_t i = 0; i < seen.size(); ++i) ++scratch.counts[scratch.equal[i]];
-  for (const uint16_t equal : query.label_equal) ++scratch.counts[equal];
-}
-
-// Whether label i survives `cutoff` among all rows that were found. equal: [seen].
-bool Survives(size_t i, const Cutoff& cutoff, absl::Span<const LocalRow> labels,
-              const SelectScratch& scratch, const SelectScratch::Query& query) {
-  const int64_t own = query.label_equal[i];
-  if (own == 0 || own < cutoff.agreements) return false;
-  if (own > cutoff.agreements) return true;
-  int64_t ahead = 0;
-  for (int64_t k = 0; k < query.num_seen; ++k) {
-    ahead += scratch.equal[k] == own && query.seen[k] < labels[i];
-  }
-  for (size_t k = 0; k < i; ++k) ahead += query.label_equal[k] == own;  // labels ascend
-  return ahead < cutoff.ties;
-}
-
-// Appends the rows above the cutoff. Overwrites query.seen.
-void TakeBest(const Cutoff& cutoff, int64_t num_rows, SelectScratch& scratch,
-              SelectScratch::Query& query, std::vector<LocalRow>& active) {
-  LocalRow* const above = scratch.above.data();
-  LocalRow* const ties = scratch.ties.data();
-  const SplitSizes sizes =
-      SplitByCount(Numbers(query.seen.data()), scratch.equal.data(), query.num_seen,
-                   static_cast<uint16_t>(cutoff.agreements), Numbers(above), Numbers(ties));
-  active.insert(active.end(), above, above + sizes.above);
-  if (cutoff.agreements == 0) return;  // everything is above
-  KeepSmallest({ties, static_cast<size_t>(sizes.equal)}, cutoff.ties, num_rows,
-               absl::MakeSpan(query.seen));
-  active.insert(active.end(), ties, ties + cutoff.ties);
-}
-
-// The last stage of a query: ranks what was collected.
-void Rank(const RowCodes& codes, absl::Span<const LocalRow> labels, int64_t budget,
-          SelectScratch& scratch, SelectScratch::Query& query, Selection& selection) {
-  CountEqualCodes(codes, labels, scratch, query);
-  // Labels are judged as if they had been mere candidates, then taken out of the ranking.
-  const Cutoff with_labels = FindCutoff(scratch.counts, std::max<int64_t>(budget, 0));
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (!Survives(i, with_labels, labels, scratch, query)) {
-      selection.missed_labels.push_back(labels[i]);
-    }
-  }
-  for (const uint16_t equal : query.label_equal) --scratch.counts[equal];
-  const int64_t left = std::max<int64_t>(budget - static_cast<int64_t>(labels.size()), 0);
-  TakeBest(FindCutoff(scratch.counts, left), codes.num_rows(), scratch, query, selection.active);
 }
 
 }  // namespace
@@ -319,6 +237,8 @@ void HashIndex::Select(absl::Span<const HashQuery> queries, int64_t budget, Sele
   for (int64_t i = 0; i < count; ++i) {
     selections[i].active.assign(queries[i].labels.begin(), queries[i].labels.end());
     selections[i].missed_labels.clear();
+    selections[i].drawn = selections[i].drawn_from = 0;
+    selections[i].left_out.clear();
     if (state.built) {
       DieUnlessBelow("label", queries[i].labels, state.tables.num_rows());
     } else {
@@ -342,7 +262,7 @@ void HashIndex::Select(absl::Span<const HashQuery> queries, int64_t budget, Sele
     }
     const absl::Duration collected = Now(scratch);
     if (const int64_t k = i - 2; k >= 0) {
-      Rank(state.codes, queries[k].labels, budget, scratch, of(k), selections[k]);
+      RankCandidates(state.codes, queries[k], budget, scratch, of(k), selections[k]);
     }
     const absl::Duration ranked = Now(scratch);
     scratch.lookup_time += collected - start;

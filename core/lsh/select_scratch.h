@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -46,6 +47,8 @@ class SelectScratch {
   std::vector<uint32_t> counts;     // [codes + 1], rows by equal codes
   std::vector<LocalRow> above;      // room for the rows with more of them than needed
   std::vector<LocalRow> ties;       // room for the rows with just as many
+  std::vector<LocalRow> rest;       // candidates without a place
+  std::vector<std::pair<uint64_t, LocalRow>> drawing;  // see candidate_draw.h
 
   // Where Select() adds up its time; not measured without a clock.
   const Clock* clock = nullptr;

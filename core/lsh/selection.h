@@ -15,6 +15,10 @@ struct HashQuery {
   absl::Span<const LocalRow> labels;        // sorted and unique, below num_rows once built
   // Whether missed_labels is wanted. Where it is not, samples that share candidates leave it empty.
   bool judge_labels = true;
+  // The last so many places of the budget go to candidates that are drawn at random from those that
+  // have no place otherwise, by `draw_key`. Not for samples that share candidates.
+  int64_t drawn = 0;
+  uint64_t draw_key = 0;
 };
 
 // What one sample touches on this shard.
@@ -25,6 +29,11 @@ struct Selection {
   // The labels that hashing alone would not have put into `active` under the same budget: found in
   // no bucket, or ranked too low. Sorted; a subset of `active`. Usually very short.
   std::vector<LocalRow> missed_labels;
+  // The last `drawn` of `active` were drawn at random from `drawn_from` candidates, of which the
+  // others are left_out. 0 and empty when there was room for every candidate.
+  int64_t drawn = 0;
+  int64_t drawn_from = 0;
+  std::vector<LocalRow> left_out;
 
   // Whether `row` is active because hashing found it. O(active).
   bool FoundByHashing(LocalRow row) const;

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/model/component_ops.h"
+#include "core/model/explicit_rows.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
 #include "core/model/received_rows.h"
@@ -57,6 +58,8 @@ struct HeadForwardOp {
   std::vector<RowId> labels;
   std::vector<float> label_targets;  // [batch]
   std::vector<uint32_t> recall_samples;
+  ExplicitRows<RowId> explicit_rows =
+      {};  // beside those that fingerprints find, or instead of them
 };
 
 struct HeadBackwardOp {
@@ -128,7 +131,8 @@ struct TopKCommand {
   std::vector<float> hidden;  // [batch, dim]
   int64_t k = 0;
   bool hashed = false;
-  std::vector<uint32_t> fingerprints;  // [batch, num_tables] when hashed
+  std::vector<uint32_t> fingerprints;   // [batch, num_tables] when hashed
+  ExplicitRows<RowId> candidates = {};  // without weights; not empty: only they are scored
 };
 
 struct CreateModelCommand {

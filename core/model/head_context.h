@@ -7,18 +7,22 @@
 
 #include "absl/types/span.h"
 #include "core/base/ids.h"
+#include "core/model/explicit_rows.h"
 
 namespace dslide {
 
 struct HeadBatch {
-  std::vector<float> hidden;            // [batch, dim]
-  std::vector<uint32_t> fingerprints;   // [batch, num_tables]; ignored when every row is active
+  std::vector<float> hidden;  // [batch, dim]
+  // [batch, num_tables]; ignored when every row is active; empty with explicit rows: only they are
+  // touched, with the labels and the tail.
+  std::vector<uint32_t> fingerprints;
   std::vector<uint32_t> label_offsets;  // [batch + 1]
   std::vector<LocalRow> labels;         // held here; strictly ascending within a sample
   // [batch]; the target of each of the sample's labels: 1 / number of labels over all shards for
   // softmax (0 for a sample without labels, which then has no loss), 1 for sigmoid.
   std::vector<float> label_targets;
-  std::vector<uint32_t> recall_samples;  // positions whose exact top 10 is wanted
+  std::vector<uint32_t> recall_samples;       // positions whose exact top 10 is wanted
+  ExplicitRows<LocalRow> explicit_rows = {};  // held here; for Forward() alone
 
   int64_t batch() const { return static_cast<int64_t>(label_offsets.size()) - 1; }
   absl::Span<const LocalRow> LabelsOf(int64_t sample) const {
@@ -32,7 +36,8 @@ struct RecallTop {
   uint32_t sample = 0;
   std::vector<RowId> rows;  // at most 10, by falling logit
   std::vector<float> logits;
-  std::vector<uint8_t> found;  // 1: a candidate that hashing found
+  // 1: a candidate that hashing found, or in a batch without fingerprints an explicit row.
+  std::vector<uint8_t> found;
 };
 
 struct HeadForwardOutput {
@@ -50,7 +55,8 @@ struct HeadForwardOutput {
 // An *active pair* is a row and a sample in whose active set it is. A row is *shared* when it was
 // drawn for the tail (or when every row is active): then all samples have a score of it, which
 // counts with the tail weight where it is not active. Other rows have one score per active pair.
-// Reuse contexts: filling one anew keeps its memory, and fresh memory is slow.
+// A shared row that a sample has left out is a pair of weight 0, so that the tail does not count
+// it. Reuse contexts: filling one anew keeps its memory, and fresh memory is slow.
 struct HeadContext {
   HeadBatch batch;
   std::vector<LocalRow> rows;           // distinct, ascending
@@ -59,13 +65,18 @@ struct HeadContext {
   std::vector<uint64_t> score_offsets;  // [rows + 1] into the scores
   std::vector<uint32_t> samples;        // [active pairs], ascending within a row
   std::vector<uint8_t> is_label;        // [active pairs]: the row is a label of the sample
+  std::vector<float> pair_weights;      // [active pairs], or empty: all 1
   std::vector<float> tail_weights;      // [batch]
-  // [score_offsets.back()]. Softmax: exp(logit - max of the sample); sigmoid: the logit.
+  // [score_offsets.back()]. Softmax: exp(logit - max of the sample); sigmoid: the logit. Offsets
+  // are part of a logit.
   std::vector<float> scores;
   std::vector<float> max_logits;  // [batch]
 
   // Counts against the context budget.
   int64_t memory_bytes() const;
+
+  // By which the k-th active pair counts.
+  float PairWeight(uint32_t k) const { return pair_weights.empty() ? 1.0f : pair_weights[k]; }
 
   // The scores and the active pairs of the i-th row.
   absl::Span<const uint32_t> SamplesOf(int64_t i) const {

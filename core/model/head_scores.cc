@@ -47,13 +47,43 @@ void TakeLabelLogits(const HeadContext& context, int64_t i, absl::Span<float> la
   }
 }
 
+// Adds offsets to the logits of row i's pairs. logit_offsets: [active pairs].
+void AddLogitOffsets(absl::Span<const float> logit_offsets, int64_t i, HeadContext& context) {
+  const bool shared = context.is_shared[i] != 0;
+  const uint32_t first = context.pair_offsets[i];
+  float* const scores = context.scores.data() + context.score_offsets[i];
+  for (uint32_t k = first; k < context.pair_offsets[i + 1]; ++k) {
+    scores[shared ? context.samples[k] : k - first] += logit_offsets[k];
+  }
+}
+
+// Adds the terms of row i, weighted, to the samples' sums. Uses `weights`, [batch], which are the
+// tail weights before and after.
+template <typename Term>
+void AddTerms(const HeadContext& context, int64_t i, float* weights, double* sums,
+              const Term& term) {
+  const absl::Span<const float> scores = context.ScoresOf(i);
+  const absl::Span<const uint32_t> samples = context.SamplesOf(i);
+  const uint32_t first = context.pair_offsets[i];
+  if (context.is_shared[i] != 0) {
+    for (size_t k = 0; k < samples.size(); ++k) weights[samples[k]] = context.PairWeight(first + k);
+    for (size_t s = 0; s < scores.size(); ++s) sums[s] += weights[s] * term(scores[s]);
+    for (const uint32_t sample : samples) weights[sample] = context.tail_weights[sample];
+  } else if (context.pair_weights.empty()) {
+    for (size_t k = 0; k < scores.size(); ++k) sums[samples[k]] += term(scores[k]);
+  } else {
+    const float* const pairs = context.pair_weights.data() + first;
+    for (size_t k = 0; k < scores.size(); ++k) sums[samples[k]] += pairs[k] * term(scores[k]);
+  }
+}
+
 // log(1 + exp(x)) without overflow.
 float Softplus(float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); }
 
 }  // namespace
 
-void HeadScorer::Score(const RowStore& store, HeadLoss loss, Parallelism parallelism,
-                       HeadContext& context, HeadForwardOutput& output) {
+void HeadScorer::Score(const RowStore& store, HeadLoss loss, absl::Span<const float> logit_offsets,
+                       Parallelism parallelism, HeadContext& context, HeadForwardOutput& output) {
   const int64_t batch = context.batch.batch();
   const int64_t num_rows = static_cast<int64_t>(context.rows.size());
   if (static_cast<int64_t>(all_samples_.size()) < batch) {
@@ -67,7 +97,10 @@ void HeadScorer::Score(const RowStore& store, HeadLoss loss, Parallelism paralle
 
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t p, int) {
     const auto [begin, end] = PartitionRange(num_rows, kFixedPartitions, p);
-    ComputeLogits(store, begin, end, context, absl::MakeSpan(output.label_logits));
+    ComputeLogits(store, logit_offsets, begin, end, context);
+    for (int64_t i = begin; i < end; ++i) {
+      TakeLabelLogits(context, i, absl::MakeSpan(output.label_logits));
+    }
     parts_[p].max_logits.assign(batch, kMinusInfinity);
     if (softmax) TakeMaxima(context, begin, end, parts_[p]);
   });
@@ -98,8 +131,8 @@ void HeadScorer::Score(const RowStore& store, HeadLoss loss, Parallelism paralle
   }
 }
 
-void HeadScorer::ComputeLogits(const RowStore& store, int64_t begin, int64_t end,
-                               HeadContext& context, absl::Span<float> label_logits) const {
+void HeadScorer::ComputeLogits(const RowStore& store, absl::Span<const float> logit_offsets,
+                               int64_t begin, int64_t end, HeadContext& context) const {
   const int64_t dim = store.dim();
   const float* const hidden = context.batch.hidden.data();
   const absl::Span<const uint32_t> everyone =
@@ -112,7 +145,7 @@ void HeadScorer::ComputeLogits(const RowStore& store, int64_t begin, int64_t end
     RowLogits(store.ReadWeights(row, scratch.data()), store.Bias(row), hidden, dim, dim,
               context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
               context.ScoresOf(i).data());
-    TakeLabelLogits(context, i, label_logits);
+    if (!logit_offsets.empty()) AddLogitOffsets(logit_offsets, i, context);
   }
 }
 
@@ -148,31 +181,14 @@ void HeadScorer::SumSoftmax(int64_t begin, int64_t end, HeadContext& context, Pa
              static_cast<int64_t>(context.score_offsets[end] - first), 0.0f);
   double* const sums = part.sums.data();
   for (int64_t i = begin; i < end; ++i) {
-    const absl::Span<const float> scores = context.ScoresOf(i);
-    const absl::Span<const uint32_t> samples = context.SamplesOf(i);
-    if (context.is_shared[i] != 0) {
-      for (const uint32_t sample : samples) part.weights[sample] = 1.0f;
-      for (size_t s = 0; s < scores.size(); ++s) sums[s] += part.weights[s] * scores[s];
-      for (const uint32_t sample : samples) part.weights[sample] = context.tail_weights[sample];
-    } else {
-      for (size_t k = 0; k < scores.size(); ++k) sums[samples[k]] += scores[k];
-    }
+    AddTerms(context, i, part.weights.data(), sums, [](float score) { return score; });
   }
 }
 
 // Adds log(1 + exp(logit)) of some rows to the samples' sums; the scores stay logits.
 void HeadScorer::SumSigmoid(const HeadContext& context, int64_t begin, int64_t end, Part& part) {
-  double* const sums = part.sums.data();
   for (int64_t i = begin; i < end; ++i) {
-    const absl::Span<const float> scores = context.ScoresOf(i);
-    const absl::Span<const uint32_t> samples = context.SamplesOf(i);
-    if (context.is_shared[i] != 0) {
-      for (const uint32_t sample : samples) part.weights[sample] = 1.0f;
-      for (size_t s = 0; s < scores.size(); ++s) sums[s] += part.weights[s] * Softplus(scores[s]);
-      for (const uint32_t sample : samples) part.weights[sample] = context.tail_weights[sample];
-    } else {
-      for (size_t k = 0; k < scores.size(); ++k) sums[samples[k]] += Softplus(scores[k]);
-    }
+    AddTerms(context, i, part.weights.data(), part.sums.data(), Softplus);
   }
 }
 

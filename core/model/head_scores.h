@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/base/parallel.h"
 #include "core/model/head_context.h"
 #include "core/model/model_spec.h"
@@ -18,19 +19,20 @@ class HeadScorer {
  public:
   // Requires a selected context. Fills its scores and max_logits, and the output's max_logits,
   // exp_sums and label_logits.
-  void Score(const RowStore& store, HeadLoss loss, Parallelism parallelism, HeadContext& context,
-             HeadForwardOutput& output);
+  //   logit_offsets : [active pairs] added to their logits; or empty: all 0
+  void Score(const RowStore& store, HeadLoss loss, absl::Span<const float> logit_offsets,
+             Parallelism parallelism, HeadContext& context, HeadForwardOutput& output);
 
  private:
   // One partition's part of each sample, [batch] each.
   struct Part {
     std::vector<float> max_logits;
     std::vector<double> sums;
-    std::vector<float> weights;  // of a shared row: tail weights, 1 where it is active
+    std::vector<float> weights;  // of a shared row: tail weights, those of pairs where it is active
   };
 
-  void ComputeLogits(const RowStore& store, int64_t begin, int64_t end, HeadContext& context,
-                     absl::Span<float> label_logits) const;
+  void ComputeLogits(const RowStore& store, absl::Span<const float> logit_offsets, int64_t begin,
+                     int64_t end, HeadContext& context) const;
   static void TakeMaxima(const HeadContext& context, int64_t begin, int64_t end, Part& part);
   static void SumSoftmax(int64_t begin, int64_t end, HeadContext& context, Part& part);
   static void SumSigmoid(const HeadContext& context, int64_t begin, int64_t end, Part& part);

@@ -11,6 +11,7 @@
 #include "core/model/batch_selector.h"
 #include "core/model/head_scores.h"
 #include "core/model/head_update.h"
+#include "core/model/tail_sample.h"
 
 namespace dslide {
 namespace {
@@ -35,6 +36,7 @@ HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
   max_active_ = ShareOf(spec_.max_active);
   tail_rows_ = ShareOf(spec_.tail_rows);
   proposals_ = ShareOf(spec_.hash.proposed_per_sample);
+  drawn_ = ShareOf(spec_.sampled_candidates);
 }
 
 HeadTable::~HeadTable() = default;
@@ -53,9 +55,7 @@ absl::StatusOr<std::unique_ptr<HeadTable>> HeadTable::Create(const TableSpec& sp
 }
 
 int64_t HeadTable::ShareOf(int64_t rows) const {
-  const __int128 table_rows = std::max<int64_t>(store_->rows().table_rows(), 1);
-  return static_cast<int64_t>((static_cast<__int128>(rows) * store_->num_rows() + table_rows - 1) /
-                              table_rows);
+  return ShareOfRows(rows, store_->num_rows(), store_->rows().table_rows());
 }
 
 void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
@@ -117,20 +117,27 @@ void HeadTable::StartBuild(Parallelism parallelism) {
 void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallelism,
                         HeadContext& context, HeadForwardOutput& output) {
   context.batch = std::move(batch);
-  const SelectionPlan plan{.index = index_.get(),
+  const bool has_explicit = !context.batch.explicit_rows.empty();
+  const bool hashed = !has_explicit || !context.batch.fingerprints.empty();
+  const SelectionPlan plan{.index = hashed ? index_.get() : nullptr,
+                           .every_row = index_ == nullptr && !has_explicit,
                            .num_rows = store_->num_rows(),
                            .max_active = max_active_,
                            .proposals = proposals_,
+                           .drawn = drawn_,
                            .tail_rows = tail_rows_,
                            .tail_key = tail_key};
   output.active_pairs = scratch_->selector.Select(plan, parallelism, context, times_);
   output.distinct_rows = static_cast<int64_t>(context.rows.size());
   {
     const ScopedStage stage(times_, Stage::kForward);
-    scratch_->scorer.Score(*store_, spec_.loss, parallelism, context, output);
+    scratch_->scorer.Score(*store_, spec_.loss, scratch_->selector.logit_offsets(), parallelism,
+                           context, output);
   }
   const ScopedStage stage(times_, Stage::kRecall);
   FindRecall(context.batch, parallelism, output);
+  // What Backward() needs of them is in the scores and weights.
+  context.batch.explicit_rows = {};
 }
 
 void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
@@ -148,11 +155,10 @@ void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
   for (int64_t i = 0; i < count; ++i) {
     RecallTop& top = output.recall[i];
     top.sample = batch.recall_samples[i];
-    const Selection& selection = scratch_->selector.selection(top.sample);
     for (int64_t j = i * kRecallRows; j < (i + 1) * kRecallRows; ++j) {
       if (best.rows[j] == kNoRow) break;
       const bool found =
-          index_ == nullptr || selection.FoundByHashing(store_->rows().ToLocal(best.rows[j]));
+          scratch_->selector.Found(batch, top.sample, store_->rows().ToLocal(best.rows[j]));
       top.rows.push_back(best.rows[j]);
       top.logits.push_back(best.logits[j]);
       top.found.push_back(found ? 1 : 0);
@@ -241,7 +247,7 @@ ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_
   }
   const Candidates candidates =
       SelectWithin(fingerprints, batch, std::max(max_active_, k), parallelism);
-  return CandidateTopK(*store_, hidden, candidates.offsets, candidates.rows, k, parallelism);
+  return CandidateTopK(*store_, hidden, candidates, k, parallelism);
 }
 
 int64_t HeadTable::memory_bytes() const {

@@ -7,7 +7,10 @@
 // enter its sum; those that are not active for the sample count with the weight
 // (rows - active rows) / (shared rows not active), so that the sum estimates the full softmax and
 // is exact when every row is shared. R is a shard's part of HeadSpec::tail_rows; 0 gives plain
-// SLIDE.
+// SLIDE. Where active rows have weights, those they stand for count as active.
+//
+// Explicit rows are active beside those that hashing finds, or instead of them where a batch has no
+// fingerprints.
 
 #pragma once
 
@@ -92,10 +95,7 @@ class HeadTable {
   // Rows each query would select without labels: sorted unique local rows, compressed by sample.
   //   max_active : over all shards, cut to this shard's share; 0: the table's own.
   // Without an index every row is selected for every query: [batch, num_rows] in all.
-  struct Candidates {
-    std::vector<uint32_t> offsets;  // [batch + 1]
-    std::vector<LocalRow> rows;
-  };
+  using Candidates = ExplicitRows<LocalRow>;
   Candidates Select(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t max_active,
                     Parallelism parallelism) const;
 
@@ -126,6 +126,7 @@ class HeadTable {
   int64_t max_active_ = 0;  // this shard's part; 0: all rows
   int64_t tail_rows_ = 0;   // this shard's part
   int64_t proposals_ = 0;   // of a sample, this shard's part
+  int64_t drawn_ = 0;       // of max_active_, this shard's part
   Step applied_ = Step(0);
   std::vector<uint8_t> dirty_;  // [num_rows]
   std::unique_ptr<Scratch> scratch_;

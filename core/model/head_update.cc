@@ -107,7 +107,7 @@ void HeadUpdater::SoftmaxCoefficients(const HeadContext& context, int64_t i, flo
   for (uint32_t k = first; k < context.pair_offsets[i + 1]; ++k) {
     const uint32_t sample = context.samples[k];
     const uint32_t place = shared ? sample : k - first;
-    g[place] = scores[place] * active_factors_[sample];
+    g[place] = scores[place] * active_factors_[sample] * context.PairWeight(k);
     if (context.is_label[k] != 0) g[place] -= targets_[sample];
   }
 }
@@ -122,7 +122,7 @@ void HeadUpdater::SigmoidCoefficients(const HeadContext& context, int64_t i, flo
   for (uint32_t k = first; k < context.pair_offsets[i + 1]; ++k) {
     const uint32_t sample = context.samples[k];
     const uint32_t place = shared ? sample : k - first;
-    g[place] = Sigmoid(scores[place]) * active_factors_[sample];
+    g[place] = Sigmoid(scores[place]) * active_factors_[sample] * context.PairWeight(k);
     if (context.is_label[k] != 0) g[place] -= targets_[sample];
   }
 }

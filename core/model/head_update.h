@@ -50,7 +50,7 @@ class HeadUpdater {
   void AddPartitions(int64_t size, Parallelism parallelism, absl::Span<float> total) const;
 
   std::vector<uint32_t> all_samples_;             // 0, 1, 2, ...
-  std::vector<float> active_factors_;             // [batch], by which an active score counts
+  std::vector<float> active_factors_;             // [batch], by which a score of weight 1 counts
   std::vector<float> tail_factors_;               // [batch], of a score that is not active
   std::vector<float> targets_;                    // [batch], scaled
   std::vector<std::vector<float>> hidden_parts_;  // [kFixedPartitions][batch, dim]

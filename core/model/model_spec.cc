@@ -45,6 +45,14 @@ absl::Status ValidateHead(const HeadSpec& head) {
   RETURN_IF_ERROR(CheckInteger("max_active", head.max_active, 0, kMaxTableRows));
   RETURN_IF_ERROR(CheckInteger("tail_rows", head.tail_rows, 0, kMaxTableRows));
   RETURN_IF_ERROR(head.hash.Validate());
+  RETURN_IF_ERROR(CheckInteger("sampled_candidates", head.sampled_candidates, 0,
+                               std::max<int64_t>(head.max_active - 1, 0)));
+  if (head.sampled_candidates > 0 && head.hash.proposed_per_sample > 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "sampled_candidates is %d and hash.proposed_per_sample %d, but samples that share "
+        "candidates draw none: set one of them to 0",
+        head.sampled_candidates, head.hash.proposed_per_sample));
+  }
   RETURN_IF_ERROR(CheckInteger("recall_samples", head.recall_samples, 0, 65536));
   return CheckInteger("recall_every_steps", head.recall_every_steps, 0, 1000000);
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "core/lsh/hash_spec.h"
+#include "core/model/record_spec.h"
 #include "core/optim/optimizer_spec.h"
 #include "core/partition/slot_map.h"
 #include "core/trees/tree_shape.h"
@@ -74,6 +75,11 @@ struct HeadSpec {
   // Random rows that a batch shares, over all shards, to estimate what the inactive rows add to the
   // softmax sum. 0: plain SLIDE (the sum runs over the active rows alone).
   int64_t tail_rows = 512;
+  // Of max_active, this many places go to candidates that hashing found and that would be cut:
+  // drawn at random, each weighted by how many it stands for, so that the cut adds nothing to the
+  // softmax sum on average. 0: the best candidates alone. Below max_active; not with
+  // hash.proposed_per_sample.
+  int64_t sampled_candidates = 0;
   HashSpec hash;
   // Samples whose exact top 10 a step compares with their active sets: the recall metric. 0: none.
   int64_t recall_samples = 1;
@@ -81,33 +87,6 @@ struct HeadSpec {
   // rows, which are all scanned. Range [1, 1000000].
   int64_t recall_every_steps = 0;
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
-};
-
-// Prediction from training points that are like the sample.
-struct MemorySpec {
-  int64_t neighbours = 100;       // points that vote on a sample's labels; [1, 1000]
-  double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
-  int64_t candidates = 200;       // labels of a sample that are scored at most; [1, 4096]
-  int64_t labels = 0;             // above every label; 0: from the data. At most kMaxTableRows
-  friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
-};
-
-// Trees whose leaves are the labels: a search goes down them to the labels that it scores.
-struct LabelTreesSpec {
-  int64_t trees = 4;         // [1, 16]
-  int64_t leaf_labels = 50;  // labels below one lowest cluster at most; [2, 4096]
-  int64_t level_step = 4;    // binary levels between two that have clusters; [1, 16]
-  // Binary levels of a tree; [0, 30]. -1: the fewest that leaf_labels allows, from the data.
-  int64_t depth = -1;
-  friend bool operator==(const LabelTreesSpec&, const LabelTreesSpec&) = default;
-};
-
-// Rows that are solved for, one by one, instead of learned at a rate.
-struct LinearSpec {
-  double cost = 1.0;        // of an error over the margin, against the weights' length; (0, 1e6]
-  int64_t passes = 5;       // over a row's points; [1, 1000]
-  double drop_below = 0.1;  // weights smaller in magnitude are dropped; [0, 1e3]
-  friend bool operator==(const LinearSpec&, const LinearSpec&) = default;
 };
 
 struct TableSpec {

@@ -72,6 +72,7 @@ void VisitHead(Archive& archive, HeadSpec& head) {
       JsonWords<HeadLoss>{{"softmax", HeadLoss::kSoftmax}, {"sigmoid", HeadLoss::kSigmoid}});
   archive.Field("max_active", head.max_active);
   archive.Field("tail_rows", head.tail_rows);
+  archive.LaterField("sampled_candidates", head.sampled_candidates);
   archive.Object("hash", [&](auto& nested) { VisitHash(nested, head.hash); });
   archive.Field("recall_samples", head.recall_samples);
   archive.Field("recall_every_steps", head.recall_every_steps);

@@ -76,6 +76,7 @@ struct GatherReply {
 struct TopKReply {
   ScoredRows scored;
   int64_t k = 0;
+  bool given = false;  // the rows that the command named were scored
 };
 struct CreateModelReply {
   bool created = false;

@@ -6,6 +6,15 @@
 
 namespace dslide {
 
+uint64_t TailKey(uint64_t model_seed, int64_t step, uint64_t table) {
+  return DeriveKey(DeriveKey(model_seed, static_cast<uint64_t>(step)), table);
+}
+
+int64_t ShareOfRows(int64_t count, int64_t shard_rows, int64_t table_rows) {
+  const __int128 whole = std::max<int64_t>(table_rows, 1);
+  return static_cast<int64_t>((static_cast<__int128>(count) * shard_rows + whole - 1) / whole);
+}
+
 void TailSample::Draw(int64_t num_rows, int64_t count, uint64_t key, std::vector<LocalRow>& rows) {
   rows.clear();
   if (count >= num_rows) {

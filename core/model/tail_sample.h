@@ -9,6 +9,13 @@
 
 namespace dslide {
 
+// Draws a step's shared rows of a head, on every shard: a function of the model, the step and the
+// table's place in the model, so that clients can know them, too.
+uint64_t TailKey(uint64_t model_seed, int64_t step, uint64_t table);
+
+// A shard's part of a number of rows of the whole table: in proportion to its rows, rounded up.
+int64_t ShareOfRows(int64_t count, int64_t shard_rows, int64_t table_rows);
+
 // Draws rows without repetition. Keeps its memory; not thread-safe.
 class TailSample {
  public:

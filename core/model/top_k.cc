@@ -112,13 +112,14 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
 }
 
 ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
-                         absl::Span<const uint32_t> offsets, absl::Span<const LocalRow> candidates,
-                         int64_t k, Parallelism parallelism) {
+                         const ExplicitRows<LocalRow>& candidates, int64_t k,
+                         Parallelism parallelism) {
+  const std::vector<uint32_t>& offsets = candidates.offsets;
   const int64_t batch = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t dim = store.dim();
   ScoredRows answer = EmptyAnswer(batch, k);
   answer.exact = false;
-  answer.scored_rows = static_cast<int64_t>(candidates.size());
+  answer.scored_rows = static_cast<int64_t>(candidates.rows.size());
   std::vector<AlignedFloats> widened(std::max(1, parallelism.threads));
   for (AlignedFloats& row : widened) row.Resize(store.stride());
   ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int thread) {
@@ -126,11 +127,12 @@ ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
     const uint32_t sample = static_cast<uint32_t>(query);
     for (uint32_t i = offsets[query]; i < offsets[query + 1]; ++i) {
       if (i + kRankedRowsAhead < offsets[query + 1])
-        store.Prefetch(candidates[i + kRankedRowsAhead]);
-      const LocalRow row = candidates[i];
+        store.Prefetch(candidates.rows[i + kRankedRowsAhead]);
+      const LocalRow row = candidates.rows[i];
       float logit = 0.0f;
       RowLogits(store.ReadWeights(row, widened[thread].data()), store.Bias(row), hidden.data(), dim,
                 dim, {&sample, 1}, &logit);
+      if (!candidates.logit_offsets.empty()) logit += candidates.logit_offsets[i];
       if (logit >= best.threshold()) best.Offer(store.rows().ToGlobal(row), logit);
     }
     best.Write(answer.rows.data() + query * k, answer.logits.data() + query * k);

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
+#include "core/model/explicit_rows.h"
 #include "core/model/row_store.h"
 
 namespace dslide {
@@ -22,7 +23,7 @@ struct ScoredRows {
   std::vector<RowId> rows;    // [batch, k], best first; kNoRow where there are fewer
   std::vector<float> logits;  // [batch, k]; -inf where there are fewer
   int64_t scored_rows = 0;    // rows scored, summed over the queries
-  bool exact = true;
+  bool exact = true;          // every row was scored
 };
 
 // The k best of the rows offered to it, for one query. Not thread-safe.
@@ -57,9 +58,10 @@ class TopRows {
 ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int64_t batch,
                      int64_t k, Parallelism parallelism);
 
-// Scores the rows [offsets[q], offsets[q + 1]) of `candidates` for query q; `exact` is false.
+// Scores the rows of query q for it; `exact` is false. Their logits are those of the table plus the
+// candidates' offsets; weights are not looked at.
 ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
-                         absl::Span<const uint32_t> offsets, absl::Span<const LocalRow> candidates,
-                         int64_t k, Parallelism parallelism);
+                         const ExplicitRows<LocalRow>& candidates, int64_t k,
+                         Parallelism parallelism);
 
 }  // namespace dslide

@@ -155,6 +155,7 @@ absl::StatusOr<HeadSpec> DecodeHead(const std::string& path, const v1::HeadSpec&
   RETURN_IF_ERROR(DecodeEnum(path + "loss", kLosses, wire.loss(), spec.loss));
   spec.max_active = wire.max_active();
   spec.tail_rows = wire.tail_rows();
+  spec.sampled_candidates = wire.sampled_candidates();
   spec.recall_samples = wire.recall_samples();
   spec.recall_every_steps = wire.recall_every_steps();
   if (wire.has_hash()) {
@@ -167,6 +168,7 @@ void EncodeHead(const HeadSpec& spec, v1::HeadSpec* out) {
   out->set_loss(EncodeEnum(kLosses, spec.loss));
   out->set_max_active(spec.max_active);
   out->set_tail_rows(spec.tail_rows);
+  out->set_sampled_candidates(spec.sampled_candidates);
   out->set_recall_samples(spec.recall_samples);
   out->set_recall_every_steps(spec.recall_every_steps);
   EncodeHash(spec.hash, out->mutable_hash());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/reason_words.h"
 
 namespace dslide::wire {
@@ -45,6 +46,29 @@ void EncodeRowRange(const RowBlock& block, int64_t first, int64_t count, Activat
   if (!block.biases.empty()) {
     EncodeFloats(absl::MakeConstSpan(block.biases).subspan(first, count), out->mutable_biases());
   }
+}
+
+// The rows that a query names, which it does in one mode.
+absl::Status DecodeCandidates(const v1::TopKRequest& request, TopKCommand& command) {
+  const std::string no_weights;
+  ASSIGN_OR_RETURN(command.candidates, DecodeExplicitRows({.message = "",
+                                                           .ids_name = "packed_row_ids",
+                                                           .logit_offsets_name = "logit_offsets",
+                                                           .weights_name = "",
+                                                           .ids = request.packed_row_ids(),
+                                                           .logit_offsets = request.logit_offsets(),
+                                                           .weights = no_weights},
+                                                          command.batch));
+  const bool given = request.mode() == v1::TOP_K_MODE_GIVEN;
+  if (given == !command.candidates.empty()) return absl::OkStatus();
+  return given ? Refusal(reason::kMissingField, "packed_row_ids", "is empty in TOP_K_MODE_GIVEN")
+               : Refusal(reason::kBadSize, "packed_row_ids",
+                         "is there, but mode is not TOP_K_MODE_GIVEN");
+}
+
+v1::TopKMode ModeOf(const TopKCommand& command) {
+  if (!command.candidates.empty()) return v1::TOP_K_MODE_GIVEN;
+  return command.hashed ? v1::TOP_K_MODE_HASHED : v1::TOP_K_MODE_EXACT;
 }
 
 }  // namespace
@@ -212,11 +236,15 @@ absl::StatusOr<TopKCommand> DecodeTopKRequest(const v1::TopKRequest& request) {
     case v1::TOP_K_MODE_HASHED:
       command.hashed = true;
       break;
+    case v1::TOP_K_MODE_GIVEN:
+      break;
     default:
-      return Refusal(reason::kBadEnum, "mode",
-                     absl::StrCat("is ", static_cast<int>(request.mode()),
-                                  ", must be TOP_K_MODE_EXACT or TOP_K_MODE_HASHED"));
+      return Refusal(
+          reason::kBadEnum, "mode",
+          absl::StrCat("is ", static_cast<int>(request.mode()),
+                       ", must be TOP_K_MODE_EXACT, TOP_K_MODE_HASHED or TOP_K_MODE_GIVEN"));
   }
+  RETURN_IF_ERROR(DecodeCandidates(request, command));
   ASSIGN_OR_RETURN(command.fingerprints,
                    DecodeFingerprints("fingerprints", request.fingerprints(), command.batch));
   return command;
@@ -227,14 +255,20 @@ void EncodeTopKRequest(const TopKCommand& command, ActivationType type, v1::TopK
   out->set_table(command.table);
   EncodeMatrix(command.batch, command.dim, command.hidden, type, out->mutable_hidden());
   out->set_k(static_cast<uint32_t>(command.k));
-  out->set_mode(command.hashed ? v1::TOP_K_MODE_HASHED : v1::TOP_K_MODE_EXACT);
+  out->set_mode(ModeOf(command));
   EncodeU32s(command.fingerprints, out->mutable_fingerprints());
+  EncodeExplicitRows(command.candidates, type,
+                     {.ids = out->mutable_packed_row_ids(),
+                      .logit_offsets = out->mutable_logit_offsets(),
+                      .weights = nullptr});
 }
 
 void EncodeTopKResponse(const TopKReply& reply, v1::TopKResponse* out) {
   EncodeRowIds(reply.scored.rows, out->mutable_row_ids());
   EncodeFloats(reply.scored.logits, out->mutable_logits());
-  out->set_mode(reply.scored.exact ? v1::TOP_K_MODE_EXACT : v1::TOP_K_MODE_HASHED);
+  out->set_mode(reply.given          ? v1::TOP_K_MODE_GIVEN
+                : reply.scored.exact ? v1::TOP_K_MODE_EXACT
+                                     : v1::TOP_K_MODE_HASHED);
   out->set_scored_rows(reply.scored.scored_rows);
 }
 
@@ -251,7 +285,8 @@ absl::StatusOr<TopKReply> DecodeTopKResponse(const v1::TopKResponse& response, i
   for (const uint32_t row : *rows) reply.scored.rows.emplace_back(row);
   reply.scored.logits = *std::move(logits);
   reply.scored.scored_rows = response.scored_rows();
-  reply.scored.exact = response.mode() != v1::TOP_K_MODE_HASHED;
+  reply.given = response.mode() == v1::TOP_K_MODE_GIVEN;
+  reply.scored.exact = !reply.given && response.mode() != v1::TOP_K_MODE_HASHED;
   return reply;
 }
 

@@ -89,7 +89,9 @@ absl::StatusOr<SampleIds> DecodePacked(const std::string& field, const std::stri
 absl::StatusOr<SampleIds> DecodeSampleIds(const SampleIdFields& fields, int64_t batch,
                                           int64_t max_ids) {
   if (!fields.packed.empty()) {
-    const std::string name = absl::StrCat(fields.message, ".", fields.packed_name);
+    const std::string name = fields.message.empty()
+                                 ? std::string(fields.packed_name)
+                                 : absl::StrCat(fields.message, ".", fields.packed_name);
     if (fields.offsets.empty() && fields.ids.empty()) {
       return DecodePacked(name, fields.packed, batch, max_ids);
     }

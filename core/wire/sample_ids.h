@@ -23,7 +23,7 @@ struct SampleIds {
 
 // The three fields of a message of which two or one are used.
 struct SampleIdFields {
-  absl::string_view message;  // "embed_forward", for errors
+  absl::string_view message;  // "embed_forward", for errors; "" where fields have no prefix
   absl::string_view offsets_name, ids_name, packed_name;
   const std::string& offsets;
   const std::string& ids;

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/component_codec.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/sample_ids.h"
@@ -121,6 +122,15 @@ absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
     }
     op.recall_samples.push_back(sample);
   }
+  ASSIGN_OR_RETURN(op.explicit_rows,
+                   DecodeExplicitRows({.message = "head_forward",
+                                       .ids_name = "packed_explicit_ids",
+                                       .logit_offsets_name = "explicit_logit_offsets",
+                                       .weights_name = "explicit_weights",
+                                       .ids = request.packed_explicit_ids(),
+                                       .logit_offsets = request.explicit_logit_offsets(),
+                                       .weights = request.explicit_weights()},
+                                      batch));
   return op;
 }
 
@@ -232,6 +242,10 @@ struct OperationEncoder {
     }
     EncodeFloats(op.label_targets, request->mutable_label_targets());
     request->mutable_recall_samples()->Assign(op.recall_samples.begin(), op.recall_samples.end());
+    EncodeExplicitRows(op.explicit_rows, format.activations,
+                       {.ids = request->mutable_packed_explicit_ids(),
+                        .logit_offsets = request->mutable_explicit_logit_offsets(),
+                        .weights = request->mutable_explicit_weights()});
   }
   void operator()(const HeadBackwardOp& op) const {
     v1::HeadBackward* request = out->mutable_head_backward();

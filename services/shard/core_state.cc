@@ -14,27 +14,29 @@ namespace dslide::shard {
 namespace {
 
 // Format 1 did not know which steps have changed rows, nor which clients were told of a loss;
-// format 2 did not count bad requests. Both are still read.
+// format 2 did not count bad requests; format 3 knows no weights of rows in open steps, and is
+// still written where there are none. All are read.
 constexpr uint32_t kStateFormat = 3;
-constexpr FormatRange kFormats = {.oldest = 1, .newest = kStateFormat};
+constexpr uint32_t kWeightedFormat = 4;
+constexpr FormatRange kFormats = {.oldest = 1, .newest = kWeightedFormat};
 
 absl::Status DamagedState(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
 }
 
-void Write(ByteWriter& out, const FeatureBatch& features) {
+void Write(uint32_t /*format*/, ByteWriter& out, const FeatureBatch& features) {
   out.Array(features.offsets);
   out.Array(features.rows);
   out.Array(features.values);
 }
 
-void Read(ByteReader& in, FeatureBatch& features) {
+void Read(uint32_t /*format*/, ByteReader& in, FeatureBatch& features) {
   features.offsets = in.Array<uint32_t>();
   features.rows = in.Array<LocalRow>();
   features.values = in.Array<float>();
 }
 
-void Write(ByteWriter& out, const HeadContext& context) {
+void Write(uint32_t format, ByteWriter& out, const HeadContext& context) {
   const HeadBatch& batch = context.batch;
   out.Array(batch.hidden);
   out.Array(batch.fingerprints);
@@ -51,9 +53,10 @@ void Write(ByteWriter& out, const HeadContext& context) {
   out.Array(context.tail_weights);
   out.Array(context.scores);
   out.Array(context.max_logits);
+  if (format >= kWeightedFormat) out.Array(context.pair_weights);
 }
 
-void Read(ByteReader& in, HeadContext& context) {
+void Read(uint32_t format, ByteReader& in, HeadContext& context) {
   HeadBatch& batch = context.batch;
   batch.hidden = in.Array<float>();
   batch.fingerprints = in.Array<uint32_t>();
@@ -70,6 +73,24 @@ void Read(ByteReader& in, HeadContext& context) {
   context.tail_weights = in.Array<float>();
   context.scores = in.Array<float>();
   context.max_logits = in.Array<float>();
+  if (format >= kWeightedFormat) context.pair_weights = in.Array<float>();
+}
+
+bool HasWeights(const ContextData& data) {
+  const auto* const context = std::get_if<HeadContext>(&data);
+  return context != nullptr && !context->pair_weights.empty();
+}
+
+// The oldest that has room for all of it, so that older programs read what they can.
+uint32_t FormatFor(const StepContexts& contexts) {
+  for (const auto& [id, client] : contexts.clients()) {
+    for (const auto& [step, entries] : client.steps) {
+      for (const StepContexts::Entry& entry : entries) {
+        if (HasWeights(entry.data)) return kWeightedFormat;
+      }
+    }
+  }
+  return kStateFormat;
 }
 
 void WriteClients(ByteWriter& out, const ClientTable& table) {
@@ -121,7 +142,7 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
   return absl::OkStatus();
 }
 
-void WriteContexts(ByteWriter& out, const StepContexts& contexts) {
+void WriteContexts(uint32_t format, ByteWriter& out, const StepContexts& contexts) {
   out.Number<uint64_t>(contexts.clients().size());
   for (const auto& [id, client] : contexts.clients()) {
     out.Number(id);
@@ -137,7 +158,7 @@ void WriteContexts(ByteWriter& out, const StepContexts& contexts) {
         out.Bytes(entry.model);
         out.Bytes(entry.table);
         out.Number<uint64_t>(entry.data.index());
-        std::visit([&](const auto& data) { Write(out, data); }, entry.data);
+        std::visit([&](const auto& data) { Write(format, out, data); }, entry.data);
       }
     }
   }
@@ -156,7 +177,7 @@ absl::Status ReadContexts(uint32_t format, ByteReader& in, StepContexts& context
       const std::string table(in.Bytes());
       ContextData data;
       if (in.Number<uint64_t>() == 1) data = HeadContext();
-      std::visit([&](auto& concrete) { Read(in, concrete); }, data);
+      std::visit([&](auto& concrete) { Read(format, in, concrete); }, data);
       if (in.ok()) contexts.Put(id, step, model, table, std::move(data));
     }
     contexts.RestoreSteps(id, last_kept_step, last_changed_step);
@@ -201,7 +222,8 @@ absl::StatusOr<CoreLimits> DecodeLimits(absl::string_view bytes) {
 
 std::string EncodeCoreState(const ShardCore& core) {
   ByteWriter out;
-  out.Number(kStateFormat);
+  const uint32_t format = FormatFor(core.contexts());
+  out.Number(format);
   out.Bytes(EncodeLimits(core.limits()));
   const ShardCore::Counts counts = core.counts();
   out.Number(counts.shard.value());
@@ -210,7 +232,7 @@ std::string EncodeCoreState(const ShardCore& core) {
   out.Number(counts.changes);
   out.Number(counts.mutations);
   WriteClients(out, core.clients());
-  WriteContexts(out, core.contexts());
+  WriteContexts(format, out, core.contexts());
   return std::move(out).Take();
 }
 

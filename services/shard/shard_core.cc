@@ -324,7 +324,7 @@ Answer ShardCore::Run(GatherCommand& command) {
 Answer ShardCore::Run(TopKCommand& command) {
   absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
   if (!model.ok()) return Error(std::move(model).status());
-  absl::StatusOr<TopKReply> reply = (*model)->TopK(command);
+  absl::StatusOr<TopKReply> reply = (*model)->TopK(std::move(command));
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 

@@ -18,6 +18,7 @@
 #include "core/base/stage_times.h"
 #include "core/model/commands.h"
 #include "core/model/embedding_table.h"
+#include "core/model/explicit_rows.h"
 #include "core/model/head_hashes.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
@@ -127,7 +128,7 @@ class ShardModel {
   // --- Rows.
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
-  absl::StatusOr<TopKReply> TopK(const TopKCommand& command) const;
+  absl::StatusOr<TopKReply> TopK(TopKCommand command) const;
 
  private:
   ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism,
@@ -153,7 +154,14 @@ class ShardModel {
   absl::Status CheckMagnitude(absl::string_view field, absl::Span<const float> values) const;
   absl::StatusOr<std::vector<LocalRow>> ToLocal(const ShardTable& table,
                                                 absl::Span<const RowId> rows) const;
+  // Checks them, and sorts those of a sample by local row.
+  //   field : the word before "_ids", "_logit_offsets" and "_weights", for errors
+  absl::StatusOr<ExplicitRows<LocalRow>> ToLocal(const ShardTable& table, ExplicitRows<RowId> rows,
+                                                 int64_t batch, absl::string_view field) const;
   absl::Status CheckStepReply(int64_t batch, int64_t dim) const;
+  // All but fingerprints and explicit rows.
+  absl::Status CheckHeadForward(const ShardTable& table, const HeadForwardOp& op,
+                                int64_t batch) const;
   RowBlock ReadRows(const ShardTable& table, std::vector<RowId> rows,
                     absl::Span<const LocalRow> locals) const;
   // Copies rows into the memory of `sink`, chunk by chunk.

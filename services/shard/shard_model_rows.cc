@@ -276,7 +276,7 @@ absl::StatusOr<GatherReply> ShardModel::GatherByFingerprint(const GatherCommand&
   return reply;
 }
 
-absl::StatusOr<TopKReply> ShardModel::TopK(const TopKCommand& command) const {
+absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
   ASSIGN_OR_RETURN(const ShardTable* const table, FindRole(command.table, TableRole::kHead));
   if (command.dim != table->spec.dim) {
     return Refuse(reason::kWrongDim,
@@ -287,13 +287,21 @@ absl::StatusOr<TopKReply> ShardModel::TopK(const TopKCommand& command) const {
     return Refuse(reason::kBadSize, "queries and k do not fit together");
   }
   RETURN_IF_ERROR(CheckMagnitude("hidden", command.hidden));
+  TopKReply reply;
+  reply.k = command.k;
+  if (!command.candidates.empty()) {
+    ASSIGN_OR_RETURN(const ExplicitRows<LocalRow> candidates,
+                     ToLocal(*table, std::move(command.candidates), command.batch, "candidate"));
+    reply.given = true;
+    reply.scored =
+        CandidateTopK(table->store(), command.hidden, candidates, command.k, parallelism_);
+    return reply;
+  }
   // A head without tables answers a hashed request exactly.
   const bool hashed = command.hashed && table->head->index() != nullptr;
   if (hashed) {
     RETURN_IF_ERROR(table->CheckFingerprints(command.fingerprints, command.batch));
   }
-  TopKReply reply;
-  reply.k = command.k;
   reply.scored = table->head->TopK(
       command.hidden, command.batch, command.k,
       hashed ? absl::MakeConstSpan(command.fingerprints) : absl::Span<const uint32_t>(),

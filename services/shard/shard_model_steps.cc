@@ -1,7 +1,6 @@
 // The operations of a training step.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -9,7 +8,9 @@
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
+#include "core/model/tail_sample.h"
 #include "services/shard/refusal.h"
+#include "services/shard/sample_rows.h"
 #include "services/shard/shard_model.h"
 
 namespace dslide::shard {
@@ -25,47 +26,6 @@ absl::Status CheckBatch(int64_t batch, int64_t expected, absl::string_view field
   if (batch == expected) return absl::OkStatus();
   return Refuse(reason::kWrongBatch,
                 absl::StrCat(field, " has ", batch, " samples, the step's forward had ", expected));
-}
-
-// The shape that the decoder has checked already, for commands from elsewhere.
-absl::Status CheckOffsets(const std::vector<uint32_t>& offsets, size_t total,
-                          absl::string_view field) {
-  if (offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == total &&
-      std::is_sorted(offsets.begin(), offsets.end())) {
-    return absl::OkStatus();
-  }
-  return Refuse(reason::kBadOffsets,
-                absl::StrCat(field, " must ascend from 0 to the ", total, " elements"));
-}
-
-// Sorts each sample's local rows, which are in the order of their global ids, and returns where
-// each of them was: rows[i] was at [result[i]]. Tables want local order: it is that of memory.
-std::vector<uint32_t> SortInSamples(absl::Span<const uint32_t> offsets,
-                                    std::vector<LocalRow>& rows) {
-  std::vector<uint32_t> origin(rows.size());
-  std::iota(origin.begin(), origin.end(), 0);
-  for (size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
-    std::sort(origin.begin() + offsets[sample], origin.begin() + offsets[sample + 1],
-              [&](uint32_t a, uint32_t b) { return rows[a] < rows[b]; });
-  }
-  std::vector<LocalRow> sorted(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) sorted[i] = rows[origin[i]];
-  rows = std::move(sorted);
-  return origin;
-}
-
-// Rows strictly ascend within each sample: the decoder has checked it, for commands from elsewhere.
-absl::Status CheckAscending(const std::vector<uint32_t>& offsets, const std::vector<RowId>& rows,
-                            absl::string_view field) {
-  for (size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
-    for (uint32_t i = offsets[sample] + 1; i < offsets[sample + 1]; ++i) {
-      if (rows[i] <= rows[i - 1]) {
-        return Refuse(reason::kNotAscending,
-                      absl::StrCat(field, " must be strictly ascending within a sample"));
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -84,8 +44,7 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   RETURN_IF_ERROR(CheckMagnitude("values", op.values));
   ASSIGN_OR_RETURN(features.rows, ToLocal(*table, op.rows));
   const std::vector<uint32_t> origin = SortInSamples(op.offsets, features.rows);
-  features.values.resize(op.values.size());
-  for (size_t i = 0; i < origin.size(); ++i) features.values[i] = op.values[origin[i]];
+  features.values = InOrderOf(origin, op.values);
   features.offsets = std::move(op.offsets);
   EmbedForwardReply reply;
   reply.partial.rows = batch;
@@ -114,13 +73,11 @@ absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackward
   return reply;
 }
 
-absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64_t step,
-                                                         HeadContext& context) {
-  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kHead));
-  RETURN_IF_ERROR(CheckDim(*table, op.dim));
+absl::Status ShardModel::CheckHeadForward(const ShardTable& table, const HeadForwardOp& op,
+                                          int64_t batch) const {
+  RETURN_IF_ERROR(CheckDim(table, op.dim));
   RETURN_IF_ERROR(CheckOffsets(op.label_offsets, op.labels.size(), "label_offsets"));
   RETURN_IF_ERROR(CheckAscending(op.label_offsets, op.labels, "label_ids"));
-  const int64_t batch = static_cast<int64_t>(op.label_offsets.size()) - 1;
   if (static_cast<int64_t>(op.hidden.size()) != batch * op.dim ||
       static_cast<int64_t>(op.label_targets.size()) != batch) {
     return Refuse(reason::kBadSize,
@@ -134,9 +91,21 @@ absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64
   }
   RETURN_IF_ERROR(CheckStepReply(batch, op.dim));
   RETURN_IF_ERROR(CheckMagnitude("hidden", op.hidden));
-  RETURN_IF_ERROR(CheckMagnitude("label_targets", op.label_targets));
-  RETURN_IF_ERROR(table->CheckFingerprints(op.fingerprints, batch));
+  return CheckMagnitude("label_targets", op.label_targets);
+}
+
+absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64_t step,
+                                                         HeadContext& context) {
+  ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kHead));
+  const int64_t batch = static_cast<int64_t>(op.label_offsets.size()) - 1;
+  RETURN_IF_ERROR(CheckHeadForward(*table, op, batch));
+  // A client that names rows need not have any looked up.
+  if (op.explicit_rows.empty() || !op.fingerprints.empty()) {
+    RETURN_IF_ERROR(table->CheckFingerprints(op.fingerprints, batch));
+  }
   HeadBatch head_batch;
+  ASSIGN_OR_RETURN(head_batch.explicit_rows,
+                   ToLocal(*table, std::move(op.explicit_rows), batch, "explicit"));
   ASSIGN_OR_RETURN(head_batch.labels, ToLocal(*table, op.labels));
   const std::vector<uint32_t> origin = SortInSamples(op.label_offsets, head_batch.labels);
   head_batch.hidden = std::move(op.hidden);
@@ -145,10 +114,9 @@ absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64
   head_batch.label_targets = std::move(op.label_targets);
   head_batch.recall_samples = std::move(op.recall_samples);
 
-  const uint64_t table_number = table - tables_.data();
   // Nothing of the client's: its id is random, and equal seeds give equal bits.
   const uint64_t tail_key =
-      DeriveKey(DeriveKey(spec_.seed, static_cast<uint64_t>(step)), table_number);
+      TailKey(spec_.seed, step, static_cast<uint64_t>(table - tables_.data()));
   HeadForwardReply reply;
   HeadForwardOutput& output = reply.output;
   table->head->Forward(std::move(head_batch), tail_key, parallelism_, context, output);

@@ -10,6 +10,7 @@
 #include "core/base/version.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/logged_command.h"
 #include "core/wire/reason_words.h"
 #include "core/wire/row_codec.h"
@@ -100,8 +101,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_generation(shared_.generation);
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
-  for (const char* word :
-       {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps}) {
+  for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax",
+                           wire::kPackedSteps, wire::kExplicitRows}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -184,6 +185,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
         }
         wire::EncodeHello(reply, response);
         response->add_capabilities(wire::kPackedSteps);
+        response->add_capabilities(wire::kExplicitRows);
         return response->ByteSizeLong();
       },
       LogOf(wire::LoggedKind::kHello, *request));

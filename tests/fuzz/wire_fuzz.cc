@@ -49,6 +49,7 @@ ModelSpec SmallSpec() {
                  table("h", TableRole::kHead, 24)};
   HeadSpec& head = spec.tables[2].head;
   head.max_active = 6;
+  head.sampled_candidates = 2;
   head.tail_rows = 4;
   head.hash.num_tables = 2;
   head.hash.codes_per_table = 3;

@@ -122,6 +122,16 @@ absl::Status WriteImages(const fs::path& full, const fs::path& increment) {
   return Expect(increment, *core);
 }
 
+// Of a shard that has an open step whose rows have weights.
+absl::Status WriteWeightedImage(const fs::path& image) {
+  const std::unique_ptr<ShardCore> core = FreshCore();
+  RETURN_IF_ERROR(ApplyAll(FirstCommands(), *core));
+  RETURN_IF_ERROR(ApplyAll(OpenWeightedStep(), *core));
+  core->SettleTables();
+  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/44, *core));
+  return Expect(image, *core);
+}
+
 // The directory of a shard that was stopped in mode checkpoint.
 absl::Status WriteCheckpoint(const fs::path& directory) {
   const std::unique_ptr<ShardCore> core = FreshCore();
@@ -177,6 +187,7 @@ absl::Status WriteAll(const std::string& path) {
   fs::current_path(path);
   RETURN_IF_ERROR(WriteCommandLog("./command-log-v1"));
   RETURN_IF_ERROR(WriteImages("./image-v2", "./image-v3"));
+  RETURN_IF_ERROR(WriteWeightedImage("./image-v2-state-v4"));
   RETURN_IF_ERROR(WriteCheckpoint("./checkpoint-v2"));
   RETURN_IF_ERROR(WriteCatalog("./catalog-v1"));
   RETURN_IF_ERROR(WriteManifests("./manifest-v1"));

@@ -250,4 +250,21 @@ std::vector<Command> ScatterToOneRow() {
           client.Scatter(ScatterMode::kAdd, "head", Block(Held(kLabels, kSlots, 2, 100), 1, true))};
 }
 
+std::vector<Command> OpenWeightedStep() {
+  Client client(kLast + 2);
+  HeadForwardOp op = HeadForward(1);
+  op.fingerprints.clear();
+  ExplicitRows<RowId>& named = op.explicit_rows;
+  named.offsets = {0};
+  for (size_t sample = 0; sample < kBatch; ++sample) {
+    const auto rows = Held(kLabels, kSlots, sample, 3);
+    named.rows.insert(named.rows.end(), rows.begin(), rows.end());
+    named.offsets.push_back(static_cast<uint32_t>(named.rows.size()));
+  }
+  const auto count = static_cast<int64_t>(named.rows.size());
+  named.logit_offsets = Floats(count, 2);
+  for (int64_t i = 0; i < count; ++i) named.weights.push_back(static_cast<float>(i % 3));
+  return {client.Hello(), client.Step(op, 1)};
+}
+
 }  // namespace dslide::golden

@@ -24,5 +24,7 @@ std::vector<Command> LaterCommands();
 
 // Of a shard that has applied the first ones, or both.
 std::vector<Command> ScatterToOneRow();
+// A step that stays open, with explicit rows that have weights.
+std::vector<Command> OpenWeightedStep();
 
 }  // namespace dslide::golden

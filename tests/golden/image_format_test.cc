@@ -21,6 +21,8 @@ using shard::ShardCore;
 // Both are parts of cluster checkpoints, too, with a list of their files.
 constexpr char kAllRows[] = "image-v2";
 constexpr char kIncrement[] = "image-v3";
+// With an open step whose rows have weights: its state is of format 4.
+constexpr char kWeighted[] = "image-v2-state-v4";
 
 class ImageFormatTest : public FormatTest {
  protected:
@@ -90,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, KeptImageTest,
                              // Of commit e7cf345, whose state was of format 2.
                              KeptImage{.name = "image-v2-state-v2", .lsn = 1398},
                              KeptImage{.name = kAllRows, .lsn = 41},
+                             KeptImage{.name = kWeighted, .lsn = 44},
                              KeptImage{.name = kIncrement, .lsn = 43, .increments = 1}),
                          [](const auto& info) {
                            std::string name = info.param.name;
@@ -120,6 +123,10 @@ TEST_F(ImageFormatTest, TodaysProgramsWriteTheSame) {
         << file;
   }
   EXPECT_EQ(Metadata(Path("again") + "/model-000"), Metadata(kept + "/model-000"));
+  const std::unique_ptr<ShardCore> weighted = FreshCore();
+  ASSERT_TRUE(shard::LoadImage(InFormats(kWeighted), *weighted).ok());
+  ASSERT_TRUE(shard::WriteImage(Path("weighted"), 44, *weighted).ok());
+  EXPECT_EQ(Read(Path("weighted") + "/state"), Read(absl::StrCat(InFormats(kWeighted), "/state")));
   for (const std::string& database :
        {kept + "/model-000", InFormats(kIncrement) + "/delta-000-001"}) {
     const std::string bytes = Metadata(database);
@@ -148,12 +155,12 @@ TEST_F(ImageFormatTest, CoreStatesOfOtherVersionsAreRefused) {
   const std::unique_ptr<ShardCore> core = FreshCore();
   ASSERT_TRUE(shard::LoadImage(InFormats(kAllRows), *core).ok());
   const std::string state = shard::EncodeCoreState(*core);
-  for (const uint32_t version : {0, 4}) {
+  for (const uint32_t version : {0, 5}) {
     const std::string image = CopyOf(kAllRows);
     std::string patched = state;
     std::memcpy(patched.data(), &version, sizeof(version));
     PatchBytes(image + "/state", state, patched);
-    ExpectOtherVersion(Load(image), image + "/state: the state", version, "formats 1 to 3");
+    ExpectOtherVersion(Load(image), image + "/state: the state", version, "formats 1 to 4");
   }
 }
 

@@ -178,7 +178,9 @@ std::string DataText(const HeadContext& context) {
                       List("score_offsets", context.score_offsets),
                       List("samples", context.samples), List("is_label", context.is_label),
                       List("tail_weights", context.tail_weights), List("scores", context.scores),
-                      List("max_logits", context.max_logits));
+                      List("max_logits", context.max_logits),
+                      // Kept texts of before there were weights have no word of them.
+                      context.pair_weights.empty() ? "" : List("weights", context.pair_weights));
 }
 
 std::string ContextsText(const shard::StepContexts& contexts) {

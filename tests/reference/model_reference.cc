@@ -46,6 +46,14 @@ Network ZerosLike(const Network& network) {
   return zeros;
 }
 
+// Of a row among the sample's terms.
+double LogitOffset(const Sample& sample, int64_t row) {
+  for (const HeadTerm& term : sample.terms) {
+    if (term.row == row) return term.logit_offset;
+  }
+  return 0.0;
+}
+
 bool IsLabel(const Sample& sample, int64_t row) {
   return std::find(sample.labels.begin(), sample.labels.end(), row) != sample.labels.end();
 }
@@ -64,7 +72,7 @@ void AddGradient(const Network& network, const Sample& sample, double scale, Net
   const double log_partition = LogPartition(network, sample);
   Vector d_hidden(activations.back().size(), 0.0);
   for (const HeadTerm& term : sample.terms) {
-    const double logit = Logit(network, activations.back(), term.row);
+    const double logit = Logit(network, activations.back(), term.row) + term.logit_offset;
     const double g = scale * LogitGradient(network, sample, term, logit, log_partition);
     for (size_t i = 0; i < d_hidden.size(); ++i) {
       gradient.head.weights[term.row][i] += g * activations.back()[i];
@@ -109,7 +117,7 @@ double LogPartition(const Network& network, const Sample& sample) {
   const Vector hidden = HiddenOf(network, sample);
   double sum = 0.0;
   for (const HeadTerm& term : sample.terms) {
-    sum += term.weight * std::exp(Logit(network, hidden, term.row));
+    sum += term.weight * std::exp(Logit(network, hidden, term.row) + term.logit_offset);
   }
   return std::log(sum);
 }
@@ -121,10 +129,11 @@ double Loss(const Network& network, const std::vector<Sample>& samples, double s
     const double log_partition = LogPartition(network, sample);
     for (const HeadTerm& term : sample.terms) {
       if (!network.sigmoid) break;
-      loss += term.weight * std::log(1.0 + std::exp(Logit(network, hidden, term.row)));
+      const double logit = Logit(network, hidden, term.row) + term.logit_offset;
+      loss += term.weight * std::log(1.0 + std::exp(logit));
     }
     for (const int64_t label : sample.labels) {
-      const double logit = Logit(network, hidden, label);
+      const double logit = Logit(network, hidden, label) + LogitOffset(sample, label);
       loss += network.sigmoid ? -logit : TargetOf(network, sample) * (log_partition - logit);
     }
   }

@@ -21,12 +21,14 @@ struct Layer {
 struct HeadTerm {
   int64_t row = 0;
   double weight = 1.0;
+  double logit_offset = 0.0;
 };
 
 struct Sample {
   std::vector<int64_t> features;  // a bias row is one of them, with value 1
   Vector values;
   std::vector<int64_t> labels;
+  std::vector<HeadTerm> named;  // explicit rows, ascending; not looked at by the reference
   std::vector<HeadTerm> terms;  // with the labels among them
 };
 

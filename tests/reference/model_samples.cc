@@ -49,6 +49,7 @@ ModelSpec MakeSpec(const ModelShape& shape) {
   output.head.loss = shape.loss;
   output.head.max_active = shape.max_active;
   output.head.tail_rows = shape.tail_rows;
+  output.head.sampled_candidates = shape.sampled_candidates;
   output.head.hash.rebuild_every_steps = 5;
   output.head.hash.codes_per_table = 4;
   output.head.hash.num_tables = 4;
@@ -68,6 +69,15 @@ std::vector<Sample> MakeSamples(const ModelShape& shape, int64_t count, uint64_t
     sample.values.push_back(1.0);
     const int64_t num_labels = rng.NextBelow(8) == 0 ? 0 : 1 + rng.NextBelow(3);
     for (const int64_t id : DrawIds(num_labels, shape.labels, rng)) sample.labels.push_back(id);
+  }
+  CounterRng named_rng(DeriveKey(key, 1));
+  for (Sample& sample : samples) {
+    std::set<int64_t> rows = DrawIds(shape.named, shape.labels, named_rng);
+    if (shape.named > 0 && !sample.labels.empty()) rows.insert(sample.labels[0]);
+    for (const int64_t row : rows) {
+      const double weight = 0.5 * static_cast<double>(named_rng.NextBelow(7));
+      sample.named.push_back({row, weight, named_rng.NextGaussian()});
+    }
   }
   return samples;
 }

@@ -18,6 +18,9 @@ struct ModelShape {
   HeadLoss loss = HeadLoss::kSoftmax;
   int64_t max_active = 0;
   int64_t tail_rows = 0;
+  int64_t sampled_candidates = 0;
+  int64_t named = 0;         // explicit rows of a sample, about; 0: batches name none
+  bool fingerprints = true;  // are sent where the head has hash tables
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double learning_rate = 1.0;
   uint64_t seed = 7;
@@ -28,7 +31,8 @@ struct ModelShape {
 ModelSpec MakeSpec(const ModelShape& shape);
 
 // `count` samples, a function of (shape, key): 1 to 5 features with values around 1 and the bias
-// row, 0 to 3 labels (one sample in eight has none). All ids ascend.
+// row, 0 to 3 labels (one sample in eight has none). Explicit rows have offsets around 0 and
+// weights of 0 to 3; labels may be among them. All ids ascend.
 std::vector<Sample> MakeSamples(const ModelShape& shape, int64_t count, uint64_t key);
 
 // Gives each sample all rows of the head as terms.

@@ -144,7 +144,8 @@ void ShardedNetwork::ForwardHead(uint64_t tail_key) {
     const ShardRows& rows = shard.head->store().rows();
     HeadBatch batch;
     batch.hidden = Flatten(hidden());
-    if (const HashIndex* index = shard.head->index()) {
+    if (named_) batch.explicit_rows = NamedOn(rows);
+    if (const HashIndex* index = fingerprints_ ? shard.head->index() : nullptr) {
       batch.fingerprints.resize(samples_.size() * index->family().num_tables());
       index->family().HashQueries(batch.hidden, static_cast<int64_t>(samples_.size()), parallelism_,
                                   absl::MakeSpan(batch.fingerprints));
@@ -165,6 +166,26 @@ void ShardedNetwork::ForwardHead(uint64_t tail_key) {
     }
     shard.head->Forward(std::move(batch), tail_key, parallelism_, shard.context, shard.output);
   }
+}
+
+ExplicitRows<LocalRow> ShardedNetwork::NamedOn(const ShardRows& rows) const {
+  ExplicitRows<LocalRow> named;
+  named.offsets = {0};
+  for (const Sample& sample : samples_) {
+    std::vector<std::pair<LocalRow, const HeadTerm*>> held;
+    for (const HeadTerm& term : sample.named) {
+      const RowId row(static_cast<uint32_t>(term.row));
+      if (rows.Holds(row)) held.emplace_back(rows.ToLocal(row), &term);
+    }
+    std::sort(held.begin(), held.end());
+    for (const auto& [row, term] : held) {
+      named.rows.push_back(row);
+      named.logit_offsets.push_back(static_cast<float>(term->logit_offset));
+      named.weights.push_back(static_cast<float>(term->weight));
+    }
+    named.offsets.push_back(static_cast<uint32_t>(named.rows.size()));
+  }
+  return named;
 }
 
 double ShardedNetwork::CombineSoftmax() {
@@ -253,6 +274,12 @@ Rows ShardedNetwork::BackwardDense(Rows gradient) {
 }
 
 std::vector<Sample> ShardedNetwork::SamplesWithTerms() const {
+  const auto offset_of = [this](const Sample& sample, int64_t row) {
+    for (const HeadTerm& term : sample.named) {
+      if (named_ && term.row == row) return term.logit_offset;
+    }
+    return 0.0;
+  };
   std::vector<Sample> samples = samples_;
   for (Sample& sample : samples) sample.terms.clear();
   for (const Shard& shard : shards_) {
@@ -261,9 +288,11 @@ std::vector<Sample> ShardedNetwork::SamplesWithTerms() const {
       const int64_t row = shard.head->store().rows().ToGlobal(context.rows[i]).value();
       for (size_t s = 0; s < samples.size(); ++s) {
         const auto active = context.SamplesOf(static_cast<int64_t>(i));
-        const bool is_active = std::find(active.begin(), active.end(), s) != active.end();
-        if (is_active) samples[s].terms.push_back({row, 1.0});
-        if (!is_active && context.is_shared[i] != 0) {
+        const auto found = std::find(active.begin(), active.end(), s);
+        if (found != active.end()) {
+          const auto k = static_cast<uint32_t>(context.pair_offsets[i] + (found - active.begin()));
+          samples[s].terms.push_back({row, context.PairWeight(k), offset_of(samples[s], row)});
+        } else if (context.is_shared[i] != 0) {
           samples[s].terms.push_back({row, context.tail_weights[s]});
         }
       }

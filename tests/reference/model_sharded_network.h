@@ -21,6 +21,10 @@ class ShardedNetwork {
   // errors: tests give it good specs.
   ShardedNetwork(const ModelSpec& spec, const std::vector<double>& shard_weights, int threads);
 
+  // Whether fingerprints are sent to heads that have hash tables, and explicit rows to all.
+  void set_fingerprints(bool are_sent) { fingerprints_ = are_sent; }
+  void set_named(bool are_sent) { named_ = are_sent; }
+
   // Forward over all shards. Returns the loss of the samples (their terms are not looked at).
   double Forward(const std::vector<Sample>& samples, uint64_t tail_key, double scale);
   // Updates all tables by the last Forward(). Returns the rows refused by the magnitude bound.
@@ -54,6 +58,8 @@ class ShardedNetwork {
     HeadForwardOutput output;
   };
 
+  // The explicit rows that a shard holds.
+  ExplicitRows<LocalRow> NamedOn(const ShardRows& rows) const;
   void ForwardHidden();
   void ForwardHead(uint64_t tail_key);
   double CombineSoftmax();
@@ -66,6 +72,8 @@ class ShardedNetwork {
   std::vector<int64_t> dense_steps_;
   std::vector<Sample> samples_;
   float scale_ = 1.0f;
+  bool fingerprints_ = true;
+  bool named_ = false;
   std::vector<std::vector<std::vector<float>>> activations_;  // [layers][batch][width]
   std::vector<float> log_partitions_;
 };

@@ -95,6 +95,26 @@ Call = Callable[[dslide.Client, dslide.Model], Any]
             ["5000", "[1, 1024]"],
         ),
         (
+            lambda c, m: m.top_k("labels", ONES, 5, rows=[[1, 7, 1]]),
+            dslide.InvalidArgumentError,
+            ["rows[0]", "row 1 twice"],
+        ),
+        (
+            lambda c, m: m.top_k("labels", ONES, 5, rows=[[1], [2]]),
+            dslide.InvalidArgumentError,
+            ["rows of 2 queries", "1 hidden"],
+        ),
+        (
+            lambda c, m: m.top_k("labels", ONES, 5, rows=[[1, 2]], offsets=[[0.5]]),
+            dslide.InvalidArgumentError,
+            ["offsets[0]", "[2]"],
+        ),
+        (
+            lambda c, m: m.top_k("labels", ONES, 5, offsets=[[0.5]]),
+            dslide.InvalidArgumentError,
+            ["without rows"],
+        ),
+        (
             lambda c, m: m.top_k("input", np.ones((1, 16)), 5),
             dslide.InvalidArgumentError,
             ["input"],

@@ -91,6 +91,26 @@ def test_top_k_is_the_best_of_all_rows(
     )
 
 
+def test_top_k_of_given_rows_adds_their_offsets(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
+    hidden = rng.standard_normal((7, 24)).astype(np.float32)
+    rows = [rng.permutation(5000)[:n] for n in (40, 1, 0, 300, 5, 5, 5)]
+    offsets = [rng.standard_normal(len(mine)).astype(np.float32) for mine in rows]
+    weights = model.gather("labels", np.arange(5000))
+    for given in (offsets, None):
+        best = model.top_k("labels", hidden, k=4, rows=rows, offsets=given)
+        assert best.ids.shape == (7, 4)
+        for i, mine in enumerate(rows):
+            logits = weights[mine] @ hidden[i]
+            if given is not None:
+                logits = logits + given[i]
+            order = np.lexsort((mine, -logits))[:4]
+            np.testing.assert_array_equal(best.ids[i, : len(order)], mine[order])
+            np.testing.assert_allclose(best.logits[i, : len(order)], logits[order], atol=1e-5)
+            assert np.isneginf(best.logits[i, len(order) :]).all()
+
+
 def test_selected_rows_hold_the_best_ones(
     cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
 ) -> None:

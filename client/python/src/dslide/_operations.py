@@ -115,6 +115,45 @@ def checked_floats(x: npt.ArrayLike, shape: tuple[int | None, ...], what: str) -
     return array
 
 
+def _best_of(answers: Sequence[Any], queries: int, k: int) -> TopK:
+    """The best of the shards' answers, by falling logit, ties by smaller id."""
+    shape = (queries, k)
+    logits = np.hstack([arrays.floats(a.logits).reshape(shape) for a in answers])
+    found = np.hstack([arrays.ids(a.row_ids).reshape(shape) for a in answers])
+    order = np.lexsort((found, -logits), axis=1)[:, :k]
+    return TopK(np.take_along_axis(logits, order, axis=1), np.take_along_axis(found, order, axis=1))
+
+
+def _candidates(
+    spec: model_pb2.TableSpec,
+    queries: int,
+    rows: Sequence[npt.ArrayLike],
+    offsets: Sequence[npt.ArrayLike] | None,
+) -> slots.Ragged:
+    """Checked, each query's in ascending order."""
+    if len(rows) != queries or (offsets is not None and len(offsets) != queries):
+        have = f"rows of {len(rows)}"
+        if offsets is not None:
+            have += f" and offsets of {len(offsets)}"
+        raise InvalidArgumentError(f"{have} queries are given for {queries} hidden vectors")
+    ids, values = [], []
+    for query in range(queries):
+        mine = _checked_ids(rows[query], spec.rows, f"rows[{query}]")
+        order = np.argsort(mine, kind="stable")
+        ids.append(mine[order])
+        twice = np.flatnonzero(np.diff(ids[-1]) == 0)
+        if len(twice):
+            raise InvalidArgumentError(
+                f"rows[{query}] has row {ids[-1][twice[0]]} twice: name each once"
+            )
+        if offsets is not None:
+            wide = checked_floats(offsets[query], (len(mine),), f"offsets[{query}]")
+            values.append(wide[order])
+    ends = np.concatenate([[0], np.cumsum([len(mine) for mine in ids])]).astype(np.int64)
+    flat = np.concatenate(ids) if ids else np.zeros(0, np.int64)
+    return slots.Ragged(ends, flat.astype(np.uint32), np.concatenate(values) if values else None)
+
+
 class Operations:
     """One client of a cluster: everything but who runs it."""
 
@@ -463,11 +502,24 @@ class Operations:
         return self._families[model]
 
     async def top_k(
-        self, model: str, table: str, hidden: npt.ArrayLike, k: int = 5, *, hashed: bool = False
+        self,
+        model: str,
+        table: str,
+        hidden: npt.ArrayLike,
+        k: int = 5,
+        *,
+        hashed: bool = False,
+        rows: Sequence[npt.ArrayLike] | None = None,
+        offsets: Sequence[npt.ArrayLike] | None = None,
     ) -> TopK:
         """The k best rows of a head for hidden vectors, float32 [B, dim], over all shards.
 
-        Exactly, or with `hashed` among the candidates that hashing finds.
+        Exactly; with `hashed` among the candidates that hashing finds; or with `rows` among these.
+
+        Parameters
+        ----------
+        rows : for each vector its candidates, integers [n], in any order and each once
+        offsets : beside `rows`, what is added to their logits, float32 [n]; None: nothing
         """
         spec = await self._table(model, table)
         queries = checked_floats(hidden, (None, spec.dim), f"hidden vectors of table {table!r}")
@@ -478,19 +530,35 @@ class Operations:
             k=k,
             mode=shard_pb2.TOP_K_MODE_EXACT,
         )
+        if rows is not None:
+            return await self._top_k_of(
+                spec, request, _candidates(spec, len(queries), rows, offsets)
+            )
+        if offsets is not None:
+            raise InvalidArgumentError("offsets are given without rows: name the candidates, too")
         family = self._family(model, spec) if hashed else None
         if family is not None:
             request.mode = shard_pb2.TOP_K_MODE_HASHED
             request.fingerprints = family.hash_queries(queries).astype("<u4").tobytes()
         answers = await self.io.gather([shard.call("TopK", request) for shard in self.shards])
-        shape = (len(queries), k)
-        logits = np.hstack([arrays.floats(a.logits).reshape(shape) for a in answers])
-        found = np.hstack([arrays.ids(a.row_ids).reshape(shape) for a in answers])
-        # By falling logit, ties by smaller id.
-        order = np.lexsort((found, -logits), axis=1)[:, :k]
-        return TopK(
-            np.take_along_axis(logits, order, axis=1), np.take_along_axis(found, order, axis=1)
-        )
+        return _best_of(answers, len(queries), k)
+
+    async def _top_k_of(
+        self, spec: model_pb2.TableSpec, request: shard_pb2.TopKRequest, candidates: slots.Ragged
+    ) -> TopK:
+        owners = self.owners(spec.num_slots)
+        calls = []
+        for shard, mine in zip(
+            self.shards, slots.slice_ragged(owners, len(self.shards), candidates), strict=True
+        ):
+            part = shard_pb2.TopKRequest()
+            part.CopyFrom(request)
+            part.mode = shard_pb2.TOP_K_MODE_GIVEN
+            part.packed_row_ids = arrays.pack_ids(mine.offsets, mine.ids)
+            if mine.values is not None and mine.values.any():
+                part.logit_offsets = mine.values.astype("<f4", copy=False).tobytes()
+            calls.append(shard.call("TopK", part))
+        return _best_of(await self.io.gather(calls), candidates.samples, request.k)
 
     # --- Changes of rows ------------------------------------------------------------------------
 

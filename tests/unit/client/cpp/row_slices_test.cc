@@ -124,6 +124,49 @@ TEST(JoinRowsTest, RestoresTheWantedOrderWithRepeats) {
   EXPECT_EQ(JoinRows(slices, wanted, parts).status().code(), absl::StatusCode::kInternal);
 }
 
+TEST(SliceExplicitTest, EachShardGetsItsRowsWithTheirNumbers) {
+  const SlotMap slots = Slots({1, 1});
+  const ExplicitRows<RowId> rows{.offsets = {0, 3, 3, 5},
+                                 .rows = Ids({1, 4, 30, 2, 5}),
+                                 .logit_offsets = {1, 2, 3, 4, 5},
+                                 .weights = {6, 7, 8, 9, 0}};
+  const auto parts = SliceExplicit(slots, rows);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  ASSERT_EQ(parts->size(), 2u);
+  for (size_t sample = 0; sample < 3; ++sample) {
+    std::map<RowId, std::pair<float, float>> expected;
+    std::map<RowId, std::pair<float, float>> found;
+    for (uint32_t i = rows.offsets[sample]; i < rows.offsets[sample + 1]; ++i) {
+      expected[rows.rows[i]] = {rows.logit_offsets[i], rows.weights[i]};
+    }
+    for (size_t s = 0; s < 2; ++s) {
+      const ExplicitRows<RowId>& part = (*parts)[s];
+      ASSERT_EQ(part.offsets.size(), 4u);
+      for (uint32_t i = part.offsets[sample]; i < part.offsets[sample + 1]; ++i) {
+        EXPECT_EQ(slots.OwnerOf(part.rows[i]).value(), static_cast<int>(s));
+        found[part.rows[i]] = {part.logit_offsets[i], part.weights[i]};
+      }
+    }
+    EXPECT_EQ(found, expected);
+  }
+  const auto bare = SliceExplicit(slots, {.offsets = {0, 1}, .rows = Ids({3})});
+  ASSERT_TRUE(bare.ok()) << bare.status();
+  EXPECT_THAT((*bare)[1].logit_offsets, IsEmpty());
+  EXPECT_EQ((*bare)[0].offsets.size(), 2u) << "a shard without rows knows that some are named";
+}
+
+TEST(SliceExplicitTest, WhatDoesNotFitIsRefused) {
+  const SlotMap slots = Slots({1, 1});
+  const auto refusal = [&](const ExplicitRows<RowId>& rows) {
+    return std::string(SliceExplicit(slots, rows).status().message());
+  };
+  EXPECT_THAT(refusal({.offsets = {0, 2}, .rows = Ids({7, 7})}),
+              HasSubstr("row 7 comes after row 7 of the same sample"));
+  EXPECT_THAT(refusal({.offsets = {0, 2}, .rows = Ids({7})}), HasSubstr("ascend from 0 to 1"));
+  EXPECT_THAT(refusal({.offsets = {0, 1}, .rows = Ids({7}), .weights = {1, 2}}),
+              HasSubstr("2 weights, each must be 0 or 1"));
+}
+
 TEST(MergeTopKTest, TakesTheBestOfAllShardsAndBreaksTiesById) {
   const float none = -std::numeric_limits<float>::infinity();
   TopKReply a;

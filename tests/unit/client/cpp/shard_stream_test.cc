@@ -97,6 +97,26 @@ TEST_F(ShardStreamTest, PacksRequestsForShardsThatReadThem) {
   EXPECT_EQ(fake_.packed(), 1);
 }
 
+TEST_F(ShardStreamTest, SendsNoExplicitRowsToShardsThatWouldLeaveThemOut) {
+  HeadForwardOp op;
+  op.table = "out";
+  op.dim = 1;
+  op.hidden = {1.0f};
+  op.label_offsets = {0, 0};
+  op.label_targets = {0.0f};
+  op.explicit_rows = {.offsets = {0, 1}, .rows = {RowId(5)}};
+  const auto stream = Open();
+  const absl::Status refusal = stream->Send(1, 1, op)->Take().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refusal)) << refusal;
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("takes no explicit rows: upgrade it"));
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1) << "no number was used up";
+  // An upgraded shard says so when it is greeted again.
+  fake_.Announce({"explicit-rows"});
+  fake_.BreakAt(2, false);
+  EXPECT_EQ(Answer(stream->Send(2, 2, Op())), 2);
+  EXPECT_EQ(Answer(stream->Send(3, 3, op)), 3);
+}
+
 TEST_F(ShardStreamTest, AnErrorConcernsItsOwnRequestOnly) {
   const auto stream = Open();
   fake_.RefuseSequence(2);

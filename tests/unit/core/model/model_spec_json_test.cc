@@ -146,9 +146,17 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   EXPECT_THAT(text, HasSubstr("\"ranked_per_active\": 5"));
   EXPECT_THAT(text, HasSubstr("\"searched_tables\": 3"));
   EXPECT_THAT(text, HasSubstr("\"proposed_per_sample\": 12"));
+  EXPECT_THAT(text, Not(HasSubstr("sampled_candidates")));
   const auto back = ModelSpecFromJson(text, "text");
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, spec);
+  hash.proposed_per_sample = 0;
+  spec.tables.back().head.sampled_candidates = 6;
+  const std::string drawing = ModelSpecToJson(spec);
+  EXPECT_THAT(drawing, HasSubstr("\"sampled_candidates\": 6"));
+  const auto drawing_back = ModelSpecFromJson(drawing, "text");
+  ASSERT_TRUE(drawing_back.ok()) << drawing_back.status();
+  EXPECT_EQ(*drawing_back, spec);
 }
 
 // Replaces the first `from` in kSmall; returns the error.

@@ -77,6 +77,18 @@ TEST(ModelSpecTest, NamesTheFieldTheValueAndTheRange) {
       {[](auto& s) { s.tables[3].head.max_active = -2; },
        "tables[3].head.max_active is -2, must be in [0, 2147483648]"},
       {[](auto& s) { s.tables[3].head.tail_rows = -2; }, "tables[3].head.tail_rows is -2"},
+      {[](auto& s) { s.tables[3].head.sampled_candidates = s.tables[3].head.max_active; },
+       "tables[3].head.sampled_candidates is 10, must be in [0, 9]"},
+      {[](auto& s) {
+         s.tables[3].head.max_active = 0;
+         s.tables[3].head.sampled_candidates = 1;
+       },
+       "tables[3].head.sampled_candidates is 1, must be in [0, 0]"},
+      {[](auto& s) {
+         s.tables[3].head.sampled_candidates = 2;
+         s.tables[3].head.hash.proposed_per_sample = 8;
+       },
+       "samples that share candidates draw none: set one of them to 0"},
       {[](auto& s) { s.tables[3].head.hash.num_tables = -1; },
        "tables[3].head.hash.num_tables is -1, must be in [0, 256]"},
       {[](auto& s) { s.tables[3].head.recall_samples = -1; },

@@ -42,16 +42,35 @@ std::vector<Case> Cases() {
     cases.push_back({name + "DenseLayerHashedWithTail", shape});
     shape.tail_rows = 30;
     cases.push_back({name + "TailOfAllRows", shape});
+    shape.tail_rows = 9;
+    shape.sampled_candidates = 3;
+    cases.push_back({name + "SampledCandidates", shape});
+    shape.sampled_candidates = 0;
+    shape.named = 6;
+    cases.push_back({name + "NamedBesideHashing", shape});
+    shape.fingerprints = false;
+    cases.push_back({name + "Named", shape});
+    shape.max_active = 0;
+    cases.push_back({name + "NamedWithoutHashTables", shape});
   }
   return cases;
 }
 
-class NetworkGradientTest : public testing::TestWithParam<Case> {};
+class NetworkGradientTest : public testing::TestWithParam<Case> {
+ protected:
+  static ShardedNetwork MakeNetwork(const std::vector<double>& shards) {
+    const ModelShape& shape = GetParam().shape;
+    ShardedNetwork network(reference::MakeSpec(shape), shards, 1);
+    network.set_fingerprints(shape.fingerprints);
+    network.set_named(shape.named > 0);
+    return network;
+  }
+};
 
 // Central differences in double precision: error about 1e-16 / 1e-5 + 1e-10.
 TEST_P(NetworkGradientTest, ReferenceAgreesWithFiniteDifferences) {
   const ModelShape& shape = GetParam().shape;
-  ShardedNetwork real(reference::MakeSpec(shape), {1.0}, 1);
+  ShardedNetwork real = MakeNetwork({1.0});
   real.Forward(reference::MakeSamples(shape, 12, 3), /*tail_key=*/5, 1.0);
   const std::vector<Sample> samples = real.SamplesWithTerms();
   Network network = real.Weights();
@@ -78,7 +97,7 @@ TEST_P(NetworkGradientTest, ReferenceAgreesWithFiniteDifferences) {
 TEST_P(NetworkGradientTest, TablesMoveByTheReferenceGradient) {
   const ModelShape& shape = GetParam().shape;
   for (const std::vector<double>& shards : {std::vector<double>{1.0}, {2.0, 1.0, 1.0}}) {
-    ShardedNetwork real(reference::MakeSpec(shape), shards, 1);
+    ShardedNetwork real = MakeNetwork(shards);
     const double loss = real.Forward(reference::MakeSamples(shape, 12, 3), /*tail_key=*/5, 0.5);
     const std::vector<Sample> samples = real.SamplesWithTerms();
     Network before = real.Weights();

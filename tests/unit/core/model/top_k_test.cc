@@ -97,8 +97,8 @@ TEST(TopKTest, CandidatesAreScoredLikeTheScan) {
   const std::vector<float> hidden = MakeHidden(2, 16);
   std::vector<LocalRow> rows;
   for (uint32_t row = 0; row < 500; row += 3) rows.push_back(LocalRow(row));
-  const std::vector<uint32_t> offsets = {0, 0, static_cast<uint32_t>(rows.size())};
-  const ScoredRows best = CandidateTopK(*store, hidden, offsets, rows, 3, Parallelism{2});
+  ExplicitRows<LocalRow> named{.offsets = {0, 0, static_cast<uint32_t>(rows.size())}, .rows = rows};
+  const ScoredRows best = CandidateTopK(*store, hidden, named, 3, Parallelism{2});
   EXPECT_FALSE(best.exact);
   EXPECT_EQ(best.scored_rows, static_cast<int64_t>(rows.size()));
   EXPECT_EQ(best.rows[0], kNoRow) << "a query without candidates";
@@ -108,6 +108,14 @@ TEST(TopKTest, CandidatesAreScoredLikeTheScan) {
     if (local % 3 == 0 && expected.size() < 3) expected.push_back(row);
   }
   EXPECT_EQ(std::vector<RowId>(best.rows.begin() + 3, best.rows.end()), expected);
+
+  // An offset that makes the worst of them the best.
+  named.logit_offsets.assign(rows.size(), 0.0f);
+  named.logit_offsets[7] = 100.0f;
+  const ScoredRows shifted = CandidateTopK(*store, hidden, named, 3, Parallelism{2});
+  EXPECT_EQ(shifted.rows[3], store->rows().ToGlobal(rows[7]));
+  EXPECT_GT(shifted.logits[3], 50.0f);
+  EXPECT_EQ(shifted.logits[4], best.logits[3]);
 }
 
 TEST(TopRowsTest, KeepsTheBestInAnyOrderOfArrival) {

@@ -135,6 +135,11 @@ TEST(ModelSpecCodecTest, EveryFieldComesBack) {
   const auto records = DecodeModelSpec(Encoded(WireRecordSpec()), /*sizes_known=*/true);
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_EQ(*records, WireRecordSpec());
+  // Samples that share candidates draw none.
+  ModelSpec drawing = SampleSpec();
+  drawing.tables[2].head.hash.proposed_per_sample = 0;
+  drawing.tables[2].head.sampled_candidates = 3;
+  EXPECT_EQ(DecodeModelSpec(Encoded(drawing), true).value(), drawing);
 }
 
 TEST(ModelSpecCodecTest, WhatTablesOfRecordsHaveNotIsIgnored) {

@@ -286,6 +286,67 @@ TEST(TopKCodecTest, RequestsAndAnswersComeBack) {
   EXPECT_TRUE(absl::IsInternal(DecodeTopKResponse(response, 2, 3).status()));
 }
 
+TopKCommand GivenTopK() {
+  return {.model = "m",
+          .table = "t",
+          .batch = 2,
+          .dim = 2,
+          .hidden = {1, 2, 3, 4},
+          .k = 3,
+          .hashed = false,
+          .fingerprints = {},
+          .candidates = {.offsets = {0, 2, 3},
+                         .rows = {RowId(5), RowId(6), RowId(2)},
+                         .logit_offsets = {0.5f, 0.0f, -2.0f},
+                         .weights = {}}};
+}
+
+TEST(TopKCodecTest, CandidatesComeBack) {
+  for (const ActivationType type : {ActivationType::kF32, ActivationType::kBf16}) {
+    v1::TopKRequest request;
+    EncodeTopKRequest(GivenTopK(), type, &request);
+    EXPECT_EQ(request.mode(), v1::TOP_K_MODE_GIVEN);
+    const auto got = DecodeTopKRequest(request);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->candidates.offsets, GivenTopK().candidates.offsets);
+    EXPECT_EQ(got->candidates.rows, GivenTopK().candidates.rows);
+    EXPECT_EQ(got->candidates.logit_offsets, GivenTopK().candidates.logit_offsets);
+    EXPECT_FALSE(got->hashed);
+  }
+  TopKReply reply;
+  reply.k = 1;
+  reply.given = true;
+  reply.scored = {.rows = {RowId(4)}, .logits = {3}, .scored_rows = 2, .exact = false};
+  v1::TopKResponse response;
+  EncodeTopKResponse(reply, &response);
+  EXPECT_EQ(response.mode(), v1::TOP_K_MODE_GIVEN);
+  const auto answer = DecodeTopKResponse(response, 1, 1);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->given);
+  EXPECT_FALSE(answer->scored.exact);
+}
+
+TEST(TopKCodecTest, BadCandidatesAreRefused) {
+  v1::TopKRequest good;
+  EncodeTopKRequest(GivenTopK(), ActivationType::kF32, &good);
+  v1::TopKRequest bad = good;
+  bad.set_mode(v1::TOP_K_MODE_EXACT);
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kBadSize);
+  bad = good;
+  bad.clear_packed_row_ids();
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kBadSize) << "offsets of nothing";
+  bad.clear_logit_offsets();
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kMissingField);
+  bad = good;
+  bad.set_packed_row_ids(std::string("\x02\x05", 2));
+  const absl::Status cut = DecodeTopKRequest(bad).status();
+  EXPECT_EQ(ReasonOf(cut), reason::kBadSize);
+  EXPECT_EQ(cut.message().find("packed_row_ids"), 0u) << cut;
+  bad = good;
+  bad.set_logit_offsets("abc");
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kBadSize);
+}
+
 TEST(TopKCodecTest, BadRequestsAreRefused) {
   v1::TopKRequest good;
   EncodeTopKRequest({.model = "m",

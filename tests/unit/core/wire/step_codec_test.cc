@@ -39,7 +39,8 @@ std::vector<StepOp> AllOps() {
           HeadBackwardOp{.table = "head", .log_partitions = {1.0f, -3.0f}, .scale = 0.5f},
           EmbedBackwardOp{.table = "input", .dim = 2, .gradient = {1, 2, 3, 4}},
           DenseGatherOp{.table = "hidden"},
-          DenseScatterOp{.table = "hidden", .gradients = SampleBlock(3, 2, true)}};
+          DenseScatterOp{.table = "hidden", .gradients = SampleBlock(3, 2, true)},
+          SampleExplicitHeadForward()};
 }
 
 TEST(StepCodecTest, EveryOperationComesBackWithItsEnvelope) {
@@ -122,6 +123,42 @@ TEST(StepCodecTest, ActivationsMayTravelInSixteenBits) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   // Small integers are exact in bfloat16.
   EXPECT_EQ(std::get<HeadForwardOp>(decoded->op).hidden, SampleHeadForward().hidden);
+}
+
+TEST(StepCodecTest, ExplicitRowsComeBackElementByElement) {
+  const HeadForwardOp sent = SampleExplicitHeadForward();
+  for (const ActivationType type : {ActivationType::kF32, ActivationType::kBf16}) {
+    const v1::StepRequest request = OverTheWire(SampleStep(sent), {.activations = type});
+    const size_t bytes = type == ActivationType::kF32 ? 4 : 2;
+    EXPECT_EQ(request.head_forward().explicit_logit_offsets().size(), 3 * bytes);
+    EXPECT_EQ(request.head_forward().explicit_weights().size(), 3 * bytes);
+    const auto decoded = DecodeStepRequest(request);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    const ExplicitRows<RowId>& got = std::get<HeadForwardOp>(decoded->op).explicit_rows;
+    EXPECT_EQ(got.offsets, sent.explicit_rows.offsets);
+    EXPECT_EQ(got.rows, sent.explicit_rows.rows);
+    // All of them have few digits.
+    EXPECT_EQ(got.logit_offsets, sent.explicit_rows.logit_offsets);
+    EXPECT_EQ(got.weights, sent.explicit_rows.weights);
+  }
+}
+
+TEST(StepCodecTest, ExplicitRowsThatSayNothingMoreTakeNoBytesForIt) {
+  HeadForwardOp op = SampleExplicitHeadForward();
+  op.explicit_rows.logit_offsets.assign(3, 0.0f);
+  op.explicit_rows.weights.assign(3, 1.0f);
+  const v1::StepRequest request = OverTheWire(SampleStep(op));
+  EXPECT_TRUE(request.head_forward().explicit_logit_offsets().empty());
+  EXPECT_TRUE(request.head_forward().explicit_weights().empty());
+  const StepCommand got = RoundTrip(SampleStep(op));
+  EXPECT_EQ(std::get<HeadForwardOp>(got.op).explicit_rows.rows, op.explicit_rows.rows);
+  // A batch that names rows, though none of this shard, is another than one that names none.
+  op.explicit_rows = {.offsets = {0, 0, 0}, .rows = {}, .logit_offsets = {}, .weights = {}};
+  const StepCommand none_here = RoundTrip(SampleStep(op));
+  EXPECT_EQ(std::get<HeadForwardOp>(none_here.op).explicit_rows.offsets, op.explicit_rows.offsets);
+  op.explicit_rows = {};
+  const StepCommand none = RoundTrip(SampleStep(op));
+  EXPECT_TRUE(std::get<HeadForwardOp>(none.op).explicit_rows.empty());
 }
 
 struct Refused {
@@ -295,6 +332,36 @@ void ExpectStepRefused(const std::vector<Refused>& cases) {
 TEST(StepCodecTest, BadEnvelopesAndStepsAreRefusedByName) { ExpectStepRefused(EnvelopeRefusals()); }
 TEST(StepCodecTest, BadEmbedRequestsAreRefusedByName) { ExpectStepRefused(EmbedRefusals()); }
 TEST(StepCodecTest, BadHeadRequestsAreRefusedByName) { ExpectStepRefused(HeadRefusals()); }
+
+TEST(StepCodecTest, BadExplicitRowsAreRefusedByName) {
+  const StepOp op = SampleExplicitHeadForward();
+  const auto set_offsets = [](const std::string& bytes) {
+    return [bytes](auto& r) { r.mutable_head_forward()->set_explicit_logit_offsets(bytes); };
+  };
+  const auto set_weights = [](const std::string& bytes) {
+    return [bytes](auto& r) { r.mutable_head_forward()->set_explicit_weights(bytes); };
+  };
+  const auto set_ids = [](const std::string& bytes) {
+    return [bytes](auto& r) { r.mutable_head_forward()->set_packed_explicit_ids(bytes); };
+  };
+  ExpectStepRefused({
+      {reason::kBadSize, "head_forward.packed_explicit_ids announces 3 ids", op,
+       set_ids(std::string("\x03\x01", 2))},
+      {reason::kBadSize, "head_forward.packed_explicit_ids has 1 bytes behind", op,
+       set_ids(std::string("\x01\x05\x00\x00", 4))},
+      {reason::kBadSize, "explicit_weights is there without packed_explicit_ids", op, set_ids("")},
+      {reason::kBadSize, "head_forward.explicit_logit_offsets has 10 bytes for 3 rows", op,
+       set_offsets(std::string(10, '\0'))},
+      {reason::kNotFinite, "explicit_logit_offsets", op, set_offsets(Floats32({1, kNan, 1}))},
+      {reason::kNotFinite, "explicit_logit_offsets", op,
+       set_offsets(std::string("\x80\x7f\0\0\0\0", 6))},  // the first is infinity in bf16
+      {reason::kBadSize, "head_forward.explicit_weights has 8 bytes for 3 rows", op,
+       set_weights(Floats32({1, 1}))},
+      {reason::kOutOfRange, "has -1 at position 2", op, set_weights(Floats32({1, 1, -1}))},
+      {reason::kOutOfRange, "explicit_weights", op, set_weights(Floats32({1, 1, 4.4e9f}))},
+      {reason::kNotFinite, "explicit_weights", op, set_weights(Floats32({1, 1, INFINITY}))},
+  });
+}
 
 TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {
   v1::StepRequest request = OverTheWire(SampleStep(DenseGatherOp{.table = "hidden"}));

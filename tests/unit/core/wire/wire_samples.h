@@ -42,6 +42,17 @@ inline HeadForwardOp SampleHeadForward() {
           .recall_samples = {1}};
 }
 
+// Names rows instead of sending fingerprints; its second sample names none here.
+inline HeadForwardOp SampleExplicitHeadForward() {
+  HeadForwardOp op = SampleHeadForward();
+  op.fingerprints.clear();
+  op.explicit_rows = {.offsets = {0, 3, 3},
+                      .rows = {RowId(2), RowId(7), RowId(300)},
+                      .logit_offsets = {0.5f, -1.25f, 0.0f},
+                      .weights = {1.0f, 12.0f, 0.0f}};
+  return op;
+}
+
 inline RowBlock SampleBlock(int64_t rows, int64_t dim, bool with_bias) {
   RowBlock block;
   block.dim = dim;
