@@ -23,20 +23,30 @@ def cache_folder():
     return folder
 
 
-def environment():
-    """The interpreter of an environment with the locked packages, made when it is not there."""
-    lock_file = SOURCE / "requirements-test.txt"
+def environment_folder(lock_file, name):
+    """Where the environment with the packages of `lock_file` is, or will be."""
     key = hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
-    folder = cache_folder() / f"python-{key}"
-    made = folder / "made"
-    with open(cache_folder() / "python.lock", "w", encoding="ascii") as lock:
+    return cache_folder() / f"{name}-{key}"
+
+
+def is_made(folder):
+    return (folder / "made").exists()
+
+
+def environment(lock_file=SOURCE / "requirements-test.txt", name="python", fill=None):
+    """The folder of an environment with the locked packages, made when it is not there.
+
+    `fill` installs them into the folder; by default all of the file, with what they depend on.
+    """
+    folder = environment_folder(lock_file, name)
+    with open(cache_folder() / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of runs at one time, one makes it
-        if not made.exists():
-            say("installing the packages of the Python tests")
+        if not is_made(folder):
+            say(f"installing the packages of {lock_file.relative_to(ROOT)}")
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            pip(folder, "install", "--requirement", lock_file)
-            made.touch()
+            (fill or (lambda made: pip(made, "install", "--requirement", lock_file)))(folder)
+            (folder / "made").touch()
     return folder
 
 
