@@ -7,14 +7,15 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "dslide"
 matplotlib.rcParams["svg.fonttype"] = "none"
 
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 
 SIZE = (6.4, 3.2)
 OURS, OTHER = "#1f6f8b", "#c0713a"
 
 
-def _save(figure, path):
-    figure.tight_layout()
+def _save(figure, path, rect=(0, 0, 1, 1)):
+    """`rect` is where the axes may be; the rest is room for a legend."""
+    figure.tight_layout(rect=rect)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
 
@@ -51,3 +52,33 @@ def bars(path, title, label, pairs):
     axes.set_xlabel(label)
     axes.set_title(title)
     _save(figure, path)
+
+
+def accuracy_against_cost(path, panels):
+    """A panel for each (title, [(tool, CPU-seconds, P@1, its standard error)]); a tool has one mark
+    everywhere, and below them all is which."""
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(rows, columns, figsize=(4.8 * columns, 3.2 * rows + 0.6),
+                                   squeeze=False)
+    tools = list(dict.fromkeys(point[0] for _, points in panels for point in points))
+    marks = dict(zip(tools, zip("o^vsDPX", pyplot.get_cmap("tab10").colors)))
+    drawn = {}
+    for axes in grid.flat[len(panels):]:
+        axes.remove()
+    for axes, (title, points) in zip(grid.flat, panels):
+        for tool, seconds, accuracy, error in points:
+            mark, colour = marks[tool]
+            drawn[tool] = axes.errorbar([seconds], [accuracy], yerr=[error], fmt=mark, color=colour)
+        axes.set_xscale("log")
+        # Plain numbers, and between the powers of ten only where there is room.
+        axes.xaxis.set_major_formatter(ticker.LogFormatter())
+        axes.xaxis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(1, 0.4)))
+        axes.tick_params(axis="x", which="both", labelsize="small")
+        axes.margins(x=0.15, y=0.15)
+        axes.set_xlabel("CPU-seconds of training")
+        axes.set_ylabel("P@1")
+        axes.set_title(title)
+    # Below the panels, in the room that is kept for it.
+    figure.legend(drawn.values(), drawn.keys(), loc="lower center", ncol=4, fontsize="small")
+    _save(figure, path, rect=(0, 0.6 / (3.2 * rows + 0.6), 1, 1))

@@ -13,8 +13,11 @@ import sys
 
 import facts
 import page
+import peer_tables
 import tables
 
+# What can be shown: also what has a page of its own.
+SHOWN = tables.SECTIONS | {"peers": peer_tables.peers}
 HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).
 CURVES = {
@@ -94,10 +97,10 @@ def main():
     options = parser.parse_args()
     if options.show:
         name, path = options.show
-        if name not in tables.SECTIONS:
-            parser.error(f"--show: no benchmark '{name}'; there are: {', '.join(tables.SECTIONS)}")
+        if name not in SHOWN:
+            parser.error(f"--show: no benchmark '{name}'; there are: {', '.join(SHOWN)}")
         result = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        print(tables.SECTIONS[name](result) + "\n\n" + tables.origin(result))
+        print(SHOWN[name](result) + "\n\n" + tables.origin(result))
         return 0
     if options.results is None or options.output is None:
         parser.error("give --results and --output, or --show")

@@ -115,6 +115,22 @@ class SmokeTest(processes.ProcessTest):
         for trainer in ("cpp", "python"):
             self.assert_positive(result["training"][trainer], "samples_per_second", "loss")
 
+    def test_peers(self):
+        result, stderr = self.run_script("peers", "--page", self.directory / "page")
+        self.assertLessEqual(ORIGIN, result.keys())
+        measured = result["sets"]["quick"]
+        for tool, title in result["titles"].items():
+            if tool in measured["tools"]:
+                self.assert_positive(measured["tools"][tool], "cpu_seconds", "wall_seconds",
+                                     "peak_rss_bytes", "model_bytes", "predict_p50_ms")
+            else:
+                self.assertRegex(stderr, f"(skipped|left out): {title}")
+        self.assertIn("dslide", measured["tools"])
+        if (self.directory / "page/peers.md").is_file():
+            self.assertIn("<svg", (self.directory / "page/peers.svg").read_text())
+        else:
+            self.assertIn("skipped: the page", stderr)
+
     def test_rpc(self):
         result, _ = self.run_script("rpc")
         self.assertLessEqual(ORIGIN | {"as_set", "congestion_control"}, result.keys())

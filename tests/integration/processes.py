@@ -126,8 +126,8 @@ def taken_port():
         yield listener.getsockname()[1]
 
 
-def _die_with_parent():
-    # A test that is killed by its own time limit leaves no process behind.
+def die_with_parent():
+    """What a new process runs first: a test that is killed by its own time limit leaves none behind."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -201,7 +201,7 @@ class Process:
             self._popen = subprocess.Popen(
                 [*wrapper, _bin_dir / program, *map(str, arguments)], stdin=subprocess.DEVNULL,
                 stdout=stdout, stderr=stderr, cwd=directory, start_new_session=True,
-                env=_environment(environment), preexec_fn=_die_with_parent)
+                env=_environment(environment), preexec_fn=die_with_parent)
 
     @property
     def pid(self):
