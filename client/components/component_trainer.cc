@@ -9,9 +9,8 @@
 #include "core/base/status_macros.h"
 #include "core/fusion/fusion_inputs.h"
 #include "core/memory/point_record.h"
-#include "core/trees/label_centroid.h"
 #include "core/trees/label_tree.h"
-#include "core/trees/point_lists.h"
+#include "core/trees/tree_rows.h"
 
 namespace dslide {
 namespace {
@@ -27,26 +26,14 @@ constexpr uint64_t kTreeKey = 0x7472656573;
 // Without held-out points: weights that do well on sets of text with labels of 10 to 100 points.
 constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f};
 
-std::vector<std::string> Centroids(const std::vector<std::string>& records, int64_t labels,
-                                   int64_t& features, Parallelism parallelism) {
-  std::vector<PointView> points(records.size());
-  for (size_t id = 0; id < records.size(); ++id) {
-    if (records[id].empty()) continue;
-    points[id] = PointView(records[id].data());
-    if (points[id].num_features() > 0) {
-      features = std::max<int64_t>(features, int64_t{points[id].features().back().value()} + 1);
-    }
+// By label; "" for one without points.
+std::vector<std::string> Centroids(const TrainingPoints& points, const TreeShape& shape,
+                                   Parallelism parallelism) {
+  std::vector<std::string> centroids(static_cast<size_t>(shape.labels()));
+  const auto all = [](RowId) { return true; };
+  for (MadeRow& made : MakeCentroids(points, shape, 0, shape.labels(), all, parallelism)) {
+    centroids[made.row.value()] = std::move(made.record);
   }
-  const PointLists by_label = ListByLabel(points, labels);
-  std::vector<DenseRow> scratch(static_cast<size_t>(parallelism.threads));
-  for (DenseRow& row : scratch) row.Resize(features);
-  std::vector<std::string> centroids(static_cast<size_t>(labels));
-  ParallelFor(parallelism, labels, 64, [&](int64_t label, int thread) {
-    const absl::Span<const uint32_t> mine = by_label.Of(label);
-    if (mine.empty()) return;
-    centroids[static_cast<size_t>(label)] =
-        CentroidRecord(points, mine, scratch[static_cast<size_t>(thread)]);
-  });
   return centroids;
 }
 
@@ -94,13 +81,16 @@ absl::Status ComponentTrainer::PutNumbers(int64_t tree, absl::Span<const uint32_
 
 absl::Status ComponentTrainer::BuildTrees() {
   const TreeShape& shape = *parts_.tables.shape;
-  int64_t features = 0;
-  const std::vector<std::string> centroids =
-      Centroids(records_, shape.labels(), features, parts_.parallelism);
+  std::vector<PointView> views(records_.size());
+  for (size_t id = 0; id < records_.size(); ++id) {
+    if (!records_[id].empty()) views[id] = PointView(records_[id].data());
+  }
+  const TrainingPoints points(std::move(views), shape.labels());
+  const std::vector<std::string> centroids = Centroids(points, shape, parts_.parallelism);
   const uint64_t key = DeriveKey(parts_.spec.seed, kTreeKey);
   for (int64_t tree = 0; tree < shape.trees(); ++tree) {
     RETURN_IF_ERROR(Check());
-    leaves_.push_back(BuildLabelTree(centroids, features, shape.depth(),
+    leaves_.push_back(BuildLabelTree(centroids, points.features(), shape.depth(),
                                      DeriveKey(key, static_cast<uint64_t>(tree)),
                                      parts_.parallelism));
     RETURN_IF_ERROR(PutNumbers(tree, leaves_.back()));

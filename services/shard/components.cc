@@ -67,6 +67,16 @@ absl::StatusOr<RecordStore*> Components::Find(const std::string& name, TableRole
                              ", the operation is for the role ", RoleName(role)));
 }
 
+absl::StatusOr<RecordStore*> Components::FindWhole(const std::string& name, RowId row) const {
+  const TableSpec* const table = tables_.spec->FindTable(name);
+  const bool is_fusion = table != nullptr && table->role == TableRole::kFusion;
+  ASSIGN_OR_RETURN(RecordStore* const store,
+                   Find(name, is_fusion ? TableRole::kFusion : TableRole::kLabelTrees));
+  if (row.value() < store->num_rows()) return store;
+  return Refuse(reason::kBadRowId, absl::StrCat("row ", row.value(), ": table \"", name, "\" has ",
+                                                store->num_rows(), " rows"));
+}
+
 PointView Components::PointAt(uint32_t id) const {
   const absl::Span<const char> record = tables_.memory->Record(LocalRow(id));
   return record.empty() ? PointView() : PointView(record.data());
@@ -167,15 +177,8 @@ absl::Status Components::CheckPiece(const PutRecordOp& op) const {
 }
 
 absl::StatusOr<PutRecordReply> Components::PutRecord(const PutRecordOp& op) {
-  const TableSpec* const table = tables_.spec->FindTable(op.table);
-  const bool is_fusion = table != nullptr && table->role == TableRole::kFusion;
-  ASSIGN_OR_RETURN(RecordStore* const store,
-                   Find(op.table, is_fusion ? TableRole::kFusion : TableRole::kLabelTrees));
-  if (op.row.value() >= store->num_rows()) {
-    return Refuse(reason::kBadRowId, absl::StrCat("row ", op.row.value(), ": table \"", op.table,
-                                                  "\" has ", store->num_rows(), " rows"));
-  }
-  if (is_fusion) {
+  ASSIGN_OR_RETURN(RecordStore* const store, FindWhole(op.table, op.row));
+  if (store == tables_.fusion) {
     const absl::Status valid = DecodeFusion(op.record).status();
     if (!valid.ok()) return Refuse(reason::kBadSize, valid.message());
   } else {
@@ -187,14 +190,7 @@ absl::StatusOr<PutRecordReply> Components::PutRecord(const PutRecordOp& op) {
 }
 
 absl::StatusOr<GetRecordReply> Components::GetRecord(const GetRecordOp& op) const {
-  const TableSpec* const table = tables_.spec->FindTable(op.table);
-  const bool is_fusion = table != nullptr && table->role == TableRole::kFusion;
-  ASSIGN_OR_RETURN(const RecordStore* const store,
-                   Find(op.table, is_fusion ? TableRole::kFusion : TableRole::kLabelTrees));
-  if (op.row.value() >= store->num_rows()) {
-    return Refuse(reason::kBadRowId, absl::StrCat("row ", op.row.value(), ": table \"", op.table,
-                                                  "\" has ", store->num_rows(), " rows"));
-  }
+  ASSIGN_OR_RETURN(const RecordStore* const store, FindWhole(op.table, op.row));
   return GetRecordReply{.record =
                             std::string(BytesOfRecord(store->Record(LocalRow(op.row.value()))))};
 }

@@ -61,6 +61,8 @@ class Components {
 
  private:
   absl::StatusOr<RecordStore*> Find(const std::string& name, TableRole role) const;
+  // A table whose records are put and got as wholes, if it has the row.
+  absl::StatusOr<RecordStore*> FindWhole(const std::string& name, RowId row) const;
   RecordStore* StoreOf(TableRole role) const;
   absl::Status CheckPiece(const PutRecordOp& op) const;
   PointView PointAt(uint32_t id) const;
