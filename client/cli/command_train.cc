@@ -95,7 +95,7 @@ class TrainRun {
   absl::Status OpenCluster();
   absl::Status OpenTrainer();
   absl::Status Train();
-  absl::Status TrainComponents();
+  absl::Status RunJob();
   absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
                                                absl::Span<const int64_t> points, int64_t k);
   absl::Status Measure();
@@ -117,11 +117,11 @@ class TrainRun {
   Metrics metrics_;
   RoundTripMetrics round_trips_{metrics_};
   std::unique_ptr<ClusterSession> session_;
+  std::unique_ptr<ComponentSession> components_;  // of a model with a memory; feeds the trainer
   std::unique_ptr<BatchPreparer> preparer_;
   std::unique_ptr<TrainerMetrics> trainer_metrics_;
   std::unique_ptr<AdminHttpServer> admin_;  // shows trainer_metrics_
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<ComponentSession> components_;  // instead of a network and its trainer
   TrainResult result_;
   std::string examples_;
   bool interrupted_ = false;
@@ -144,12 +144,7 @@ absl::Status TrainRun::ResolveModel() {
     options.base = stored.spec;
   }
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_));
-  if (!HasComponents(spec)) {
-    if (!options_.validation_group.empty()) {
-      return absl::InvalidArgumentError(
-          "--validation-group: only models with a memory hold out groups; leave out the flags that "
-          "ask for a network, or this one");
-    }
+  if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
     ASSIGN_OR_RETURN(Network network, Network::Create(spec));
     network_ = std::make_unique<Network>(std::move(network));
   }
@@ -162,6 +157,9 @@ absl::Status TrainRun::ResolveModel() {
       TrainingSplit split,
       TrainingSplit::Create(data_->num_points(), spec.seed, spec.training.validation_fraction,
                             spec.training.validation_max_samples));
+  if (!options_.validation_group.empty()) {
+    ASSIGN_OR_RETURN(split, SplitByGroup(options_.validation_group, data_->num_points(), spec));
+  }
   split_ = std::make_unique<TrainingSplit>(split);
   // Also without tf-idf: it orders the words by which people are shown a point.
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
@@ -246,28 +244,34 @@ absl::Status TrainRun::OpenTrainer() {
     ASSIGN_OR_RETURN(admin_, AdminHttpServer::Start(std::move(admin)));
     progress_->Say(absl::StrCat("Metrics: http://", admin_->address(), "/metrics"));
   }
-  if (network_ == nullptr) {
-    ASSIGN_OR_RETURN(components_,
-                     ComponentSession::Open(cluster, model_.spec, model_.features.idf));
-    return absl::OkStatus();
+  if (HasComponents(model_.spec)) {
+    ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
+                                                         model_.features.idf, parallelism_));
   }
-  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
-  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network_->head().num_slots));
-  BatchPreparerOptions preparer;
-  preparer.seed = model_.spec.seed;
-  preparer.idf = model_.features.idf;
-  ASSIGN_OR_RETURN(preparer_, BatchPreparer::Create(*network_, std::move(embedding_slots),
-                                                    std::move(head_slots), std::move(preparer)));
+  const auto say = [this](const std::string& message) { progress_->Say(message); };
+  const auto interrupted = [] { return InterruptGuard::Interrupted(); };
+  if (components_ != nullptr) {
+    RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, interrupted));
+  }
+  if (network_ != nullptr) {
+    BatchPreparerOptions preparer;
+    preparer.seed = model_.spec.seed;
+    preparer.idf = model_.features.idf;
+    if (components_ != nullptr) preparer.candidates = &components_->candidates();
+    ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
+  }
   TrainerOptions trainer;
   trainer.seed = model_.spec.seed;
   trainer.max_steps = options_.steps;
   trainer.parallelism = parallelism_;
-  trainer.stop_requested = [] { return InterruptGuard::Interrupted(); };
+  trainer.stop_requested = interrupted;
   ASSIGN_OR_RETURN(trainer_, Trainer::Create({.cluster = cluster,
-                                              .network = *network_,
+                                              .spec = model_.spec,
+                                              .network = network_.get(),
+                                              .preparer = preparer_.get(),
+                                              .stages = components_.get(),
                                               .data = *data_,
                                               .split = *split_,
-                                              .preparer = *preparer_,
                                               .progress = *progress_,
                                               .clock = SteadyClock(),
                                               .metrics = trainer_metrics_.get()},
@@ -275,49 +279,49 @@ absl::Status TrainRun::OpenTrainer() {
   return absl::OkStatus();
 }
 
-absl::Status TrainRun::TrainComponents() {
-  ASSIGN_OR_RETURN(const std::vector<uint8_t> held_out,
-                   ChooseHeldOut(options_.validation_group, *data_, *split_, model_.spec));
-  if (options_.spec.model_file.empty() && !options_.resume) {
-    progress_->Say(
-        "Without a spec, points with features get a memory, label trees and their fusion "
-        "(--spec-out FILE writes it); flags such as --dim and --epochs ask for a network.");
+absl::Status TrainRun::RunJob() {
+  const absl::StatusOr<TrainingReport> report = trainer_->Run();
+  // A stage is given up at once.
+  interrupted_ = absl::IsCancelled(report.status()) && InterruptGuard::Interrupted();
+  if (!interrupted_) {
+    RETURN_IF_ERROR(report.status());
+    result_.report = *report;
+    interrupted_ = report->interrupted;
   }
-  progress_->Say(absl::StrFormat(
-      "Training \"%s\": %s points, %s features, %s labels, %d shards, seed %d", model_.spec.name,
-      WithThousands(data_->num_points()), WithThousands(data_->num_features()),
-      WithThousands(data_->num_labels()), session_->client().num_shards(), model_.spec.seed));
-  const absl::Duration start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(result_.components,
-                   components_->Train(
-                       *data_, held_out, parallelism_,
-                       [this](const std::string& message) { progress_->Say(message); },
-                       [] { return InterruptGuard::Interrupted(); }));
-  result_.report.seconds = absl::ToDoubleSeconds(SteadyClock().Now() - start);
-  result_.report.samples = result_.components->points;
-  interrupted_ = result_.components->interrupted;
-  if (interrupted_) progress_->Say("Interrupted: the model is not complete; train it again.");
-  result_.training_traffic = session_->client().counters().Total();
-  return absl::OkStatus();
+  if (components_ == nullptr) return absl::OkStatus();
+  if (interrupted_ || result_.report.stopped_at_step_limit) {
+    interrupted_ = true;
+    result_.components.emplace();
+    return absl::OkStatus();
+  }
+  result_.components = components_->report();
+  // Another trainer of the job has completed the model.
+  return result_.components.has_value() ? absl::OkStatus() : components_->Load();
 }
 
 absl::Status TrainRun::Train() {
-  if (components_ != nullptr) return TrainComponents();
-  const auto& counters = session_->client().counters();
+  if (components_ != nullptr && options_.spec.model_file.empty() && !options_.resume) {
+    progress_->Say(
+        "Without a spec, points with features get a memory, label trees, a small network and their "
+        "fusion (--spec-out FILE writes it); flags such as --dim ask for a network alone.");
+  }
   progress_->Say(absl::StrFormat(
-      "Training \"%s\": %s points, %s features, %s labels, %s parameters, %d shards, seed %d",
-      model_.spec.name, WithThousands(split_->num_training()), WithThousands(data_->num_features()),
-      WithThousands(data_->num_labels()), WithThousands(network_->parameters()),
+      "Training \"%s\": %s points, %s features, %s labels, %s%d shards, seed %d", model_.spec.name,
+      WithThousands(split_->num_training()), WithThousands(data_->num_features()),
+      WithThousands(data_->num_labels()),
+      network_ == nullptr ? "" : WithThousands(network_->parameters()) + " parameters, ",
       session_->client().num_shards(), model_.spec.seed));
-  ASSIGN_OR_RETURN(result_.report, trainer_->Run());
-  interrupted_ = result_.report.interrupted;
-  if (interrupted_) progress_->Say("Interrupted: finishing with what was trained until now.");
-  if (result_.report.steps == 0 && !interrupted_) {
+  RETURN_IF_ERROR(RunJob());
+  if (interrupted_) {
+    progress_->Say(components_ == nullptr
+                       ? "Interrupted: finishing with what was trained until now."
+                       : "Interrupted: the model is not complete; train it again.");
+  } else if (components_ == nullptr && result_.report.steps == 0) {
     progress_->Say(absl::StrCat("Job \"", session_->client().options().job,
                                 "\" had no work left: it is finished. Another run of it needs ",
                                 "another name: --job NAME"));
   }
-  result_.training_traffic = counters.Total();
+  result_.training_traffic = session_->client().counters().Total();
   result_.stages = session_->StageSeconds();
   const StageSeconds& stages = result_.report.stages;
   result_.stages["trainer_wait_embed_forward"] = stages.wait_embed_forward;
@@ -355,7 +359,7 @@ absl::Status TrainRun::Measure() {
                          },
                          nullptr));
     ASSIGN_OR_RETURN(result_.baseline, MostFrequentBaseline(counts, *eval_, parallelism_));
-    if (trainer_ != nullptr) {
+    if (components_ == nullptr) {
       const std::vector<int64_t> points = AllPoints(std::min(eval_->num_points(), kRecallPoints));
       ASSIGN_OR_RETURN(result_.recall,
                        trainer_->evaluator().MeasureRecall(*eval_, points, trainer_->next_step()));

@@ -86,19 +86,18 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
 
 absl::Status ModelSession::OpenStreams() {
   ClusterClient& cluster = session_->client();
-  if (HasComponents(model_.spec)) {
-    ASSIGN_OR_RETURN(components_,
-                     ComponentSession::Open(cluster, model_.spec, model_.features.idf));
+  const bool has_components = HasComponents(model_.spec);
+  if (!has_components || model_.spec.FindRole(TableRole::kHead) != nullptr) {
+    ASSIGN_OR_RETURN(Network network, Network::Create(model_.spec));
+    network_ = std::make_unique<Network>(std::move(network));
+  }
+  if (has_components) {
+    ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
+                                                         model_.features.idf, parallelism_));
     return components_->Load();
   }
-  ASSIGN_OR_RETURN(Network network, Network::Create(model_.spec));
-  network_ = std::make_unique<Network>(std::move(network));
-  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network_->embedding().num_slots));
-  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network_->head().num_slots));
-  BatchPreparerOptions preparer;
-  preparer.idf = model_.features.idf;
-  absl::StatusOr<std::unique_ptr<BatchPreparer>> made = BatchPreparer::Create(
-      *network_, std::move(embedding_slots), std::move(head_slots), std::move(preparer));
+  absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
+      BatchPreparer::Open(cluster, *network_, {.idf = model_.features.idf});
   if (!made.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         made.status().message(), "; they are in the --model-dir of the training: name it"));

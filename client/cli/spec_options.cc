@@ -14,6 +14,10 @@
 namespace dslide::cli {
 namespace {
 
+// Of the network beside a memory: more passes only learn the points by heart, fewer steps do not
+// move it from where it starts.
+constexpr int64_t kNetworkEpochs = 6;
+constexpr int64_t kLeastNetworkSteps = 300;
 constexpr int64_t kDefaultDim = 128;
 
 template <typename T>
@@ -151,9 +155,37 @@ ModelSpec DefaultSpec(int64_t num_labels) {
   return spec;
 }
 
-ModelSpec DefaultComponents() {
+ModelSpec DefaultComponents(int64_t num_points) {
   ModelSpec spec;
   spec.name = "model";
+  TableSpec input;
+  input.name = "input";
+  input.role = TableRole::kEmbedding;
+  input.dim = kDefaultDim;
+  input.bias_row = true;
+  input.init = {.kind = InitKind::kGaussian, .scale = 0.05};
+  input.optimizer.learning_rate = 0.01;
+  TableSpec labels;
+  labels.name = "labels";
+  labels.role = TableRole::kHead;
+  labels.dim = kDefaultDim;
+  labels.init = {.kind = InitKind::kGaussian, .scale = 0.002};
+  labels.optimizer.learning_rate = 0.006;
+  // The memory names the active rows.
+  labels.head.max_active = 0;
+  labels.head.tail_rows = 32;
+  TrainingSpec& training = spec.training;
+  training.input_dropout = 0.2;
+  training.hidden_dropout = 0.5;
+  const int64_t steps_per_epoch = (num_points + training.batch_size - 1) / training.batch_size;
+  training.max_epochs = std::max(kNetworkEpochs, kLeastNetworkSteps / steps_per_epoch);
+  const ScheduleSpec schedule = {.kind = ScheduleKind::kLinear,
+                                 .decay_steps = training.max_epochs * steps_per_epoch,
+                                 .final_fraction = 0.05};
+  input.optimizer.schedule = schedule;
+  labels.optimizer.schedule = schedule;
+  spec.activations = ActivationType::kBf16;
+  spec.tables = {input, labels};
   for (const auto& [name, role] :
        {std::pair("points", TableRole::kMemory), std::pair("trees", TableRole::kLabelTrees),
         std::pair("linear", TableRole::kLinear), std::pair("fusion", TableRole::kFusion)}) {
@@ -177,7 +209,7 @@ bool SpecOptions::wants_network() const {
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data) {
   ModelSpec spec = options.base.has_value()  ? *options.base
                    : options.wants_network() ? DefaultSpec(data.num_labels())
-                                             : DefaultComponents();
+                                             : DefaultComponents(data.num_points());
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   }

@@ -47,9 +47,10 @@ struct SpecOptions {
 
 void AddSpecOptions(CliCommand app, SpecOptions& options);
 
-// The model without a spec file for points with features: a memory of them, label trees and their
-// fusion (docs/learning.md). Sizes are left to the data.
-ModelSpec DefaultComponents();
+// The model without a spec file for points with features: a memory of them, label trees, a small
+// network and their fusion (docs/learning.md). Sizes are left to the data, but for the length of
+// the network's training. num_points >= 1.
+ModelSpec DefaultComponents(int64_t num_points);
 
 // The model without a spec file for words, or where flags name a network: an embedding of 128 with
 // a bias row, Adam at 0.001, and a head that hashes when it has more rows than kExactHeadRows.

@@ -11,9 +11,11 @@
 
 namespace dslide {
 
-ComponentScorer::ComponentScorer(const ComponentTables& tables, ComponentShards& shards)
+ComponentScorer::ComponentScorer(const ComponentTables& tables, ComponentShards& shards,
+                                 NetworkLogits network)
     : tables_(tables),
       shards_(shards),
+      network_(std::move(network)),
       votes_(tables.memory->memory.labels, tables.memory->memory.similarity_power,
              tables.memory->memory.candidates),
       label_points_(static_cast<size_t>(tables.memory->memory.labels)) {
@@ -108,6 +110,29 @@ void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const 
   }
 }
 
+absl::Status ComponentScorer::AddLogits(const SparseInputs& inputs,
+                                        std::vector<ComponentScores>& all) {
+  ExplicitRows<RowId> candidates;
+  candidates.offsets = {0};
+  for (const ComponentScores& mine : all) {
+    const auto first = static_cast<std::ptrdiff_t>(candidates.rows.size());
+    candidates.rows.insert(candidates.rows.end(), mine.labels.begin(), mine.labels.end());
+    std::sort(candidates.rows.begin() + first, candidates.rows.end());
+    candidates.offsets.push_back(static_cast<uint32_t>(candidates.rows.size()));
+  }
+  const ExplicitRows<RowId> asked = candidates;
+  ASSIGN_OR_RETURN(const std::vector<float> logits, network_(inputs, std::move(candidates)));
+  for (size_t s = 0; s < all.size(); ++s) {
+    const auto first = asked.rows.begin() + asked.offsets[s];
+    const auto end = asked.rows.begin() + asked.offsets[s + 1];
+    for (const RowId label : all[s].labels) {
+      const auto place = std::lower_bound(first, end, label);
+      all[s].logits.push_back(logits[static_cast<size_t>(place - asked.rows.begin())]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
   ASSIGN_OR_RETURN(const FoundNeighbours found,
                    shards_.FindNeighbours(inputs, tables_.memory->memory.neighbours));
@@ -127,6 +152,7 @@ absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const Sparse
     if (tables_.shape.has_value()) ListRows(mine.labels, rows);
     offsets.push_back(static_cast<uint32_t>(rows.size()));
   }
+  if (network_ != nullptr) RETURN_IF_ERROR(AddLogits(inputs, all));
   if (!tables_.shape.has_value()) return all;
   ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.ScoreRows(inputs, offsets, rows));
   for (size_t i = 0; i < all.size(); ++i) {

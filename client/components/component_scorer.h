@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,14 +15,20 @@
 #include "core/fusion/fusion_inputs.h"
 #include "core/fusion/fusion_record.h"
 #include "core/memory/neighbour_votes.h"
+#include "core/model/explicit_rows.h"
 
 namespace dslide {
+
+// The logits of a network that learns beside the components. [candidates]; rows ascend within a
+// sample, and their logit offsets are added. Inputs are transformed already.
+using NetworkLogits = std::function<absl::StatusOr<std::vector<float>>(
+    const SparseInputs& inputs, ExplicitRows<RowId> candidates)>;
 
 // Thread safety: one thread.
 class ComponentScorer {
  public:
-  // Everything passed in outlives it.
-  ComponentScorer(const ComponentTables& tables, ComponentShards& shards);
+  // Everything passed in outlives it. network: null where the model has none.
+  ComponentScorer(const ComponentTables& tables, ComponentShards& shards, NetworkLogits network);
 
   // What predictions need and shards keep: trees, numbers of points and the fusion.
   // Errors: FailedPrecondition when the model was not trained to its end.
@@ -38,6 +45,7 @@ class ComponentScorer {
 
  private:
   absl::StatusOr<std::vector<uint32_t>> LoadPieces(int64_t tree);
+  absl::Status AddLogits(const SparseInputs& inputs, std::vector<ComponentScores>& all);
   // Appends the rows that score one sample's candidates, ascending, each once.
   void ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows);
   // Reads them back; `scores` are those of ListRows().
@@ -46,6 +54,7 @@ class ComponentScorer {
 
   const ComponentTables& tables_;
   ComponentShards& shards_;
+  const NetworkLogits network_;
   VoteCounter votes_;
   std::vector<std::vector<uint32_t>> leaves_;  // [trees][labels]
   std::vector<uint32_t> label_points_;         // [labels]

@@ -59,6 +59,11 @@ ComponentShards::ComponentShards(const ComponentTables& tables, std::vector<Step
       linear_slots_(linear_slots),
       next_step_(next_step) {}
 
+void ComponentShards::Rebind(std::vector<StepChannel*> shards) {
+  queued_.clear();
+  shards_ = std::move(shards);
+}
+
 std::shared_ptr<PendingStep> ComponentShards::Send(size_t shard, StepOp op) {
   const int64_t step = (*next_step_)++;
   return shards_[shard]->Send(step, step, std::move(op));
@@ -146,13 +151,13 @@ absl::StatusOr<std::string> ComponentShards::GetRecord(const TableSpec& table, R
   return std::move(reply.record);
 }
 
-absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(const SparseInputs& inputs,
-                                                                int64_t k) {
+absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(
+    const SparseInputs& inputs, int64_t k, const std::vector<uint32_t>& left_out) {
   std::vector<std::shared_ptr<PendingStep>> pending;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
     pending.push_back(Send(
-        shard,
-        FindNeighboursOp{.table = tables_.memory->name, .inputs = inputs, .k = k, .left_out = {}}));
+        shard, FindNeighboursOp{
+                   .table = tables_.memory->name, .inputs = inputs, .k = k, .left_out = left_out}));
   }
   std::vector<FindNeighboursReply> replies;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {

@@ -39,10 +39,16 @@ class FoundNeighbours {
 // Thread safety: one thread. Errors are those of the shards, naming the operation.
 class ComponentShards {
  public:
+  // Samples of one question: the answers fit into messages many times over.
+  static constexpr int64_t kQueriesAtOnce = 64;
+
   // Channels by ordinal; `next_step` numbers the operations and is advanced. Everything passed in
   // outlives it.
   ComponentShards(const ComponentTables& tables, std::vector<StepChannel*> shards,
                   const SlotMap& memory_slots, const SlotMap* linear_slots, int64_t* next_step);
+
+  // Goes on with other channels; what was queued is forgotten.
+  void Rebind(std::vector<StepChannel*> shards);
 
   // Queues points for every shard that needs them. ids: [samples], strictly ascending.
   absl::Status AppendPoints(absl::Span<const int64_t> ids, const SparseBatch& points);
@@ -55,7 +61,9 @@ class ComponentShards {
 
   // "" for a record that was never put.
   absl::StatusOr<std::string> GetRecord(const TableSpec& table, RowId row);
-  absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k);
+  // left_out: [batch] points that are no neighbours of the samples; empty: none.
+  absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k,
+                                                 const std::vector<uint32_t>& left_out = {});
   // row_offsets: [batch + 1]; rows: strictly ascending within a sample. [rows]
   absl::StatusOr<std::vector<float>> ScoreRows(const SparseInputs& inputs,
                                                absl::Span<const uint32_t> row_offsets,
@@ -77,7 +85,7 @@ class ComponentShards {
   absl::StatusOr<T> Take(size_t shard, PendingStep& pending) const;
 
   const ComponentTables& tables_;
-  const std::vector<StepChannel*> shards_;
+  std::vector<StepChannel*> shards_;
   const SlotMap& memory_slots_;
   const SlotMap* const linear_slots_;
   int64_t* const next_step_;

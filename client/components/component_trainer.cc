@@ -16,15 +16,13 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kPointsAtOnce = 1024;
-// Points that are scored at once: their answers fit into messages many times over.
-constexpr int64_t kQueriesAtOnce = 64;
 // Rows that a shard makes in one operation: well under a second, so that others need not wait.
 constexpr int64_t kRowsAtOnce = 8192;
 // Part of the model's seed that trees are cut with.
 constexpr uint64_t kTreeKey = 0x7472656573;
 
 // Without held-out points: weights that do well on sets of text with labels of 10 to 100 points.
-constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f};
+constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f, 0.0f};
 
 // By label; "" for one without points.
 std::vector<std::string> Centroids(const TrainingPoints& points, const TreeShape& shape,
@@ -51,12 +49,12 @@ absl::StatusOr<SparseBatch> ComponentTrainer::Read(absl::Span<const int64_t> ids
   return samples;
 }
 
-absl::Status ComponentTrainer::Append(const std::vector<int64_t>& ids) {
+absl::Status ComponentTrainer::Append(const std::vector<int64_t>& ids, bool send) {
   for (size_t first = 0; first < ids.size(); first += kPointsAtOnce) {
     RETURN_IF_ERROR(Check());
     const absl::Span<const int64_t> part = absl::MakeConstSpan(ids).subspan(first, kPointsAtOnce);
     ASSIGN_OR_RETURN(const SparseBatch samples, Read(part));
-    RETURN_IF_ERROR(parts_.shards.AppendPoints(part, samples));
+    if (send) RETURN_IF_ERROR(parts_.shards.AppendPoints(part, samples));
     for (int64_t i = 0; i < samples.samples(); ++i) {
       for (const RowId label : samples.LabelsOf(i)) ++label_points_[label.value()];
       if (!parts_.tables.shape.has_value()) continue;
@@ -123,10 +121,10 @@ absl::Status ComponentTrainer::SolveLevels(int64_t tree) {
 absl::StatusOr<FusionSamples> ComponentTrainer::ScoreHeldOut(const std::vector<int64_t>& ids) {
   FusionSamples samples;
   samples.width = static_cast<int64_t>(kFusionInputs);
-  for (size_t first = 0; first < ids.size(); first += kQueriesAtOnce) {
+  for (size_t first = 0; first < ids.size(); first += ComponentShards::kQueriesAtOnce) {
     RETURN_IF_ERROR(Check());
-    ASSIGN_OR_RETURN(const SparseBatch batch,
-                     Read(absl::MakeConstSpan(ids).subspan(first, kQueriesAtOnce)));
+    ASSIGN_OR_RETURN(const SparseBatch batch, Read(absl::MakeConstSpan(ids).subspan(
+                                                  first, ComponentShards::kQueriesAtOnce)));
     ASSIGN_OR_RETURN(const std::vector<ComponentScores> scores,
                      parts_.scorer.Score(InputsOf(batch)));
     for (size_t i = 0; i < scores.size(); ++i) {
@@ -168,19 +166,30 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
   return chosen;
 }
 
-absl::Status ComponentTrainer::RunAll() {
-  records_.resize(static_cast<size_t>(parts_.data.num_points()));
-  label_points_.resize(static_cast<size_t>(parts_.tables.memory->memory.labels));
+absl::Status ComponentTrainer::ReadTraining(bool send) {
+  records_.assign(static_cast<size_t>(parts_.data.num_points()), "");
+  label_points_.assign(static_cast<size_t>(parts_.tables.memory->memory.labels), 0);
+  held_out_.clear();
+  leaves_.clear();
+  report_ = ComponentReport();
   std::vector<int64_t> training;
-  std::vector<int64_t> held_out;
   for (int64_t id = 0; id < parts_.data.num_points(); ++id) {
-    const bool validates =
-        parts_.tables.fusion != nullptr && parts_.held_out[static_cast<size_t>(id)] != 0;
-    (validates ? held_out : training).push_back(id);
+    const bool validates = parts_.tables.fusion != nullptr && parts_.split.IsValidation(id);
+    (validates ? held_out_ : training).push_back(id);
   }
+  if (send) parts_.say(absl::StrCat("sending ", training.size(), " points"));
+  RETURN_IF_ERROR(Append(training, send));
+  read_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status ComponentTrainer::Prepare() { return ReadTraining(/*send=*/true); }
+
+absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
+  if (!read_) RETURN_IF_ERROR(ReadTraining(/*send=*/false));
+  read_ = false;
   const auto& shape = parts_.tables.shape;
-  parts_.say(absl::StrCat("sending ", training.size(), " points"));
-  RETURN_IF_ERROR(Append(training));
+  const int64_t entries_before = parts_.shards.entries();
   if (shape.has_value()) {
     parts_.say(absl::StrCat("building ", shape->trees(), " label trees of depth ", shape->depth()));
     RETURN_IF_ERROR(BuildTrees());
@@ -189,15 +198,15 @@ absl::Status ComponentTrainer::RunAll() {
       RETURN_IF_ERROR(SolveLevels(tree));
     }
     RETURN_IF_ERROR(parts_.shards.Finish());
-    report_.entries = parts_.shards.entries();
+    report_.entries = parts_.shards.entries() - entries_before;
     parts_.scorer.SetTrees(leaves_, label_points_);
   }
   FusionWeights fusion;
   if (parts_.tables.fusion != nullptr) {
-    parts_.say(absl::StrCat("fitting the fusion on ", held_out.size(), " held-out points"));
-    ASSIGN_OR_RETURN(fusion.weights, FitWeights(held_out));
+    parts_.say(absl::StrCat("fitting the fusion on ", held_out_.size(), " held-out points"));
+    ASSIGN_OR_RETURN(fusion.weights, FitWeights(held_out_));
   }
-  RETURN_IF_ERROR(Append(held_out));
+  RETURN_IF_ERROR(Append(held_out_, /*send=*/true));
   fusion.points = report_.points;
   if (shape.has_value()) {
     RETURN_IF_ERROR(PutNumbers(shape->trees(), label_points_));
@@ -207,17 +216,7 @@ absl::Status ComponentTrainer::RunAll() {
     RETURN_IF_ERROR(parts_.shards.PutRecord(*parts_.tables.fusion, RowId(0), EncodeFusion(fusion)));
     parts_.scorer.SetFusion(std::move(fusion));
   }
-  return parts_.shards.Finish();
-}
-
-absl::StatusOr<ComponentReport> ComponentTrainer::Run() {
-  const absl::Status status = RunAll();
-  if (absl::IsCancelled(status) && !Check().ok()) {
-    RETURN_IF_ERROR(parts_.shards.Finish());
-    report_.interrupted = true;
-  } else if (!status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(parts_.shards.Finish());
   return report_;
 }
 

@@ -1,9 +1,10 @@
 // Trains a model's memory, trees, linear rows and fusion.
 //
-// Points go to the shards once, in the order of the data; trees are built here from the centroids
-// of the labels; the shards solve the rows; the fusion is fitted on points that were held out until
-// then and join the memory afterwards. Every operation may be repeated: training that was cut off
-// is run again from its beginning and ends in the same bits.
+// Points go to the shards once, in the order of the data; a network may be trained then, beside the
+// memory; trees are built here from the centroids of the labels; the shards solve the rows; the
+// fusion is fitted on points that were held out until then and join the memory afterwards. Every
+// operation may be repeated: training that was cut off is run again from its beginning and ends in
+// the same bits.
 
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "client/components/component_spec.h"
 #include "core/base/parallel.h"
 #include "core/data/dataset.h"
+#include "core/data/epoch_order.h"
 #include "core/data/transform.h"
 #include "core/fusion/fusion_fit.h"
 
@@ -31,8 +33,8 @@ struct ComponentTrainerParts {
   ComponentShards& shards;
   ComponentScorer& scorer;
   const Dataset& data;
-  // [points]: 1 for those that the fusion is fitted on and that join the memory afterwards.
-  absl::Span<const uint8_t> held_out;
+  // Its validation points are those that the fusion is fitted on, where there is one.
+  const TrainingSplit& split;
   ValueTransform transform;
   absl::Span<const float> idf;  // [features], for tf-idf only
   Parallelism parallelism;
@@ -56,7 +58,6 @@ struct ComponentReport {
   double fused_quality = 0;
   std::vector<ComponentQuality> components;
   std::string alone;  // the component that is better than the fusion and decides; "" mostly
-  bool interrupted = false;
 };
 
 // Thread safety: one thread.
@@ -64,23 +65,28 @@ class ComponentTrainer {
  public:
   explicit ComponentTrainer(ComponentTrainerParts parts) : parts_(std::move(parts)) {}
 
-  // Call once. Errors: those of the data and the shards.
-  absl::StatusOr<ComponentReport> Run();
+  // In this order, each as often as wanted; the first may have been done elsewhere. Errors: those
+  // of the data and the shards; Cancelled when somebody asked to stop.
+  absl::Status Prepare();  // the memory
+  absl::StatusOr<ComponentReport> Complete();
 
  private:
   absl::Status Check() const;  // Cancelled when somebody asked to stop
   absl::StatusOr<SparseBatch> Read(absl::Span<const int64_t> ids) const;
-  absl::Status Append(const std::vector<int64_t>& ids);
+  // Reads the points that are not held out, and sends them.
+  absl::Status ReadTraining(bool send);
+  absl::Status Append(const std::vector<int64_t>& ids, bool send);
   absl::Status BuildTrees();
   absl::Status SolveLevels(int64_t tree);
   absl::StatusOr<FusionSamples> ScoreHeldOut(const std::vector<int64_t>& ids);
   absl::StatusOr<std::vector<float>> FitWeights(const std::vector<int64_t>& ids);
   absl::Status PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers);
-  absl::Status RunAll();
 
   const ComponentTrainerParts parts_;
+  bool read_ = false;                 // what follows is that of the training points
   std::vector<std::string> records_;  // of the points, by id; "": not in the memory yet
   std::vector<uint32_t> label_points_;
+  std::vector<int64_t> held_out_;
   std::vector<std::vector<uint32_t>> leaves_;
   ComponentReport report_;
 };

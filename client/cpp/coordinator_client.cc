@@ -81,6 +81,10 @@ absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
     case v1::AcquireWorkResponse::kEvaluation:
       return EvaluationWork{response.evaluation().lease_id(), response.evaluation().epoch(),
                             response.evaluation().metric_to_beat()};
+    case v1::AcquireWorkResponse::kStage:
+      return StageWork{response.stage().lease_id(),
+                       response.stage().stage() == v1::JOB_STAGE_COMPLETION,
+                       response.stage().best_epoch(), response.stage().best_metric()};
     case v1::AcquireWorkResponse::kWait:
       return WaitForWork{absl::Milliseconds(response.wait().retry_after_ms())};
     case v1::AcquireWorkResponse::kFinished:
@@ -273,6 +277,7 @@ absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSettings& job,
   spec.set_evaluate(job.evaluate);
   spec.set_seed(job.seed);
   spec.set_data_fingerprint(job.data_fingerprint);
+  spec.set_staged(job.staged);
   request.set_client_id(wire::EncodeClientId(client));
   ASSIGN_OR_RETURN(const v1::RegisterJobResponse response,
                    impl_->Call("RegisterJob", &v1::CoordinatorService::Stub::RegisterJob, request,

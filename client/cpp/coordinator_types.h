@@ -118,6 +118,7 @@ struct JobSettings {
   bool evaluate = false;
   uint64_t seed = 0;
   uint64_t data_fingerprint = 0;
+  bool staged = false;  // one trainer prepares before the first epoch, one completes after the last
 };
 
 // A lease that is done. Chunks fill loss_sum and samples, evaluations metric.
@@ -140,6 +141,13 @@ struct EvaluationWork {
   int64_t epoch = 0;
   double metric_to_beat = 0;  // -inf at first
 };
+// What one trainer does while the others wait; it may be done again from its beginning.
+struct StageWork {
+  uint64_t lease = 0;
+  bool completes = false;   // after the last epoch; else it prepares
+  int64_t best_epoch = -1;  // as in NoMoreWork, when it completes
+  double best_metric = 0;
+};
 struct WaitForWork {
   absl::Duration pause;
 };
@@ -147,7 +155,7 @@ struct NoMoreWork {
   int64_t best_epoch = -1;  // -1: nothing was evaluated, the last state is the result
   double best_metric = 0;
 };
-using Work = std::variant<ChunkWork, EvaluationWork, WaitForWork, NoMoreWork>;
+using Work = std::variant<ChunkWork, EvaluationWork, StageWork, WaitForWork, NoMoreWork>;
 
 struct WorkRequest {
   std::string job;

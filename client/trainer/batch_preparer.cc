@@ -39,6 +39,14 @@ absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Netwo
       network, std::move(embedding_slots), std::move(head_slots), std::move(options)));
 }
 
+absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Open(const ClusterClient& cluster,
+                                                                   const Network& network,
+                                                                   BatchPreparerOptions options) {
+  ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network.embedding().num_slots));
+  ASSIGN_OR_RETURN(SlotMap head_slots, cluster.Slots(network.head().num_slots));
+  return Create(network, std::move(embedding_slots), std::move(head_slots), std::move(options));
+}
+
 BatchPreparer::BatchPreparer(const Network& network, SlotMap embedding_slots, SlotMap head_slots,
                              BatchPreparerOptions options)
     : network_(network),
@@ -125,15 +133,78 @@ absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
                                                : 1.0f);
     batch.points.push_back(points[s]);
   }
-  for (RaggedSlice& slice : SliceRagged(embedding_slots_, input_offsets, rows, values)) {
+  batch.inputs = SliceInputs(input_offsets, rows, values);
+  batch.labels = SliceRagged(head_slots_, label_offsets, labels, {});
+  if (options_.candidates != nullptr) {
+    RETURN_IF_ERROR(AddCandidates(samples, use, epoch, points, batch));
+  }
+  return batch;
+}
+
+std::vector<EmbedForwardOp> BatchPreparer::SliceInputs(const std::vector<int64_t>& offsets,
+                                                       const std::vector<RowId>& rows,
+                                                       const std::vector<float>& values) const {
+  std::vector<EmbedForwardOp> inputs;
+  for (RaggedSlice& slice : SliceRagged(embedding_slots_, offsets, rows, values)) {
     EmbedForwardOp op;
     op.table = network_.embedding().name;
     op.offsets = std::move(slice.offsets);
     op.rows = std::move(slice.rows);
     op.values = std::move(slice.values);
-    batch.inputs.push_back(std::move(op));
+    inputs.push_back(std::move(op));
   }
-  batch.labels = SliceRagged(head_slots_, label_offsets, labels, {});
+  return inputs;
+}
+
+absl::Status BatchPreparer::AddCandidates(const SparseBatch& samples, BatchUse use, int64_t epoch,
+                                          absl::Span<const int64_t> points,
+                                          PreparedBatch& batch) const {
+  if (use != BatchUse::kTraining) {
+    ASSIGN_OR_RETURN(
+        batch.candidates,
+        options_.candidates->ForEvaluation(
+            samples, use == BatchUse::kValidation ? points : absl::Span<const int64_t>()));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const ExplicitRows<RowId> all,
+                   options_.candidates->ForTraining(samples, points, epoch));
+  // Those of the samples that have labels.
+  ExplicitRows<RowId> kept;
+  kept.offsets = {0};
+  for (int64_t s = 0; s < samples.samples(); ++s) {
+    if (samples.LabelsOf(s).empty()) continue;
+    const auto first = all.offsets[static_cast<size_t>(s)];
+    const auto end = all.offsets[static_cast<size_t>(s) + 1];
+    kept.rows.insert(kept.rows.end(), all.rows.begin() + first, all.rows.begin() + end);
+    kept.logit_offsets.insert(kept.logit_offsets.end(), all.logit_offsets.begin() + first,
+                              all.logit_offsets.begin() + end);
+    kept.weights.insert(kept.weights.end(), all.weights.begin() + first, all.weights.begin() + end);
+    kept.offsets.push_back(static_cast<uint32_t>(kept.rows.size()));
+  }
+  ASSIGN_OR_RETURN(batch.explicit_rows, SliceExplicit(head_slots_, kept));
+  return absl::OkStatus();
+}
+
+PreparedBatch BatchPreparer::PrepareInputs(const SparseInputs& samples) const {
+  PreparedBatch batch;
+  std::vector<int64_t> offsets = {0};
+  std::vector<RowId> rows;
+  std::vector<float> values;
+  for (int64_t s = 0; s < samples.batch(); ++s) {
+    const absl::Span<const RowId> features = samples.FeaturesOf(s);
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (int64_t{features[i].value()} >= network_.num_features()) break;
+      rows.push_back(features[i]);
+      values.push_back(samples.ValuesOf(s)[i]);
+    }
+    if (network_.embedding().bias_row) {
+      rows.emplace_back(static_cast<uint32_t>(network_.num_features()));
+      values.push_back(1.0f);
+    }
+    offsets.push_back(static_cast<int64_t>(rows.size()));
+    batch.points.push_back(s);
+  }
+  batch.inputs = SliceInputs(offsets, rows, values);
   return batch;
 }
 

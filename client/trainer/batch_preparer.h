@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/components/candidate_source.h"
+#include "client/cpp/cluster_client.h"
 #include "client/cpp/row_slices.h"
 #include "client/trainer/network.h"
 #include "core/data/dataset.h"
@@ -24,19 +26,25 @@ struct PreparedBatch {
   std::vector<EmbedForwardOp> inputs;  // by shard
   std::vector<RaggedSlice> labels;     // by shard
   std::vector<float> label_targets;    // [B]
+  // With a source of candidates: the active rows, by shard, for training; else those to score.
+  std::vector<ExplicitRows<RowId>> explicit_rows;
+  ExplicitRows<RowId> candidates;
 
   int64_t samples() const { return static_cast<int64_t>(points.size()); }
 };
 
 enum class BatchUse {
   kTraining,    // with input dropout; points without labels are left out
-  kEvaluation,  // as they are
+  kValidation,  // of the same dataset, as they are
+  kEvaluation,  // of any dataset, as they are
 };
 
 struct BatchPreparerOptions {
   uint64_t seed = 1;  // of the dropout
   // [num_features], for tf-idf only.
   std::vector<float> idf;
+  // Chooses the active rows, where hashing does not; null: none. Outlives the preparer.
+  CandidateSource* candidates = nullptr;
 };
 
 // Reads, transforms, drops out and slices. The result is a pure function of (options, dataset,
@@ -50,8 +58,13 @@ class BatchPreparer {
                                                                SlotMap head_slots,
                                                                BatchPreparerOptions options);
 
-  // Errors: those of Dataset::ReadSamples(); InvalidArgument naming the point when a feature or
-  // label is beyond the model's tables.
+  // The same with the slots that the cluster deals. Errors: those of the cluster, too.
+  static absl::StatusOr<std::unique_ptr<BatchPreparer>> Open(const ClusterClient& cluster,
+                                                             const Network& network,
+                                                             BatchPreparerOptions options);
+
+  // Errors: those of Dataset::ReadSamples() and of the source of candidates; InvalidArgument naming
+  // the point when a feature or label is beyond the model's tables.
   absl::StatusOr<PreparedBatch> Prepare(const Dataset& data, BatchUse use, int64_t epoch,
                                         absl::Span<const int64_t> points) const;
 
@@ -59,11 +72,20 @@ class BatchPreparer {
   absl::StatusOr<PreparedBatch> PrepareSamples(SparseBatch samples, BatchUse use, int64_t epoch,
                                                absl::Span<const int64_t> points) const;
 
+  // The inputs alone of transformed samples, whose features the model may not know: those are left
+  // out.
+  PreparedBatch PrepareInputs(const SparseInputs& samples) const;
+
  private:
   BatchPreparer(const Network& network, SlotMap embedding_slots, SlotMap head_slots,
                 BatchPreparerOptions options);
 
   absl::Status CheckIds(const SparseBatch& samples, absl::Span<const int64_t> points) const;
+  absl::Status AddCandidates(const SparseBatch& samples, BatchUse use, int64_t epoch,
+                             absl::Span<const int64_t> points, PreparedBatch& batch) const;
+  std::vector<EmbedForwardOp> SliceInputs(const std::vector<int64_t>& offsets,
+                                          const std::vector<RowId>& rows,
+                                          const std::vector<float>& values) const;
   void AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use, int64_t epoch,
                     int64_t point, std::vector<RowId>& rows, std::vector<float>& values) const;
 

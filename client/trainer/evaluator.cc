@@ -13,6 +13,17 @@ namespace {
 
 constexpr int64_t kRecallDepth = 10;
 
+std::vector<Prediction> PredictionsOf(const TopKReply& best) {
+  std::vector<Prediction> predictions(best.scored.rows.size() / static_cast<size_t>(best.k));
+  for (size_t i = 0; i < best.scored.rows.size(); ++i) {
+    if (best.scored.rows[i] == kNoRow) continue;
+    Prediction& prediction = predictions[i / static_cast<size_t>(best.k)];
+    prediction.labels.push_back(best.scored.rows[i]);
+    prediction.logits.push_back(best.scored.logits[i]);
+  }
+  return predictions;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const Network& network, const BatchPreparer& preparer,
@@ -73,8 +84,48 @@ absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_
 
 absl::StatusOr<std::vector<Prediction>> Evaluator::Predict(PreparedBatch batch, int64_t k,
                                                            bool hashed, int64_t step) {
+  ExplicitRows<RowId> candidates = std::move(batch.candidates);
   ASSIGN_OR_RETURN(std::vector<float> hidden, Hidden(std::move(batch), step));
-  return Score(std::move(hidden), k, hashed);
+  if (candidates.empty()) return Score(std::move(hidden), k, hashed);
+  ASSIGN_OR_RETURN(const TopKReply best, ScoreGiven(std::move(hidden), std::move(candidates), k));
+  return PredictionsOf(best);
+}
+
+absl::StatusOr<TopKReply> Evaluator::ScoreGiven(std::vector<float> hidden,
+                                                ExplicitRows<RowId> candidates, int64_t k) {
+  TopKCommand query;
+  query.model = network_.spec().name;
+  query.table = network_.head().name;
+  query.dim = network_.head().dim;
+  query.batch = static_cast<int64_t>(hidden.size()) / query.dim;
+  query.k = k;
+  query.hidden = std::move(hidden);
+  query.candidates = std::move(candidates);
+  return top_k_(query);
+}
+
+absl::StatusOr<std::vector<float>> Evaluator::ScoreCandidates(PreparedBatch batch, int64_t step) {
+  const ExplicitRows<RowId> candidates = std::move(batch.candidates);
+  std::vector<float> logits(candidates.rows.size());
+  int64_t most = 1;
+  for (size_t s = 0; s + 1 < candidates.offsets.size(); ++s) {
+    most = std::max<int64_t>(most, candidates.offsets[s + 1] - candidates.offsets[s]);
+  }
+  ASSIGN_OR_RETURN(std::vector<float> hidden, Hidden(std::move(batch), step));
+  ASSIGN_OR_RETURN(const TopKReply ranked, ScoreGiven(std::move(hidden), candidates, most));
+  for (size_t s = 0; s + 1 < candidates.offsets.size(); ++s) {
+    const auto first = candidates.rows.begin() + candidates.offsets[s];
+    const auto end = candidates.rows.begin() + candidates.offsets[s + 1];
+    for (size_t i = s * static_cast<size_t>(ranked.k);
+         i < (s + 1) * static_cast<size_t>(ranked.k) && ranked.scored.rows[i] != kNoRow; ++i) {
+      const auto place = std::lower_bound(first, end, ranked.scored.rows[i]);
+      if (place == end || *place != ranked.scored.rows[i]) {
+        return absl::InternalError("a shard ranked a row that was not asked for");
+      }
+      logits[static_cast<size_t>(place - candidates.rows.begin())] = ranked.scored.logits[i];
+    }
+  }
+  return logits;
 }
 
 absl::StatusOr<std::vector<Prediction>> Evaluator::Score(std::vector<float> hidden, int64_t k,
@@ -94,15 +145,7 @@ absl::StatusOr<std::vector<Prediction>> Evaluator::Score(std::vector<float> hidd
                         absl::MakeSpan(query.fingerprints));
   }
   ASSIGN_OR_RETURN(const TopKReply best, top_k_(query));
-  std::vector<Prediction> predictions(static_cast<size_t>(samples));
-  for (int64_t i = 0; i < samples * best.k; ++i) {
-    const auto at = static_cast<size_t>(i);
-    if (best.scored.rows[at] == kNoRow) continue;
-    Prediction& prediction = predictions[static_cast<size_t>(i / best.k)];
-    prediction.labels.push_back(best.scored.rows[at]);
-    prediction.logits.push_back(best.scored.logits[at]);
-  }
-  return predictions;
+  return PredictionsOf(best);
 }
 
 absl::StatusOr<RecallCount> Evaluator::MeasureRecall(const Dataset& data,
@@ -132,15 +175,14 @@ absl::StatusOr<RecallCount> Evaluator::MeasureRecall(const Dataset& data,
 }
 
 absl::StatusOr<std::vector<AccuracyAtK>> Evaluator::Evaluate(
-    const Dataset& data, absl::Span<const int64_t> points, RankingMetrics metrics,
+    const Dataset& data, absl::Span<const int64_t> points, BatchUse use, RankingMetrics metrics,
     int64_t* next_step, const std::function<void(int64_t)>& progress) {
   return MeasureRanking(
       data, points, options_.batch_size, std::move(metrics),
       [&](SparseBatch samples, absl::Span<const int64_t> part,
           int64_t k) -> absl::StatusOr<std::vector<Prediction>> {
-        ASSIGN_OR_RETURN(
-            PreparedBatch batch,
-            preparer_.PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, part));
+        ASSIGN_OR_RETURN(PreparedBatch batch,
+                         preparer_.PrepareSamples(std::move(samples), use, 0, part));
         return Predict(std::move(batch), k, /*hashed=*/false, (*next_step)++);
       },
       progress);

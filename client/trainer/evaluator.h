@@ -26,6 +26,9 @@ struct EvaluatorOptions {
   Parallelism parallelism;
 };
 
+// As many as one request may rank.
+inline constexpr int64_t kMaxCandidates = 1024;
+
 // Forward passes without dropout and without updates.
 //
 // Thread safety: one thread at a time. The channels may belong to a drained StepPipeline; their
@@ -38,12 +41,16 @@ class Evaluator {
   // The hidden vectors of prepared samples: [B, head dim].
   absl::StatusOr<std::vector<float>> Hidden(PreparedBatch batch, int64_t step);
 
-  // The k best labels of each sample: exactly, or among the candidates that hashing finds.
-  // `step` numbers the forward pass at the shards; pass ever larger ones.
+  // The k best labels of each sample: exactly, or among the candidates that hashing finds, or among
+  // those of the batch if it has any. `step` numbers the forward pass at the shards; pass ever
+  // larger ones.
   absl::StatusOr<std::vector<Prediction>> Predict(PreparedBatch batch, int64_t k, bool hashed,
                                                   int64_t step);
   // The same for hidden vectors: [samples, head dim].
   absl::StatusOr<std::vector<Prediction>> Score(std::vector<float> hidden, int64_t k, bool hashed);
+
+  // The logits of the batch's candidates, at most kMaxCandidates of a sample: [candidates].
+  absl::StatusOr<std::vector<float>> ScoreCandidates(PreparedBatch batch, int64_t step);
 
   // How much of the exact top 1 and top 10 of each point the hash tables find, by comparing hashed
   // with exact top-k. Zero samples when nothing is hashed.
@@ -52,14 +59,18 @@ class Evaluator {
 
   // Accuracy over `points` of the dataset, at the cut-offs of `metrics`, which has seen no point
   // yet; its depth is at most 1024. Points without labels do not count. Uses step numbers from
-  // *next_step on and advances it. `progress` (may be null) hears of points done.
+  // *next_step on and advances it. `progress` (may be null) hears of points done. `use` is not
+  // training.
   // Errors: InvalidArgument when no point has a label; those of the dataset and of the shards.
   absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data,
-                                                    absl::Span<const int64_t> points,
+                                                    absl::Span<const int64_t> points, BatchUse use,
                                                     RankingMetrics metrics, int64_t* next_step,
                                                     const std::function<void(int64_t)>& progress);
 
  private:
+  absl::StatusOr<TopKReply> ScoreGiven(std::vector<float> hidden, ExplicitRows<RowId> candidates,
+                                       int64_t k);
+
   const Network& network_;
   const BatchPreparer& preparer_;
   const std::vector<StepChannel*> shards_;

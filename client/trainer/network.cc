@@ -15,23 +15,26 @@ namespace {
 constexpr uint64_t kHiddenDropoutStream = 0x68646f;
 constexpr int64_t kSamplesPerTask = 8;
 
-absl::Status CheckRoles(const ModelSpec& spec) {
-  const size_t n = spec.tables.size();
+// The number of the network's tables, which stand first.
+absl::StatusOr<size_t> CountTables(const ModelSpec& spec) {
+  const auto records = std::find_if(spec.tables.begin(), spec.tables.end(),
+                                    [](const auto& table) { return IsRecordRole(table.role); });
+  const auto n = static_cast<size_t>(records - spec.tables.begin());
   bool chain = n >= 2 && spec.tables.front().role == TableRole::kEmbedding &&
-               spec.tables.back().role == TableRole::kHead;
+               spec.tables[n - 1].role == TableRole::kHead;
   for (size_t i = 1; chain && i + 1 < n; ++i) chain = spec.tables[i].role == TableRole::kDense;
-  if (chain) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model \"", spec.name, "\" cannot be trained: its ", n,
-                   " tables must be one embedding, any number of dense layers and one head"));
+  if (chain) return n;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model \"", spec.name, "\" cannot be trained: the first ", n,
+      " of its tables must be one embedding, any number of dense layers and one head"));
 }
 
 }  // namespace
 
 absl::StatusOr<Network> Network::Create(ModelSpec spec) {
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
-  RETURN_IF_ERROR(CheckRoles(spec));
-  Network network(std::move(spec));
+  ASSIGN_OR_RETURN(const size_t num_tables, CountTables(spec));
+  Network network(std::move(spec), num_tables);
   const TableSpec& head = network.head();
   if (head.head.max_active > 0) {
     ASSIGN_OR_RETURN(network.hash_, HashFamily::Create(ResolvedHead(head).hash, head.dim));
@@ -41,7 +44,7 @@ absl::StatusOr<Network> Network::Create(ModelSpec spec) {
 
 int64_t Network::parameters() const {
   int64_t count = 0;
-  for (const TableSpec& table : spec_.tables) {
+  for (const TableSpec& table : absl::MakeConstSpan(spec_.tables).first(num_tables_)) {
     const bool has_bias = table.role != TableRole::kEmbedding;
     count += table.rows * (table.dim + (has_bias ? 1 : 0));
   }

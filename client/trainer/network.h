@@ -23,19 +23,19 @@ namespace dslide {
 class Network {
  public:
   // Errors: those of ModelSpec::Validate(); InvalidArgument unless the model is one embedding
-  // table, any number of dense tables and one head.
+  // table, any number of dense tables and one head, beside which there may be tables of records.
   static absl::StatusOr<Network> Create(ModelSpec spec);
 
   const ModelSpec& spec() const { return spec_; }
   const TableSpec& embedding() const { return spec_.tables.front(); }
   absl::Span<const TableSpec> dense() const {
-    return absl::MakeConstSpan(spec_.tables).subspan(1, spec_.tables.size() - 2);
+    return absl::MakeConstSpan(spec_.tables).subspan(1, num_tables_ - 2);
   }
-  const TableSpec& head() const { return spec_.tables.back(); }
+  const TableSpec& head() const { return spec_.tables[num_tables_ - 1]; }
   int64_t num_features() const { return embedding().rows - (embedding().bias_row ? 1 : 0); }
   int64_t num_labels() const { return head().rows; }
 
-  // Weights and biases of all tables.
+  // Weights and biases of all its tables.
   int64_t parameters() const;
   // Bytes that dense data-parallel training moves per step and worker for this model: a ring
   // all-reduce sends and receives every gradient about once, 4 bytes each:
@@ -46,9 +46,10 @@ class Network {
   const HashFamily* hash_family() const { return hash_.get(); }
 
  private:
-  explicit Network(ModelSpec spec) : spec_(std::move(spec)) {}
+  Network(ModelSpec spec, size_t num_tables) : spec_(std::move(spec)), num_tables_(num_tables) {}
 
   ModelSpec spec_;
+  size_t num_tables_;  // from the embedding to the head; those of records follow
   std::shared_ptr<const HashFamily> hash_;  // shared by copies of the Network; immutable
 };
 

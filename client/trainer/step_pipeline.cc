@@ -248,6 +248,9 @@ void StepPipeline::SendHeadForward(InFlight& step) {
     HeadForwardOp mine = op;
     mine.label_offsets = step.batch.labels[s].offsets;
     mine.labels = step.batch.labels[s].rows;
+    if (!step.batch.explicit_rows.empty()) {
+      mine.explicit_rows = std::move(step.batch.explicit_rows[s]);
+    }
     SendTo(step, s, std::move(mine));
   }
 }

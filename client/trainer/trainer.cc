@@ -50,40 +50,43 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerParts parts,
 }
 
 absl::Status Trainer::Open() {
-  const ModelSpec& spec = parts_.network.spec();
+  const ModelSpec& spec = parts_.spec;
   ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
   lineage_ = map.lineage;
+  if (parts_.network == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(streams_, parts_.cluster.OpenStreams(spec, client_));
   std::vector<StepChannel*> channels;
   for (const auto& stream : streams_) channels.push_back(stream.get());
   EvaluatorOptions evaluator;
-  evaluator.batch_size = EvaluationBatch(spec.training.batch_size, parts_.network.num_labels());
+  evaluator.batch_size = EvaluationBatch(spec.training.batch_size, parts_.network->num_labels());
   evaluator.parallelism = options_.parallelism;
   evaluator_ = std::make_unique<Evaluator>(
-      parts_.network, parts_.preparer, channels,
+      *parts_.network, *parts_.preparer, channels,
       [this](const TopKCommand& query) { return parts_.cluster.TopK(query); }, evaluator);
   PipelineOptions pipeline;
   pipeline.in_flight_steps = spec.training.in_flight_steps;
   pipeline.seed = options_.seed;
   pipeline.parallelism = options_.parallelism;
   pipeline_ =
-      std::make_unique<StepPipeline>(parts_.network, channels, pipeline, &next_step_, parts_.clock,
+      std::make_unique<StepPipeline>(*parts_.network, channels, pipeline, &next_step_, parts_.clock,
                                      [this](const FinishedStep& step) { OnFinishedStep(step); });
   return absl::OkStatus();
 }
 
 absl::Status Trainer::JoinJob() {
-  const TrainingSpec& training = parts_.network.spec().training;
+  const TrainingSpec& training = parts_.spec.training;
+  const bool has_epochs = parts_.network != nullptr;
   JobSettings job;
   job.job = parts_.cluster.options().job;
-  job.model = parts_.network.spec().name;
+  job.model = parts_.spec.name;
   job.samples_per_epoch = parts_.split.num_training();
   job.chunk_samples = ChunkSamples(training);
-  job.max_epochs = training.max_epochs;
+  job.max_epochs = has_epochs ? training.max_epochs : 0;
   job.patience_epochs = training.patience_epochs;
-  job.evaluate = parts_.split.num_validation() > 0;
+  job.evaluate = has_epochs && parts_.split.num_validation() > 0;
   job.seed = options_.seed;
   job.data_fingerprint = parts_.data.Fingerprint();
+  job.staged = parts_.stages != nullptr;
   RETURN_IF_ERROR(parts_.cluster.coordinator().RegisterJob(job, client_).status());
   joined_ = true;
 
@@ -122,7 +125,8 @@ absl::Status Trainer::BeginAnew(const absl::Status& why) {
   const std::string reason(ReasonOf(why));
   const bool lost = reason == "LOST_UPDATES" || reason == "UNKNOWN_MODEL";
   if (!lost && reason != "RETIRED_CLIENT" && reason != "UNKNOWN_CLIENT") return why;
-  if (report_.steps == steps_at_beginning_) return why;  // it would never end
+  const int64_t done = report_.steps + stages_done_;
+  if (done == work_at_beginning_) return why;  // it would never end
   if (lost) RETURN_IF_ERROR(AwaitOtherLineage(why));
   // Waits while the cluster is being taken back.
   ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
@@ -132,9 +136,10 @@ absl::Status Trainer::BeginAnew(const absl::Status& why) {
                    "; beginning anew with the work that is open (", why.message(), ")"));
   Leave();
   chunks_.clear();
-  steps_at_beginning_ = report_.steps;
+  work_at_beginning_ = done;
   ++report_.new_beginnings;
   client_ = NewClientId();
+  if (parts_.stages != nullptr) RETURN_IF_ERROR(parts_.stages->Reopen());
   RETURN_IF_ERROR(Open());
   return JoinJob();
 }
@@ -164,7 +169,7 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
   window_.start = start;
   for (bool more = true; more;) {
     if (options_.stop_requested && options_.stop_requested()) {
-      RETURN_IF_ERROR(pipeline_->Drain());
+      RETURN_IF_ERROR(Drain());
       report_.interrupted = true;
       break;
     }
@@ -178,8 +183,25 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
   report_.seconds = absl::ToDoubleSeconds(parts_.clock.Now() - start) - evaluation_seconds_;
   if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);
   TrainingReport report = report_;
-  report.stages += pipeline_->seconds();
+  if (pipeline_ != nullptr) report.stages += pipeline_->seconds();
   return report;
+}
+
+absl::Status Trainer::Drain() {
+  return pipeline_ == nullptr ? absl::OkStatus() : pipeline_->Drain();
+}
+
+absl::Status Trainer::RunStage(const StageWork& work) {
+  if (work.completes) {
+    report_.best_metric = work.best_metric;
+    RETURN_IF_ERROR(RestoreBest(work.best_epoch));
+  }
+  RETURN_IF_ERROR(work.completes ? parts_.stages->Complete() : parts_.stages->Prepare());
+  ++stages_done_;
+  feed_->Finish({.lease = work.lease});
+  window_ = Window();
+  window_.start = parts_.clock.Now();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
@@ -193,21 +215,29 @@ absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
     return true;
   }
   if (std::holds_alternative<DrainSteps>(item)) {
-    RETURN_IF_ERROR(pipeline_->Drain());
+    RETURN_IF_ERROR(Drain());
     return true;
   }
   if (const auto* evaluation = std::get_if<EvaluationWork>(&item)) {
-    RETURN_IF_ERROR(pipeline_->Drain());
+    RETURN_IF_ERROR(Drain());
     RETURN_IF_ERROR(RunEvaluation(*evaluation));
     return true;
   }
+  if (const auto* stage = std::get_if<StageWork>(&item)) {
+    RETURN_IF_ERROR(Drain());
+    RETURN_IF_ERROR(RunStage(*stage));
+    return true;
+  }
   if (const auto* finished = std::get_if<NoMoreWork>(&item)) {
-    RETURN_IF_ERROR(pipeline_->Drain());
-    RETURN_IF_ERROR(RestoreBest(*finished));
+    RETURN_IF_ERROR(Drain());
+    report_.best_metric = finished->best_metric;
+    // Where there are stages, the trainer that completed the model has done it.
+    if (parts_.stages == nullptr) RETURN_IF_ERROR(RestoreBest(finished->best_epoch));
+    report_.best_epoch = finished->best_epoch;
     return false;
   }
   if (std::holds_alternative<StepLimitReached>(item)) {
-    RETURN_IF_ERROR(pipeline_->Drain());
+    RETURN_IF_ERROR(Drain());
     report_.stopped_at_step_limit = true;
     return false;
   }
@@ -245,7 +275,7 @@ void Trainer::OnFinishedStep(const FinishedStep& step) {
   epoch_loss_ += step.loss_sum;
   report_.recall.Add(step.recall);
   if (parts_.metrics != nullptr) {
-    parts_.metrics->OnStep(step, parts_.network.dense_bytes_per_step());
+    parts_.metrics->OnStep(step, parts_.network->dense_bytes_per_step());
     parts_.metrics->OnStages(pipeline_->seconds());
   }
   if (options_.on_step) options_.on_step(step);
@@ -273,7 +303,7 @@ void Trainer::ShowProgress(const FinishedStep& step) {
   if (now - window_.start < parts_.progress.interval() || window_.samples == 0) return;
   TrainingProgress progress;
   progress.epoch = step.epoch;
-  progress.max_epochs = parts_.network.spec().training.max_epochs;
+  progress.max_epochs = parts_.spec.training.max_epochs;
   progress.epoch_samples_done = epoch_samples_;
   progress.samples_per_epoch = parts_.split.num_training();
   progress.steps = report_.steps;
@@ -295,17 +325,16 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   for (int64_t i = 0; i < parts_.split.num_validation(); ++i) {
     points.push_back(parts_.split.ValidationPoint(i));
   }
-  ASSIGN_OR_RETURN(
-      const std::vector<AccuracyAtK> accuracy,
-      evaluator_->Evaluate(parts_.data, points, RankingMetrics({1}), &next_step_, nullptr));
+  ASSIGN_OR_RETURN(const std::vector<AccuracyAtK> accuracy,
+                   evaluator_->Evaluate(parts_.data, points, BatchUse::kValidation,
+                                        RankingMetrics({1}), &next_step_, nullptr));
   const double p_at_1 = accuracy.front().precision;
   const bool best = p_at_1 > work.metric_to_beat;
   parts_.progress.OnEvaluation(work.epoch, p_at_1, best);
   if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(p_at_1);
   if (best && can_checkpoint_) {
-    absl::Status kept = parts_.cluster.coordinator()
-                            .CreateCheckpoint(parts_.network.spec().name, kBestCheckpoint)
-                            .status();
+    absl::Status kept =
+        parts_.cluster.coordinator().CreateCheckpoint(parts_.spec.name, kBestCheckpoint).status();
     if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {
       can_checkpoint_ = false;
       parts_.progress.Say(absl::StrCat(
@@ -326,19 +355,17 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::RestoreBest(const NoMoreWork& work) {
+absl::Status Trainer::RestoreBest(int64_t best_epoch) {
   const absl::Duration start = parts_.clock.Now();
-  report_.best_epoch = work.best_epoch;
-  report_.best_metric = work.best_metric;
-  if (work.best_epoch < 0 || !can_checkpoint_) return absl::OkStatus();
+  report_.best_epoch = best_epoch;
+  if (best_epoch < 0 || !can_checkpoint_) return absl::OkStatus();
   // Every trainer of the job does this: each restore ends in the same rows, and whoever comes back
   // from his own knows that the shards hold them.
-  const absl::Status restored = parts_.cluster.coordinator()
-                                    .RestoreCheckpoint(parts_.network.spec().name, kBestCheckpoint)
-                                    .status();
+  const absl::Status restored =
+      parts_.cluster.coordinator().RestoreCheckpoint(parts_.spec.name, kBestCheckpoint).status();
   if (absl::IsNotFound(restored) || absl::IsFailedPrecondition(restored)) {
     parts_.progress.Say(
-        absl::StrCat("NOTE: the best epoch (", work.best_epoch + 1,
+        absl::StrCat("NOTE: the best epoch (", best_epoch + 1,
                      ") was not kept, the result is the last one: ", restored.message()));
     return absl::OkStatus();
   }
@@ -350,8 +377,8 @@ absl::Status Trainer::RestoreBest(const NoMoreWork& work) {
 
 absl::StatusOr<std::vector<AccuracyAtK>> Trainer::Evaluate(
     const Dataset& data, RankingMetrics metrics, const std::function<void(int64_t)>& progress) {
-  return evaluator_->Evaluate(data, AllPoints(data.num_points()), std::move(metrics), &next_step_,
-                              progress);
+  return evaluator_->Evaluate(data, AllPoints(data.num_points()), BatchUse::kEvaluation,
+                              std::move(metrics), &next_step_, progress);
 }
 
 }  // namespace dslide

@@ -16,6 +16,7 @@
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
 #include "client/trainer/progress.h"
+#include "client/trainer/stage_worker.h"
 #include "client/trainer/step_pipeline.h"
 #include "client/trainer/trainer_metrics.h"
 #include "client/trainer/work_feed.h"
@@ -43,10 +44,13 @@ struct TrainerOptions {
 // What the trainer works with. Everything must outlive it.
 struct TrainerParts {
   ClusterClient& cluster;
-  const Network& network;
+  const ModelSpec& spec;
+  // Both null: a model of records alone, whose job has stages and no epochs.
+  const Network* network = nullptr;
+  const BatchPreparer* preparer = nullptr;
+  StageWorker* stages = nullptr;  // null: the job has none
   const Dataset& data;
   const TrainingSplit& split;
-  const BatchPreparer& preparer;
   ProgressSink& progress;
   const Clock& clock;
   TrainerMetrics* metrics = nullptr;  // may be null
@@ -86,11 +90,11 @@ class Trainer {
   // trained until then stays in the shards.
   absl::StatusOr<TrainingReport> Run();
 
-  // Accuracy on any dataset of the same shape, before or after Run(): Evaluator::Evaluate() over
-  // all of its points. `progress` may be null.
+  // Accuracy of the network on any dataset of the same shape, before or after Run():
+  // Evaluator::Evaluate() over all of its points. `progress` may be null.
   absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics,
                                                     const std::function<void(int64_t)>& progress);
-  // Predictions for single points, and what hashing would have found.
+  // Predictions for single points, and what hashing would have found. Of a model with a network.
   Evaluator& evaluator() { return *evaluator_; }
   int64_t* next_step() { return &next_step_; }
 
@@ -114,10 +118,12 @@ class Trainer {
   void Leave();
   absl::StatusOr<bool> Handle(FeedItem item);  // false: the end
   absl::Status TrainBatch(PreparedBatch batch);
+  absl::Status Drain();
+  absl::Status RunStage(const StageWork& work);
   void OnFinishedStep(const FinishedStep& step);
   void ReportIfDone(uint64_t lease);
   absl::Status RunEvaluation(const EvaluationWork& work);
-  absl::Status RestoreBest(const NoMoreWork& work);
+  absl::Status RestoreBest(int64_t best_epoch);
   void ShowProgress(const FinishedStep& step);
 
   const TrainerParts parts_;
@@ -133,7 +139,8 @@ class Trainer {
   int64_t next_step_ = 1;
   absl::flat_hash_map<uint64_t, ChunkState> chunks_;  // by lease
   TrainingReport report_;
-  int64_t steps_at_beginning_ = -1;
+  int64_t stages_done_ = 0;
+  int64_t work_at_beginning_ = -1;  // steps and stages done
   double evaluation_seconds_ = 0;
 
   // Of the last epoch seen.

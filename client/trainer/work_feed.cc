@@ -21,7 +21,7 @@ bool IsTransient(const absl::Status& status) {
 }  // namespace
 
 WorkFeed::WorkFeed(WorkFeedOptions options, const Dataset& data, const TrainingSplit& split,
-                   const BatchPreparer& preparer, Acquire acquire, Warn warn, Rejoin rejoin)
+                   const BatchPreparer* preparer, Acquire acquire, Warn warn, Rejoin rejoin)
     : options_(std::move(options)),
       data_(data),
       split_(split),
@@ -101,6 +101,7 @@ absl::StatusOr<Work> WorkFeed::Ask(bool want_work) {
   if (const auto* evaluation = std::get_if<EvaluationWork>(&*work)) {
     held_.push_back(evaluation->lease);
   }
+  if (const auto* stage = std::get_if<StageWork>(&*work)) held_.push_back(stage->lease);
   return work;
 }
 
@@ -163,7 +164,8 @@ std::vector<int64_t> WorkFeed::PointsOf(const ChunkWork& chunk, int64_t first,
 }
 
 bool WorkFeed::HandOut(const ChunkWork& chunk) {
-  if (chunk.first < 0 || chunk.count < 0 || chunk.first + chunk.count > split_.num_training()) {
+  if (preparer_ == nullptr || chunk.first < 0 || chunk.count < 0 ||
+      chunk.first + chunk.count > split_.num_training()) {
     Push(absl::InternalError(absl::StrCat("the coordinator leased points [", chunk.first, ", ",
                                           chunk.first + chunk.count, ") of ",
                                           split_.num_training())));
@@ -174,7 +176,7 @@ bool WorkFeed::HandOut(const ChunkWork& chunk) {
     const std::vector<int64_t> points =
         PointsOf(chunk, first, std::min(options_.batch_size, end - first));
     absl::StatusOr<PreparedBatch> batch =
-        preparer_.Prepare(data_, BatchUse::kTraining, chunk.epoch, points);
+        preparer_->Prepare(data_, BatchUse::kTraining, chunk.epoch, points);
     if (!batch.ok()) {
       Push(batch.status());
       return false;
@@ -238,6 +240,8 @@ void WorkFeed::Run() {
     drained = true;
     if (const auto* evaluation = std::get_if<EvaluationWork>(&*work)) {
       if (!Push(*evaluation) || !WaitUntilReported(evaluation->lease)) return;
+    } else if (const auto* stage = std::get_if<StageWork>(&*work)) {
+      if (!Push(*stage) || !WaitUntilReported(stage->lease)) return;
     } else if (const auto* wait = std::get_if<WaitForWork>(&*work)) {
       Pause(wait->pause, /*until_report=*/true);
     } else {

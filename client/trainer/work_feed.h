@@ -33,8 +33,8 @@ struct StepLimitReached {};
 // Of NextWithin() alone: ask again.
 struct NothingYet {};
 // An error ends the feed.
-using FeedItem = std::variant<PreparedBatch, ChunkEnd, DrainSteps, EvaluationWork, NoMoreWork,
-                              StepLimitReached, NothingYet, absl::Status>;
+using FeedItem = std::variant<PreparedBatch, ChunkEnd, DrainSteps, EvaluationWork, StageWork,
+                              NoMoreWork, StepLimitReached, NothingYet, absl::Status>;
 
 struct WorkFeedOptions {
   std::string job;
@@ -59,11 +59,11 @@ class WorkFeed {
   using Rejoin = std::function<absl::Status()>;
   using Warn = std::function<void(const std::string& message)>;
 
-  // Everything passed in must outlive the feed. The functions run on the feed's thread. `rejoin`
-  // registers the job again when `acquire` answers NotFound: a coordinator that was restarted has
-  // forgotten it, and the leases with it.
+  // Everything passed in must outlive the feed. preparer: null for a job without epochs. The
+  // functions run on the feed's thread. `rejoin` registers the job again when `acquire` answers
+  // NotFound: a coordinator that was restarted has forgotten it, and the leases with it.
   WorkFeed(WorkFeedOptions options, const Dataset& data, const TrainingSplit& split,
-           const BatchPreparer& preparer, Acquire acquire, Warn warn, Rejoin rejoin);
+           const BatchPreparer* preparer, Acquire acquire, Warn warn, Rejoin rejoin);
   // Waits for a running `acquire` call.
   ~WorkFeed();
   WorkFeed(const WorkFeed&) = delete;
@@ -75,8 +75,8 @@ class WorkFeed {
   // for minutes.
   FeedItem NextWithin(absl::Duration patience);
 
-  // A chunk's steps are all done, or an evaluation is: the next call to the coordinator says so.
-  // Leases that are not held any more are ignored.
+  // A chunk's steps are all done, or an evaluation or a stage is: the next call to the coordinator
+  // says so. Leases that are not held any more are ignored.
   void Finish(const FinishedLease& lease);
 
  private:
@@ -95,7 +95,7 @@ class WorkFeed {
   const WorkFeedOptions options_;
   const Dataset& data_;
   const TrainingSplit& split_;
-  const BatchPreparer& preparer_;
+  const BatchPreparer* const preparer_;
   const Acquire acquire_;
   const Warn warn_;
   const Rejoin rejoin_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
@@ -109,16 +110,35 @@ TrainingSplit TrainingSplit::All(int64_t num_points) {
   return TrainingSplit(IndexPermutation(num_points, 0), 0);
 }
 
+TrainingSplit TrainingSplit::FromHeldOut(absl::Span<const uint8_t> held_out) {
+  std::vector<int64_t> points;
+  for (const bool wanted : {true, false}) {
+    for (size_t i = 0; i < held_out.size(); ++i) {
+      if ((held_out[i] != 0) == wanted) points.push_back(static_cast<int64_t>(i));
+    }
+  }
+  const auto count = static_cast<int64_t>(held_out.size());
+  TrainingSplit split(IndexPermutation(count, 0),
+                      count - std::count(held_out.begin(), held_out.end(), 0));
+  split.told_ = std::make_shared<const std::vector<int64_t>>(std::move(points));
+  return split;
+}
+
 int64_t TrainingSplit::TrainingPoint(int64_t position) const {
+  if (told_ != nullptr) return (*told_)[static_cast<size_t>(num_validation_ + position)];
   if (num_validation_ == 0) return position;
   return permutation_.Map(num_validation_ + position);
 }
 
 int64_t TrainingSplit::ValidationPoint(int64_t position) const {
+  if (told_ != nullptr) return (*told_)[static_cast<size_t>(position)];
   return permutation_.Map(position);
 }
 
 bool TrainingSplit::IsValidation(int64_t point) const {
+  if (told_ != nullptr) {
+    return std::binary_search(told_->begin(), told_->begin() + num_validation_, point);
+  }
   return num_validation_ > 0 && permutation_.Inverse(point) < num_validation_;
 }
 

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace dslide {
 
@@ -58,10 +61,11 @@ class EpochOrder {
   IndexPermutation permutation_;
 };
 
-// Splits points into training and validation parts, by seed alone. Constant memory.
+// Splits points into training and validation parts: by seed alone, in constant memory, or as it is
+// told.
 //
 // Training points are numbered 0 .. num_training() - 1 and validation points
-// 0 .. num_validation() - 1, both in a scrambled order; compose with EpochOrder for an epoch:
+// 0 .. num_validation() - 1, in an order without meaning; compose with EpochOrder for an epoch:
 //   split.TrainingPoint(EpochOrder(split.num_training(), seed, epoch).PointAt(position))
 //
 // Thread safety: immutable.
@@ -71,6 +75,8 @@ class TrainingSplit {
   // Errors: InvalidArgument if num_points < 1, fraction outside [0, 0.5] or max_validation < 0.
   static absl::StatusOr<TrainingSplit> Create(int64_t num_points, uint64_t seed, double fraction,
                                               int64_t max_validation);
+  // Holds out the points whose entry is not 0. held_out: [points], at least one of them 0.
+  static TrainingSplit FromHeldOut(absl::Span<const uint8_t> held_out);
   // All points are for training, in file order.
   static TrainingSplit All(int64_t num_points);
 
@@ -91,6 +97,9 @@ class TrainingSplit {
 
   IndexPermutation permutation_;
   int64_t num_validation_;
+  // Instead of the permutation: points that are held out, then the others, each ascending. Shared
+  // by copies; null where the seed decides.
+  std::shared_ptr<const std::vector<int64_t>> told_;
 };
 
 }  // namespace dslide

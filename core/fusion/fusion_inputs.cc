@@ -29,6 +29,8 @@ absl::string_view FusionInputName(FusionInput input) {
       return "label_row";
     case FusionInput::kCentroid:
       return "centroid";
+    case FusionInput::kNetwork:
+      return "network";
   }
   return "unknown";
 }
@@ -53,6 +55,8 @@ void AppendFusionInputs(const ComponentScores& scores, double points, std::vecto
     inputs.push_back(static_cast<float>(mean * scale));
     inputs.push_back(static_cast<float>(own * scale));
     inputs.push_back(scores.centroids.empty() ? 0.0f : scores.centroids[i]);
+    inputs.push_back(scores.logits.empty() ? 0.0f
+                                           : scores.logits[i] + std::log1p(scores.label_points[i]));
   }
 }
 

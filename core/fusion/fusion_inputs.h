@@ -21,8 +21,9 @@ enum class FusionInput {
   kTreeMean,      // mean over trees of path
   kLabelRow,      // mean over trees of h of the label's own row
   kCentroid,      // inner product with the label's centroid
+  kNetwork,       // logit of the network, and log(n + 1), which it is trained beside
 };
-inline constexpr size_t kFusionInputs = 7;
+inline constexpr size_t kFusionInputs = 8;
 
 absl::string_view FusionInputName(FusionInput input);
 
@@ -34,6 +35,7 @@ struct ComponentScores {
   std::vector<float> divided_shares;  // q, [labels]
   std::vector<float> label_points;    // n, [labels]
   std::vector<float> centroids;       // [labels]; empty without trees
+  std::vector<float> logits;          // of the network; [labels]; empty without one
   // Of the label's own row, and of the rows of its clusters: z. The path is the sum of h(z) over
   // them, h(z) = -max(0, 1 - z)^3. [trees][labels]
   std::vector<std::vector<float>> label_rows;

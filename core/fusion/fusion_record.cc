@@ -24,7 +24,7 @@ absl::StatusOr<FusionWeights> DecodeFusion(absl::string_view record) {
   reader.Number<uint32_t>();
   FusionWeights fusion;
   fusion.points = static_cast<int64_t>(reader.Number<uint64_t>());
-  if (!reader.ok() || inputs != kFusionInputs) {
+  if (!reader.ok() || inputs > kFusionInputs) {
     return absl::InvalidArgumentError(absl::StrCat("a fusion of ", inputs, " inputs in ",
                                                    record.size(), " bytes, this version has ",
                                                    kFusionInputs));
@@ -38,6 +38,8 @@ absl::StatusOr<FusionWeights> DecodeFusion(absl::string_view record) {
   if (!reader.AtEnd() || fusion.points < 0) {
     return absl::InvalidArgumentError("a fusion of another size than it says");
   }
+  // An earlier version knew fewer.
+  fusion.weights.resize(kFusionInputs);
   return fusion;
 }
 

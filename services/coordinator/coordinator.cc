@@ -374,6 +374,9 @@ absl::Status CheckSameJob(const JobSpec& known, const JobSpec& spec) {
   if (known.evaluate != spec.evaluate) {
     return differ("evaluate", known.evaluate ? "true" : "false", spec.evaluate ? "true" : "false");
   }
+  if (known.staged != spec.staged) {
+    return differ("staged", known.staged ? "true" : "false", spec.staged ? "true" : "false");
+  }
   if (known.seed != spec.seed) return differ("seed", known.seed, spec.seed);
   if (known.data_fingerprint != spec.data_fingerprint) {
     return differ("data_fingerprint", known.data_fingerprint, spec.data_fingerprint);

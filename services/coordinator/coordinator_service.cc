@@ -37,7 +37,8 @@ JobSpec DecodeJobSpec(const v1::JobSpec& spec) {
           .patience_epochs = spec.patience_epochs(),
           .evaluate = spec.evaluate(),
           .seed = spec.seed(),
-          .data_fingerprint = spec.data_fingerprint()};
+          .data_fingerprint = spec.data_fingerprint(),
+          .staged = spec.staged()};
 }
 
 v1::ShardHealth EncodeHealth(ShardHealth health) {
@@ -93,6 +94,14 @@ struct WorkEncoder {
     evaluation->set_lease_id(work.lease);
     evaluation->set_epoch(work.epoch);
     evaluation->set_metric_to_beat(work.metric_to_beat);
+  }
+  void operator()(const StageWork& work) const {
+    auto* const stage = out->mutable_stage();
+    stage->set_lease_id(work.lease);
+    stage->set_stage(work.stage == JobStage::kPreparation ? v1::JOB_STAGE_PREPARATION
+                                                          : v1::JOB_STAGE_COMPLETION);
+    stage->set_best_epoch(work.best_epoch);
+    stage->set_best_metric(work.best_metric);
   }
   void operator()(const WaitForWork& work) const {
     out->mutable_wait()->set_retry_after_ms(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
@@ -13,6 +14,7 @@
 namespace dslide::coordinator {
 Job::Job(JobSpec spec, JobTiming timing, LeaseId first_lease)
     : spec_(std::move(spec)), timing_(timing), next_lease_(first_lease) {
+  if (spec_.staged) stage_ = JobStage::kPreparation;
   StartEpoch(0);
 }
 
@@ -24,9 +26,25 @@ void Job::StartEpoch(int64_t epoch) {
   returned_.clear();
   leases_.clear();
   past_.clear();
-  evaluation_open_ = false;
-  finished_ = finished_ || epoch_ >= spec_.max_epochs;
-  chunks_.assign(finished_ ? 0 : static_cast<size_t>(spec_.NumChunks()), ChunkState::kOpen);
+  open_ = kNothing;
+  if (stage_ == JobStage::kTraining && epoch_ >= spec_.max_epochs) EndTraining();
+  const bool trains = stage_ == JobStage::kTraining && !finished_;
+  if (stage_ != JobStage::kTraining && !finished_) open_ = kStage;
+  chunks_.assign(trains ? static_cast<size_t>(spec_.NumChunks()) : 0, ChunkState::kOpen);
+}
+
+void Job::EndTraining() {
+  finished_ = !spec_.staged;
+  if (spec_.staged) stage_ = JobStage::kCompletion;
+}
+
+void Job::FinishStage() {
+  if (stage_ == JobStage::kPreparation) {
+    stage_ = JobStage::kTraining;
+  } else {
+    finished_ = true;
+  }
+  StartEpoch(epoch_);
 }
 
 int64_t Job::ChunkSamples(int64_t chunk) const {
@@ -46,7 +64,7 @@ absl::Status Job::CheckReport(const ClientId& client, const LeaseReport& report)
   if (lease == leases_.end()) return absl::OkStatus();  // over: late, repeated, or of another epoch
   if (lease->second.client != client) return invalid("is another trainer's");
   const int64_t chunk = lease->second.chunk;
-  if (chunk != kEvaluation && (report.samples < 0 || report.samples > ChunkSamples(chunk))) {
+  if (chunk >= 0 && (report.samples < 0 || report.samples > ChunkSamples(chunk))) {
     return invalid(
         absl::StrCat("reports ", report.samples, " samples; its chunk has ", ChunkSamples(chunk)));
   }
@@ -63,9 +81,8 @@ void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
     // The lease ran out, but the work was done all the same. It counts unless somebody else has
     // done it, or is doing it: then that one's report counts.
     chunk = past->second;
-    const bool open = chunk == kEvaluation
-                          ? evaluation_open_
-                          : chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen;
+    const bool open =
+        chunk < 0 ? open_ == chunk : chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen;
     if (!open) {
       ++counters_.late_reports;
       return;
@@ -75,7 +92,9 @@ void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
     ++counters_.late_reports;  // of an epoch that is over
     return;
   }
-  if (chunk == kEvaluation) {
+  if (chunk == kStage) {
+    FinishStage();
+  } else if (chunk == kEvaluation) {
     FinishEvaluation(report.metric);
   } else {
     FinishChunk(chunk);
@@ -89,7 +108,7 @@ void Job::FinishChunk(int64_t chunk) {
   samples_done_ += ChunkSamples(chunk);
   if (chunks_done_ < spec_.NumChunks()) return;
   if (spec_.evaluate) {
-    evaluation_open_ = true;
+    open_ = kEvaluation;
   } else {
     StartEpoch(epoch_ + 1);
   }
@@ -105,7 +124,7 @@ void Job::FinishEvaluation(double metric) {
   } else {
     ++epochs_without_better_;
   }
-  finished_ = spec_.patience_epochs > 0 && epochs_without_better_ >= spec_.patience_epochs;
+  if (spec_.patience_epochs > 0 && epochs_without_better_ >= spec_.patience_epochs) EndTraining();
   StartEpoch(epoch_ + 1);
 }
 
@@ -118,9 +137,9 @@ void Job::Renew(const ClientId& client, LeaseId id, absl::Duration now) {
   const auto past = past_.find(id);
   if (past == past_.end()) return;
   const int64_t chunk = past->second;
-  if (chunk == kEvaluation) {
-    if (!evaluation_open_) return;
-    evaluation_open_ = false;
+  if (chunk < 0) {
+    if (open_ != chunk) return;
+    open_ = kNothing;
   } else {
     if (chunks_[static_cast<size_t>(chunk)] != ChunkState::kOpen) return;
     std::erase(returned_, chunk);
@@ -134,8 +153,8 @@ void Job::TakeBack(LeaseId id) {
   const int64_t chunk = leases_.at(id).chunk;
   leases_.erase(id);
   past_[id] = chunk;
-  if (chunk == kEvaluation) {
-    evaluation_open_ = true;
+  if (chunk < 0) {
+    open_ = chunk;
     return;
   }
   chunks_[static_cast<size_t>(chunk)] = ChunkState::kOpen;
@@ -159,18 +178,19 @@ int64_t Job::NextOpenChunk() {
     returned_.pop_front();
     return chunk;
   }
-  return cursor_ < spec_.NumChunks() ? cursor_++ : -1;
+  return cursor_ < static_cast<int64_t>(chunks_.size()) ? cursor_++ : -1;
 }
 
 LeaseId Job::Grant(const ClientId& client, int64_t chunk, absl::Duration now) {
   const LeaseId id = next_lease_++;
   leases_[id] = {client, chunk, now + timing_.lease_timeout};
-  if (chunk != kEvaluation) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+  if (chunk >= 0) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
   ++counters_.leases_granted;
   return id;
 }
 
 Work Job::Describe(LeaseId id, int64_t chunk) const {
+  if (chunk == kStage) return StageWork{id, stage_, best_epoch_, best_metric_};
   if (chunk != kEvaluation) {
     return ChunkWork{id, epoch_, chunk * spec_.chunk_samples, ChunkSamples(chunk)};
   }
@@ -194,9 +214,9 @@ absl::StatusOr<Work> Job::NextWork(const WorkRequest& request, absl::Duration no
                                        " leases; finish some first"),
                           timing_.wait);
   }
-  if (evaluation_open_) {
-    evaluation_open_ = false;
-    return Describe(Grant(request.client, kEvaluation, now), kEvaluation);
+  if (open_ != kNothing) {
+    const int64_t due = std::exchange(open_, kNothing);
+    return Describe(Grant(request.client, due, now), due);
   }
   const int64_t chunk = NextOpenChunk();
   if (chunk < 0) return WaitForWork{timing_.wait};
@@ -229,6 +249,7 @@ void Job::Leave(const ClientId& client, absl::Duration now) {
 JobRecord Job::Record() const {
   JobRecord record{.spec = spec_,
                    .epoch = epoch_,
+                   .stage = stage_,
                    .finished = finished_,
                    .done = {},
                    .best_epoch = best_epoch_,
@@ -259,7 +280,10 @@ absl::Status Job::Restore(const JobRecord& record) {
     }
     end = range.first + range.count;
   }
-  if (record.finished && end > 0) return damaged("is finished and has open chunks");
+  const bool trains = record.stage == JobStage::kTraining && !record.finished;
+  if (!trains && end > 0) return damaged("has open chunks and does not train");
+  if (!spec_.staged && record.stage != JobStage::kTraining) return damaged("has a bad stage");
+  stage_ = record.stage;
   finished_ = record.finished;
   best_epoch_ = record.best_epoch;
   best_metric_ = record.best_metric;
@@ -277,12 +301,16 @@ absl::Status Job::Restore(const JobRecord& record) {
   for (int64_t chunk = 0; chunk < end; ++chunk) {
     if (chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen) returned_.push_back(chunk);
   }
-  evaluation_open_ = !finished_ && spec_.evaluate && chunks_done_ == spec_.NumChunks();
+  if (stage_ == JobStage::kTraining && !finished_ && spec_.evaluate &&
+      chunks_done_ == spec_.NumChunks()) {
+    open_ = kEvaluation;
+  }
   return absl::OkStatus();
 }
 
 JobProgress Job::Progress(absl::Duration now) const {
-  JobProgress progress{.epoch = epoch_,
+  JobProgress progress{.stage = stage_,
+                       .epoch = epoch_,
                        .samples_done = samples_done_,
                        .leases = static_cast<int64_t>(leases_.size()),
                        .finished = finished_,

@@ -4,7 +4,9 @@
 // An epoch's order of points is cut into chunks. Chunks are leased in order, those of lost trainers
 // first. Each chunk counts once per epoch, however often it was leased: a late report of a chunk
 // that was leased again is ignored. When all chunks of an epoch are trained, exactly one trainer
-// gets an evaluation (if the job wants them) and the others wait; then the next epoch begins.
+// gets an evaluation (if the job wants them) and the others wait; then the next epoch begins. Of a
+// staged job one trainer likewise prepares the model before the first epoch, and one completes it
+// after the last.
 
 #pragma once
 
@@ -36,7 +38,8 @@ struct JobTiming {
   absl::Duration wait = absl::Milliseconds(50);
 };
 
-// A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better).
+// A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better),
+// stages nothing.
 struct LeaseReport {
   LeaseId lease = 0;
   double loss_sum = 0.0;
@@ -64,6 +67,12 @@ struct EvaluationWork {
   int64_t epoch = 0;
   double metric_to_beat = -std::numeric_limits<double>::infinity();
 };
+struct StageWork {
+  LeaseId lease = 0;
+  JobStage stage = JobStage::kPreparation;  // or kCompletion
+  int64_t best_epoch = -1;
+  double best_metric = 0.0;
+};
 struct WaitForWork {
   absl::Duration pause;
 };
@@ -72,9 +81,11 @@ struct NoMoreWork {
   double best_metric = 0.0;
 };
 // Empty (monostate) when no work was asked for and the job goes on.
-using Work = std::variant<std::monostate, ChunkWork, EvaluationWork, WaitForWork, NoMoreWork>;
+using Work =
+    std::variant<std::monostate, ChunkWork, EvaluationWork, StageWork, WaitForWork, NoMoreWork>;
 
 struct JobProgress {
+  JobStage stage = JobStage::kTraining;
   int64_t epoch = 0;         // being trained, from 0; max_epochs at most
   int64_t samples_done = 0;  // of this epoch
   int64_t trainers = 0;      // heard of within the lease timeout
@@ -126,11 +137,14 @@ class Job {
 
  private:
   enum class ChunkState : uint8_t { kOpen, kLeased, kDone };
-  static constexpr int64_t kEvaluation = -1;  // in place of a chunk's number
+  // In place of a chunk's number: work that one trainer does while the others wait.
+  static constexpr int64_t kEvaluation = -1;
+  static constexpr int64_t kStage = -2;
+  static constexpr int64_t kNothing = -3;
 
   struct Lease {
     ClientId client = {};
-    int64_t chunk = 0;  // or kEvaluation
+    int64_t chunk = 0;  // or kEvaluation, kStage
     absl::Duration expires;
   };
 
@@ -148,6 +162,9 @@ class Job {
   absl::StatusOr<Work> NextWork(const WorkRequest& request, absl::Duration now);
   void FinishChunk(int64_t chunk);
   void FinishEvaluation(double metric);
+  void FinishStage();
+  void EndTraining();
+  // Or what comes after the last.
   void StartEpoch(int64_t epoch);
 
   const JobSpec spec_;
@@ -155,6 +172,7 @@ class Job {
   LeaseId next_lease_;
   JobCounters counters_;
 
+  JobStage stage_ = JobStage::kTraining;
   bool finished_ = false;
   int64_t epoch_ = 0;
   std::vector<ChunkState> chunks_;  // of this epoch
@@ -162,7 +180,7 @@ class Job {
   int64_t samples_done_ = 0;
   int64_t cursor_ = 0;               // chunks from here on were never leased in this epoch
   std::deque<int64_t> returned_;     // chunks taken back, in ascending order of their numbers
-  bool evaluation_open_ = false;     // the epoch is trained and nobody evaluates it yet
+  int64_t open_ = kNothing;          // kEvaluation or kStage: it is due, and nobody has it
   std::map<LeaseId, Lease> leases_;  // out now
   std::map<LeaseId, int64_t> past_;  // leases of this epoch that are over: their chunk
   std::map<ClientId, absl::Duration> seen_;  // when each trainer was last heard of

@@ -66,21 +66,24 @@ ManifestPart PartFromJson(const Json& json, uint64_t epoch) {
 Json ManifestToJson(const JobRecord& job) {
   Json done = Json::array();
   for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
-  return {{"job", job.spec.job},
-          {"model", job.spec.model},
-          {"samples_per_epoch", job.spec.samples_per_epoch},
-          {"chunk_samples", job.spec.chunk_samples},
-          {"max_epochs", job.spec.max_epochs},
-          {"patience_epochs", job.spec.patience_epochs},
-          {"evaluate", job.spec.evaluate},
-          {"seed", job.spec.seed},
-          {"data_fingerprint", job.spec.data_fingerprint},
-          {"epoch", job.epoch},
-          {"finished", job.finished},
-          {"done", std::move(done)},
-          {"best_epoch", job.best_epoch},
-          {"best_metric", job.best_metric},
-          {"epochs_without_better", job.epochs_without_better}};
+  Json json = {{"job", job.spec.job},
+               {"model", job.spec.model},
+               {"samples_per_epoch", job.spec.samples_per_epoch},
+               {"chunk_samples", job.spec.chunk_samples},
+               {"max_epochs", job.spec.max_epochs},
+               {"patience_epochs", job.spec.patience_epochs},
+               {"evaluate", job.spec.evaluate},
+               {"seed", job.spec.seed},
+               {"data_fingerprint", job.spec.data_fingerprint},
+               {"epoch", job.epoch},
+               {"finished", job.finished},
+               {"done", std::move(done)},
+               {"best_epoch", job.best_epoch},
+               {"best_metric", job.best_metric},
+               {"epochs_without_better", job.epochs_without_better}};
+  // Of staged jobs alone.
+  if (job.spec.staged) json["stage"] = JobStageName(job.stage);
+  return json;
 }
 
 JobRecord JobFromJson(const Json& json) {
@@ -94,7 +97,12 @@ JobRecord JobFromJson(const Json& json) {
   json.at("evaluate").get_to(job.spec.evaluate);
   json.at("seed").get_to(job.spec.seed);
   json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
+  job.spec.staged = json.contains("stage");
   json.at("epoch").get_to(job.epoch);
+  const std::string stage = json.value("stage", JobStageName(JobStage::kTraining));
+  for (const JobStage known : {JobStage::kPreparation, JobStage::kCompletion}) {
+    if (stage == JobStageName(known)) job.stage = known;
+  }
   json.at("finished").get_to(job.finished);
   for (const Json& range : json.at("done")) {
     job.done.push_back({range.at(0).get<int64_t>(), range.at(1).get<int64_t>()});

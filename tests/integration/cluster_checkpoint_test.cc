@@ -252,21 +252,19 @@ class TrainingCheckpointTest : public ClusterCheckpointTest {
     RETURN_IF_ERROR(cluster->CreateModel(spec_).status());
     ASSIGN_OR_RETURN(const Network network, Network::Create(spec_));
     const TrainingSplit split = TrainingSplit::All(data_->num_points());
-    ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster->Slots(network.embedding().num_slots));
-    ASSIGN_OR_RETURN(SlotMap head_slots, cluster->Slots(network.head().num_slots));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchPreparer> preparer,
-                     BatchPreparer::Create(network, std::move(embedding_slots),
-                                           std::move(head_slots), BatchPreparerOptions()));
+                     BatchPreparer::Open(*cluster, network, BatchPreparerOptions()));
     const std::unique_ptr<ProgressSink> progress = QuietProgress();
     TrainerOptions options;
     options.max_steps = steps;
     options.on_step = [this](const FinishedStep&) { ++steps_; };
     ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                      Trainer::Create({.cluster = *cluster,
-                                      .network = network,
+                                      .spec = network.spec(),
+                                      .network = &network,
+                                      .preparer = preparer.get(),
                                       .data = *data_,
                                       .split = split,
-                                      .preparer = *preparer,
                                       .progress = *progress,
                                       .clock = SteadyClock()},
                                      options));

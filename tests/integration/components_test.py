@@ -34,6 +34,18 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
                           "--data", self.data, "--eval", self.test_data, "--seed", 5,
                           "--model-dir", self.directory / "model", "--overwrite", *arguments)
 
+    def spec(self, without=(), training=None):
+        """What the command chooses for the data, but for these roles and training settings."""
+        path = self.directory / "spec.json"
+        self.assert_ended(
+            self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
+            failures_test.OK)
+        spec = json.loads(path.read_text())
+        spec["tables"] = [table for table in spec["tables"] if table["role"] not in without]
+        spec["training"].update(training or {})
+        path.write_text(json.dumps(spec))
+        return path
+
     def finish(self, trainer):
         finished = trainer.finish()
         self.assert_ended(finished, failures_test.OK)
@@ -58,8 +70,8 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
 
         self.start_parts_with("--durability", "log")
         trainer = self.train()
-        # Every phase of the training is hit once: points, trees, rows, fusion.
-        for phase in ("sending", "building", "rows of tree 2", "fitting"):
+        # Every phase of the training is hit once: points, network, trees, rows, fusion.
+        for phase in ("sending", "epoch 3:", "building", "rows of tree 2", "fitting"):
             trainer.wait_for_stderr(phase)
             shard = self.random.choice(self.shards)
             shard.kill()
@@ -69,13 +81,36 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
         self.assertEqual(self.restarted_digests(), undisturbed)
         self.assertEqual(self.predictions(), answers)
 
+    def test_trainers_share_a_job(self):
+        # Four leases an epoch, so that there is something to share.
+        spec = self.spec(training={"chunk_samples": 768})
+        self.start_parts_with("--durability", "log")
+        first = self.train("--job", "shared", "--model", spec)
+        first.wait_for_stderr("sending")
+        second = self.start("dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
+                            "--data", self.data, "--eval", self.test_data, "--seed", 5, "--job",
+                            "shared", "--model", spec)
+        results = [trainer.finish() for trainer in (first, second)]
+        for finished in results:
+            self.assert_ended(finished, failures_test.OK)
+        said = [finished.stderr for finished in results]
+        # Points are sent once and rows are solved once, by whoever was asked to.
+        for phase in ("sending 2850 points", "building 4 label trees", "fitting the fusion"):
+            self.assertEqual(sum(phase in text for text in said), 1, said)
+        # Both have trained, and both see the complete model.
+        results = [finished.json() for finished in results]
+        self.assertTrue(all(result["steps"] > 0 for result in results), results)
+        self.assertEqual(results[0]["p_at_1"], results[1]["p_at_1"])
+
     def test_any_number_of_shards_gives_the_same_predictions(self):
         results = []
+        # A network adds its parts up shard by shard, which changes the last bits.
+        spec = self.spec(without=("embedding", "head"))
         for shards in (1, 3):
             name = f"model-{shards}"
             trained = self.run_dslide(
                 "train", "-o", "json", "--data", self.data, "--eval", self.test_data, "--shards",
-                shards, "--threads", shards, "--model-dir", self.directory / name)
+                shards, "--threads", shards, "--model", spec, "--model-dir", self.directory / name)
             self.assert_ended(trained, failures_test.OK)
             result = trained.json()
             results.append([result["components"], result["p_at_1"]])
@@ -101,9 +136,6 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
         self.assert_ended(
             self.run_dslide("train", "--data", self.data, "--validation-group", groups),
             failures_test.USAGE, r"has 1 lines, the data 3000 points")
-        self.assert_ended(
-            self.run_dslide("train", "--data", self.data, "--validation-group", groups, "--dim", 8),
-            failures_test.USAGE, "only models with a memory hold out groups")
 
 
 if __name__ == "__main__":

@@ -116,13 +116,10 @@ class ShardedTrainingTest : public ::testing::Test {
     RETURN_IF_ERROR(cluster->CreateModel(spec).status());
     ASSIGN_OR_RETURN(const Network network, Network::Create(spec));
     const TrainingSplit split = TrainingSplit::All(data_->num_points());
-    ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster->Slots(network.embedding().num_slots));
-    ASSIGN_OR_RETURN(SlotMap head_slots, cluster->Slots(network.head().num_slots));
     BatchPreparerOptions preparation;
     preparation.seed = settings.seed;
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchPreparer> preparer,
-                     BatchPreparer::Create(network, std::move(embedding_slots),
-                                           std::move(head_slots), std::move(preparation)));
+                     BatchPreparer::Open(*cluster, network, std::move(preparation)));
     const std::unique_ptr<ProgressSink> progress = QuietProgress();
     RunResult result;
     TrainerOptions trainer_options;
@@ -134,10 +131,11 @@ class ShardedTrainingTest : public ::testing::Test {
     };
     ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                      Trainer::Create({.cluster = *cluster,
-                                      .network = network,
+                                      .spec = network.spec(),
+                                      .network = &network,
+                                      .preparer = preparer.get(),
                                       .data = *data_,
                                       .split = split,
-                                      .preparer = *preparer,
                                       .progress = *progress,
                                       .clock = SteadyClock()},
                                      trainer_options));

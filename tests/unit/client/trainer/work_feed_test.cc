@@ -102,7 +102,7 @@ class WorkFeedTest : public ::testing::Test {
 
   std::unique_ptr<WorkFeed> Start() {
     return std::make_unique<WorkFeed>(
-        options_, *data_, split_, *preparer_,
+        options_, *data_, split_, preparer_.get(),
         [this](const WorkRequest& request) { return script_.Acquire(request); },
         [this](const std::string& warning) { warnings_.push_back(warning); },
         [this] {
@@ -111,14 +111,15 @@ class WorkFeedTest : public ::testing::Test {
         });
   }
 
-  // "b4" a batch of 4, "e7" the end of chunk 7, "d" drain, "v" evaluation, "n" no more, "l" limit,
+  // "b4" a batch of 4, "e7" the end of chunk 7, "d" drain, "v" evaluation, "s" a stage, "n" no
+  // more, "l" limit,
   // "-" nothing yet, "x" error.
   static std::string Name(const FeedItem& item) {
     if (const auto* batch = std::get_if<PreparedBatch>(&item)) {
       return absl::StrCat("b", batch->samples());
     }
     if (const auto* end = std::get_if<ChunkEnd>(&item)) return absl::StrCat("e", end->lease);
-    const char* names[] = {"", "", "d", "v", "n", "l", "-", "x"};
+    const char* names[] = {"", "", "d", "v", "s", "n", "l", "-", "x"};
     return names[item.index()];
   }
 
@@ -135,6 +136,7 @@ class WorkFeedTest : public ::testing::Test {
       if (const auto* work = std::get_if<EvaluationWork>(&item)) {
         feed.Finish({work->lease, 0, 0, 0.5});
       }
+      if (const auto* stage = std::get_if<StageWork>(&item)) feed.Finish({.lease = stage->lease});
       if (names.back() == "n" || names.back() == "l" || names.back() == "x") return names;
     }
   }
@@ -168,6 +170,16 @@ TEST_F(WorkFeedTest, ChunksBecomeBatchesAndAnEpochEndsWithADrain) {
   ASSERT_THAT(finished, SizeIs(3));
   for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(finished[i].lease, 7 + i);
   EXPECT_EQ(finished[2].metric, 0.5);
+}
+
+TEST_F(WorkFeedTest, StagesAreDoneBetweenDrains) {
+  script_.Then(Work(StageWork{.lease = 3}));
+  script_.Then(Work(ChunkWork{4, 0, 0, 4}));
+  script_.Then(Work(StageWork{.lease = 5, .completes = true}));
+  EXPECT_THAT(Drain(*Start()), ElementsAre("s", "b4", "e4", "d", "s", "n"));
+  std::vector<uint64_t> leases;
+  for (const FinishedLease& lease : script_.Finished()) leases.push_back(lease.lease);
+  EXPECT_THAT(leases, ElementsAre(3, 4, 5));
 }
 
 TEST_F(WorkFeedTest, TheNextLeaseIsAskedForWhileBatchesAreStillQueued) {

@@ -113,6 +113,20 @@ TEST(TrainingSplitTest, HonoursTheBoundAndZeroFraction) {
   EXPECT_EQ(TrainingSplit::All(10).num_training(), 10);
 }
 
+TEST(TrainingSplitTest, HoldsOutWhatItIsTold) {
+  const std::vector<uint8_t> held_out = {0, 1, 0, 0, 1};
+  const TrainingSplit split = TrainingSplit::FromHeldOut(held_out);
+  EXPECT_EQ(split.num_points(), 5);
+  EXPECT_EQ(split.num_training(), 3);
+  EXPECT_EQ(split.ValidationPoint(0), 1);
+  EXPECT_EQ(split.ValidationPoint(1), 4);
+  EXPECT_EQ(split.TrainingPoint(0), 0);
+  EXPECT_EQ(split.TrainingPoint(2), 3);
+  for (int64_t point = 0; point < 5; ++point) {
+    EXPECT_EQ(split.IsValidation(point), held_out[static_cast<size_t>(point)] != 0);
+  }
+}
+
 TEST(TrainingSplitTest, RefusesValuesOutOfRange) {
   EXPECT_EQ(TrainingSplit::Create(10, 1, 0.6, 0).status().message(),
             "validation fraction 0.6 is outside [0, 0.5]");

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/fusion/fusion_fit.h"
 #include "core/fusion/fusion_inputs.h"
@@ -24,13 +25,16 @@ TEST(FusionInputs, AreTheFormulas) {
   scores.centroids = {0.5f};
   scores.label_rows = {{0.5f}, {1.5f}};
   scores.paths = {{-1.0f}, {-3.0f}};
+  scores.logits = {-0.25f};
   std::vector<float> inputs;
   AppendFusionInputs(scores, 1000, inputs);
-  EXPECT_THAT(inputs,
-              ElementsAre(FloatEq(std::log1p(10 * 0.25f * 1000 / 10)), FloatEq(std::log(0.2501f)),
-                          FloatEq(std::log(0.1251f)),
-                          FloatEq(std::log((std::exp(-1.0f) + std::exp(-3.0f)) / 2 + 1e-6f)),
-                          FloatEq(-2), FloatEq(-0.0625f), FloatEq(0.5f)));
+  EXPECT_THAT(
+      inputs,
+      ElementsAre(FloatEq(std::log1p(10 * 0.25f * 1000 / 10)), FloatEq(std::log(0.2501f)),
+                  FloatEq(std::log(0.1251f)),
+                  FloatEq(std::log((std::exp(-1.0f) + std::exp(-3.0f)) / 2 + 1e-6f)), FloatEq(-2),
+                  FloatEq(-0.0625f), FloatEq(0.5f), FloatEq(std::log(10.0f) - 0.25f)));
+  scores.logits.clear();
   scores.centroids.clear();
   scores.label_rows.clear();
   scores.paths.clear();
@@ -38,6 +42,7 @@ TEST(FusionInputs, AreTheFormulas) {
   AppendFusionInputs(scores, 1000, inputs);
   EXPECT_EQ(inputs[3], 0);
   EXPECT_EQ(inputs[6], 0);
+  EXPECT_EQ(inputs[7], 0);
 }
 
 // Labels are drawn from the softmax of 2 x - 1 y; z is noise and c constant.
@@ -117,9 +122,14 @@ TEST(FusionRecord, ComesBack) {
   EXPECT_EQ(back->weights, fusion.weights);
   EXPECT_FALSE(DecodeFusion(record.substr(0, 9)).ok());
   EXPECT_FALSE(DecodeFusion(record + "x").ok());
-  EXPECT_THAT(
-      std::string(DecodeFusion(EncodeFusion({.points = 1, .weights = {1}})).status().message()),
-      HasSubstr("a fusion of 1 inputs"));
+  const FusionWeights newer = {.points = 1, .weights = std::vector<float>(kFusionInputs + 1)};
+  EXPECT_THAT(std::string(DecodeFusion(EncodeFusion(newer)).status().message()),
+              HasSubstr(absl::StrCat("a fusion of ", kFusionInputs + 1, " inputs")));
+  // One of an earlier version, which had fewer inputs.
+  const absl::StatusOr<FusionWeights> older =
+      DecodeFusion(EncodeFusion({.points = 1, .weights = {1, 2}}));
+  ASSERT_TRUE(older.ok());
+  EXPECT_EQ(older->weights, (std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0}));
   FusionWeights bad = fusion;
   bad.weights[2] = NAN;
   EXPECT_FALSE(DecodeFusion(EncodeFusion(bad)).ok());

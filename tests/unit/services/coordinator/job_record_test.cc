@@ -31,6 +31,34 @@ TEST_F(JobRecordTest, ARecordBringsBackWhatWasDoneAndOpensTheRest) {
   EXPECT_EQ(AskChunk(restored, 5), (ChunkWork{102, 0, 40, 5}));
 }
 
+TEST_F(JobRecordTest, ARecordKeepsTheStage) {
+  JobSpec spec = Spec(10, 10, 1);
+  spec.staged = true;
+  Job job(spec, timing_);
+  const auto goes_on = [&](JobStage stage) {
+    Job restored(spec, timing_, /*first_lease=*/100);
+    EXPECT_TRUE(restored.Restore(job.Record()).ok());
+    EXPECT_EQ(restored.Record(), job.Record());
+    EXPECT_EQ(restored.Progress(now_).stage, stage);
+    return Ask(restored, 7);
+  };
+  const auto preparation = std::get<StageWork>(Ask(job, 1));
+  EXPECT_TRUE(std::holds_alternative<StageWork>(goes_on(JobStage::kPreparation)));
+  const ChunkWork chunk = AskChunk(job, 1, {{.lease = preparation.lease}});
+  EXPECT_TRUE(std::holds_alternative<ChunkWork>(goes_on(JobStage::kTraining)));
+  const auto completion = std::get<StageWork>(Ask(job, 1, {Done(chunk)}));
+  const Work open = goes_on(JobStage::kCompletion);
+  ASSERT_TRUE(std::holds_alternative<StageWork>(open));
+  EXPECT_EQ(std::get<StageWork>(open).stage, JobStage::kCompletion);
+  Ask(job, 1, {{.lease = completion.lease}});
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(goes_on(JobStage::kCompletion)));
+
+  JobRecord wrong = job.Record();
+  wrong.spec.staged = false;
+  Job plain(wrong.spec, timing_);
+  EXPECT_EQ(plain.Restore(wrong).message(), "the record of job job has a bad stage");
+}
+
 // What trainers of before report belongs to nobody now, and does no harm.
 TEST_F(JobRecordTest, LateReportsOfBeforeARestoreDoNotCount) {
   Job job(Spec(30, 10, 1), timing_);

@@ -131,6 +131,55 @@ TEST_F(JobTest, OneTrainerEvaluatesAFinishedEpochAndTheOthersWait) {
   EXPECT_EQ(std::get<NoMoreWork>(end).best_metric, 0.5);
 }
 
+TEST_F(JobTest, OneTrainerPreparesAStagedJobAndOneCompletesIt) {
+  JobSpec spec = Spec(10, 10, 1);
+  spec.staged = true;
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const Work work = Ask(job, 1);
+  ASSERT_TRUE(std::holds_alternative<StageWork>(work));
+  const auto preparation = std::get<StageWork>(work);
+  EXPECT_EQ(preparation.stage, JobStage::kPreparation);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2)));
+  EXPECT_EQ(job.Progress(now_).stage, JobStage::kPreparation);
+
+  // The first one is lost: the other begins it again, and the late report counts no more.
+  now_ += absl::Seconds(11);
+  const Work again = Ask(job, 2);
+  ASSERT_TRUE(std::holds_alternative<StageWork>(again));
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {{.lease = preparation.lease}})));
+  const ChunkWork chunk = AskChunk(job, 2, {{.lease = std::get<StageWork>(again).lease}});
+  EXPECT_EQ(chunk.epoch, 0);
+
+  const Work evaluation = Ask(job, 2, {Done(chunk)});
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(evaluation));
+  const Work last = Ask(job, 1, {}, {});  // nobody completes it before the evaluation is there
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(last));
+  const Work completion =
+      Ask(job, 2, {{.lease = std::get<EvaluationWork>(evaluation).lease, .metric = 0.5}});
+  ASSERT_TRUE(std::holds_alternative<StageWork>(completion));
+  EXPECT_EQ(std::get<StageWork>(completion).stage, JobStage::kCompletion);
+  EXPECT_EQ(std::get<StageWork>(completion).best_epoch, 0);
+  EXPECT_EQ(std::get<StageWork>(completion).best_metric, 0.5);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1)));
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(
+      Ask(job, 2, {{.lease = std::get<StageWork>(completion).lease}})));
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 1)));
+}
+
+TEST_F(JobTest, AStagedJobMayHaveNoEpochs) {
+  JobSpec spec = Spec(10, 10, 0);
+  EXPECT_FALSE(spec.Validate().ok());
+  spec.staged = true;
+  EXPECT_TRUE(spec.Validate().ok());
+  Job job(spec, timing_);
+  const auto preparation = std::get<StageWork>(Ask(job, 1));
+  const auto completion = std::get<StageWork>(Ask(job, 1, {{.lease = preparation.lease}}));
+  EXPECT_EQ(completion.stage, JobStage::kCompletion);
+  EXPECT_EQ(completion.best_epoch, -1);
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 1, {{.lease = completion.lease}})));
+}
+
 TEST_F(JobTest, TheEvaluationOfALostTrainerIsGivenToAnother) {
   JobSpec spec = Spec(10, 10, 1);
   spec.evaluate = true;

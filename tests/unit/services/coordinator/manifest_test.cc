@@ -53,7 +53,12 @@ Manifest Sample(uint64_t epoch) {
   job.best_epoch = 0;
   job.best_metric = 0.1234567890123;
   job.epochs_without_better = 1;
-  manifest.jobs = {job};
+  JobRecord completing = job;
+  completing.spec.job = "staged";
+  completing.spec.staged = true;
+  completing.stage = JobStage::kCompletion;
+  completing.done.clear();
+  manifest.jobs = {job, completing};
   manifest.steps = {{ClientId{1, 2, 255}, 77}};
   manifest.given_up = {ClientId{9}};
   manifest.stall_us = 1234;

@@ -1,0 +1,187 @@
+#include "client/components/memory_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
+
+namespace dslide {
+namespace {
+
+// Active candidates of a step: those that have the most of the softmax, and a sample of the others.
+// More bring nothing measurable (docs/learning.md).
+constexpr size_t kBest = 20;
+constexpr size_t kSampled = 10;
+constexpr double kLiftWeight = 10;
+constexpr uint64_t kChoiceKey = 0x63686f696365;
+
+double MeanOf(const std::vector<uint32_t>& counts) {
+  const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
+  return sum / static_cast<double>(std::max<size_t>(counts.size(), 1));
+}
+
+SparseInputs PartOf(const SparseBatch& samples, int64_t first, int64_t count) {
+  SparseInputs part;
+  part.offsets = {0};
+  for (int64_t s = first; s < first + count; ++s) {
+    const absl::Span<const RowId> features = samples.FeaturesOf(s);
+    const absl::Span<const float> values = samples.ValuesOf(s);
+    part.features.insert(part.features.end(), features.begin(), features.end());
+    part.values.insert(part.values.end(), values.begin(), values.end());
+    part.offsets.push_back(static_cast<uint32_t>(part.features.size()));
+  }
+  return part;
+}
+
+}  // namespace
+
+MemoryCandidates::MemoryCandidates(const MemorySpec& memory, ComponentShards& shards,
+                                   std::vector<uint32_t> label_points, int64_t points,
+                                   uint64_t seed)
+    : memory_(memory),
+      label_points_(std::move(label_points)),
+      points_(static_cast<double>(points)),
+      mean_points_(MeanOf(label_points_)),
+      key_(DeriveKey(seed, kChoiceKey)),
+      shards_(shards),
+      votes_(static_cast<int64_t>(label_points_.size()), memory.similarity_power,
+             memory.candidates) {}
+
+float MemoryCandidates::OffsetOf(RowId label, float share) const {
+  const double seen = label_points_[label.value()] + 1 + kLiftWeight * share * points_;
+  return static_cast<float>(std::log(seen / (mean_points_ + 1)));
+}
+
+absl::StatusOr<std::vector<MemoryCandidates::Candidates>> MemoryCandidates::Find(
+    const SparseBatch& samples, const std::vector<uint32_t>& left_out) {
+  std::vector<Candidates> found;
+  LabelVotes votes;
+  for (int64_t first = 0; first < samples.samples(); first += ComponentShards::kQueriesAtOnce) {
+    const int64_t count = std::min(ComponentShards::kQueriesAtOnce, samples.samples() - first);
+    std::vector<uint32_t> part;
+    if (!left_out.empty()) {
+      part.assign(left_out.begin() + first, left_out.begin() + first + count);
+    }
+    ASSIGN_OR_RETURN(
+        const FoundNeighbours neighbours,
+        shards_.FindNeighbours(PartOf(samples, first, count), memory_.neighbours, part));
+    for (int64_t i = 0; i < count; ++i) {
+      votes_.Count(neighbours.Of(i), votes);
+      found.push_back({.labels = votes.labels, .shares = votes.shares});
+    }
+  }
+  return found;
+}
+
+absl::Status MemoryCandidates::Remember(const SparseBatch& samples,
+                                        absl::Span<const int64_t> points) {
+  SparseBatch unknown;
+  std::vector<uint32_t> left_out;
+  for (int64_t s = 0; s < samples.samples(); ++s) {
+    const auto point = static_cast<size_t>(points[static_cast<size_t>(s)]);
+    if (point >= found_.size()) found_.resize(point + 1);
+    if (!found_[point].labels.empty()) continue;
+    const absl::Span<const RowId> features = samples.FeaturesOf(s);
+    const absl::Span<const float> values = samples.ValuesOf(s);
+    unknown.features.insert(unknown.features.end(), features.begin(), features.end());
+    unknown.values.insert(unknown.values.end(), values.begin(), values.end());
+    unknown.FinishSample();
+    left_out.push_back(static_cast<uint32_t>(point));
+  }
+  if (left_out.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<Candidates> found, Find(unknown, left_out));
+  for (size_t i = 0; i < left_out.size(); ++i) found_[left_out[i]] = std::move(found[i]);
+  return absl::OkStatus();
+}
+
+void MemoryCandidates::ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels,
+                              uint64_t key) {
+  chosen_.clear();
+  std::vector<size_t> rest;
+  size_t best = 0;
+  std::vector<RowId> missing(labels.begin(), labels.end());
+  for (size_t i = 0; i < candidates.labels.size(); ++i) {
+    const RowId label = candidates.labels[i];
+    const bool is_label = std::binary_search(labels.begin(), labels.end(), label);
+    if (is_label) missing.erase(std::find(missing.begin(), missing.end(), label));
+    if (is_label || best < kBest) {
+      chosen_.push_back({label, OffsetOf(label, candidates.shares[i]), 1.0f});
+      best += is_label ? 0 : 1;
+    } else {
+      rest.push_back(i);
+    }
+  }
+  for (const RowId label : missing) chosen_.push_back({label, OffsetOf(label, 0.0f), 1.0f});
+  const size_t sampled = std::min(kSampled, rest.size());
+  const float weight = static_cast<float>(rest.size()) / static_cast<float>(kSampled);
+  CounterRng rng(key);
+  for (size_t i = 0; i < sampled; ++i) {
+    std::swap(rest[i], rest[i + rng.NextBelow(rest.size() - i)]);
+    const size_t candidate = rest[i];
+    const RowId label = candidates.labels[candidate];
+    chosen_.push_back({label, OffsetOf(label, candidates.shares[candidate]),
+                       rest.size() > kSampled ? weight : 1.0f});
+  }
+}
+
+void MemoryCandidates::Append(ExplicitRows<RowId>& rows) {
+  std::sort(chosen_.begin(), chosen_.end(),
+            [](const Row& a, const Row& b) { return a.row < b.row; });
+  for (const Row& row : chosen_) {
+    rows.rows.push_back(row.row);
+    rows.logit_offsets.push_back(row.logit_offset);
+    rows.weights.push_back(row.weight);
+  }
+  rows.offsets.push_back(static_cast<uint32_t>(rows.rows.size()));
+}
+
+absl::StatusOr<ExplicitRows<RowId>> MemoryCandidates::ForTraining(const SparseBatch& samples,
+                                                                  absl::Span<const int64_t> points,
+                                                                  int64_t epoch) {
+  const absl::MutexLock lock(&mu_);
+  RETURN_IF_ERROR(Remember(samples, points));
+  ExplicitRows<RowId> rows;
+  rows.offsets = {0};
+  const uint64_t key = DeriveKey(key_, static_cast<uint64_t>(epoch));
+  for (int64_t s = 0; s < samples.samples(); ++s) {
+    const auto point = static_cast<size_t>(points[static_cast<size_t>(s)]);
+    ChooseSome(found_[point], samples.LabelsOf(s), DeriveKey(key, point));
+    Append(rows);
+  }
+  return rows;
+}
+
+void MemoryCandidates::ChooseAll(const Candidates& candidates) {
+  chosen_.clear();
+  for (size_t i = 0; i < candidates.labels.size(); ++i) {
+    const RowId label = candidates.labels[i];
+    chosen_.push_back({label, OffsetOf(label, candidates.shares[i]), 1.0f});
+  }
+}
+
+absl::StatusOr<ExplicitRows<RowId>> MemoryCandidates::ForEvaluation(
+    const SparseBatch& samples, absl::Span<const int64_t> points) {
+  const absl::MutexLock lock(&mu_);
+  ExplicitRows<RowId> rows;
+  rows.offsets = {0};
+  if (points.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<Candidates> found, Find(samples, {}));
+    for (const Candidates& candidates : found) {
+      ChooseAll(candidates);
+      Append(rows);
+    }
+  } else {
+    RETURN_IF_ERROR(Remember(samples, points));
+    for (const int64_t point : points) {
+      ChooseAll(found_[static_cast<size_t>(point)]);
+      Append(rows);
+    }
+  }
+  rows.weights.clear();
+  return rows;
+}
+
+}  // namespace dslide
