@@ -143,7 +143,9 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
     options.base = stored.spec;
   }
-  ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_));
+  std::string explanation;
+  ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
+  if (!explanation.empty()) progress_->Say(explanation);
   if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
     ASSIGN_OR_RETURN(Network network, Network::Create(spec));
     network_ = std::make_unique<Network>(std::move(network));
@@ -300,11 +302,6 @@ absl::Status TrainRun::RunJob() {
 }
 
 absl::Status TrainRun::Train() {
-  if (components_ != nullptr && options_.spec.model_file.empty() && !options_.resume) {
-    progress_->Say(
-        "Without a spec, points with features get a memory, label trees, a small network and their "
-        "fusion (--spec-out FILE writes it); flags such as --dim ask for a network alone.");
-  }
   progress_->Say(absl::StrFormat(
       "Training \"%s\": %s points, %s features, %s labels, %s%d shards, seed %d", model_.spec.name,
       WithThousands(split_->num_training()), WithThousands(data_->num_features()),

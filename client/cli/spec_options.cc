@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/command_line.h"
+#include "client/cli/default_spec.h"
 #include "client/cli/text_file.h"
 #include "client/components/component_spec.h"
 #include "core/base/status_macros.h"
@@ -13,12 +14,6 @@
 
 namespace dslide::cli {
 namespace {
-
-// Of the network beside a memory: more passes only learn the points by heart, fewer steps do not
-// move it from where it starts.
-constexpr int64_t kNetworkEpochs = 6;
-constexpr int64_t kLeastNetworkSteps = 300;
-constexpr int64_t kDefaultDim = 128;
 
 template <typename T>
 void Override(const std::optional<T>& flag, T& field) {
@@ -136,82 +131,32 @@ void AddSpecOptions(CliCommand app, SpecOptions& options) {
       .OneOf({"f32", "bf16"});
 }
 
-ModelSpec DefaultSpec(int64_t num_labels) {
-  ModelSpec spec;
-  spec.name = "model";
-  TableSpec input;
-  input.name = "input";
-  input.role = TableRole::kEmbedding;
-  input.dim = kDefaultDim;
-  input.bias_row = true;
-  TableSpec labels;
-  labels.name = "labels";
-  labels.role = TableRole::kHead;
-  labels.dim = kDefaultDim;
-  if (num_labels <= kExactHeadRows) labels.head.max_active = 0;
-  spec.tables = {input, labels};
-  // Half the bytes on the wire; docs/hashing.md has what it does to accuracy (nothing to be seen).
-  spec.activations = ActivationType::kBf16;
-  return spec;
-}
-
-ModelSpec DefaultComponents(int64_t num_points) {
-  ModelSpec spec;
-  spec.name = "model";
-  TableSpec input;
-  input.name = "input";
-  input.role = TableRole::kEmbedding;
-  input.dim = kDefaultDim;
-  input.bias_row = true;
-  input.init = {.kind = InitKind::kGaussian, .scale = 0.05};
-  input.optimizer.learning_rate = 0.01;
-  TableSpec labels;
-  labels.name = "labels";
-  labels.role = TableRole::kHead;
-  labels.dim = kDefaultDim;
-  labels.init = {.kind = InitKind::kGaussian, .scale = 0.002};
-  labels.optimizer.learning_rate = 0.006;
-  // The memory names the active rows.
-  labels.head.max_active = 0;
-  labels.head.tail_rows = 32;
-  TrainingSpec& training = spec.training;
-  training.input_dropout = 0.2;
-  training.hidden_dropout = 0.5;
-  const int64_t steps_per_epoch = (num_points + training.batch_size - 1) / training.batch_size;
-  training.max_epochs = std::max(kNetworkEpochs, kLeastNetworkSteps / steps_per_epoch);
-  const ScheduleSpec schedule = {.kind = ScheduleKind::kLinear,
-                                 .decay_steps = training.max_epochs * steps_per_epoch,
-                                 .final_fraction = 0.05};
-  input.optimizer.schedule = schedule;
-  labels.optimizer.schedule = schedule;
-  spec.activations = ActivationType::kBf16;
-  spec.tables = {input, labels};
-  for (const auto& [name, role] :
-       {std::pair("points", TableRole::kMemory), std::pair("trees", TableRole::kLabelTrees),
-        std::pair("linear", TableRole::kLinear), std::pair("fusion", TableRole::kFusion)}) {
-    TableSpec table;
-    table.name = name;
-    table.role = role;
-    spec.tables.push_back(std::move(table));
-  }
-  spec.training.transform = InputTransform::kTfIdf;
-  // The fusion has few weights: more points bring it nothing, and the trees miss them.
-  spec.training.validation_max_samples = 1000;
-  return spec;
-}
-
 bool SpecOptions::wants_network() const {
   return network || epochs || batch_size || in_flight || dim || learning_rate || weight_decay ||
          max_active || tail_rows || tables || codes || rebuild_every || patience || input_dropout ||
          hidden_dropout || activations || optimizer || precision;
 }
 
-absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data) {
-  ModelSpec spec = options.base.has_value()  ? *options.base
-                   : options.wants_network() ? DefaultSpec(data.num_labels())
-                                             : DefaultComponents(data.num_points());
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
+                                      std::string* explanation) {
+  const bool choose =
+      options.model_file.empty() && !options.base.has_value() && !options.wants_network();
+  ModelSpec spec;
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  } else if (options.base.has_value()) {
+    spec = *options.base;
+  } else if (!choose) {
+    spec = DefaultNetwork(data.num_labels());
+  }
+  DataShape shape;
+  if (choose || HasComponents(spec)) {
+    ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, Parallelism{}));
+    shape = ShapeOf(data, counts);
+  }
+  if (choose) {
+    spec = DefaultComponents(shape);
+    if (explanation != nullptr) *explanation = ExplainComponents(shape, spec);
   }
   ApplyFlags(options, spec);
   for (TableSpec& table : spec.tables) {
@@ -226,12 +171,9 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
     }
   }
   if (HasComponents(spec)) {
-    ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, Parallelism{}));
-    const auto used = std::count_if(counts.of_label.begin(), counts.of_label.end(),
-                                    [](const auto count) { return count > 0; });
     RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),
                                         .labels = data.num_labels(),
-                                        .used_labels = static_cast<int64_t>(used)},
+                                        .used_labels = shape.used_labels},
                                        spec));
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
@@ -243,7 +185,7 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
 }
 
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes) {
-  ModelSpec spec = DefaultSpec(sizes.rows.value_or(kExactHeadRows + 1));
+  ModelSpec spec = DefaultNetwork(sizes.rows.value_or(kExactHeadRows + 1));
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   }

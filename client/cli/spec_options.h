@@ -47,20 +47,13 @@ struct SpecOptions {
 
 void AddSpecOptions(CliCommand app, SpecOptions& options);
 
-// The model without a spec file for points with features: a memory of them, label trees, a small
-// network and their fusion (docs/learning.md). Sizes are left to the data, but for the length of
-// the network's training. num_points >= 1.
-ModelSpec DefaultComponents(int64_t num_points);
-
-// The model without a spec file for words, or where flags name a network: an embedding of 128 with
-// a bias row, Adam at 0.001, and a head that hashes when it has more rows than kExactHeadRows.
-inline constexpr int64_t kExactHeadRows = 4096;
-ModelSpec DefaultSpec(int64_t num_labels);
-
 // Reads the file or derives the spec, applies the flags, and fills in what the data says.
 // Errors: NotFound for the file; InvalidArgument naming field or flag, value and range, or both
 // sizes where the spec and the data disagree.
-absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data);
+// `explanation` (may be null) gets what was chosen without a spec and why; it is left alone
+// otherwise.
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
+                                      std::string* explanation = nullptr);
 
 // The same without data: sizes that the spec leaves out, or that are asked for instead of its own.
 struct PlannedSizes {

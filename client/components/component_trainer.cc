@@ -24,6 +24,15 @@ constexpr uint64_t kTreeKey = 0x7472656573;
 // Without held-out points: weights that do well on sets of text with labels of 10 to 100 points.
 constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f, 0.0f};
 
+// An input that never does is of a component that the model lacks.
+bool Varies(const FusionSamples& samples, size_t input) {
+  const auto width = static_cast<size_t>(samples.width);
+  for (size_t at = input; at < samples.inputs.size(); at += width) {
+    if (samples.inputs[at] != samples.inputs[input]) return true;
+  }
+  return false;
+}
+
 // By label; "" for one without points.
 std::vector<std::string> Centroids(const TrainingPoints& points, const TreeShape& shape,
                                    Parallelism parallelism) {
@@ -150,6 +159,7 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
   double best = report_.fused_quality;
   std::vector<float> chosen = weights;
   for (size_t i = 0; i < kFusionInputs; ++i) {
+    if (!Varies(samples, i)) continue;
     std::vector<float> alone(kFusionInputs);
     alone[i] = 1;
     const auto input = static_cast<FusionInput>(i);

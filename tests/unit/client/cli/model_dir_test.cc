@@ -203,18 +203,16 @@ TEST_F(ModelDirTest, ADefaultSpecFitsTheData) {
   EXPECT_EQ(model_.spec.tables[1].head.max_active, 0);  // too small to hash
 }
 
-TEST_F(ModelDirTest, WithoutASpecPointsGetAMemoryTreesAndASmallNetwork) {
-  const auto spec = ResolveSpec(SpecOptions(), *data_);
+TEST_F(ModelDirTest, WithoutASpecPointsGetAMemoryAndTrees) {
+  std::string explanation;
+  const auto spec = ResolveSpec(SpecOptions(), *data_, &explanation);
   ASSERT_TRUE(spec.ok()) << spec.status();
-  ASSERT_EQ(spec->tables.size(), 6u);
-  EXPECT_EQ(spec->tables[1].head.max_active, 0);  // the memory names the active rows
-  // As many steps as move the network, and a rate that falls until the last of them.
-  EXPECT_EQ(spec->training.max_epochs, 300);
-  EXPECT_EQ(spec->tables[1].optimizer.schedule.decay_steps, 300);
-  EXPECT_EQ(spec->tables[2].role, TableRole::kMemory);
-  EXPECT_EQ(spec->tables[2].rows, data_->num_points());
+  ASSERT_EQ(spec->tables.size(), 4u);
+  EXPECT_EQ(spec->tables[0].role, TableRole::kMemory);
+  EXPECT_EQ(spec->tables[0].rows, data_->num_points());
   EXPECT_EQ(spec->num_labels(), data_->num_labels());
-  EXPECT_EQ(spec->tables[3].trees.depth, 0);  // few enough labels for one leaf
+  EXPECT_EQ(spec->tables[1].trees.depth, 0);  // few enough labels for one leaf
+  EXPECT_THAT(explanation, HasSubstr("a memory, 4 label trees and their fusion, and no network"));
   EXPECT_EQ(spec->training.transform, InputTransform::kTfIdf);
   SpecOptions one_flag;
   one_flag.dim = 8;
