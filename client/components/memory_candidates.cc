@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kBest = 20;
 constexpr size_t kSampled = 10;
 constexpr double kLiftWeight = 10;
+constexpr int64_t kMostRememberedBytes = int64_t{256} << 20;
 constexpr uint64_t kChoiceKey = 0x63686f696365;
 
 double MeanOf(const std::vector<uint32_t>& counts) {
@@ -76,29 +77,40 @@ absl::StatusOr<std::vector<MemoryCandidates::Candidates>> MemoryCandidates::Find
   return found;
 }
 
-absl::Status MemoryCandidates::Remember(const SparseBatch& samples,
-                                        absl::Span<const int64_t> points) {
+absl::StatusOr<std::vector<const MemoryCandidates::Candidates*>> MemoryCandidates::FindPoints(
+    const SparseBatch& samples, absl::Span<const int64_t> points) {
+  std::vector<const Candidates*> known(points.size());
   SparseBatch unknown;
   std::vector<uint32_t> left_out;
-  for (int64_t s = 0; s < samples.samples(); ++s) {
-    const auto point = static_cast<size_t>(points[static_cast<size_t>(s)]);
-    if (point >= found_.size()) found_.resize(point + 1);
-    if (!found_[point].labels.empty()) continue;
-    const absl::Span<const RowId> features = samples.FeaturesOf(s);
-    const absl::Span<const float> values = samples.ValuesOf(s);
+  std::vector<size_t> places;
+  for (size_t s = 0; s < points.size(); ++s) {
+    const auto point = static_cast<size_t>(points[s]);
+    if (point >= remembered_.size()) remembered_.resize(point + 1);
+    known[s] = remembered_[point].get();
+    if (known[s] != nullptr) continue;
+    const absl::Span<const RowId> features = samples.FeaturesOf(static_cast<int64_t>(s));
+    const absl::Span<const float> values = samples.ValuesOf(static_cast<int64_t>(s));
     unknown.features.insert(unknown.features.end(), features.begin(), features.end());
     unknown.values.insert(unknown.values.end(), values.begin(), values.end());
     unknown.FinishSample();
     left_out.push_back(static_cast<uint32_t>(point));
+    places.push_back(s);
   }
-  if (left_out.empty()) return absl::OkStatus();
+  passing_.clear();
+  if (left_out.empty()) return known;
   ASSIGN_OR_RETURN(std::vector<Candidates> found, Find(unknown, left_out));
-  for (size_t i = 0; i < left_out.size(); ++i) found_[left_out[i]] = std::move(found[i]);
-  return absl::OkStatus();
+  for (size_t i = 0; i < found.size(); ++i) {
+    auto mine = std::make_unique<const Candidates>(std::move(found[i]));
+    known[places[i]] = mine.get();
+    remembered_bytes_ += static_cast<int64_t>(sizeof(Candidates) + 8 * mine->labels.size());
+    const bool room = remembered_bytes_ <= kMostRememberedBytes;
+    (room ? remembered_[left_out[i]] : passing_.emplace_back()) = std::move(mine);
+  }
+  return known;
 }
 
 void MemoryCandidates::ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels,
-                              uint64_t key) {
+                                  uint64_t key) {
   chosen_.clear();
   std::vector<size_t> rest;
   size_t best = 0;
@@ -142,13 +154,13 @@ absl::StatusOr<ExplicitRows<RowId>> MemoryCandidates::ForTraining(const SparseBa
                                                                   absl::Span<const int64_t> points,
                                                                   int64_t epoch) {
   const absl::MutexLock lock(&mu_);
-  RETURN_IF_ERROR(Remember(samples, points));
+  ASSIGN_OR_RETURN(const std::vector<const Candidates*> found, FindPoints(samples, points));
   ExplicitRows<RowId> rows;
   rows.offsets = {0};
   const uint64_t key = DeriveKey(key_, static_cast<uint64_t>(epoch));
   for (int64_t s = 0; s < samples.samples(); ++s) {
-    const auto point = static_cast<size_t>(points[static_cast<size_t>(s)]);
-    ChooseSome(found_[point], samples.LabelsOf(s), DeriveKey(key, point));
+    const auto at = static_cast<size_t>(s);
+    ChooseSome(*found[at], samples.LabelsOf(s), DeriveKey(key, static_cast<uint64_t>(points[at])));
     Append(rows);
   }
   return rows;
@@ -174,9 +186,9 @@ absl::StatusOr<ExplicitRows<RowId>> MemoryCandidates::ForEvaluation(
       Append(rows);
     }
   } else {
-    RETURN_IF_ERROR(Remember(samples, points));
-    for (const int64_t point : points) {
-      ChooseAll(found_[static_cast<size_t>(point)]);
+    ASSIGN_OR_RETURN(const std::vector<const Candidates*> found, FindPoints(samples, points));
+    for (const Candidates* candidates : found) {
+      ChooseAll(*candidates);
       Append(rows);
     }
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -26,7 +27,8 @@ class MemoryCandidates : public CandidateSource {
                    std::vector<uint32_t> label_points, int64_t points, uint64_t seed);
 
   // The sample's labels, the best candidates, and some of the others, which stand for the rest.
-  // Points are their own neighbours nowhere, and their neighbours are looked for once.
+  // Points are their own neighbours nowhere. Their neighbours are looked for once, as long as there
+  // is room to remember them.
   absl::StatusOr<ExplicitRows<RowId>> ForTraining(const SparseBatch& samples,
                                                   absl::Span<const int64_t> points,
                                                   int64_t epoch) override;
@@ -50,7 +52,9 @@ class MemoryCandidates : public CandidateSource {
   absl::StatusOr<std::vector<Candidates>> Find(const SparseBatch& samples,
                                                const std::vector<uint32_t>& left_out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status Remember(const SparseBatch& samples, absl::Span<const int64_t> points)
+  // The same for points of the dataset, remembered or found. Valid until the next call.
+  absl::StatusOr<std::vector<const Candidates*>> FindPoints(const SparseBatch& samples,
+                                                            absl::Span<const int64_t> points)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels, uint64_t key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -67,8 +71,10 @@ class MemoryCandidates : public CandidateSource {
   absl::Mutex mu_;
   ComponentShards& shards_ ABSL_PT_GUARDED_BY(mu_);
   VoteCounter votes_ ABSL_GUARDED_BY(mu_);
-  std::vector<Candidates> found_ ABSL_GUARDED_BY(mu_);  // by point, once they are known
-  std::vector<Row> chosen_ ABSL_GUARDED_BY(mu_);        // scratch
+  std::vector<std::unique_ptr<const Candidates>> remembered_ ABSL_GUARDED_BY(mu_);  // by point
+  int64_t remembered_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::unique_ptr<const Candidates>> passing_ ABSL_GUARDED_BY(mu_);  // of one call
+  std::vector<Row> chosen_ ABSL_GUARDED_BY(mu_);                                 // scratch
 };
 
 }  // namespace dslide
