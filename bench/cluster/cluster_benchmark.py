@@ -1,69 +1,35 @@
 """dslide on a cluster with slow links, beside dense data-parallel training over the same links.
 
-usage: cluster_benchmark.py --bin-dir DIR [--quick] [-o json]
+usage: cluster_benchmark.py --bin-dir DIR [--with-torch | --no-torch] [--race-data NAME|FOLDER]
+           [--race-steps N] [--race-limit SECONDS] [--quick] [-o json]
 
 Two shards and a trainer (with the coordinator), each in a network namespace of its own, at 1 Gbit/s
-and at 100 Mbit/s. The dense figure is made of two measurements: a step of two workers with half a
-batch each, at the same time on this machine, and a ring all-reduce of the bytes of their gradients
-over the same 1 Gbit/s links. Ends with status 77 and says why where namespaces cannot be made.
+and at 100 Mbit/s. Beside them, over the same links: our dense baseline, and where PyTorch is
+installed DistributedDataParallel over gloo; then the time that each takes to one accuracy, on real
+data. Ends with status 77 and says why where namespaces cannot be made.
 """
 
 import argparse
 import pathlib
-import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+_BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_BENCH / name) for name in ("common", "peers", "report")]
 
+import data_parallel  # noqa: E402
+import data_sets  # noqa: E402
+import dense_baseline  # noqa: E402
 import measurement  # noqa: E402
 import programs  # noqa: E402
+import race  # noqa: E402
+import tables  # noqa: E402
+from environment import Environment  # noqa: E402
 from measurement import say  # noqa: E402
-from programs import processes  # noqa: E402
+from shaped_cluster import SHARDS, ShapedCluster, shard_host  # noqa: E402
 from shaped_network import NetworkUnavailable, ShapedNetwork  # noqa: E402
 
-SHARDS = 2
-WORKERS = 2
-COORDINATOR_PORT = 7000
-SHARD_PORT = 7010
-ALL_REDUCE_PORT = 7020
-TRAIN_SECONDS = 900
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def shard_host(shard):
-    return f"shard{shard}"
-
-
-def listen(network, host, port):
-    address = network.address(host)
-    return ["--listen", f"{address}:{port}", "--admin", "", "--insecure"]
-
-
-def train_once(options, network, data):
-    """One training on a fresh cluster; its report with the kernel's counts."""
-    with programs.Programs(options.bin_dir) as started:
-        coordinator = started.start(
-            "dslide-coordinator", *listen(network, "trainer", COORDINATOR_PORT),
-            "--shards", SHARDS, wrapper=network.inside("trainer"))
-        coordinator.wait_for_stderr(r" address=(\S+)")
-        address = f"{network.address('trainer')}:{COORDINATOR_PORT}"
-        for shard in range(SHARDS):
-            process = started.start(
-                "dslide-shard", "--coordinator", address,
-                *listen(network, shard_host(shard), SHARD_PORT),
-                wrapper=network.inside(shard_host(shard)))
-            process.wait_for_stderr(r" shard ready ")
-        before = [network.bytes(shard_host(shard)) for shard in range(SHARDS)]
-        report = started.run_json(
-            "dslide", "train", "-q", "-o", "json", "--cluster", address, "--insecure",
-            "--data", data["train"], "--model", options.model, "--steps", options.steps,
-            "--epochs", 1000, "--validation-fraction", 0, "--timeout", "300s",
-            within=TRAIN_SECONDS, wrapper=network.inside("trainer"))
-        moved = [network.bytes(shard_host(shard)) - before[shard] for shard in range(SHARDS)]
-    samples = report["samples_per_second"] * report["seconds"]
-    report["samples"] = samples
-    report["bytes_per_sample_and_shard"] = sum(moved) / SHARDS / samples
-    return report
+# Sixteen epochs of debian-packages, and half of one: a multiple of the 16 batches of a lease.
+RACE_STEPS, RACE_EVERY = 3072, 96
 
 
 def train_at(options, network, data, rate):
@@ -73,7 +39,10 @@ def train_at(options, network, data, rate):
     speeds = []
     while not measurement.enough(speeds, options.min_repeats, options.max_repeats, 0.05):
         say(f"{rate}: run {len(speeds) + 1} of at most {options.max_repeats}")
-        reports.append(train_once(options, network, data))
+        with programs.Programs(options.bin_dir) as started:
+            flags = ["--model", options.model, "--steps", options.steps, "--epochs", 1000,
+                     "--validation-fraction", 0]
+            reports.append(ShapedCluster(started, network).train(data["train"], flags))
         speeds.append(reports[-1]["samples_per_second"])
         say(f"  {speeds[-1]:.1f} samples/s")
     middle = measurement.median(speeds)
@@ -82,65 +51,71 @@ def train_at(options, network, data, rate):
                      "spread": measurement.spread(speeds)}
 
 
-def dense_workers(options, data):
-    """Workers that share the machine, half a batch each; the report of the slowest."""
-    with programs.Programs(options.bin_dir) as started:
-        threads = max(1, len(processes.os.sched_getaffinity(0)) // WORKERS)
-        say(f"Dense baseline: {WORKERS} workers at once, {threads} thread(s) each")
-        workers = [
-            started.start("dslide-bench", "dense", "--data", data["train"], "--batch",
-                          options.batch // WORKERS, "--threads", threads, "--steps",
-                          options.dense_steps, "-o", "json")
-            for _ in range(WORKERS)
-        ]
-        reports = [programs.finish_json(worker, TRAIN_SECONDS) for worker in workers]
-    # They wait for each other in every step.
-    return max(reports, key=lambda report: report["step_seconds"])
-
-
-def all_reduce(options, network, count):
-    """Seconds of all-reduces of `count` bytes between two shaped hosts."""
-    say(f"Ring all-reduce of {count / 1e6:.0f} MB, {options.all_reduces} times")
-    address = f"{network.address(shard_host(0))}:{ALL_REDUCE_PORT}"
-
-    def command(host, side):
-        return [*network.inside(host), sys.executable, str(HERE / "ring_all_reduce.py"), side,
-                address, "--bytes", str(count), "--repeats", str(options.all_reduces)]
-
-    with subprocess.Popen(command(shard_host(0), "--listen")) as listener:
-        try:
-            done = subprocess.run(command(shard_host(1), "--connect"), capture_output=True,
-                                  text=True, check=True, timeout=TRAIN_SECONDS)
-        except BaseException:
-            listener.kill()
-            raise
-        listener.wait()
-    return measurement.json.loads(done.stdout)["seconds"]
-
-
 def dense_figures(options, network, data):
-    worker = dense_workers(options, data)
+    try:
+        worker = dense_baseline.compute(options.bin_dir, data["train"], options.dense)
+    except programs.Skipped as reason:
+        say(f"skipped: {reason}")
+        return None
     network.shape("1gbit")
-    seconds = all_reduce(options, network, worker["gradient_bytes"])
-    compute, communicate = worker["step_seconds"], measurement.median(seconds)
-    return {
-        "workers": WORKERS,
-        "batch": options.batch,
-        "compute_seconds": compute,
-        "compute_spread": worker["spread"],
-        "all_reduce_seconds": communicate,
-        "all_reduce_spread": measurement.spread(seconds),
-        "all_reduce_bytes": worker["gradient_bytes"],
-        "samples_per_second": options.batch / (compute + communicate),
-        # As if all communication were hidden behind computation, or the other way round.
-        "samples_per_second_overlapped": options.batch / max(compute, communicate),
-        "blas": worker["blas"],
-    }
+    return dense_baseline.exchange(network, worker, options.dense)
 
 
-def per_sample(dense, options):
-    """Bytes of a sample on a dense worker's link: the gradient once in each direction, each step."""
-    return 2 * dense["all_reduce_bytes"] / options.batch if dense else None
+def torch_python(options):
+    """The interpreter that has PyTorch; None, said aloud, where there is none."""
+    if options.no_torch:
+        why = "left out by --no-torch"
+    else:
+        found = Environment("torch", may_install=options.with_torch)
+        why = found.why_not("torch")
+        if why is None:
+            return found.python
+    say(f"skipped: PyTorch DistributedDataParallel, and time to equal accuracy: {why}")
+    return None
+
+
+def data_parallel_at(options, network, data, python, rate):
+    """A few steps on the wide data."""
+    say(f"PyTorch DistributedDataParallel at {rate}")
+    network.shape(rate)
+    spec = measurement.json.loads(options.model.read_text(encoding="utf-8"))
+    settings = data_parallel.Settings.of_spec(
+        spec, data["train"], test="", steps=1 + options.dense.steps, evaluate_every=0,
+        limit_seconds=0)
+    with programs.Programs(options.bin_dir) as started:
+        report = data_parallel.train(started, network, python, settings)
+    say(f"  {report['samples_per_second']:.1f} samples/s")
+    return report
+
+
+def run_race(options, network, python):
+    return race.Race(
+        race.Options(
+            bin_dir=options.bin_dir, python=python, data=options.race_data,
+            steps=options.race_steps, evaluate_every=options.race_every,
+            limit_seconds=options.race_limit, dense=options.dense,
+            min_repeats=options.min_repeats, max_repeats=options.max_repeats), network).run()
+
+
+def beside_torch(options, network, data):
+    """What needs PyTorch; a part that fails does not cost the others."""
+    python = torch_python(options)
+    figures = {"data_parallel": None, "race": None}
+    if python is None:
+        return figures
+    try:
+        figures["data_parallel"] = {
+            rate: data_parallel_at(options, network, data, python, rate) for rate in race.RATES}
+        figures["race"] = run_race(options, network, python)
+    except data_sets.Absent as why:
+        say(f"skipped: time to equal accuracy: data set {options.race_data}: {why}")
+    except (AssertionError, RuntimeError) as error:
+        say(f"FAILED: beside PyTorch: {error}")
+    return figures
+
+
+def per_sample(dense):
+    return dense_baseline.bytes_per_sample(dense) if dense else None
 
 
 def quotient(a, b):
@@ -164,11 +139,8 @@ def measure(options):
     with ShapedNetwork(hosts) as network:
         fast = train_at(options, network, data, "1gbit")
         slow = train_at(options, network, data, "100mbit")
-        try:
-            dense = dense_figures(options, network, data)
-        except programs.Skipped as reason:
-            say(f"skipped: {reason}")
-            dense = None
+        dense = dense_figures(options, network, data)
+        torch = beside_torch(options, network, data)
         control = network.congestion_control()
     ours, slowest = fast["samples_per_second"], slow["samples_per_second"]
     sequential = dense and dense["samples_per_second"]
@@ -183,8 +155,8 @@ def measure(options):
         "speedup_vs_dense_1gbit_overlapped": quotient(ours, overlapped),
         "bytes_per_sample_and_shard": fast["bytes_per_sample_and_shard"],
         "bytes_per_sample": bytes_per_sample,
-        "dense_bytes_per_sample_and_worker": per_sample(dense, options),
-        "saved_ratio": quotient(per_sample(dense, options), bytes_per_sample),
+        "dense_bytes_per_sample_and_worker": per_sample(dense),
+        "saved_ratio": quotient(per_sample(dense), bytes_per_sample),
         "1gbit": fast,
         "100mbit": slow,
         "dense": dense,
@@ -193,44 +165,51 @@ def measure(options):
         "spread": max(fast["spread"], slow["spread"]),
         "congestion_control": control,
         "quick": options.quick,
-    } | shape_of(options, data) | machine | {"foreign_load": foreign.processors()}
+    } | torch | shape_of(options, data) | machine | {"foreign_load": foreign.processors()}
 
 
-def lines(result):
-    yield f"dslide at 1 Gbit/s     {result['samples_per_second_1gbit']:9.1f} samples/s"
-    yield f"dslide at 100 Mbit/s   {result['samples_per_second_100mbit']:9.1f} samples/s"
-    yield f"  bytes per sample and shard {result['bytes_per_sample_and_shard']:,.0f}"
-    dense = result["dense"]
-    if dense:
-        yield (f"dense at 1 Gbit/s      {dense['samples_per_second']:9.1f} samples/s  "
-               f"({dense['compute_seconds']:.2f} s computing + {dense['all_reduce_seconds']:.2f} s "
-               f"all-reduce of {dense['all_reduce_bytes'] / 1e6:.0f} MB; perfectly overlapped "
-               f"{dense['samples_per_second_overlapped']:.1f})")
-        yield (f"speedup                {result['speedup_vs_dense_1gbit']:9.1f}  "
-               f"(against perfect overlap {result['speedup_vs_dense_1gbit_overlapped']:.1f})")
-        yield f"bytes saved            {result['saved_ratio']:9.1f} times fewer per sample"
-    yield measurement.footer(result)
+def positive(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 on")
+    return int(text)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true", help="tiny shapes: does it run at all?")
-    parser.add_argument("--steps", type=int, help="steps of each run")
-    parser.add_argument("--dense-steps", type=int)
+    parser.add_argument("--steps", type=positive, help="steps of each run")
+    parser.add_argument("--dense-steps", type=positive)
     parser.add_argument("--model", type=pathlib.Path,
                         default=programs.ROOT / "docs/models/wide-670k.json")
-    parser.add_argument("--max-repeats", type=int)
+    parser.add_argument("--max-repeats", type=positive)
+    torch = parser.add_mutually_exclusive_group()
+    torch.add_argument("--with-torch", action="store_true",
+                       help="install PyTorch, 6 GB; without, one that is installed is used")
+    torch.add_argument("--no-torch", action="store_true", help="dslide and our baseline alone")
+    parser.add_argument("--race-data", metavar="NAME|FOLDER",
+                        help="of the time to equal accuracy; default: debian-packages, real data "
+                        "that any Debian machine can make")
+    parser.add_argument("--race-steps", type=positive, help="of each training")
+    parser.add_argument("--race-limit", type=positive, metavar="SECONDS", default=600,
+                        help="of each training; what takes longer has not reached the accuracy")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    options.batch = measurement.json.loads(options.model.read_text())["training"]["batch_size"]
+    spec = measurement.json.loads(options.model.read_text(encoding="utf-8"))
     options.model = options.model.resolve()
-    options.shape = ["--features", 2000, "--labels", 5000, "--points", 2000] if options.quick else []
+    tiny = ["--features", 2000, "--labels", 5000, "--points", 2000]
+    options.shape = tiny if options.quick else []
     options.steps = options.steps or (6 if options.quick else 300)
-    options.dense_steps = options.dense_steps or (2 if options.quick else 3)
+    options.dense = dense_baseline.Sizes(
+        batch=spec["training"]["batch_size"], hidden=spec["tables"][0]["dim"],
+        steps=options.dense_steps or (2 if options.quick else 3),
+        all_reduces=1 if options.quick else 2)
     options.max_repeats = options.max_repeats or (1 if options.quick else 3)
     options.min_repeats = min(2, options.max_repeats)
-    options.all_reduces = 1 if options.quick else 2
+    options.race_data = options.race_data or (data_sets.QUICK_NAMES[0] if options.quick
+                                              else "debian-packages")
+    options.race_steps = options.race_steps or (4 if options.quick else RACE_STEPS)
+    options.race_every = 2 if options.quick else RACE_EVERY
     return options
 
 
@@ -241,7 +220,8 @@ def main():
     except NetworkUnavailable as error:
         print(f"skipped: {error}", file=sys.stderr)
         return programs.SKIPPED
-    measurement.report(result, options.output == "json", lines(result))
+    measurement.report(result, options.output == "json",
+                       [tables.cluster(result), measurement.footer(result)])
     return 0
 
 

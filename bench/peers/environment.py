@@ -12,6 +12,11 @@ sys.path.insert(0, str(HERE.parents[1] / "tools/clients"))
 import python_package  # noqa: E402
 
 LOCKS = {"peers": HERE / "requirements.txt", "torch": HERE / "requirements-torch.txt"}
+# What makes the environment.
+_REMEDIES = {
+    "peers": "make it with ./run bench peers, without --no-install",
+    "torch": "PyTorch is 6 GB: it is installed with --with-torch only",
+}
 _PROBE_SECONDS = 120
 
 
@@ -53,10 +58,7 @@ class Environment:
         if not python_package.is_made(self._folder):
             if self._why_not:
                 return f"{self._why_not}; {how}"
-            return (
-                f"no environment in {self._folder}; make it with ./run bench peers, "
-                "without --no-install"
-            )
+            return f"no environment in {self._folder}; {_REMEDIES[self.name]}"
         done = subprocess.run(
             [self.python, "-c", f"import {module}"],
             capture_output=True,

@@ -96,13 +96,13 @@ def train(result):
 
 def cluster(result):
     dense = result.get("dense") or {}
-    return table(["two shards, one trainer", "1 Gbit/s", "100 Mbit/s"], [
+    parts = [table(["two shards, one trainer", "1 Gbit/s", "100 Mbit/s"], [
         ["dslide, samples/s", number(result["samples_per_second_1gbit"]),
          number(result["samples_per_second_100mbit"])],
         ["spread", spread(result["1gbit"]), spread(result["100mbit"])],
         ["bytes per sample and shard", number(result["bytes_per_sample_and_shard"]),
          number(result["100mbit"]["bytes_per_sample_and_shard"])],
-    ]) + "\n\n" + table(["dense data parallel, 2 workers", "1 Gbit/s"], [
+    ]), table(["dense data parallel, 2 workers", "1 Gbit/s"], [
         ["computing a step, s", number(dense.get("compute_seconds"))],
         ["all-reduce of a step, s", number(dense.get("all_reduce_seconds"))],
         ["bytes of the gradient", number(dense.get("all_reduce_bytes"))],
@@ -111,7 +111,47 @@ def cluster(result):
         ["dslide is faster by", number(result["speedup_vs_dense_1gbit"])],
         ["against perfect overlap", number(result["speedup_vs_dense_1gbit_overlapped"])],
         ["fewer bytes per sample by", number(result["saved_ratio"])],
+    ])]
+    if result.get("data_parallel"):
+        parts.append(data_parallel(result))
+    if result.get("race"):
+        parts.append(race(result["race"]))
+    return "\n\n".join(parts)
+
+
+def data_parallel(result):
+    """PyTorch's DistributedDataParallel on the same data as the tables above."""
+    runs = [result["data_parallel"][rate] for rate in ("1gbit", "100mbit")]
+    ours = [result["samples_per_second_1gbit"], result["samples_per_second_100mbit"]]
+    return table([f"PyTorch {runs[0]['torch']}, DistributedDataParallel over gloo, 2 workers",
+                  "1 Gbit/s", "100 Mbit/s"], [
+        ["a step, s", *(number(run["step_seconds"]) for run in runs)],
+        ["spread", *(spread(run) for run in runs)],
+        ["samples/s", *(number(run["samples_per_second"]) for run in runs)],
+        ["bytes per sample and worker", *(number(run["bytes_per_sample_and_worker"]) for run in runs)],
+        ["dslide is faster by", *(number(speed / run["samples_per_second"])
+                                  for speed, run in zip(ours, runs))],
     ])
+
+
+def race(result):
+    """Time to equal accuracy; a training that ended before it has reached it says when that was."""
+    target = result["target_p_at_1"]
+    titles = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+    order = list(dict.fromkeys(one["title"] for one in result["sides"]))
+    rows = []
+    for one in sorted(result["sides"], key=lambda one: order.index(one["title"])):
+        reached = one["seconds_to_target"]
+        seconds = f"> {number(one['seconds'])}" if reached is None else number(reached)
+        rows.append([f"{one['title']}, {titles[one['rate']]}", seconds, f"{one['best_p_at_1']:.3f}",
+                     number(one["samples_per_second"]), number(one["bytes_per_sample"])])
+    shape = (f"{result['data']}: {number(result['points'])} points, {number(result['labels'])} labels, "
+             f"{result['hidden']} hidden units; P@1 {target:.3f} is "
+             f"{percent(result['target_share'])} of the best that PyTorch reached at 1 Gbit/s. A "
+             f"training ends after {number(result['steps'])} steps or "
+             f"{number(result['limit_seconds'])} s, dslide's as soon as it is there.")
+    return table([f"time to equal accuracy, {result['data']}", f"s to P@1 {target:.3f}", "best P@1",
+                  "samples/s", "bytes per sample"], rows) + "\n\n" + shape
 
 
 def growth(result):

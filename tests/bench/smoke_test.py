@@ -104,6 +104,15 @@ class SmokeTest(processes.ProcessTest):
             # Half of it is the rate of 1 Gbit/s; the rest may be the bucket's first burst.
             dense = result["dense"]
             self.assertLess(8 * dense["all_reduce_bytes"] / dense["all_reduce_seconds"], 2e9)
+        if result["race"] is None:
+            self.assertIn("skipped: PyTorch", stderr)
+        else:
+            for rate in ("1gbit", "100mbit"):
+                self.assert_positive(result["data_parallel"][rate], "samples_per_second",
+                                     "bytes_per_sample_and_worker")
+            self.assertEqual({one["rate"] for one in result["race"]["sides"]}, {"1gbit", "100mbit"})
+            for one in result["race"]["sides"]:
+                self.assert_positive(one, "seconds", "samples_per_second", "bytes_per_sample")
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
         self.assertNotIn(f"dslide{self.pid}-", left.stdout)
 

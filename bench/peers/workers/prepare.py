@@ -45,9 +45,14 @@ def weigh(counts: scipy.sparse.csr_matrix, idf: numpy.ndarray) -> scipy.sparse.c
     size = numpy.abs(weighted.data)
     damped = numpy.where(size < 1, size, 1 + numpy.log(numpy.maximum(size, 1)))
     weighted.data = numpy.sign(weighted.data) * damped * idf[weighted.indices]
-    lengths = numpy.sqrt(numpy.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+    return unit_rows(weighted)
+
+
+def unit_rows(values: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Rows of unit length; a row of zeros stays one."""
+    lengths = numpy.sqrt(numpy.asarray(values.multiply(values).sum(axis=1)).ravel())
     scale = scipy.sparse.diags(1 / numpy.where(lengths > 0, lengths, 1))
-    result = scipy.sparse.csr_matrix(scale @ weighted, dtype=numpy.float32)
+    result = scipy.sparse.csr_matrix(scale @ values, dtype=numpy.float32)
     result.sort_indices()  # the product need not be; PECOS refuses others
     return result
 

@@ -21,14 +21,16 @@ HELD_OUT = 20  # one point of so many
 
 
 class Network(torch.nn.Module):
-    def __init__(self, features: int, labels: int) -> None:
+    def __init__(
+        self, features: int, labels: int, hidden: int = HIDDEN, dropout: float = DROPOUT
+    ) -> None:
         super().__init__()
-        self.bag = torch.nn.EmbeddingBag(features, HIDDEN, mode="sum", sparse=True)
-        self.bias = torch.nn.Parameter(torch.zeros(HIDDEN))
-        self.dropout = torch.nn.Dropout(DROPOUT)
-        self.head = torch.nn.Linear(HIDDEN, labels)
+        self.bag = torch.nn.EmbeddingBag(features, hidden, mode="sum", sparse=True)
+        self.bias = torch.nn.Parameter(torch.zeros(hidden))
+        self.dropout = torch.nn.Dropout(dropout)
+        self.head = torch.nn.Linear(hidden, labels)
         # Rows of unit length have sums of the order of one then.
-        torch.nn.init.normal_(self.bag.weight, std=HIDDEN**-0.5)
+        torch.nn.init.normal_(self.bag.weight, std=hidden**-0.5)
 
     def forward(self, x: scipy.sparse.csr_matrix) -> torch.Tensor:
         """[rows of x, labels] logits."""
@@ -48,9 +50,12 @@ class Optimizers:
     sparse: torch.optim.Optimizer
 
     @staticmethod
-    def of(network: Network) -> "Optimizers":
+    def of(network: Network, rate: float = 1e-3) -> "Optimizers":
         others = [value for name, value in network.named_parameters() if name != "bag.weight"]
-        return Optimizers(torch.optim.Adam(others), torch.optim.SparseAdam([network.bag.weight]))
+        return Optimizers(
+            torch.optim.Adam(others, rate, fused=True),
+            torch.optim.SparseAdam([network.bag.weight], rate),
+        )
 
     def step(self, loss: torch.Tensor) -> None:
         for optimizer in (self.dense, self.sparse):
@@ -76,10 +81,11 @@ def accuracy(network: Network, x: scipy.sparse.csr_matrix, y: scipy.sparse.csr_m
     with torch.no_grad():
         for begin in range(0, x.shape[0], BATCH):
             part = slice(begin, min(begin + BATCH, x.shape[0]))
-            first = network(x[part]).argmax(dim=1).numpy()
+            # scipy cannot index with memory that belongs to a tensor.
+            first = network(x[part]).argmax(dim=1).numpy().copy()
             hits += y[part][numpy.arange(len(first)), first].sum()
     network.train()
-    return hits / x.shape[0]
+    return float(hits / x.shape[0])
 
 
 def train(data: peer.Prepared, model: pathlib.Path, seed: int, trees: int) -> None:
