@@ -20,7 +20,7 @@ K = 5
 # Single points whose prediction by dslide is timed.
 _QUERIES = 1000
 # While shards and trainer share the processors, a thread that waits must not spin.
-_DSLIDE = {
+DSLIDE_ENVIRONMENT = {
     **{key: value for key, value in os.environ.items() if not key.startswith("DSLIDE_")},
     "OMP_WAIT_POLICY": "passive",
 }
@@ -142,11 +142,17 @@ def _run_dslide(data: Prepared, folder: pathlib.Path, seed: int) -> Run:
     train = [program, *["train", "-q", "-o", "json", "--model-dir"], model, "--seed", 1 + seed]
     predict = [program, *["predict", "-q", "-o", "json", "--model-dir"], model, "-k", K]
     trained = measured_child.run(
-        [*train, "--data", data.folder / "train.txt"], folder, data.limit_seconds, _DSLIDE
+        [*train, "--data", data.folder / "train.txt"],
+        folder,
+        data.limit_seconds,
+        DSLIDE_ENVIRONMENT,
     )
     size = _bytes_below(model)
     predicted = measured_child.run(
-        [*predict, "--data", data.folder / "test.txt"], folder, data.limit_seconds, _DSLIDE
+        [*predict, "--data", data.folder / "test.txt"],
+        folder,
+        data.limit_seconds,
+        DSLIDE_ENVIRONMENT,
     )
     ranked = [
         [entry["label"] for entry in json.loads(line)["predictions"]]
@@ -180,7 +186,7 @@ def _median_answer_ms(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=err,
-            env=_DSLIDE,
+            env=DSLIDE_ENVIRONMENT,
             cwd=folder,
             text=True,
             preexec_fn=processes.die_with_parent,

@@ -13,11 +13,12 @@ import sys
 
 import facts
 import page
+import paper_tables
 import peer_tables
 import tables
 
 # What can be shown: also what has a page of its own.
-SHOWN = tables.SECTIONS | {"peers": peer_tables.peers}
+SHOWN = tables.SECTIONS | {"peers": peer_tables.peers, "paper": paper_tables.paper}
 HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).
 CURVES = {

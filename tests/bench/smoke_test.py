@@ -140,6 +140,20 @@ class SmokeTest(processes.ProcessTest):
         else:
             self.assertIn("skipped: the page", stderr)
 
+    def test_paper(self):
+        result, _ = self.run_script("paper", "--page", self.directory / "page")
+        self.assertLessEqual(ORIGIN, result.keys())
+        self.assertEqual(list(result["sets"]),
+                         ["Delicious-200K", "Amazon-670K", "WikiLSHTC-325K", "Text8"])
+        for measured in result["sets"].values():
+            for key in ("papers", "default"):
+                self.assert_positive(measured["runs"][key], "samples_per_second", "wall_seconds",
+                                     "cpu_seconds", "peak_rss_bytes")
+            # All points of a tiny set are trained in no time, but a build may lack BLAS.
+            dense = measured["runs"]["dense"]
+            self.assertTrue("left_out" in dense or dense["active_rows_per_sample"] == 1500, dense)
+        self.assertIn("| Amazon-670K", (self.directory / "page/paper.md").read_text())
+
     def test_rpc(self):
         result, _ = self.run_script("rpc")
         self.assertLessEqual(ORIGIN | {"as_set", "congestion_control"}, result.keys())
