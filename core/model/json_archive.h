@@ -6,6 +6,7 @@
 //   LaterField(name, value)       the same, written only where it is not 0: a version that does not
 //                                 know the field reads what has no use for it
 //   Word(name, value, words)      an enumeration as a lower-case word
+//   LaterWord(name, value, words) the same, not written where it is the default
 //   Object(name, visit)           calls visit(archive of the nested object)
 //   Objects(name, vector, visit)  calls visit(archive, element) for each element of an array
 //   Forbid(name, reason)          the field has no meaning here
@@ -65,6 +66,10 @@ class JsonReader {
     }
     Fail(PathOf(name), absl::StrCat("one of ", expected), *found);
   }
+  template <typename Enum>
+  void LaterWord(const char* name, Enum& value, const JsonWords<Enum>& words) {
+    Word(name, value, words);
+  }
 
   template <typename Visit>
   void Object(const char* name, const Visit& visit) {
@@ -106,7 +111,7 @@ class JsonReader {
   std::set<std::string> known_;
 };
 
-// Writes every field, but for later ones that are 0. Never fails.
+// Writes every field, but for later ones that are 0 or the default. Never fails.
 class JsonWriter {
  public:
   explicit JsonWriter(Json* object) : object_(*object) { object_ = Json::object(); }
@@ -123,6 +128,10 @@ class JsonWriter {
     for (const auto& [word, meaning] : words) {
       if (meaning == value) object_[name] = word;
     }
+  }
+  template <typename Enum>
+  void LaterWord(const char* name, Enum value, const JsonWords<Enum>& words) {
+    if (value != Enum()) Word(name, value, words);
   }
   template <typename Visit>
   void Object(const char* name, const Visit& visit) {

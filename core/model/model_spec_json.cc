@@ -84,6 +84,11 @@ void VisitMemory(Archive& archive, MemorySpec& memory) {
   archive.Field("similarity_power", memory.similarity_power);
   archive.Field("candidates", memory.candidates);
   archive.Field("labels", memory.labels);
+  archive.LaterWord("search", memory.search,
+                    JsonWords<NeighbourSearch>{{"auto", NeighbourSearch::kAuto},
+                                               {"exact", NeighbourSearch::kExact},
+                                               {"impact", NeighbourSearch::kImpact},
+                                               {"hashed", NeighbourSearch::kHashed}});
 }
 
 template <typename Archive>

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/memory/neighbour_search.h"
+
 namespace dslide {
 
 // Prediction from training points that are like the sample.
@@ -12,6 +14,7 @@ struct MemorySpec {
   double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
   int64_t candidates = 200;       // labels of a sample that are scored at most; [1, 4096]
   int64_t labels = 0;             // above every label; 0: from the data. At most kMaxTableRows
+  NeighbourSearch search = NeighbourSearch::kAuto;
   friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
 };
 

@@ -51,6 +51,12 @@ constexpr EnumPairs<v1::HashFamily, HashFamilyKind, 2> kFamilies = {{
     {v1::HASH_FAMILY_SIMHASH, HashFamilyKind::kSimHash},
     {v1::HASH_FAMILY_DWTA, HashFamilyKind::kDwta},
 }};
+constexpr EnumPairs<v1::NeighbourSearch, NeighbourSearch, 4> kSearches = {{
+    {v1::NEIGHBOUR_SEARCH_UNSPECIFIED, NeighbourSearch::kAuto},
+    {v1::NEIGHBOUR_SEARCH_EXACT, NeighbourSearch::kExact},
+    {v1::NEIGHBOUR_SEARCH_IMPACT, NeighbourSearch::kImpact},
+    {v1::NEIGHBOUR_SEARCH_HASHED, NeighbourSearch::kHashed},
+}};
 constexpr EnumPairs<v1::HeadLoss, HeadLoss, 2> kLosses = {{
     {v1::HEAD_LOSS_SOFTMAX, HeadLoss::kSoftmax},
     {v1::HEAD_LOSS_SIGMOID, HeadLoss::kSigmoid},
@@ -192,8 +198,11 @@ absl::Status DecodeFloats(const std::string& path, const v1::TableSpec& wire, Ta
   return absl::OkStatus();
 }
 
-void DecodeRecordSettings(const v1::TableSpec& wire, TableSpec& spec) {
+absl::Status DecodeRecordSettings(const std::string& path, const v1::TableSpec& wire,
+                                  TableSpec& spec) {
   if (wire.has_memory()) {
+    RETURN_IF_ERROR(
+        DecodeEnum(path + "memory.search", kSearches, wire.memory().search(), spec.memory.search));
     spec.memory.neighbours = wire.memory().neighbours();
     spec.memory.similarity_power = wire.memory().similarity_power();
     spec.memory.candidates = wire.memory().candidates();
@@ -210,6 +219,7 @@ void DecodeRecordSettings(const v1::TableSpec& wire, TableSpec& spec) {
     spec.linear.passes = wire.linear().passes();
     spec.linear.drop_below = wire.linear().drop_below();
   }
+  return absl::OkStatus();
 }
 
 void EncodeRecordSettings(const TableSpec& spec, v1::TableSpec* out) {
@@ -218,6 +228,7 @@ void EncodeRecordSettings(const TableSpec& spec, v1::TableSpec* out) {
     out->mutable_memory()->set_similarity_power(spec.memory.similarity_power);
     out->mutable_memory()->set_candidates(spec.memory.candidates);
     out->mutable_memory()->set_labels(spec.memory.labels);
+    out->mutable_memory()->set_search(EncodeEnum(kSearches, spec.memory.search));
   }
   if (spec.role == TableRole::kLabelTrees) {
     out->mutable_trees()->set_trees(spec.trees.trees);
@@ -242,7 +253,7 @@ absl::StatusOr<TableSpec> DecodeTable(const std::string& path, const v1::TableSp
   if (wire.has_head()) {
     ASSIGN_OR_RETURN(spec.head, DecodeHead(path + "head.", wire.head()));
   }
-  DecodeRecordSettings(wire, spec);
+  RETURN_IF_ERROR(DecodeRecordSettings(path, wire, spec));
   return spec;
 }
 

@@ -32,12 +32,20 @@ std::optional<TreeShape> ShapeOf(const ModelSpec& spec) {
   return ShapeOfTrees(spec.FindRole(TableRole::kMemory)->memory, table->trees);
 }
 
+NeighbourSearch SearchOf(const ModelSpec& spec) {
+  const TableSpec* const table = spec.FindRole(TableRole::kMemory);
+  if (table == nullptr) return NeighbourSearch::kExact;
+  return ResolveSearch(table->memory.search, table->rows,
+                       spec.training.transform != InputTransform::kRaw);
+}
+
 }  // namespace
 
 Components::Components(ComponentTables tables, Parallelism parallelism)
     : tables_(tables),
       parallelism_(parallelism),
       shape_(ShapeOf(*tables.spec)),
+      neighbours_(SearchOf(*tables.spec)),
       scratch_(static_cast<size_t>(parallelism.threads)) {}
 
 RecordStore* Components::StoreOf(TableRole role) const {

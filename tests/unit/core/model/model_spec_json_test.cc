@@ -82,7 +82,11 @@ ModelSpec SpecOfRecords() {
   spec.name = "records";
   spec.tables.resize(4);
   spec.tables[0] = RecordTable("memory", TableRole::kMemory, 7, 3);
-  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11, .labels = 5};
+  spec.tables[0].memory = {.neighbours = 9,
+                           .similarity_power = 1.5,
+                           .candidates = 11,
+                           .labels = 5,
+                           .search = NeighbourSearch::kImpact};
   spec.tables[1] = RecordTable("trees", TableRole::kLabelTrees, 5, 9);
   spec.tables[1].trees = {.trees = 4, .leaf_labels = 6, .level_step = 2, .depth = 3};
   spec.tables[2] = RecordTable("linear", TableRole::kLinear, 57, 5);

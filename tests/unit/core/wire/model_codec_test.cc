@@ -111,7 +111,11 @@ ModelSpec WireRecordSpec() {
   ModelSpec spec = SampleSpec();
   spec.tables.assign(4, TableSpec());
   spec.tables[0] = WireRecordTable("memory", TableRole::kMemory, 7, 3);
-  spec.tables[0].memory = {.neighbours = 9, .similarity_power = 1.5, .candidates = 11, .labels = 5};
+  spec.tables[0].memory = {.neighbours = 9,
+                           .similarity_power = 1.5,
+                           .candidates = 11,
+                           .labels = 5,
+                           .search = NeighbourSearch::kImpact};
   spec.tables[1] = WireRecordTable("trees", TableRole::kLabelTrees, 5, 9);
   spec.tables[1].trees = {.trees = 4, .leaf_labels = 6, .level_step = 2, .depth = 3};
   spec.tables[2] = WireRecordTable("linear", TableRole::kLinear, 57, 5);
