@@ -6,6 +6,7 @@
 #include "bench/common/common_commands.h"
 #include "bench/dense/blas_core.h"
 #include "bench/dense/dense_command.h"
+#include "bench/neighbours/neighbours_command.h"
 #include "bench/rpc/rpc_command.h"
 #include "bench/train/train_command.h"
 #include "core/base/heap.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   dslide::bench::AddRpcCommand(app, &exit_code);
   dslide::bench::AddTrainCommand(app, &exit_code);
   dslide::bench::AddDenseCommand(app, &exit_code);
+  dslide::bench::AddNeighboursCommand(app, &exit_code);
   dslide::bench::AddDataCommand(app, &exit_code);
   dslide::bench::AddMachineCommand(app, &exit_code);
   const dslide::Parsed parsed = command_line.Parse({argv + 1, argv + argc});

@@ -54,6 +54,21 @@ def bars(path, title, label, pairs):
     _save(figure, path)
 
 
+def search_costs(path, panels):
+    """A panel for each (title, {way: [(points, microseconds)]}), both axes logarithmic."""
+    figure, grid = pyplot.subplots(1, len(panels), figsize=(4.8 * len(panels), 3.6), squeeze=False)
+    drawn = {}
+    for axes, (title, ways) in zip(grid.flat, panels):
+        for way, mark in zip(ways, "o^vs"):
+            drawn[way], = axes.loglog(*zip(*ways[way]), marker=mark)
+        axes.set_xlabel("points")
+        axes.set_ylabel("microseconds a query, one core")
+        axes.grid(True, which="major", alpha=0.3)
+        axes.set_title(title)
+    figure.legend(drawn.values(), drawn.keys(), loc="lower center", ncol=4, fontsize="small")
+    _save(figure, path, rect=(0, 0.08, 1, 1))
+
+
 def accuracy_against_cost(path, panels):
     """A panel for each (title, [(tool, CPU-seconds, P@1, its standard error)]); a tool has one mark
     everywhere, and below them all is which."""

@@ -2,6 +2,7 @@
 
 usage: report.py --results DIR --output DOCS_DIR
        report.py --show NAME FILE
+       report.py --plot-neighbours FILE SVG
 
 The page depends on the results and the template alone: the same files give the same bytes.
 """
@@ -12,13 +13,18 @@ import pathlib
 import sys
 
 import facts
+import neighbour_tables
 import page
 import paper_tables
 import peer_tables
 import tables
 
 # What can be shown: also what has a page of its own.
-SHOWN = tables.SECTIONS | {"peers": peer_tables.peers, "paper": paper_tables.paper}
+SHOWN = tables.SECTIONS | {
+    "peers": peer_tables.peers,
+    "paper": paper_tables.paper,
+    "neighbours": neighbour_tables.neighbours,
+}
 HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).
 CURVES = {
@@ -95,7 +101,15 @@ def main():
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--show", nargs=2, metavar=("NAME", "FILE"))
+    parser.add_argument("--plot-neighbours", nargs=2, metavar=("FILE", "SVG"), type=pathlib.Path)
     options = parser.parse_args()
+    if options.plot_neighbours:
+        import plots
+
+        path, svg = options.plot_neighbours
+        result = json.loads(path.read_text(encoding="utf-8"))
+        plots.search_costs(svg, neighbour_tables.panels(result))
+        return 0
     if options.show:
         name, path = options.show
         if name not in SHOWN:

@@ -55,6 +55,18 @@ class SmokeTest(processes.ProcessTest):
         for field in fields:
             self.assertGreater(result[field], 0, field)
 
+    def test_neighbours(self):
+        result, _ = self.run_bench("neighbours", *SHAPE, "--sizes", "200,600", "--queries", 10,
+                                   "--rounds", 1)
+        self.assertLessEqual(ORIGIN, result.keys())
+        for sizes in result["sets"].values():
+            self.assertEqual([size["points"] for size in sizes], [200, 600])
+            for size in sizes:
+                self.assert_positive(size["scan"], "us", "bytes")
+                self.assertEqual(size["exact"]["differing"], 0)
+                self.assertEqual(size["exact"]["recall"], 1)
+                self.assertGreater(size["impact"]["recall"], size["hashed"]["recall"] / 2)
+
     def test_dense(self):
         result, _ = self.run_bench("dense", *SHAPE, "--steps", 2, "--batch", 64)
         self.assertLessEqual(ORIGIN, result.keys())
