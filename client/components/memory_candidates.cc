@@ -71,7 +71,11 @@ absl::StatusOr<std::vector<MemoryCandidates::Candidates>> MemoryCandidates::Find
         shards_.FindNeighbours(PartOf(samples, first, count), memory_.neighbours, part));
     for (int64_t i = 0; i < count; ++i) {
       votes_.Count(neighbours.Of(i), votes);
-      found.push_back({.labels = votes.labels, .shares = votes.shares});
+      Candidates& mine = found.emplace_back();
+      mine.labels = votes.labels;
+      for (size_t c = 0; c < votes.labels.size(); ++c) {
+        mine.offsets.push_back(OffsetOf(votes.labels[c], votes.shares[c]));
+      }
     }
   }
   return found;
@@ -112,30 +116,36 @@ absl::StatusOr<std::vector<const MemoryCandidates::Candidates*>> MemoryCandidate
 void MemoryCandidates::ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels,
                                   uint64_t key) {
   chosen_.clear();
-  std::vector<size_t> rest;
+  rest_.clear();
   size_t best = 0;
-  std::vector<RowId> missing(labels.begin(), labels.end());
-  for (size_t i = 0; i < candidates.labels.size(); ++i) {
+  for (uint32_t i = 0; i < candidates.labels.size(); ++i) {
     const RowId label = candidates.labels[i];
     const bool is_label = std::binary_search(labels.begin(), labels.end(), label);
-    if (is_label) missing.erase(std::find(missing.begin(), missing.end(), label));
     if (is_label || best < kBest) {
-      chosen_.push_back({label, OffsetOf(label, candidates.shares[i]), 1.0f});
+      chosen_.push_back({label, candidates.offsets[i], 1.0f});
       best += is_label ? 0 : 1;
     } else {
-      rest.push_back(i);
+      rest_.push_back(i);
     }
   }
-  for (const RowId label : missing) chosen_.push_back({label, OffsetOf(label, 0.0f), 1.0f});
-  const size_t sampled = std::min(kSampled, rest.size());
-  const float weight = static_cast<float>(rest.size()) / static_cast<float>(kSampled);
+  if (chosen_.size() - best < labels.size()) AddMissing(labels);
+  const size_t sampled = std::min(kSampled, rest_.size());
+  const float weight = rest_.size() > kSampled ? static_cast<float>(rest_.size()) / kSampled : 1.0f;
   CounterRng rng(key);
   for (size_t i = 0; i < sampled; ++i) {
-    std::swap(rest[i], rest[i + rng.NextBelow(rest.size() - i)]);
-    const size_t candidate = rest[i];
-    const RowId label = candidates.labels[candidate];
-    chosen_.push_back({label, OffsetOf(label, candidates.shares[candidate]),
-                       rest.size() > kSampled ? weight : 1.0f});
+    std::swap(rest_[i], rest_[i + rng.NextBelow(rest_.size() - i)]);
+    const uint32_t candidate = rest_[i];
+    chosen_.push_back({candidates.labels[candidate], candidates.offsets[candidate], weight});
+  }
+}
+
+void MemoryCandidates::AddMissing(absl::Span<const RowId> labels) {
+  const size_t known = chosen_.size();
+  for (const RowId label : labels) {
+    const auto end = chosen_.begin() + static_cast<std::ptrdiff_t>(known);
+    const auto is_there = [label](const Row& row) { return row.row == label; };
+    if (std::any_of(chosen_.begin(), end, is_there)) continue;
+    chosen_.push_back({label, OffsetOf(label, 0.0f), 1.0f});
   }
 }
 
@@ -169,8 +179,7 @@ absl::StatusOr<ExplicitRows<RowId>> MemoryCandidates::ForTraining(const SparseBa
 void MemoryCandidates::ChooseAll(const Candidates& candidates) {
   chosen_.clear();
   for (size_t i = 0; i < candidates.labels.size(); ++i) {
-    const RowId label = candidates.labels[i];
-    chosen_.push_back({label, OffsetOf(label, candidates.shares[i]), 1.0f});
+    chosen_.push_back({candidates.labels[i], candidates.offsets[i], 1.0f});
   }
 }
 

@@ -39,7 +39,7 @@ class MemoryCandidates : public CandidateSource {
   // Of one sample, best first.
   struct Candidates {
     std::vector<RowId> labels;
-    std::vector<float> shares;
+    std::vector<float> offsets;  // of the logits
   };
   struct Row {
     RowId row;
@@ -58,6 +58,7 @@ class MemoryCandidates : public CandidateSource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels, uint64_t key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddMissing(absl::Span<const RowId> labels) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ChooseAll(const Candidates& candidates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sorts the chosen rows and appends them as one sample.
   void Append(ExplicitRows<RowId>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -74,7 +75,8 @@ class MemoryCandidates : public CandidateSource {
   std::vector<std::unique_ptr<const Candidates>> remembered_ ABSL_GUARDED_BY(mu_);  // by point
   int64_t remembered_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::unique_ptr<const Candidates>> passing_ ABSL_GUARDED_BY(mu_);  // of one call
-  std::vector<Row> chosen_ ABSL_GUARDED_BY(mu_);                                 // scratch
+  std::vector<Row> chosen_ ABSL_GUARDED_BY(mu_);  // scratch, as the next
+  std::vector<uint32_t> rest_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace dslide
