@@ -218,13 +218,14 @@ absl::Status ClusterClient::DropModel(const std::string& model) {
 // --- Rows ---------------------------------------------------------------------------------------
 
 absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const std::string& table,
-                                               absl::Span<const RowId> wanted) {
+                                               absl::Span<const RowId> wanted, bool averaged) {
   return Await<absl::StatusOr<RowBlock>>(
-      [&](Done<RowBlock> done) { GatherAsync(model, table, wanted, std::move(done)); });
+      [&](Done<RowBlock> done) { GatherAsync(model, table, wanted, std::move(done), averaged); });
 }
 
 void ClusterClient::GatherAsync(const std::string& model, const std::string& table,
-                                absl::Span<const RowId> wanted, Done<RowBlock> done) {
+                                absl::Span<const RowId> wanted, Done<RowBlock> done,
+                                bool averaged) {
   const absl::StatusOr<SlotMap> slots = impl_->TableSlots(model, table);
   if (!slots.ok()) {
     done(slots.status());
@@ -240,6 +241,7 @@ void ClusterClient::GatherAsync(const std::string& model, const std::string& tab
       command.model = model;
       command.table = table;
       command.topology_version = impl_->map.topology_version;
+      command.averaged = averaged;
       command.rows.assign(some.begin(), some.end());
       parts.emplace_back(s, std::move(command));
     }

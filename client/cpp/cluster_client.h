@@ -73,9 +73,9 @@ class ClusterClient {
   absl::Status DropModel(const std::string& model);
 
   // Rows in the order of `wanted`, which may repeat. Answers of different shards are not of one
-  // instant.
+  // instant. `averaged`: as predictions read them, where the table keeps averages.
   absl::StatusOr<RowBlock> Gather(const std::string& model, const std::string& table,
-                                  absl::Span<const RowId> wanted);
+                                  absl::Span<const RowId> wanted, bool averaged = false);
   // Best k rows of each query over all shards. query.k in [1, 1024]. query.candidates are dealt to
   // the shards that hold them.
   absl::StatusOr<TopKReply> TopK(const TopKCommand& query);
@@ -88,7 +88,7 @@ class ClusterClient {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   void GatherAsync(const std::string& model, const std::string& table,
-                   absl::Span<const RowId> wanted, Done<RowBlock> done);
+                   absl::Span<const RowId> wanted, Done<RowBlock> done, bool averaged = false);
   void TopKAsync(const TopKCommand& query, Done<TopKReply> done);
   void ScatterAsync(const std::string& model, const std::string& table, ScatterMode mode,
                     const RowBlock& rows, std::function<void(ClusterScatterResult)> done);

@@ -138,7 +138,8 @@ absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
   };
   return ShardGreeting{.reply = wire::DecodeHello(response),
                        .packed_steps = has(wire::kPackedSteps),
-                       .explicit_rows = has(wire::kExplicitRows)};
+                       .explicit_rows = has(wire::kExplicitRows),
+                       .averaged_rows = has(wire::kAveragedRows)};
 }
 
 absl::Status ShardClient::Bye(const ByeCommand& command) {

@@ -40,6 +40,7 @@ struct ShardGreeting {
   HelloReply reply;
   bool packed_steps = false;   // the shard reads packed step requests
   bool explicit_rows = false;  // it takes rows that the client names
+  bool averaged_rows = false;  // it keeps averages of rows and reads them
 };
 
 // What became of a mutation.

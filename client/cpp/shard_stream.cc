@@ -82,6 +82,9 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   std::atomic<bool> packed = false;
   // Whether it takes rows that the client names.
   std::atomic<bool> takes_explicit = false;
+  std::atomic<bool> takes_averaged = false;
+  // What an operation asks for and the shard would leave out without a word; null: nothing.
+  const char* Unknown(const StepOp& op) const;
 
   absl::Mutex mu;
   bool stopping ABSL_GUARDED_BY(mu) = false;
@@ -175,6 +178,7 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   const HelloReply& reply = greeting.reply;
   packed = greeting.packed_steps;
   takes_explicit = greeting.explicit_rows;
+  takes_averaged = greeting.averaged_rows;
   absl::MutexLock lock(&mu);
   // Numbers between the two were refused without being used, and given up.
   if (reply.next_sequence <= confirmed || reply.next_sequence > next_sequence) {
@@ -203,16 +207,25 @@ std::string ShardStream::Impl::NoAnswer(absl::string_view why) const {
       absl::StrContains(why, kSilentShardRemedy) ? "" : absl::StrCat("; ", kSilentShardRemedy));
 }
 
+const char* ShardStream::Impl::Unknown(const StepOp& op) const {
+  if (const auto* const head = std::get_if<HeadForwardOp>(&op); head != nullptr) {
+    if (!head->explicit_rows.empty() && !takes_explicit) return "explicit rows";
+  }
+  const auto* const embed = std::get_if<EmbedForwardOp>(&op);
+  const auto* const dense = std::get_if<DenseGatherOp>(&op);
+  const bool averaged =
+      (embed != nullptr && embed->averaged) || (dense != nullptr && dense->averaged);
+  return averaged && !takes_averaged ? "averages of rows" : nullptr;
+}
+
 std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
                                                      StepOp op) {
   auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
                                                absl::DeadlineExceededError(NoAnswer("")));
-  const auto* const head = std::get_if<HeadForwardOp>(&op);
-  if (head != nullptr && !head->explicit_rows.empty() && !takes_explicit) {
-    // It would leave the rows out without a word.
+  if (const char* const unknown = Unknown(op); unknown != nullptr) {
     pending->Complete(
         absl::FailedPreconditionError(
-            absl::StrCat(shard.peer(), " is of a version that takes no explicit rows: upgrade it")),
+            absl::StrCat(shard.peer(), " is of a version that takes no ", unknown, ": upgrade it")),
         Outcome::kNotApplied);
     return pending;
   }

@@ -133,7 +133,7 @@ absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
                                                : 1.0f);
     batch.points.push_back(points[s]);
   }
-  batch.inputs = SliceInputs(input_offsets, rows, values);
+  batch.inputs = SliceInputs(input_offsets, rows, values, use);
   batch.labels = SliceRagged(head_slots_, label_offsets, labels, {});
   if (options_.candidates != nullptr) {
     RETURN_IF_ERROR(AddCandidates(samples, use, epoch, points, batch));
@@ -143,7 +143,8 @@ absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
 
 std::vector<EmbedForwardOp> BatchPreparer::SliceInputs(const std::vector<int64_t>& offsets,
                                                        const std::vector<RowId>& rows,
-                                                       const std::vector<float>& values) const {
+                                                       const std::vector<float>& values,
+                                                       BatchUse use) const {
   std::vector<EmbedForwardOp> inputs;
   for (RaggedSlice& slice : SliceRagged(embedding_slots_, offsets, rows, values)) {
     EmbedForwardOp op;
@@ -151,6 +152,7 @@ std::vector<EmbedForwardOp> BatchPreparer::SliceInputs(const std::vector<int64_t
     op.offsets = std::move(slice.offsets);
     op.rows = std::move(slice.rows);
     op.values = std::move(slice.values);
+    op.averaged = use != BatchUse::kTraining && IsAveraged(network_.embedding());
     inputs.push_back(std::move(op));
   }
   return inputs;
@@ -204,7 +206,7 @@ PreparedBatch BatchPreparer::PrepareInputs(const SparseInputs& samples) const {
     offsets.push_back(static_cast<int64_t>(rows.size()));
     batch.points.push_back(s);
   }
-  batch.inputs = SliceInputs(offsets, rows, values);
+  batch.inputs = SliceInputs(offsets, rows, values, BatchUse::kEvaluation);
   return batch;
 }
 

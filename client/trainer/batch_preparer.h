@@ -85,7 +85,7 @@ class BatchPreparer {
                              absl::Span<const int64_t> points, PreparedBatch& batch) const;
   std::vector<EmbedForwardOp> SliceInputs(const std::vector<int64_t>& offsets,
                                           const std::vector<RowId>& rows,
-                                          const std::vector<float>& values) const;
+                                          const std::vector<float>& values, BatchUse use) const;
   void AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use, int64_t epoch,
                     int64_t point, std::vector<RowId>& rows, std::vector<float>& values) const;
 

@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_
   }
   for (const TableSpec& table : dense) {
     for (StepChannel* shard : shards_) {
-      gathers.push_back(shard->Send(step, step, DenseGatherOp{table.name}));
+      gathers.push_back(shard->Send(step, step, DenseGatherOp{table.name, IsAveraged(table)}));
     }
   }
   std::vector<MatrixReply> partials;

@@ -6,8 +6,8 @@
 // line says so, and do not overlap unless a line says so. Thread safety: pure functions. u = 2^-24.
 //
 // Subnormal numbers cost a processor over a hundred cycles each, and small gradients are full of
-// them: SumOfSquares, RowGradients, ExpShifted and the optimizer updates read them as 0 and write 0
-// in their place, an absolute error of at most 2^-126 for each term.
+// them: SumOfSquares, RowGradients, ExpShifted, the optimizer updates and AverageLagUpdate read
+// them as 0 and write 0 in their place, an absolute error of at most 2^-126 for each term.
 
 #pragma once
 
@@ -109,6 +109,11 @@ struct AdamFactors {
 };
 bool AdamUpdate(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float* g, int64_t n,
                 const AdamFactors& factors, float bound);
+
+// How far an average lies from the weights, when the weights move from `before` to `after`:
+// lag = keep * lag + blend * (before - after). All: [n].
+void AverageLagUpdate(VectorUpdate lag, const float* before, const float* after, int64_t n,
+                      float keep, float blend);
 
 // Vectors side by side in the columns of one block, so that one butterfly serves all of them.
 inline constexpr int64_t kHadamardLanes = 16;

@@ -152,6 +152,18 @@ struct AdamStep {
   }
 };
 
+struct AverageLagStep {
+  FloatVec keep, blend;
+  VectorUpdate lag;
+  const float* before;
+  const float* after;
+  template <typename Access>
+  HWY_INLINE void operator()(Access at, size_t i) const {
+    const FloatVec move = hn::Sub(at.Load(before + i), at.Load(after + i));
+    at.Store(hn::MulAdd(keep, at.Load(lag.from + i), hn::Mul(blend, move)), lag.to + i);
+  }
+};
+
 void AxpyImpl(float alpha, const float* x, float* y, size_t n) {
   ForEachVector(n, AxpyStep{hn::Set(FloatTag(), alpha), x, y});
 }
@@ -209,6 +221,12 @@ bool AdamUpdateImpl(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float*
                           hn::Set(d, f.epsilon), hn::Set(d, f.keep), g, w, m, v});
 }
 
+void AverageLagUpdateImpl(VectorUpdate lag, const float* before, const float* after, size_t n,
+                          float keep, float blend) {
+  const FloatTag d;
+  ForEachVector(n, AverageLagStep{hn::Set(d, keep), hn::Set(d, blend), lag, before, after});
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dslide
 HWY_AFTER_NAMESPACE();
@@ -228,6 +246,7 @@ HWY_EXPORT(AddWithinImpl);
 HWY_EXPORT(SgdUpdateImpl);
 HWY_EXPORT(AdagradUpdateImpl);
 HWY_EXPORT(AdamUpdateImpl);
+HWY_EXPORT(AverageLagUpdateImpl);
 
 void Axpy(float alpha, const float* x, float* y, int64_t n) {
   DSLIDE_DISPATCH(AxpyImpl)(alpha, x, y, static_cast<size_t>(n));
@@ -259,6 +278,12 @@ bool AdamUpdate(VectorUpdate w, VectorUpdate m, VectorUpdate v, const float* g, 
   const SubnormalsAsZero mode;
   return DSLIDE_DISPATCH(AdamUpdateImpl)(w, m, v, g, static_cast<size_t>(n), factors,
                                          FiniteBound(bound));
+}
+
+void AverageLagUpdate(VectorUpdate lag, const float* before, const float* after, int64_t n,
+                      float keep, float blend) {
+  const SubnormalsAsZero mode;
+  DSLIDE_DISPATCH(AverageLagUpdateImpl)(lag, before, after, static_cast<size_t>(n), keep, blend);
 }
 
 }  // namespace dslide

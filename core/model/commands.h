@@ -47,6 +47,7 @@ struct EmbedForwardOp {
   std::vector<uint32_t> offsets;  // [batch + 1]
   std::vector<RowId> rows;        // strictly ascending within a sample
   std::vector<float> values;      // [rows.size()]
+  bool averaged = false;          // sums of averaged rows, where the table keeps averages
 };
 
 struct HeadForwardOp {
@@ -76,6 +77,7 @@ struct EmbedBackwardOp {
 
 struct DenseGatherOp {
   std::string table;
+  bool averaged = false;
 };
 
 struct DenseScatterOp {
@@ -119,6 +121,7 @@ struct GatherCommand {
   int64_t batch = 0;                   // by fingerprint
   std::vector<uint32_t> fingerprints;  // [batch, num_tables]
   int64_t max_active = 0;              // 0: the model's
+  bool averaged = false;               // averaged rows, where the table keeps averages
   // Takes the rows; null: the answer holds them. Outlives the command.
   RowSink* sink = nullptr;
 };

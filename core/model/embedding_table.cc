@@ -10,6 +10,7 @@
 #include "core/math/kernels.h"
 #include "core/model/aligned_floats.h"
 #include "core/model/batch_inversion.h"
+#include "core/model/row_reader.h"
 
 namespace dslide {
 namespace {
@@ -42,9 +43,10 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Create(const Tab
   return std::unique_ptr<EmbeddingTable>(new EmbeddingTable(std::move(store)));
 }
 
-void EmbeddingTable::Forward(const FeatureBatch& features, Parallelism parallelism,
+void EmbeddingTable::Forward(const FeatureBatch& features, bool averaged, Parallelism parallelism,
                              absl::Span<float> sums) const {
   const RowStore& store = *store_;
+  const RowReader reader = averaged ? RowReader::Averaged(store, applied_) : RowReader(store);
   const int64_t dim = store.dim();
   std::vector<AlignedFloats> scratch(std::max(1, parallelism.threads));
   for (AlignedFloats& row : scratch) row.Resize(store.stride());
@@ -54,8 +56,8 @@ void EmbeddingTable::Forward(const FeatureBatch& features, Parallelism paralleli
     std::fill_n(sum, dim, 0.0f);
     const uint32_t end = features.offsets[sample + 1];
     for (uint32_t i = features.offsets[sample]; i < end; ++i) {
-      if (i + kRowsAhead < end) store.Prefetch(features.rows[i + kRowsAhead]);
-      Axpy(features.values[i], store.ReadWeights(features.rows[i], widened), sum, dim);
+      if (i + kRowsAhead < end) reader.Prefetch(features.rows[i + kRowsAhead]);
+      Axpy(features.values[i], reader.Weights(features.rows[i], widened), sum, dim);
     }
   });
 }

@@ -38,7 +38,9 @@ class EmbeddingTable {
   void set_applied(Step applied) { applied_ = applied; }
 
   // sums[i] = sum over the sample's features of value * row. sums: [batch, dim], overwritten.
-  void Forward(const FeatureBatch& features, Parallelism parallelism, absl::Span<float> sums) const;
+  //   averaged : of averaged rows, where the table keeps averages
+  void Forward(const FeatureBatch& features, bool averaged, Parallelism parallelism,
+               absl::Span<float> sums) const;
 
   // One update: each distinct row once, with gradient sum over samples of value * gradient[sample].
   //   gradient : [batch, dim] of the loss by the hidden sums.

@@ -151,7 +151,7 @@ void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(batch.hidden.data() + batch.recall_samples[i] * dim, dim, hidden.data() + i * dim);
   }
-  const ScoredRows best = ExactTopK(*store_, hidden, count, kRecallRows, parallelism);
+  const ScoredRows best = ExactTopK(RowReader(*store_), hidden, count, kRecallRows, parallelism);
   for (int64_t i = 0; i < count; ++i) {
     RecallTop& top = output.recall[i];
     top.sample = batch.recall_samples[i];
@@ -242,12 +242,13 @@ HeadTable::Candidates HeadTable::SelectWithin(absl::Span<const uint32_t> fingerp
 
 ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
                            absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const {
+  const RowReader reader = RowReader::Averaged(*store_, applied_);
   if (index_ == nullptr || fingerprints.empty()) {
-    return ExactTopK(*store_, hidden, batch, k, parallelism);
+    return ExactTopK(reader, hidden, batch, k, parallelism);
   }
   const Candidates candidates =
       SelectWithin(fingerprints, batch, std::max(max_active_, k), parallelism);
-  return CandidateTopK(*store_, hidden, candidates, k, parallelism);
+  return CandidateTopK(reader, hidden, candidates, k, parallelism);
 }
 
 int64_t HeadTable::memory_bytes() const {

@@ -87,7 +87,8 @@ class HeadTable {
                    float magnitude_bound, Parallelism parallelism,
                    absl::Span<float> hidden_gradient);
 
-  // Best k rows by logit for each query. hidden: [batch, dim]. `fingerprints` empty, or no index:
+  // Best k rows by logit for each query, of averaged rows where the table keeps averages (hashing
+  // finds them as training has them). hidden: [batch, dim]. `fingerprints` empty, or no index:
   // exact scan. Otherwise the rows that Select() gives, with room for at least k from this shard.
   ScoredRows TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
                   absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const;

@@ -50,7 +50,10 @@ class JsonReader {
   void Field(const char* name, double& value);
   void Field(const char* name, int64_t& value);
   void Field(const char* name, uint64_t& value);
-  void LaterField(const char* name, int64_t& value) { Field(name, value); }
+  template <typename T>
+  void LaterField(const char* name, T& value) {
+    Field(name, value);
+  }
 
   template <typename Enum>
   void Word(const char* name, Enum& value, const JsonWords<Enum>& words) {
@@ -120,8 +123,9 @@ class JsonWriter {
   void Field(const char* name, const T& value) {
     object_[name] = value;
   }
-  void LaterField(const char* name, int64_t value) {
-    if (value != 0) Field(name, value);
+  template <typename T>
+  void LaterField(const char* name, const T& value) {
+    if (value != T()) Field(name, value);
   }
   template <typename Enum>
   void Word(const char* name, Enum value, const JsonWords<Enum>& words) {

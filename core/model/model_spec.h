@@ -110,6 +110,9 @@ struct TableSpec {
   friend bool operator==(const TableSpec&, const TableSpec&) = default;
 };
 
+// Whether rows keep an average, which predictions read.
+inline bool IsAveraged(const TableSpec& table) { return table.optimizer.average_decay > 0.0; }
+
 // Floats on the wire between trainer and shards, both ways.
 enum class ActivationType { kF32, kBf16 };
 

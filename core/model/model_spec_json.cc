@@ -43,6 +43,7 @@ void VisitOptimizer(Archive& archive, OptimizerSpec& optimizer) {
   archive.Field("beta2", optimizer.beta2);
   archive.Field("epsilon", optimizer.epsilon);
   archive.Field("weight_decay", optimizer.weight_decay);
+  archive.LaterField("average_decay", optimizer.average_decay);
   archive.Object("schedule", [&](auto& nested) { VisitSchedule(nested, optimizer.schedule); });
 }
 

@@ -14,7 +14,7 @@ RowLayout RowLayout::Of(const TableSpec& spec) {
   layout.dim = spec.dim;
   layout.precision = spec.precision;
   layout.has_bias = spec.role != TableRole::kEmbedding;
-  layout.state = StateSizesOf(spec.optimizer.kind);
+  layout.state = StateSizesOf(spec.optimizer);
   layout.weight_bytes = RoundUpToLine(spec.dim * (layout.short_weights() ? 2 : 4));
   layout.vector_bytes = RoundUpToLine(spec.dim * (layout.short_state() ? 2 : 4));
   layout.tail_offset = layout.weight_bytes + layout.state.vectors * layout.vector_bytes;

@@ -3,6 +3,8 @@
 //
 //   [weights | state vectors | tail], each weight or state vector rounded up to 64 bytes
 //   tail = bias, bias state, row state (f32), last step (u32), rounded up to 64 bytes
+// The last state vector and the last of the bias state are the lags of the average
+// (optim/row_average.h) where the table keeps one.
 // Weights and state vectors are f32 or bf16, by the table's precision. Unused bytes are 0.
 
 #pragma once

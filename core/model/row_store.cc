@@ -64,17 +64,19 @@ struct RowStore::Workspace {
   float* state = nullptr;         // [vectors, stride]
   float* tail = nullptr;          // [tail_floats]
   BFloat16* shortened = nullptr;  // [1 + vectors, stride]
+  float* spare = nullptr;         // [2, stride]; for averages of bf16 tables
 };
 
 RowStore::Workspace& RowStore::ThreadWorkspace() const {
   thread_local Workspace work;
   const int64_t vectors = 1 + layout_.state.vectors;
   const int64_t tail = RoundUpToLineFloats(layout_.tail_floats);
-  work.memory.Resize(vectors * stride_ + tail + (vectors * stride_ + 1) / 2);
+  work.memory.Resize(vectors * stride_ + tail + vectors * stride_ / 2 + 2 * stride_);
   work.weights = work.memory.data();
   work.state = work.weights + stride_;
   work.tail = work.weights + vectors * stride_;
   work.shortened = reinterpret_cast<BFloat16*>(work.tail + tail);
+  work.spare = work.tail + tail + vectors * stride_ / 2;
   return work;
 }
 
@@ -82,6 +84,8 @@ RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
                    std::unique_ptr<Optimizer> optimizer)
     : StoredRows(std::move(rows)),
       optimizer_(std::move(optimizer)),
+      average_(IsAveraged(spec) ? std::make_unique<RowAverage>(spec.optimizer.average_decay)
+                                : nullptr),
       layout_(RowLayout::Of(spec)),
       stride_(RoundUpToLineFloats(spec.dim)),
       rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))) {}
@@ -169,29 +173,83 @@ RowView RowStore::ViewOf(Workspace& work) const {
   return view;
 }
 
-// Rounds what is stored in bf16. False when a rounded weight passes the bound: rounding may go up.
-bool RowStore::Shorten(LocalRow row, const RowUpdate& update, bool to_nearest,
-                       Workspace& work) const {
+// Rounds weights that are stored in bf16. False when one passes the bound: rounding may go up.
+bool RowStore::ShortenWeights(LocalRow row, const RowUpdate& update, bool to_nearest,
+                              Workspace& work) const {
   if (!layout_.short_weights()) return true;
-  const int64_t vectors = layout_.short_state() ? 1 + layout_.state.vectors : 1;
   if (to_nearest) {
-    for (int64_t v = 0; v < vectors; ++v) {
-      FloatsToBFloat16(work.weights + v * stride_, layout_.dim, work.shortened + v * stride_);
-    }
+    FloatsToBFloat16(work.weights, layout_.dim, work.shortened);
     float* const rounded = work.weights;
     BFloat16ToFloats(work.shortened, layout_.dim, rounded);
     return AllWithin(rounded, layout_.dim, update.magnitude_bound);
   }
-  const uint64_t row_key = DeriveKey(rounding_key_, rows().ToGlobal(row).value());
-  const uint64_t key = CounterBits(row_key, static_cast<uint64_t>(update.factors.step.value()));
-  const float largest =
-      RoundToBFloat16(work.weights, layout_.dim, RoundingKey::Of(key), work.shortened);
-  for (int64_t v = 1; v < vectors; ++v) {
-    RoundToBFloat16(work.weights + v * stride_, layout_.dim,
-                    RoundingKey::Of(key ^ Mix64(static_cast<uint64_t>(v))),
-                    work.shortened + v * stride_);
+  const RoundingKey key = RoundingKey::Of(RoundingBitsOf(row, update));
+  return RoundToBFloat16(work.weights, layout_.dim, key, work.shortened) <= update.magnitude_bound;
+}
+
+// The same of state vectors.
+void RowStore::ShortenState(LocalRow row, const RowUpdate& update, bool to_nearest,
+                            Workspace& work) const {
+  if (!layout_.short_state()) return;
+  const uint64_t key = RoundingBitsOf(row, update);
+  for (int64_t v = 1; v <= layout_.state.vectors; ++v) {
+    const float* const vector = work.weights + v * stride_;
+    BFloat16* const shortened = work.shortened + v * stride_;
+    if (to_nearest) {
+      FloatsToBFloat16(vector, layout_.dim, shortened);
+    } else {
+      RoundToBFloat16(vector, layout_.dim, RoundingKey::Of(key ^ Mix64(static_cast<uint64_t>(v))),
+                      shortened);
+    }
   }
-  return largest <= update.magnitude_bound;
+}
+
+uint64_t RowStore::RoundingBitsOf(LocalRow row, const RowUpdate& update) const {
+  const uint64_t row_key = DeriveKey(rounding_key_, rows().ToGlobal(row).value());
+  return CounterBits(row_key, static_cast<uint64_t>(update.factors.step.value()));
+}
+
+const float* RowStore::ReadLag(LocalRow row, float* scratch) const {
+  const char* const lag = Record(row) + layout_.tail_offset - layout_.vector_bytes;
+  if (!layout_.short_state()) return reinterpret_cast<const float*>(lag);
+  Widen(lag, true, layout_.dim, scratch);
+  return scratch;
+}
+
+void RowStore::MoveAverage(LocalRow row, const RowSource& from, Step step, Workspace& work) const {
+  const RowAverage::LagFactors factors = average_->FactorsOf(LastStep(row), step);
+  // The average is of the weights as they are stored. Their roundings would add up otherwise.
+  const float* before = from.weights;
+  const float* after = work.weights;
+  if (layout_.short_weights()) {
+    before = WidenWeights(row, work.spare);
+    after = work.spare + stride_;
+    BFloat16ToFloats(work.shortened, layout_.dim, work.spare + stride_);
+  }
+  const int64_t lag = (layout_.state.vectors - 1) * stride_;
+  AverageLagUpdate({from.state + lag, work.state + lag}, before, after, layout_.dim, factors.keep,
+                   factors.blend);
+  if (!layout_.has_bias) return;
+  const int64_t bias_lag = layout_.state.bias_floats - 1;
+  const float moved =
+      factors.keep * from.bias_state[bias_lag] + factors.blend * (*from.bias - work.tail[0]);
+  work.tail[1 + bias_lag] = std::abs(moved) < FLT_MIN ? 0.0f : moved;
+}
+
+void RowStore::ReadAverage(LocalRow row, Step now, float* out) const {
+  if (layout_.short_weights()) {
+    WidenWeights(row, out);
+  } else {
+    std::memcpy(out, Record(row), layout_.dim * sizeof(float));
+  }
+  const float remaining = average_->Remaining(LastStep(row), now);
+  if (remaining == 0.0f) return;
+  Axpy(remaining, ReadLag(row, ThreadWorkspace().spare), out, layout_.dim);
+}
+
+float RowStore::AverageBias(LocalRow row, Step now) const {
+  return Tail(row)[0] +
+         average_->Remaining(LastStep(row), now) * Tail(row)[layout_.state.bias_floats];
 }
 
 // Writes weights, state and tail but for the last step. Padding is never touched: it stays 0.
@@ -226,11 +284,13 @@ bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gra
   const RowShape shape{
       .dim = layout_.dim, .stride = stride_, .magnitude_bound = update.magnitude_bound};
   const RowGradient change{.weights = gradient, .bias = bias_gradient, .last_step = LastStep(row)};
-  if (!optimizer_->Apply(update.factors, shape, change, SourceOf(Record(row), work),
-                         ViewOf(work)) ||
-      !Shorten(row, update, /*to_nearest=*/false, work)) {
+  const RowSource source = SourceOf(Record(row), work);
+  if (!optimizer_->Apply(update.factors, shape, change, source, ViewOf(work)) ||
+      !ShortenWeights(row, update, /*to_nearest=*/false, work)) {
     return false;
   }
+  if (has_average()) MoveAverage(row, source, update.factors.step, work);
+  ShortenState(row, update, /*to_nearest=*/false, work);
   Store(row, work);
   StoreLastStep(row, update.factors.step);
   return true;
@@ -285,9 +345,10 @@ bool RowStore::ChangeWeights(LocalRow row, Change change, const char* values, fl
   if (layout_.has_bias) work.tail[0] += bias;
   // State is as it was and exact in bf16: rounding at random leaves it.
   if (!good || !AllWithin(work.tail, 1, update.magnitude_bound) ||
-      !Shorten(row, update, assign, work)) {
+      !ShortenWeights(row, update, assign, work)) {
     return false;
   }
+  ShortenState(row, update, assign, work);
   Store(row, work);
   return true;
 }

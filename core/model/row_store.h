@@ -19,6 +19,7 @@
 #include "core/model/row_layout.h"
 #include "core/model/stored_rows.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/row_average.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
@@ -66,6 +67,13 @@ class RowStore final : public HashedRows, public StoredRows {
   bool has_bias() const { return layout_.has_bias; }
   Step LastStep(LocalRow row) const;
 
+  // Whether rows have averages beside their weights.
+  bool has_average() const { return average_ != nullptr; }
+  // A row as its average is after update number `now` of the table: weights into `out`
+  // ([stride()]), and the bias. Requires has_average() and now >= LastStep(row).
+  void ReadAverage(LocalRow row, Step now, float* out) const;
+  float AverageBias(LocalRow row, Step now) const;
+
   // The whole record: [record_bytes()]. What a checkpoint stores.
   absl::Span<const char> RecordSpan(LocalRow row) const override {
     return {Record(row), static_cast<size_t>(layout_.record_bytes)};
@@ -88,7 +96,8 @@ class RowStore final : public HashedRows, public StoredRows {
                      const RowUpdate& update);
 
   // Weights and bias become old + value (kAdd; rounded at random in bf16) or value (kAssign: to
-  // nearest in bf16; optimizer state becomes 0). The last step stays. `bias` is ignored where rows
+  // nearest in bf16; optimizer state becomes 0). The last step stays. An average moves with what is
+  // added, and becomes what is assigned. `bias` is ignored where rows
   // have none. values: `dim` floats that start at any byte, as messages bring them. Returns false,
   // unchanged, as ApplyGradient does.
   enum class Change { kAdd, kAssign };
@@ -129,7 +138,13 @@ class RowStore final : public HashedRows, public StoredRows {
   const float* WidenWeights(LocalRow row, float* scratch) const;
   RowSource SourceOf(const char* record, Workspace& work) const;
   RowView ViewOf(Workspace& work) const;
-  bool Shorten(LocalRow row, const RowUpdate& update, bool to_nearest, Workspace& work) const;
+  bool ShortenWeights(LocalRow row, const RowUpdate& update, bool to_nearest,
+                      Workspace& work) const;
+  uint64_t RoundingBitsOf(LocalRow row, const RowUpdate& update) const;
+  void ShortenState(LocalRow row, const RowUpdate& update, bool to_nearest, Workspace& work) const;
+  // After the weights in `work` have been shortened, before the state is.
+  void MoveAverage(LocalRow row, const RowSource& from, Step step, Workspace& work) const;
+  const float* ReadLag(LocalRow row, float* scratch) const;
   void Store(LocalRow row, const Workspace& work);
   bool ChangeFloats(LocalRow row, Change change, const char* values, float bias,
                     float magnitude_bound);
@@ -138,6 +153,7 @@ class RowStore final : public HashedRows, public StoredRows {
   void Preserve(LocalRow row) { StoredRows::Preserve(row, RowStore::RecordSpan(row)); }
 
   const std::unique_ptr<Optimizer> optimizer_;
+  const std::unique_ptr<RowAverage> average_;  // null: rows have none
   const RowLayout layout_;
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table

@@ -27,18 +27,18 @@ struct ThreadTops {
   AlignedFloats widened;  // one row
 };
 
-void ScanRows(const RowStore& store, const float* hidden, absl::Span<const uint32_t> queries,
+void ScanRows(const RowReader& reader, const float* hidden, absl::Span<const uint32_t> queries,
               int64_t begin, int64_t end, ThreadTops& found) {
-  const int64_t dim = store.dim();
+  const int64_t dim = reader.store().dim();
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     if (i + kRankedRowsAhead < end)
-      store.Prefetch(LocalRow(static_cast<uint32_t>(i + kRankedRowsAhead)));
-    RowLogits(store.ReadWeights(row, found.widened.data()), store.Bias(row), hidden, dim, dim,
+      reader.Prefetch(LocalRow(static_cast<uint32_t>(i + kRankedRowsAhead)));
+    RowLogits(reader.Weights(row, found.widened.data()), reader.Bias(row), hidden, dim, dim,
               queries, found.logits.data());
     for (size_t q = 0; q < queries.size(); ++q) {
       if (!(found.logits[q] >= found.thresholds[q])) continue;
-      found.tops[q].Offer(store.rows().ToGlobal(row), found.logits[q]);
+      found.tops[q].Offer(reader.store().rows().ToGlobal(row), found.logits[q]);
       found.thresholds[q] = found.tops[q].threshold();
     }
   }
@@ -82,8 +82,9 @@ void TopRows::Write(RowId* rows, float* logits) {
   }
 }
 
-ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int64_t batch,
+ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
                      int64_t k, Parallelism parallelism) {
+  const RowStore& store = reader.store();
   ScoredRows answer = EmptyAnswer(batch, k);
   const int64_t num_rows = store.num_rows();
   answer.scored_rows = batch * num_rows;
@@ -98,7 +99,7 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
     nothing.widened.Resize(store.stride());
     std::vector<ThreadTops> found(std::max(1, parallelism.threads), nothing);
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
-      ScanRows(store, hidden.data() + first * store.dim(),
+      ScanRows(reader, hidden.data() + first * store.dim(),
                absl::MakeConstSpan(queries).subspan(0, count), grain * kRankedRowsPerGrain,
                std::min(num_rows, (grain + 1) * kRankedRowsPerGrain), found[thread]);
     });
@@ -111,9 +112,10 @@ ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int6
   return answer;
 }
 
-ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
+ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden,
                          const ExplicitRows<LocalRow>& candidates, int64_t k,
                          Parallelism parallelism) {
+  const RowStore& store = reader.store();
   const std::vector<uint32_t>& offsets = candidates.offsets;
   const int64_t batch = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t dim = store.dim();
@@ -127,10 +129,10 @@ ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
     const uint32_t sample = static_cast<uint32_t>(query);
     for (uint32_t i = offsets[query]; i < offsets[query + 1]; ++i) {
       if (i + kRankedRowsAhead < offsets[query + 1])
-        store.Prefetch(candidates.rows[i + kRankedRowsAhead]);
+        reader.Prefetch(candidates.rows[i + kRankedRowsAhead]);
       const LocalRow row = candidates.rows[i];
       float logit = 0.0f;
-      RowLogits(store.ReadWeights(row, widened[thread].data()), store.Bias(row), hidden.data(), dim,
+      RowLogits(reader.Weights(row, widened[thread].data()), reader.Bias(row), hidden.data(), dim,
                 dim, {&sample, 1}, &logit);
       if (!candidates.logit_offsets.empty()) logit += candidates.logit_offsets[i];
       if (logit >= best.threshold()) best.Offer(store.rows().ToGlobal(row), logit);

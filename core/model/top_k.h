@@ -12,7 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/model/explicit_rows.h"
-#include "core/model/row_store.h"
+#include "core/model/row_reader.h"
 
 namespace dslide {
 
@@ -55,12 +55,12 @@ class TopRows {
 };
 
 // Scans all rows. hidden: [batch, dim]. k >= 0.
-ScoredRows ExactTopK(const RowStore& store, absl::Span<const float> hidden, int64_t batch,
+ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
                      int64_t k, Parallelism parallelism);
 
 // Scores the rows of query q for it; `exact` is false. Their logits are those of the table plus the
 // candidates' offsets; weights are not looked at.
-ScoredRows CandidateTopK(const RowStore& store, absl::Span<const float> hidden,
+ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden,
                          const ExplicitRows<LocalRow>& candidates, int64_t k,
                          Parallelism parallelism);
 

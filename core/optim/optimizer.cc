@@ -34,7 +34,7 @@ float ToNormalFloat(double x) {
 // The settings and the arithmetic that all optimizers share.
 class ScheduledOptimizer : public Optimizer {
  public:
-  explicit ScheduledOptimizer(const OptimizerSpec& spec) : Optimizer(spec.kind), spec_(spec) {}
+  explicit ScheduledOptimizer(const OptimizerSpec& spec) : Optimizer(spec), spec_(spec) {}
 
   StepFactors BeginStep(Step step) const override {
     return {.step = step, .rate = LearningRateAt(spec_, step)};

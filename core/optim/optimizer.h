@@ -73,7 +73,7 @@ class Optimizer {
   virtual StepFactors BeginStep(Step step) const = 0;
 
   // Applies one update to a row: reads it from `from` and writes all of it to `to`, which may be
-  // the same memory or apart.
+  // the same memory or apart; but for the average (row_average.h), which is left alone.
   // Lazy Adam: the moments are first decayed by the steps in which the row was not touched
   // (a touched row with gradient 0 in those steps would have the same moments); the weights do not
   // move in skipped steps. Weight decay covers the skipped steps too, all at the present rate.
@@ -84,7 +84,7 @@ class Optimizer {
                      const RowSource& from, const RowView& to) const = 0;
 
  protected:
-  explicit Optimizer(OptimizerKind kind) : sizes_(StateSizesOf(kind)) {}
+  explicit Optimizer(const OptimizerSpec& spec) : sizes_(StateSizesOf(spec)) {}
 
  private:
   const OptimizerStateSizes sizes_;

@@ -17,9 +17,7 @@ absl::Status FieldError(absl::string_view field, double value, absl::string_view
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be ", range));
 }
 
-}  // namespace
-
-OptimizerStateSizes StateSizesOf(OptimizerKind kind) {
+OptimizerStateSizes OwnStateSizesOf(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd:
       return {};
@@ -31,6 +29,17 @@ OptimizerStateSizes StateSizesOf(OptimizerKind kind) {
       return {.vectors = 2, .bias_floats = 2, .row_floats = 0};
   }
   return {};
+}
+
+}  // namespace
+
+OptimizerStateSizes StateSizesOf(const OptimizerSpec& spec) {
+  OptimizerStateSizes sizes = OwnStateSizesOf(spec.kind);
+  if (spec.average_decay > 0.0) {
+    ++sizes.vectors;
+    ++sizes.bias_floats;
+  }
+  return sizes;
 }
 
 absl::Status ScheduleSpec::Validate() const {
@@ -61,6 +70,9 @@ absl::Status OptimizerSpec::Validate() const {
   }
   if (!(weight_decay >= 0.0 && weight_decay <= 1.0)) {
     return FieldError("optimizer.weight_decay", weight_decay, "in [0, 1]");
+  }
+  if (!(average_decay >= 0.0 && average_decay < 1.0)) {
+    return FieldError("optimizer.average_decay", average_decay, "in [0, 1)");
   }
   if (learning_rate * weight_decay >= 1.0) {
     return FieldError("optimizer.learning_rate * optimizer.weight_decay",

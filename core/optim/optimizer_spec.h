@@ -36,17 +36,23 @@ struct OptimizerSpec {
   // since the row was last touched. Biases are not decayed. Range [0, 1].
   double weight_decay = 0.0;
   ScheduleSpec schedule;
+  // Above 0: each row also keeps the exponential moving average of its weights and its bias over
+  // all steps, those that did not touch it included: avg = average_decay * avg + (1 -
+  // average_decay) * weights, divided by 1 - average_decay^steps so that it starts without bias.
+  // Training goes on from the weights, predictions read the average. 0: none. Range [0, 1).
+  double average_decay = 0.0;
 
   absl::Status Validate() const;
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
-// What an optimizer keeps besides a row's weights and bias.
+// What is kept besides a row's weights and bias: an optimizer's own state, and for an average one
+// vector and one float of the bias more, the last.
 struct OptimizerStateSizes {
   int64_t vectors = 0;      // of `dim` numbers: SGD 0, Adagrad 1, row-wise Adagrad 0, Adam 2
   int64_t bias_floats = 0;  // of a bias: the same numbers; a row-wise optimizer's bias has none
   int64_t row_floats = 0;   // of the row as a whole: row-wise Adagrad 1 (mean square), others 0
 };
-OptimizerStateSizes StateSizesOf(OptimizerKind kind);
+OptimizerStateSizes StateSizesOf(const OptimizerSpec& spec);
 
 }  // namespace dslide

@@ -98,6 +98,7 @@ absl::StatusOr<OptimizerSpec> DecodeOptimizer(const std::string& path,
   spec.beta2 = wire.beta2();
   spec.epsilon = wire.epsilon();
   spec.weight_decay = wire.weight_decay();
+  spec.average_decay = wire.average_decay();
   if (!wire.has_schedule()) return spec;
   const v1::ScheduleSpec& schedule = wire.schedule();
   RETURN_IF_ERROR(
@@ -115,6 +116,7 @@ void EncodeOptimizer(const OptimizerSpec& spec, v1::OptimizerSpec* out) {
   out->set_beta2(spec.beta2);
   out->set_epsilon(spec.epsilon);
   out->set_weight_decay(spec.weight_decay);
+  out->set_average_decay(spec.average_decay);
   v1::ScheduleSpec* schedule = out->mutable_schedule();
   schedule->set_kind(EncodeEnum(kSchedules, spec.schedule.kind));
   schedule->set_warmup_steps(spec.schedule.warmup_steps);

@@ -129,6 +129,7 @@ absl::StatusOr<GatherCall> DecodeGatherRequest(const v1::GatherRequest& request)
   command.model = request.model();
   command.table = request.table();
   command.topology_version = request.topology_version();
+  command.averaged = request.averaged();
   if (request.element_type() != v1::ELEMENT_TYPE_UNSPECIFIED) {
     ASSIGN_OR_RETURN(call.element_type, DecodeElementType("element_type", request.element_type()));
   }
@@ -160,6 +161,7 @@ void EncodeGatherRequest(const GatherCall& call, v1::GatherRequest* out) {
   out->set_model(command.model);
   out->set_table(command.table);
   out->set_topology_version(command.topology_version);
+  out->set_averaged(command.averaged);
   out->set_element_type(EncodeElementType(call.element_type));
   if (command.by_fingerprint) {
     v1::FingerprintSelection* selection = out->mutable_fingerprints();

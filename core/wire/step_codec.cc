@@ -31,6 +31,7 @@ absl::StatusOr<StepOp> Decode(const v1::EmbedForward& request) {
   EmbedForwardOp op;
   RETURN_IF_ERROR(CheckName("embed_forward.table", request.table()));
   op.table = request.table();
+  op.averaged = request.averaged();
   const int64_t batch = request.batch();
   if (batch < 1 || batch > kMaxBatch) {
     return Refusal(reason::kOutOfRange, "embed_forward.batch",
@@ -163,7 +164,7 @@ absl::StatusOr<StepOp> Decode(const v1::EmbedBackward& request) {
 
 absl::StatusOr<StepOp> Decode(const v1::DenseGather& request) {
   RETURN_IF_ERROR(CheckName("dense_gather.table", request.table()));
-  return DenseGatherOp{.table = request.table()};
+  return DenseGatherOp{.table = request.table(), .averaged = request.averaged()};
 }
 
 absl::StatusOr<StepOp> Decode(const v1::DenseScatter& request) {
@@ -214,6 +215,7 @@ struct OperationEncoder {
     v1::EmbedForward* request = out->mutable_embed_forward();
     request->set_table(op.table);
     request->set_batch(static_cast<uint32_t>(op.offsets.size() - 1));
+    request->set_averaged(op.averaged);
     if (format.packed) {
       EncodePackedIds(op.offsets, op.rows, request->mutable_packed_row_ids());
     } else {
@@ -261,6 +263,7 @@ struct OperationEncoder {
   }
   void operator()(const DenseGatherOp& op) const {
     out->mutable_dense_gather()->set_table(op.table);
+    out->mutable_dense_gather()->set_averaged(op.averaged);
   }
   void operator()(const DenseScatterOp& op) const {
     v1::DenseScatter* request = out->mutable_dense_scatter();

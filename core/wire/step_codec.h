@@ -19,6 +19,8 @@ inline constexpr int64_t kMaxRecallSamples = 16;
 // Errors: InvalidArgument with a reason word, naming the field.
 absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request);
 
+// The capability of shards that keep averages of rows and read them when asked to.
+inline constexpr char kAveragedRows[] = "averaged-rows";
 // The capability of shards that read packed requests.
 inline constexpr char kPackedSteps[] = "packed-steps";
 

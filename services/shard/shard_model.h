@@ -23,6 +23,7 @@
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
 #include "core/model/record_store.h"
+#include "core/model/row_reader.h"
 #include "core/model/row_store.h"
 #include "services/shard/components.h"
 
@@ -44,6 +45,10 @@ struct ShardTable {
   RowStore& store();
   const RowStore& store() const { return const_cast<ShardTable*>(this)->store(); }
   Step applied() const;
+  // Of those, as they are now; averaged ones where the table keeps averages and they are wanted.
+  RowReader Reader(bool averaged) const {
+    return averaged ? RowReader::Averaged(store(), applied()) : RowReader(store());
+  }
   // After rows were loaded: sets the count and rebuilds what depends on the rows.
   void ResetAfterLoad(Step applied, Parallelism parallelism);
   // The same with the hash tables that were saved; nothing for a table that has none.
@@ -162,10 +167,10 @@ class ShardModel {
   // All but fingerprints and explicit rows.
   absl::Status CheckHeadForward(const ShardTable& table, const HeadForwardOp& op,
                                 int64_t batch) const;
-  RowBlock ReadRows(const ShardTable& table, std::vector<RowId> rows,
+  RowBlock ReadRows(const RowReader& reader, std::vector<RowId> rows,
                     absl::Span<const LocalRow> locals) const;
   // Copies rows into the memory of `sink`, chunk by chunk.
-  void ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
+  void ReadInto(const RowReader& reader, absl::Span<const RowId> rows,
                 absl::Span<const LocalRow> locals, const RowChunks& to, RowSink& sink) const;
   // Puts the rows where the command wants them: its sink, or the reply.
   absl::Status Deliver(const GatherCommand& command, const ShardTable& table,

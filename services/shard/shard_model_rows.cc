@@ -44,24 +44,24 @@ auto ValuesOf(const RowBlock& block) {
 }
 
 // `widened`: [stride], scratch.
-void ReadChunk(const RowStore& store, absl::Span<const RowId> rows,
+void ReadChunk(const RowReader& reader, absl::Span<const RowId> rows,
                absl::Span<const LocalRow> locals, ActivationType type, const RowChunk& to,
                float* widened) {
-  const int64_t dim = store.dim();
+  const int64_t dim = reader.store().dim();
   const auto n = static_cast<int64_t>(locals.size());
   const bool halves = type == ActivationType::kBf16;
   const int64_t row_bytes = dim * static_cast<int64_t>(halves ? sizeof(BFloat16) : sizeof(float));
   std::memcpy(to.ids, rows.data(), rows.size() * sizeof(RowId));
   for (int64_t i = 0; i < n; ++i) {
-    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
-    const float* const weights = store.ReadWeights(locals[i], widened);
+    if (i + kRowsAhead < n) reader.Prefetch(locals[i + kRowsAhead]);
+    const float* const weights = reader.Weights(locals[i], widened);
     if (halves) {
       FloatsToBFloat16(weights, dim, reinterpret_cast<BFloat16*>(to.values + i * row_bytes));
     } else {
       std::memcpy(to.values + i * row_bytes, weights, row_bytes);
     }
     if (to.biases == nullptr) continue;
-    const float bias = store.Bias(locals[i]);
+    const float bias = reader.Bias(locals[i]);
     std::memcpy(to.biases + i * sizeof(float), &bias, sizeof(float));
   }
 }
@@ -113,9 +113,9 @@ absl::Status ShardModel::CheckReceived(const ShardTable& table,
   return CheckMagnitude("values", received.ToBlock().values);
 }
 
-RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
+RowBlock ShardModel::ReadRows(const RowReader& reader, std::vector<RowId> rows,
                               absl::Span<const LocalRow> locals) const {
-  const RowStore& store = table.store();
+  const RowStore& store = reader.store();
   const auto n = static_cast<int64_t>(rows.size());
   const int64_t dim = store.dim();
   RowBlock block;
@@ -125,25 +125,24 @@ RowBlock ShardModel::ReadRows(const ShardTable& table, std::vector<RowId> rows,
   if (store.has_bias()) block.biases.resize(n);
   std::vector<AlignedFloats> widened = ThreadRows(parallelism_, store.stride());
   ParallelFor(ForRows(n), n, kRowsPerGrain, [&](int64_t i, int thread) {
-    if (i + kRowsAhead < n) store.Prefetch(locals[i + kRowsAhead]);
-    std::memcpy(block.values.data() + i * dim, store.ReadWeights(locals[i], widened[thread].data()),
+    if (i + kRowsAhead < n) reader.Prefetch(locals[i + kRowsAhead]);
+    std::memcpy(block.values.data() + i * dim, reader.Weights(locals[i], widened[thread].data()),
                 dim * sizeof(float));
-    if (store.has_bias()) block.biases[i] = store.Bias(locals[i]);
+    if (store.has_bias()) block.biases[i] = reader.Bias(locals[i]);
   });
   return block;
 }
 
-void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
+void ShardModel::ReadInto(const RowReader& reader, absl::Span<const RowId> rows,
                           absl::Span<const LocalRow> locals, const RowChunks& to,
                           RowSink& sink) const {
-  const RowStore& store = table.store();
   const auto n = static_cast<int64_t>(locals.size());
-  std::vector<AlignedFloats> widened = ThreadRows(parallelism_, store.stride());
+  std::vector<AlignedFloats> widened = ThreadRows(parallelism_, reader.store().stride());
   const auto chunks = static_cast<int64_t>(to.chunks.size());
   ParallelFor(ForRows(n), chunks, /*grain=*/1, [&](int64_t index, int thread) {
     const int64_t first = index * to.rows_per_chunk;
     const int64_t count = std::min(to.rows_per_chunk, n - first);
-    ReadChunk(store, rows.subspan(first, count), locals.subspan(first, count), to.type,
+    ReadChunk(reader, rows.subspan(first, count), locals.subspan(first, count), to.type,
               to.chunks[index], widened[thread].data());
     sink.Filled(static_cast<size_t>(index));
   });
@@ -152,15 +151,16 @@ void ShardModel::ReadInto(const ShardTable& table, absl::Span<const RowId> rows,
 absl::Status ShardModel::Deliver(const GatherCommand& command, const ShardTable& table,
                                  std::vector<RowId> rows, GatherReply& reply) const {
   ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, rows));
+  const RowReader reader = table.Reader(command.averaged);
   if (command.sink == nullptr) {
-    reply.rows = ReadRows(table, std::move(rows), locals);
+    reply.rows = ReadRows(reader, std::move(rows), locals);
     return absl::OkStatus();
   }
   const RowStore& store = table.store();
   reply.rows.dim = store.dim();
   ASSIGN_OR_RETURN(const RowChunks* const chunks,
                    command.sink->Begin(static_cast<int64_t>(rows.size()), store.has_bias(), reply));
-  ReadInto(table, rows, locals, *chunks, *command.sink);
+  ReadInto(reader, rows, locals, *chunks, *command.sink);
   return absl::OkStatus();
 }
 
@@ -293,8 +293,8 @@ absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
     ASSIGN_OR_RETURN(const ExplicitRows<LocalRow> candidates,
                      ToLocal(*table, std::move(command.candidates), command.batch, "candidate"));
     reply.given = true;
-    reply.scored =
-        CandidateTopK(table->store(), command.hidden, candidates, command.k, parallelism_);
+    reply.scored = CandidateTopK(table->Reader(/*averaged=*/true), command.hidden, candidates,
+                                 command.k, parallelism_);
     return reply;
   }
   // A head without tables answers a hashed request exactly.

@@ -51,7 +51,8 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   reply.partial.cols = table->spec.dim;
   reply.partial.data.resize(batch * table->spec.dim);
   const ScopedStage stage(stages_, Stage::kEmbedForward);
-  table->embedding->Forward(features, parallelism_, absl::MakeSpan(reply.partial.data));
+  table->embedding->Forward(features, op.averaged, parallelism_,
+                            absl::MakeSpan(reply.partial.data));
   return reply;
 }
 
@@ -175,7 +176,7 @@ absl::StatusOr<DenseGatherReply> ShardModel::DenseGather(const DenseGatherOp& op
   }
   std::sort(rows.begin(), rows.end());
   ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(*table, rows));
-  return DenseGatherReply{.rows = ReadRows(*table, std::move(rows), locals)};
+  return DenseGatherReply{.rows = ReadRows(table->Reader(op.averaged), std::move(rows), locals)};
 }
 
 absl::StatusOr<DenseScatterReply> ShardModel::DenseScatter(const DenseScatterOp& op) {

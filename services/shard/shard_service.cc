@@ -102,7 +102,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
   for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax",
-                           wire::kPackedSteps, wire::kExplicitRows}) {
+                           wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -184,8 +184,9 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
                      {{"lost", lost}});
         }
         wire::EncodeHello(reply, response);
-        response->add_capabilities(wire::kPackedSteps);
-        response->add_capabilities(wire::kExplicitRows);
+        for (const char* word : {wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows}) {
+          response->add_capabilities(word);
+        }
         return response->ByteSizeLong();
       },
       LogOf(wire::LoggedKind::kHello, *request));

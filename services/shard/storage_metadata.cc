@@ -91,7 +91,7 @@ absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format, bool
   table.applied_steps = Integer(json, "applied_steps", missing);
   table.digest = Digest(json, "digest", missing);
   table.present = table.rows;
-  if (format == kRecordsFormat) {
+  if (format >= kRecordsFormat) {
     table.present = Integer(json, "present", missing);
     table.stored_bytes = Integer(json, "stored_bytes", missing);
   }
@@ -109,7 +109,7 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   const int64_t format = Integer(json, "format", missing);
   if (missing.empty()) {
     RETURN_IF_ERROR(CheckFormat("the checkpoint", format,
-                                {.oldest = kOldestCheckpointFormat, .newest = kRecordsFormat}));
+                                {.oldest = kOldestCheckpointFormat, .newest = kAveragesFormat}));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
@@ -186,10 +186,14 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   const bool has_records =
       std::any_of(metadata.tables.begin(), metadata.tables.end(),
                   [](const CheckpointTable& table) { return table.record_bytes == 0; });
-  json["format"] = has_records    ? kRecordsFormat
+  const bool has_averages =
+      std::any_of(metadata.spec.tables.begin(), metadata.spec.tables.end(), IsAveraged);
+  const bool extended = has_records || has_averages;
+  json["format"] = has_averages   ? kAveragesFormat
+                   : has_records  ? kRecordsFormat
                    : is_increment ? kIncrementFormat
                                   : kCheckpointFormat;
-  if (is_increment || has_records) json["increment"] = metadata.increment;
+  if (is_increment || extended) json["increment"] = metadata.increment;
   json["shard"] = metadata.shard.value();
   json["model"] = Json::parse(ModelSpecToJson(metadata.spec));
   json["slot_maps"] = Json::array();
@@ -206,7 +210,7 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
                               {"precision", std::string(PrecisionName(table.precision))},
                               {"applied_steps", table.applied_steps},
                               {"digest", absl::StrFormat("%016x", table.digest)}});
-    if (has_records) {
+    if (extended) {
       json["tables"].back()["present"] = table.present;
       json["tables"].back()["stored_bytes"] = table.stored_bytes;
     }

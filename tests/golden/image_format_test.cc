@@ -175,14 +175,14 @@ TEST_F(ImageFormatTest, HashesOfOtherVersionsAreRefused) {
 TEST_F(ImageFormatTest, RowsOfOtherVersionsAreRefused) {
   for (const auto& [kept, part, format] :
        {std::tuple{kAllRows, "/model-000", 2}, {kIncrement, "/delta-000-001", 3}}) {
-    for (const int64_t version : {0, 5}) {
+    for (const int64_t version : {0, 6}) {
       const std::string image = CopyOf(kept);
       const std::string database = image + part;
       const std::string text(UnsealBytes(Metadata(database)).value());
       ReplaceMetadata(database, SealBytes(Patched(text, absl::StrCat("{\"format\":", format, ","),
                                                   absl::StrCat("{\"format\":", version, ","))));
-      ExpectOtherVersion(Load(image), database, version, "formats 1 to 4");
-      ExpectOtherVersion(shard::InspectImage(image).status(), image, version, "formats 1 to 4");
+      ExpectOtherVersion(Load(image), database, version, "formats 1 to 5");
+      ExpectOtherVersion(shard::InspectImage(image).status(), image, version, "formats 1 to 5");
     }
   }
 }

@@ -111,7 +111,8 @@ void ShardedNetwork::ForwardHidden() {
       shard.features.offsets.push_back(static_cast<uint32_t>(shard.features.rows.size()));
     }
     std::vector<float> partial(samples_.size() * width);
-    shard.embedding->Forward(shard.features, parallelism_, absl::MakeSpan(partial));
+    shard.embedding->Forward(shard.features, /*averaged=*/false, parallelism_,
+                             absl::MakeSpan(partial));
     for (size_t s = 0; s < samples_.size(); ++s) {
       for (int64_t i = 0; i < width; ++i) sums[s][i] += partial[s * width + i];
     }

@@ -35,4 +35,23 @@ void DenseStep(const OptimizerSpec& spec, int64_t step, const std::vector<double
 // applies at `rate`, but the moments do not move the weights.
 void MissedStep(const OptimizerSpec& spec, double rate, Row* row);
 
+// The exponential moving average of one number, by its definition: a weighted mean of all values
+// since the first, in which a value counts `decay` times what its successor does.
+class MovingAverage {
+ public:
+  explicit MovingAverage(double decay) : decay_(decay) {}
+
+  void Add(double value) {
+    sum_ = decay_ * sum_ + value;
+    weights_ = decay_ * weights_ + 1.0;
+  }
+  // Requires a value.
+  double Mean() const { return sum_ / weights_; }
+
+ private:
+  const double decay_;
+  double sum_ = 0.0;
+  double weights_ = 0.0;
+};
+
 }  // namespace dslide::reference

@@ -28,6 +28,7 @@ ModelSpec SpecFor(int shards) {
   head.num_slots = kSlots;
   head.optimizer.kind = OptimizerKind::kAdagrad;
   head.optimizer.learning_rate = 0.01;
+  head.optimizer.average_decay = 0.9;
   head.head.max_active = 12;
   head.head.tail_rows = 0;
   head.head.hash.num_tables = 2;

@@ -67,6 +67,37 @@ def test_scatter_of_gradients_runs_the_optimizer(
     np.testing.assert_allclose(model.gather("labels", [7, 4000]), before - 0.125, rtol=1e-6)
 
 
+def test_averages_are_read_where_the_table_keeps_them(cluster: dslide.LocalCluster) -> None:
+    spec = {
+        "name": "averaged",
+        "tables": [
+            {
+                "name": "labels",
+                "role": "head",
+                "rows": 50,
+                "dim": 4,
+                "optimizer": {"kind": "sgd", "learning_rate": 0.5, "average_decay": 0.75},
+            }
+        ],
+    }
+    model = cluster.create_model(spec)
+    ids = np.arange(50)
+    mean, weights = np.zeros((50, 4)), 0.0
+    for step in range(1, 6):
+        # Some rows rest: the average counts them as they are.
+        moved = ids[ids % step <= 1]
+        model.scatter("labels", moved, np.ones((len(moved), 4)), biases=np.ones(len(moved)))
+        mean = 0.75 * mean + model.gather("labels", ids)
+        weights = 0.75 * weights + 1.0
+    rows = model.gather_rows("labels", ids, averaged=True)
+    np.testing.assert_allclose(rows.values, mean / weights, atol=1e-5)
+    assert (rows.biases != model.gather_rows("labels", ids).biases).any()
+    hidden = np.ones((1, 4), np.float32)
+    best = model.top_k("labels", hidden, k=50)
+    logits = rows.values.sum(axis=1) + rows.biases
+    np.testing.assert_allclose(best.logits[0], np.sort(logits)[::-1], atol=1e-5)
+
+
 def test_assigned_rows_are_read_back(
     cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
 ) -> None:

@@ -346,17 +346,30 @@ class Operations:
     # --- Rows -----------------------------------------------------------------------------------
 
     async def gather(
-        self, model: str, table: str, ids: npt.ArrayLike, *, out: F32 | None = None
+        self,
+        model: str,
+        table: str,
+        ids: npt.ArrayLike,
+        *,
+        out: F32 | None = None,
+        averaged: bool = False,
     ) -> F32:
         """Rows of a table by id, in the order asked for; ids may repeat.
 
         Returns float32 [len(ids), dim]; `out` where that is given, whose memory need not be made
-        ready again for each call. Rows of different shards are not of one instant.
+        ready again for each call. Rows of different shards are not of one instant. `averaged`: as
+        predictions read them, where the table keeps averages (`optimizer.average_decay`).
         """
-        return (await self.gather_rows(model, table, ids, out=out)).values
+        return (await self.gather_rows(model, table, ids, out=out, averaged=averaged)).values
 
     async def gather_rows(
-        self, model: str, table: str, ids: npt.ArrayLike, *, out: F32 | None = None
+        self,
+        model: str,
+        table: str,
+        ids: npt.ArrayLike,
+        *,
+        out: F32 | None = None,
+        averaged: bool = False,
     ) -> Rows:
         """The same with the rows' biases, where the table has them."""
         spec = await self._table(model, table)
@@ -378,8 +391,17 @@ class Operations:
         parts = []
         for shard, places in enumerate(self._places(spec, unique)):
             for some in chunked(len(places), _IDS_PER_GATHER):
+                request = shard_pb2.GatherRequest(
+                    model=model,
+                    table=table,
+                    topology_version=self.map.topology_version,
+                    rows=shard_pb2.RowSelection(
+                        row_ids=unique[places[some]].astype("<u4").tobytes()
+                    ),
+                    averaged=averaged,
+                )
                 parts.append(
-                    self._gather_part(shard, model, table, unique, places[some], values, biases)
+                    self._gather_part(shard, request, unique, places[some], values, biases)
                 )
         await self.io.gather(parts)
         if inverse is None:
@@ -397,20 +419,14 @@ class Operations:
     async def _gather_part(
         self,
         shard: int,
-        model: str,
-        table: str,
+        request: shard_pb2.GatherRequest,
         ids: npt.NDArray[np.int64],
         places: npt.NDArray[np.int64],
         values: F32,
         biases: F32 | None,
     ) -> None:
+        """Asks for the rows ids[places] and puts them at their places."""
         wanted = ids[places].astype("<u4")
-        request = shard_pb2.GatherRequest(
-            model=model,
-            table=table,
-            topology_version=self.map.topology_version,
-            rows=shard_pb2.RowSelection(row_ids=wanted.tobytes()),
-        )
         # One run of rows is copied as a block.
         whole = len(places) == len(ids)
         done = 0

@@ -90,7 +90,7 @@ class StepPipeline:
             self._exchange(),
         )
         self.next_step += 1
-        self._send_inputs(step, inputs)
+        self._send_inputs(step, inputs, averaged=True)
         self._forward_hidden(step, self._answers(step), HiddenDropout(), inputs[0].samples)
         return step.activations[-1]
 
@@ -110,10 +110,15 @@ class StepPipeline:
         step.expected.clear()
         return answers
 
-    def _send_inputs(self, step: Step, inputs: list[Ragged]) -> None:
-        table = self._network.embedding.name
+    def _send_inputs(self, step: Step, inputs: list[Ragged], *, averaged: bool = False) -> None:
+        """`averaged`: of averaged rows, where a table keeps averages."""
+        table = self._network.embedding
         for shard, mine in enumerate(inputs):
-            request = shard_pb2.EmbedForward(table=table, batch=mine.samples)
+            request = shard_pb2.EmbedForward(
+                table=table.name,
+                batch=mine.samples,
+                averaged=averaged and table.optimizer.average_decay > 0,
+            )
             assert mine.values is not None
             if self._streams[shard].packed:
                 request.packed_row_ids = arrays.pack_ids(mine.offsets, mine.ids)
@@ -124,8 +129,11 @@ class StepPipeline:
                 request.values = mine.values.astype("<f4").tobytes()
             self._send(step, shard, embed_forward=request)
         for layer in self._network.dense:
+            request = shard_pb2.DenseGather(
+                table=layer.name, averaged=averaged and layer.optimizer.average_decay > 0
+            )
             for shard in range(len(self._streams)):
-                self._send(step, shard, dense_gather=shard_pb2.DenseGather(table=layer.name))
+                self._send(step, shard, dense_gather=request)
 
     def _advance(self) -> None:
         step = self._under_way.popleft()

@@ -117,6 +117,22 @@ TEST_F(ShardStreamTest, SendsNoExplicitRowsToShardsThatWouldLeaveThemOut) {
   EXPECT_EQ(Answer(stream->Send(3, 3, op)), 3);
 }
 
+TEST_F(ShardStreamTest, AsksForNoAveragesWhereTheyWouldNotBeRead) {
+  const EmbedForwardOp sums = {
+      .table = "in", .offsets = {0, 1}, .rows = {RowId(5)}, .values = {1.0f}, .averaged = true};
+  const DenseGatherOp rows = {.table = "mid", .averaged = true};
+  const auto stream = Open();
+  const auto refusal = [&](const StepOp& op) {
+    return std::string(stream->Send(1, 1, op)->Take().status().message());
+  };
+  EXPECT_THAT(refusal(sums), HasSubstr("takes no averages of rows: upgrade it"));
+  EXPECT_THAT(refusal(rows), HasSubstr("takes no averages of rows: upgrade it"));
+  fake_.Announce({"averaged-rows"});
+  fake_.BreakAt(1, false);
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  EXPECT_EQ(Answer(stream->Send(2, 2, sums)), 2);
+}
+
 TEST_F(ShardStreamTest, AnErrorConcernsItsOwnRequestOnly) {
   const auto stream = Open();
   fake_.RefuseSequence(2);

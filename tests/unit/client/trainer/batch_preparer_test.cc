@@ -95,6 +95,18 @@ TEST_F(BatchPreparerTest, EvaluationKeepsEveryPoint) {
   EXPECT_EQ(batch->label_targets[0], 0.0f);
 }
 
+TEST_F(BatchPreparerTest, EvaluationAsksForAveragesWhereTheTableKeepsThem) {
+  for (const double decay : {0.0, 0.9}) {
+    ModelSpec spec = Spec();
+    spec.tables[0].optimizer.average_decay = decay;
+    const auto preparer = Make(spec, 2);
+    const auto predicted = preparer->Prepare(*data_, BatchUse::kEvaluation, 0, AllFour());
+    const auto trained = preparer->Prepare(*data_, BatchUse::kTraining, 0, AllFour());
+    for (const EmbedForwardOp& op : predicted->inputs) EXPECT_EQ(op.averaged, decay > 0.0);
+    for (const EmbedForwardOp& op : trained->inputs) EXPECT_FALSE(op.averaged);
+  }
+}
+
 TEST_F(BatchPreparerTest, TheNumberOfShardsChangesNothingButTheCut) {
   const auto one = Make(Spec(), 1)->Prepare(*data_, BatchUse::kTraining, 0, AllFour());
   const auto five = Make(Spec(), 5)->Prepare(*data_, BatchUse::kTraining, 0, AllFour());

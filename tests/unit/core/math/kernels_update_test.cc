@@ -261,6 +261,29 @@ TEST_P(UpdateKernelTest, EveryBadNumberIsSeenAtEveryPlace) {
   EXPECT_FALSE(AdagradUpdate(w.Update(), v.Update(), g.data(), 3, 0.1f, 1e-8f, 1.0f, kNoBound));
 }
 
+TEST_P(UpdateKernelTest, AverageLagUpdateIsWithinFourRoundings) {
+  const float keep = 0.83f;
+  const float blend = 0.97f;
+  for (const int64_t n : Lengths()) {
+    for (const Values values : AllValues()) {
+      GuardedArray<float> before(RandomFloats(n, values, 36));
+      GuardedArray<float> after(RandomFloats(n, values, 37));
+      GuardedArray<float> lag(RandomFloats(n, values, 38));
+      const std::vector<float> old = lag.ToVector();
+      AverageLagUpdate(InPlace(lag), before.data(), after.data(), n, keep, blend);
+      for (int64_t i = 0; i < n; ++i) {
+        const double move = double{before[i]} - double{after[i]};
+        const double kept = double{keep} * double{old[i]};
+        // Subnormal operands and results, six at most, are 0.
+        const double bound =
+            4 * kU * (std::fabs(kept) + std::fabs(before[i]) + std::fabs(after[i])) +
+            6 * 0x1.0p-126;
+        ASSERT_NEAR(lag[i], kept + double{blend} * move, bound);
+      }
+    }
+  }
+}
+
 TEST_P(UpdateKernelTest, AdamLeavesAnUntouchedParameterInPlace) {
   std::vector<float> w = RandomFloats(128, Values::kUnit, 35);
   const std::vector<float> before = w;

@@ -52,7 +52,7 @@ TEST(EmbeddingTableTest, ForwardSumsRowsTimesValues) {
   const auto table = MakeEmbedding(OptimizerKind::kSgd);
   const FeatureBatch features = MakeFeatures(50, 1);
   std::vector<float> sums(50 * kDim, 99.0f);
-  table->Forward(features, Parallelism{2}, absl::MakeSpan(sums));
+  table->Forward(features, /*averaged=*/false, Parallelism{2}, absl::MakeSpan(sums));
   for (int64_t s = 0; s < 50; ++s) {
     for (int64_t i = 0; i < kDim; ++i) {
       double expected = 0.0;
@@ -116,7 +116,7 @@ TEST(EmbeddingTableTest, AnEmptyBatchIsAnUpdateOfNothing) {
   FeatureBatch features;
   features.offsets = {0, 0};
   std::vector<float> sums(kDim, 1.0f);
-  table->Forward(features, Parallelism{1}, absl::MakeSpan(sums));
+  table->Forward(features, /*averaged=*/false, Parallelism{1}, absl::MakeSpan(sums));
   EXPECT_THAT(sums, testing::Each(0.0f));
   int64_t rejected = 0;
   EXPECT_EQ(table->Backward(features, sums, 1.0f, Parallelism{1}, &rejected), 0);

@@ -151,6 +151,7 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   EXPECT_THAT(text, HasSubstr("\"searched_tables\": 3"));
   EXPECT_THAT(text, HasSubstr("\"proposed_per_sample\": 12"));
   EXPECT_THAT(text, Not(HasSubstr("sampled_candidates")));
+  EXPECT_THAT(text, Not(HasSubstr("average_decay")));
   const auto back = ModelSpecFromJson(text, "text");
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, spec);
@@ -161,6 +162,11 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   const auto drawing_back = ModelSpecFromJson(drawing, "text");
   ASSERT_TRUE(drawing_back.ok()) << drawing_back.status();
   EXPECT_EQ(*drawing_back, spec);
+  ModelSpec averaging = UnusualSpec();
+  averaging.tables[0].optimizer.average_decay = 0.999;
+  const std::string averages = ModelSpecToJson(averaging);
+  EXPECT_THAT(averages, HasSubstr("\"average_decay\": 0.999"));
+  EXPECT_EQ(*ModelSpecFromJson(averages, "text"), averaging);
 }
 
 // Replaces the first `from` in kSmall; returns the error.

@@ -116,6 +116,8 @@ TEST(ModelSpecTest, NamesTheFieldTheValueAndTheRange) {
       {[](auto& s) { s.training.validation_max_samples = -1; },
        "training.validation_max_samples is -1"},
       {[](auto& s) { s.training.patience_epochs = -1; }, "training.patience_epochs is -1"},
+      {[](auto& s) { s.tables[0].optimizer.average_decay = 1.0; },
+       "optimizer.average_decay is 1; it must be in [0, 1)"},
   };
   for (const BadCase& bad : cases) {
     ModelSpec spec = GoodSpec();

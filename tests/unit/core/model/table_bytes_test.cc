@@ -53,6 +53,11 @@ TEST(TableBytesTest, RowsHaveTheDocumentedSizes) {
       const TableSpec spec = Spec(TableRole::kHead, 10, 128, kKinds[k], kPrecisions[p]);
       EXPECT_EQ(RowLayout::Of(spec).record_bytes, documented[p][k]) << p << " " << k;
       EXPECT_EQ(TableBytesFor(spec, 10).rows(), 10 * documented[p][k]);
+      // An average is one state vector more.
+      TableSpec averaged = spec;
+      averaged.optimizer.average_decay = 0.99;
+      const int64_t vector = kPrecisions[p] == RowPrecision::kBf16 ? 256 : 512;
+      EXPECT_EQ(RowLayout::Of(averaged).record_bytes, documented[p][k] + vector);
     }
   }
 }
@@ -66,7 +71,8 @@ TEST(TableBytesTest, EqualsTheMemoryOfRealTables) {
           const TableSpec input = Spec(TableRole::kEmbedding, rows, dim, kind, precision);
           const auto embedding = EmbeddingTable::Create(input, 1, Part(input), Parallelism{1});
           EXPECT_EQ(TableBytesFor(input, rows).total(), (*embedding)->store().memory_bytes());
-          const TableSpec output = Spec(TableRole::kHead, rows, dim, kind, precision);
+          TableSpec output = Spec(TableRole::kHead, rows, dim, kind, precision);
+          if (dim == 33) output.optimizer.average_decay = 0.5;
           const auto head = HeadTable::Create(output, 1, Part(output, 1, 3), Parallelism{1});
           const int64_t held = (*head)->store().num_rows();
           EXPECT_EQ(TableBytesFor(output, held).total(), (*head)->memory_bytes()) << held;

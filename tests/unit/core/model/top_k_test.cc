@@ -57,7 +57,7 @@ TEST(TopKTest, ExactScanEqualsASort) {
   const int64_t batch = 300;  // more than one pass of queries
   const std::vector<float> hidden = MakeHidden(batch, 16);
   for (const int64_t k : {0, 1, 7}) {
-    const ScoredRows best = ExactTopK(*store, hidden, batch, k, Parallelism{3});
+    const ScoredRows best = ExactTopK(RowReader(*store), hidden, batch, k, Parallelism{3});
     EXPECT_TRUE(best.exact);
     EXPECT_EQ(best.scored_rows, batch * store->num_rows());
     ASSERT_EQ(static_cast<int64_t>(best.rows.size()), batch * k);
@@ -74,7 +74,7 @@ TEST(TopKTest, ExactScanEqualsASort) {
 TEST(TopKTest, EqualLogitsGoToTheSmallerGlobalRow) {
   const auto store = MakeRankedStore(5000, 8, 0, 2);
   const std::vector<float> zeros(8, 0.0f);  // every logit is the bias, 0
-  const ScoredRows best = ExactTopK(*store, zeros, 1, 4, Parallelism{4});
+  const ScoredRows best = ExactTopK(RowReader(*store), zeros, 1, 4, Parallelism{4});
   std::vector<RowId> held;
   for (uint32_t row = 0; held.size() < 4; ++row) {
     if (store->rows().Holds(RowId(row))) held.push_back(RowId(row));
@@ -84,7 +84,7 @@ TEST(TopKTest, EqualLogitsGoToTheSmallerGlobalRow) {
 
 TEST(TopKTest, MissingRowsAreMarked) {
   const auto store = MakeRankedStore(3, 8, 0, 1);
-  const ScoredRows best = ExactTopK(*store, MakeHidden(2, 8), 2, 5, Parallelism{1});
+  const ScoredRows best = ExactTopK(RowReader(*store), MakeHidden(2, 8), 2, 5, Parallelism{1});
   for (const int64_t place : {3, 4, 8, 9}) {
     EXPECT_EQ(best.rows[place], kNoRow);
     EXPECT_EQ(best.logits[place], kMinusInfinity);
@@ -98,7 +98,7 @@ TEST(TopKTest, CandidatesAreScoredLikeTheScan) {
   std::vector<LocalRow> rows;
   for (uint32_t row = 0; row < 500; row += 3) rows.push_back(LocalRow(row));
   ExplicitRows<LocalRow> named{.offsets = {0, 0, static_cast<uint32_t>(rows.size())}, .rows = rows};
-  const ScoredRows best = CandidateTopK(*store, hidden, named, 3, Parallelism{2});
+  const ScoredRows best = CandidateTopK(RowReader(*store), hidden, named, 3, Parallelism{2});
   EXPECT_FALSE(best.exact);
   EXPECT_EQ(best.scored_rows, static_cast<int64_t>(rows.size()));
   EXPECT_EQ(best.rows[0], kNoRow) << "a query without candidates";
@@ -112,7 +112,7 @@ TEST(TopKTest, CandidatesAreScoredLikeTheScan) {
   // An offset that makes the worst of them the best.
   named.logit_offsets.assign(rows.size(), 0.0f);
   named.logit_offsets[7] = 100.0f;
-  const ScoredRows shifted = CandidateTopK(*store, hidden, named, 3, Parallelism{2});
+  const ScoredRows shifted = CandidateTopK(RowReader(*store), hidden, named, 3, Parallelism{2});
   EXPECT_EQ(shifted.rows[3], store->rows().ToGlobal(rows[7]));
   EXPECT_GT(shifted.logits[3], 50.0f);
   EXPECT_EQ(shifted.logits[4], best.logits[3]);

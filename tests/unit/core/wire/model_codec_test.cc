@@ -25,6 +25,7 @@ TableSpec SampleInput() {
   input.optimizer.learning_rate = 0.25;
   input.optimizer.epsilon = 1e-3;
   input.optimizer.weight_decay = 0.01;
+  input.optimizer.average_decay = 0.99;
   input.optimizer.schedule = {.kind = ScheduleKind::kCosine,
                               .warmup_steps = 5,
                               .decay_steps = 100,

@@ -363,6 +363,16 @@ TEST(StepCodecTest, BadExplicitRowsAreRefusedByName) {
   });
 }
 
+TEST(StepCodecTest, WishesForAveragesComeBack) {
+  EmbedForwardOp embed = SampleEmbedForward();
+  for (const bool averaged : {false, true}) {
+    embed.averaged = averaged;
+    EXPECT_EQ(std::get<EmbedForwardOp>(RoundTrip(SampleStep(embed)).op).averaged, averaged);
+    const DenseGatherOp dense{.table = "hidden", .averaged = averaged};
+    EXPECT_EQ(std::get<DenseGatherOp>(RoundTrip(SampleStep(dense)).op).averaged, averaged);
+  }
+}
+
 TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {
   v1::StepRequest request = OverTheWire(SampleStep(DenseGatherOp{.table = "hidden"}));
   request.mutable_dense_gather()->set_table("a\nb\x01");

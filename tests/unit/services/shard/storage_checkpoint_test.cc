@@ -311,9 +311,9 @@ TEST(CheckpointMetadataTest, FormatOneIsReadAsF32) {
     EXPECT_EQ(decoded->tables[i].record_bytes, metadata.tables[i].record_bytes);
     EXPECT_EQ(decoded->tables[i].precision, RowPrecision::kF32);
   }
-  json["format"] = 5;
+  json["format"] = 6;
   EXPECT_THAT(std::string(DecodeMetadata(encoded()).status().message()),
-              HasSubstr("format 5, this version reads formats 1 to 4"));
+              HasSubstr("format 6, this version reads formats 1 to 5"));
 }
 
 TEST(CheckpointMetadataTest, AnIncrementIsOfAFormatOfItsOwn) {
