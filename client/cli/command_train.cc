@@ -167,7 +167,7 @@ absl::Status TrainRun::ResolveModel() {
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
   model_.features = FeatureStats::FromDataset(*data_, std::move(idf));
   model_.labels = LabelNames(*data_);
-  if (!options_.model_dir.empty() || eval_ != nullptr) {
+  if (!options_.model_dir.empty() || eval_ != nullptr || spec.training.propensity_strength > 0.0) {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
   }
   model_.vocabulary = VocabularyOf(*data_);
@@ -259,6 +259,11 @@ absl::Status TrainRun::OpenTrainer() {
     BatchPreparerOptions preparer;
     preparer.seed = model_.spec.seed;
     preparer.idf = model_.features.idf;
+    if (const double strength = model_.spec.training.propensity_strength; strength > 0.0) {
+      preparer.label_weights =
+          PropensityWeights(model_.label_counts.of_label, model_.label_counts.points,
+                            options_.accuracy.propensity, strength);
+    }
     if (components_ != nullptr) preparer.candidates = &components_->candidates();
     ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
   }

@@ -139,7 +139,8 @@ absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
   return ShardGreeting{.reply = wire::DecodeHello(response),
                        .packed_steps = has(wire::kPackedSteps),
                        .explicit_rows = has(wire::kExplicitRows),
-                       .averaged_rows = has(wire::kAveragedRows)};
+                       .averaged_rows = has(wire::kAveragedRows),
+                       .label_weights = has(wire::kLabelWeights)};
 }
 
 absl::Status ShardClient::Bye(const ByeCommand& command) {

@@ -41,6 +41,7 @@ struct ShardGreeting {
   bool packed_steps = false;   // the shard reads packed step requests
   bool explicit_rows = false;  // it takes rows that the client names
   bool averaged_rows = false;  // it keeps averages of rows and reads them
+  bool label_weights = false;  // it weighs the targets of labels
 };
 
 // What became of a mutation.

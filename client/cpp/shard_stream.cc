@@ -83,6 +83,7 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   // Whether it takes rows that the client names.
   std::atomic<bool> takes_explicit = false;
   std::atomic<bool> takes_averaged = false;
+  std::atomic<bool> takes_label_weights = false;
   // What an operation asks for and the shard would leave out without a word; null: nothing.
   const char* Unknown(const StepOp& op) const;
 
@@ -179,6 +180,7 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   packed = greeting.packed_steps;
   takes_explicit = greeting.explicit_rows;
   takes_averaged = greeting.averaged_rows;
+  takes_label_weights = greeting.label_weights;
   absl::MutexLock lock(&mu);
   // Numbers between the two were refused without being used, and given up.
   if (reply.next_sequence <= confirmed || reply.next_sequence > next_sequence) {
@@ -210,6 +212,7 @@ std::string ShardStream::Impl::NoAnswer(absl::string_view why) const {
 const char* ShardStream::Impl::Unknown(const StepOp& op) const {
   if (const auto* const head = std::get_if<HeadForwardOp>(&op); head != nullptr) {
     if (!head->explicit_rows.empty() && !takes_explicit) return "explicit rows";
+    if (!head->label_weights.empty() && !takes_label_weights) return "weights of labels";
   }
   const auto* const embed = std::get_if<EmbedForwardOp>(&op);
   const auto* const dense = std::get_if<DenseGatherOp>(&op);

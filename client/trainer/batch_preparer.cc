@@ -35,6 +35,12 @@ absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Netwo
         absl::StrCat("model \"", network.spec().name, "\" weighs its ", network.num_features(),
                      " features by tf-idf, but ", options.idf.size(), " weights are known"));
   }
+  if (!options.label_weights.empty() &&
+      static_cast<int64_t>(options.label_weights.size()) != network.num_labels()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model \"", network.spec().name, "\" has ", network.num_labels(), " labels, but ",
+        options.label_weights.size(), " weights of labels are known"));
+  }
   return std::unique_ptr<BatchPreparer>(new BatchPreparer(
       network, std::move(embedding_slots), std::move(head_slots), std::move(options)));
 }
@@ -111,6 +117,12 @@ void BatchPreparer::AppendInputs(const SparseBatch& samples, size_t sample, Batc
 absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
     SparseBatch samples, BatchUse use, int64_t epoch, absl::Span<const int64_t> points) const {
   RETURN_IF_ERROR(CheckIds(samples, points));
+  const bool weighs = use == BatchUse::kTraining && weighs_labels();
+  if (weighs && options_.label_weights.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("model \"", network_.spec().name,
+                     "\" trains with propensities, but the weights of its labels are not known"));
+  }
   RETURN_IF_ERROR(
       ApplyTransform(ToValueTransform(network_.spec().training.transform), options_.idf, &samples));
   PreparedBatch batch;
@@ -120,6 +132,7 @@ absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
   std::vector<float> values;
   std::vector<int64_t> label_offsets = {0};
   std::vector<RowId> labels;
+  std::vector<float> label_weights;
   const bool softmax = network_.head().head.loss == HeadLoss::kSoftmax;
   for (size_t s = 0; s < points.size(); ++s) {
     const absl::Span<const RowId> mine = samples.LabelsOf(static_cast<int64_t>(s));
@@ -128,13 +141,16 @@ absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
     input_offsets.push_back(static_cast<int64_t>(rows.size()));
     labels.insert(labels.end(), mine.begin(), mine.end());
     label_offsets.push_back(static_cast<int64_t>(labels.size()));
+    for (size_t i = 0; weighs && i < mine.size(); ++i) {
+      label_weights.push_back(options_.label_weights[mine[i].value()]);
+    }
     batch.label_targets.push_back(mine.empty() ? 0.0f
                                   : softmax    ? 1.0f / static_cast<float>(mine.size())
                                                : 1.0f);
     batch.points.push_back(points[s]);
   }
   batch.inputs = SliceInputs(input_offsets, rows, values, use);
-  batch.labels = SliceRagged(head_slots_, label_offsets, labels, {});
+  batch.labels = SliceRagged(head_slots_, label_offsets, labels, label_weights);
   if (options_.candidates != nullptr) {
     RETURN_IF_ERROR(AddCandidates(samples, use, epoch, points, batch));
   }

@@ -24,7 +24,7 @@ struct PreparedBatch {
   int64_t epoch = 0;
   std::vector<int64_t> points;         // [B] indices in the dataset
   std::vector<EmbedForwardOp> inputs;  // by shard
-  std::vector<RaggedSlice> labels;     // by shard
+  std::vector<RaggedSlice> labels;     // by shard; values: the labels' weights, where they have any
   std::vector<float> label_targets;    // [B]
   // With a source of candidates: the active rows, by shard, for training; else those to score.
   std::vector<ExplicitRows<RowId>> explicit_rows;
@@ -43,6 +43,9 @@ struct BatchPreparerOptions {
   uint64_t seed = 1;  // of the dropout
   // [num_features], for tf-idf only.
   std::vector<float> idf;
+  // [num_labels], by which the targets of labels are multiplied in training, where the model's
+  // propensity_strength is above 0 (PropensityWeights()). Empty: training is refused then.
+  std::vector<float> label_weights = {};
   // Chooses the active rows, where hashing does not; null: none. Outlives the preparer.
   CandidateSource* candidates = nullptr;
 };
@@ -52,7 +55,8 @@ struct BatchPreparerOptions {
 class BatchPreparer {
  public:
   // `embedding_slots` and `head_slots` own the rows of the two wide tables.
-  // Errors: InvalidArgument when tf-idf is wanted and idf has another size than the features.
+  // Errors: InvalidArgument when tf-idf is wanted and idf has another size than the features, or
+  // label_weights is not empty and has another size than the labels.
   static absl::StatusOr<std::unique_ptr<BatchPreparer>> Create(const Network& network,
                                                                SlotMap embedding_slots,
                                                                SlotMap head_slots,
@@ -88,6 +92,8 @@ class BatchPreparer {
                                           const std::vector<float>& values, BatchUse use) const;
   void AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use, int64_t epoch,
                     int64_t point, std::vector<RowId>& rows, std::vector<float>& values) const;
+
+  bool weighs_labels() const { return network_.spec().training.propensity_strength > 0.0; }
 
   const Network& network_;
   const SlotMap embedding_slots_;

@@ -50,10 +50,14 @@ absl::StatusOr<CombinedLoss> CombineLoss(HeadLoss loss,
     const double partition = softmax ? double{highest} + std::log(sum) : sum;
     double of_labels = 0;
     double target_sum = 0;
+    bool weighted = false;
     for (size_t s = 0; s < parts.size(); ++s) {
+      const std::vector<float>& weights = labels[s].values;
       for (uint32_t l = labels[s].offsets[i]; l < labels[s].offsets[i + 1]; ++l) {
-        of_labels += double{targets[i]} * double{parts[s]->label_logits[l]};
-        target_sum += double{targets[i]};
+        const double target = double{targets[i]} * (weights.empty() ? 1.0 : double{weights[l]});
+        weighted = weighted || !weights.empty();
+        of_labels += target * double{parts[s]->label_logits[l]};
+        target_sum += target;
       }
     }
     const double sample_loss = (softmax ? target_sum * partition : partition) - of_labels;
@@ -63,7 +67,9 @@ absl::StatusOr<CombinedLoss> CombineLoss(HeadLoss loss,
                                                      "diverged; lower the learning rate"));
     }
     combined.loss_sum += sample_loss;
-    if (softmax) combined.log_partitions[i] = static_cast<float>(partition);
+    if (!softmax) continue;
+    const double shift = weighted ? std::log(target_sum) : 0.0;
+    combined.log_partitions[i] = static_cast<float>(partition - shift);
   }
   return combined;
 }

@@ -19,12 +19,14 @@ struct CombinedLoss {
 
 // Adds the shards' answers up in shard order, in f64.
 //   parts   : by shard
-//   labels  : by shard, as they were sent
-//   targets : [B] of each of a sample's labels
+//   labels  : by shard, as they were sent; values: weights of their targets, or empty: all 1
+//   targets : [B] of each of a sample's labels, without those weights
 // Softmax: log Z = m + log(sum over shards of s * exp(max - m)), m the largest max; the loss of a
 // sample is sum over its labels of target * (log Z - logit). Sigmoid: sum over shards of s minus
-// the sum over its labels of target * logit. Errors: Internal when a shard's arrays have the wrong
-// sizes; InvalidArgument naming the sample when its loss is not finite: the training has diverged.
+// the sum over its labels of target * logit. Where labels have weights, log_partitions are log Z
+// less the log of the sum of the sample's targets: the gradient is then of that sum. Errors:
+// Internal when a shard's arrays have the wrong sizes; InvalidArgument naming the sample when its
+// loss is not finite: the training has diverged.
 absl::StatusOr<CombinedLoss> CombineLoss(HeadLoss loss,
                                          absl::Span<const HeadForwardOutput* const> parts,
                                          absl::Span<const RaggedSlice> labels,

@@ -248,6 +248,7 @@ void StepPipeline::SendHeadForward(InFlight& step) {
     HeadForwardOp mine = op;
     mine.label_offsets = step.batch.labels[s].offsets;
     mine.labels = step.batch.labels[s].rows;
+    mine.label_weights = step.batch.labels[s].values;
     if (!step.batch.explicit_rows.empty()) {
       mine.explicit_rows = std::move(step.batch.explicit_rows[s]);
     }

@@ -29,4 +29,19 @@ std::vector<float> InversePropensities(absl::Span<const int64_t> label_counts, i
   return inverse;
 }
 
+std::vector<float> PropensityWeights(absl::Span<const int64_t> label_counts, int64_t points,
+                                     const PropensityModel& model, double strength) {
+  std::vector<float> weights = InversePropensities(label_counts, points, model);
+  double sum = 0.0;
+  double labels = 0.0;
+  for (size_t l = 0; l < weights.size(); ++l) {
+    weights[l] = static_cast<float>(std::pow(double{weights[l]}, strength));
+    sum += static_cast<double>(label_counts[l]) * weights[l];
+    labels += static_cast<double>(label_counts[l]);
+  }
+  const auto scale = static_cast<float>(labels > 0.0 ? labels / sum : 1.0);
+  for (float& weight : weights) weight *= scale;
+  return weights;
+}
+
 }  // namespace dslide

@@ -35,4 +35,10 @@ struct PropensityModel {
 std::vector<float> InversePropensities(absl::Span<const int64_t> label_counts, int64_t points,
                                        const PropensityModel& model);
 
+// What the targets of labels are multiplied by in training, [labels]: inverse propensities to the
+// power `strength`, divided by their mean over the labels of all points, so that the learning rate
+// keeps its meaning.
+std::vector<float> PropensityWeights(absl::Span<const int64_t> label_counts, int64_t points,
+                                     const PropensityModel& model, double strength);
+
 }  // namespace dslide

@@ -57,7 +57,8 @@ struct HeadForwardOp {
   std::vector<uint32_t> fingerprints;   // [batch, num_tables] or empty
   std::vector<uint32_t> label_offsets;  // [batch + 1]
   std::vector<RowId> labels;
-  std::vector<float> label_targets;  // [batch]
+  std::vector<float> label_targets;       // [batch]
+  std::vector<float> label_weights = {};  // [labels.size()], or empty: all 1
   std::vector<uint32_t> recall_samples;
   ExplicitRows<RowId> explicit_rows =
       {};  // beside those that fingerprints find, or instead of them

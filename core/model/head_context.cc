@@ -14,10 +14,10 @@ int64_t Bytes(const std::vector<T>& values) {
 
 int64_t HeadContext::memory_bytes() const {
   return Bytes(batch.hidden) + Bytes(batch.fingerprints) + Bytes(batch.label_offsets) +
-         Bytes(batch.labels) + Bytes(batch.label_targets) + Bytes(batch.recall_samples) +
-         Bytes(rows) + Bytes(is_shared) + Bytes(pair_offsets) + Bytes(score_offsets) +
-         Bytes(samples) + Bytes(is_label) + Bytes(pair_weights) + Bytes(tail_weights) +
-         Bytes(scores) + Bytes(max_logits);
+         Bytes(batch.labels) + Bytes(batch.label_targets) + Bytes(batch.label_weights) +
+         Bytes(batch.recall_samples) + Bytes(rows) + Bytes(is_shared) + Bytes(pair_offsets) +
+         Bytes(score_offsets) + Bytes(samples) + Bytes(is_label) + Bytes(pair_weights) +
+         Bytes(tail_weights) + Bytes(scores) + Bytes(max_logits);
 }
 
 }  // namespace dslide

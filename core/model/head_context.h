@@ -21,6 +21,8 @@ struct HeadBatch {
   // [batch]; the target of each of the sample's labels: 1 / number of labels over all shards for
   // softmax (0 for a sample without labels, which then has no loss), 1 for sigmoid.
   std::vector<float> label_targets;
+  // [labels.size()], by which the targets of labels are multiplied, or empty: all 1. Softmax only.
+  std::vector<float> label_weights = {};
   std::vector<uint32_t> recall_samples;       // positions whose exact top 10 is wanted
   ExplicitRows<LocalRow> explicit_rows = {};  // held here; for Forward() alone
 

@@ -87,6 +87,7 @@ void HeadUpdater::PrepareFactors(const HeadUpdate& update, const HeadContext& co
     active_factors_[s] = update.scale;
     if (update.loss == HeadLoss::kSoftmax) {
       // The targets of a sample add up to 1, or to 0 when it has no labels: then it has no loss.
+      // Where labels have weights, log_partitions are less the log of the targets' sum.
       active_factors_[s] *= context.batch.label_targets[s] == 0.0f
                                 ? 0.0f
                                 : std::exp(context.max_logits[s] - update.log_partitions[s]);
@@ -94,6 +95,15 @@ void HeadUpdater::PrepareFactors(const HeadUpdate& update, const HeadContext& co
     tail_factors_[s] = active_factors_[s] * context.tail_weights[s];
     targets_[s] = update.scale * context.batch.label_targets[s];
   }
+}
+
+float HeadUpdater::TargetOf(const HeadContext& context, int64_t i, uint32_t sample) const {
+  const HeadBatch& batch = context.batch;
+  if (batch.label_weights.empty()) return targets_[sample];
+  const absl::Span<const LocalRow> labels = batch.LabelsOf(sample);
+  const auto found = std::lower_bound(labels.begin(), labels.end(), context.rows[i]);
+  const int64_t place = batch.label_offsets[sample] + (found - labels.begin());
+  return targets_[sample] * batch.label_weights[place];
 }
 
 // Writes one coefficient per score of row i.
@@ -108,7 +118,7 @@ void HeadUpdater::SoftmaxCoefficients(const HeadContext& context, int64_t i, flo
     const uint32_t sample = context.samples[k];
     const uint32_t place = shared ? sample : k - first;
     g[place] = scores[place] * active_factors_[sample] * context.PairWeight(k);
-    if (context.is_label[k] != 0) g[place] -= targets_[sample];
+    if (context.is_label[k] != 0) g[place] -= TargetOf(context, i, sample);
   }
 }
 

@@ -45,6 +45,8 @@ class HeadUpdater {
   };
 
   void PrepareFactors(const HeadUpdate& update, const HeadContext& context);
+  // Of the label that the i-th row is for a sample.
+  float TargetOf(const HeadContext& context, int64_t i, uint32_t sample) const;
   void SoftmaxCoefficients(const HeadContext& context, int64_t i, float* g) const;
   void SigmoidCoefficients(const HeadContext& context, int64_t i, float* g) const;
   void AddPartitions(int64_t size, Parallelism parallelism, absl::Span<float> total) const;

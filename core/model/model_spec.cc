@@ -265,7 +265,8 @@ absl::Status ValidateTraining(const TrainingSpec& training) {
       CheckFraction("validation_fraction", training.validation_fraction, 0.5, /*closed=*/true));
   RETURN_IF_ERROR(
       CheckInteger("validation_max_samples", training.validation_max_samples, 0, int64_t{1} << 40));
-  return CheckInteger("patience_epochs", training.patience_epochs, 0, 1000000);
+  RETURN_IF_ERROR(CheckInteger("patience_epochs", training.patience_epochs, 0, 1000000));
+  return CheckFraction("propensity_strength", training.propensity_strength, 1.0, /*closed=*/true);
 }
 
 }  // namespace
@@ -322,6 +323,13 @@ absl::Status ModelSpec::Validate(bool sizes_known) const {
   }
   RETURN_IF_ERROR(ValidateChain(tables));
   RETURN_IF_ERROR(ValidateRecordTables(tables, sizes_known));
+  const TableSpec* const head = FindRole(TableRole::kHead);
+  if (training.propensity_strength > 0.0 &&
+      (head == nullptr || head->head.loss != HeadLoss::kSoftmax)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "training.propensity_strength is %g, which needs a head with the loss softmax: set it to 0",
+        training.propensity_strength));
+  }
   if (!(magnitude_bound > 0.0 && magnitude_bound <= 1e30)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("magnitude_bound is %g, must be in (0, 1e30]", magnitude_bound));

@@ -135,6 +135,10 @@ struct TrainingSpec {
   double validation_fraction = 0.05;  // [0, 0.5]
   int64_t validation_max_samples = 2000;
   int64_t patience_epochs = 3;  // epochs without a better P@1 before training ends; 0: never
+  // The target of a label is multiplied by its inverse propensity (eval/propensity.h) to this
+  // power, so that rare labels count for more: the loss then estimates the propensity-scored
+  // precision. 0: no. [0, 1]; above 0 the head's loss must be softmax.
+  double propensity_strength = 0.0;
   friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
 };
 

@@ -177,6 +177,7 @@ void VisitTraining(Archive& archive, TrainingSpec& training) {
   archive.Field("validation_fraction", training.validation_fraction);
   archive.Field("validation_max_samples", training.validation_max_samples);
   archive.Field("patience_epochs", training.patience_epochs);
+  archive.LaterField("propensity_strength", training.propensity_strength);
 }
 
 template <typename Archive>

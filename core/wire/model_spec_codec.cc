@@ -286,6 +286,7 @@ absl::StatusOr<TrainingSpec> DecodeTraining(const v1::TrainingSpec& wire) {
   spec.validation_fraction = wire.validation_fraction();
   spec.validation_max_samples = wire.validation_max_samples();
   spec.patience_epochs = wire.patience_epochs();
+  spec.propensity_strength = wire.propensity_strength();
   return spec;
 }
 
@@ -300,6 +301,7 @@ void EncodeTraining(const TrainingSpec& spec, v1::TrainingSpec* out) {
   out->set_validation_fraction(spec.validation_fraction);
   out->set_validation_max_samples(spec.validation_max_samples);
   out->set_patience_epochs(spec.patience_epochs);
+  out->set_propensity_strength(spec.propensity_strength);
 }
 
 }  // namespace

@@ -67,6 +67,20 @@ absl::Status CheckTargets(absl::Span<const float> targets) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<float>> DecodeLabelWeights(const std::string& bytes, size_t labels) {
+  if (bytes.empty()) return std::vector<float>();
+  constexpr absl::string_view kField = "head_forward.label_weights";
+  ASSIGN_OR_RETURN(
+      std::vector<float> weights,
+      DecodeFloats(kField, bytes, Count::Exactly(static_cast<int64_t>(labels)), Floats::kBounded));
+  for (const float weight : weights) {
+    if (weight >= 0.0f && weight <= kMaxExplicitWeight) continue;
+    return Refusal(reason::kOutOfRange, kField,
+                   absl::StrCat("has ", weight, ", must be in [0, 2^32]"));
+  }
+  return weights;
+}
+
 // [batch, tables], in whichever width they came.
 absl::StatusOr<std::vector<uint32_t>> DecodeStepFingerprints(const v1::HeadForward& request,
                                                              int64_t batch) {
@@ -111,6 +125,7 @@ absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
                    DecodeFloats("head_forward.label_targets", request.label_targets(),
                                 Count::Exactly(batch), Floats::kBounded));
   RETURN_IF_ERROR(CheckTargets(op.label_targets));
+  ASSIGN_OR_RETURN(op.label_weights, DecodeLabelWeights(request.label_weights(), op.labels.size()));
   if (request.recall_samples_size() > kMaxRecallSamples) {
     return Refusal(reason::kOverLimit, "head_forward.recall_samples",
                    absl::StrCat("has ", request.recall_samples_size(), " elements, may have ",
@@ -243,6 +258,7 @@ struct OperationEncoder {
       EncodeRowIds(op.labels, request->mutable_label_ids());
     }
     EncodeFloats(op.label_targets, request->mutable_label_targets());
+    EncodeFloats(op.label_weights, request->mutable_label_weights());
     request->mutable_recall_samples()->Assign(op.recall_samples.begin(), op.recall_samples.end());
     EncodeExplicitRows(op.explicit_rows, format.activations,
                        {.ids = request->mutable_packed_explicit_ids(),

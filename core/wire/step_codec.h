@@ -19,8 +19,10 @@ inline constexpr int64_t kMaxRecallSamples = 16;
 // Errors: InvalidArgument with a reason word, naming the field.
 absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request);
 
-// The capability of shards that keep averages of rows and read them when asked to.
+// The capabilities of shards that keep averages and read them when asked to, and of shards that
+// weigh the targets of labels.
 inline constexpr char kAveragedRows[] = "averaged-rows";
+inline constexpr char kLabelWeights[] = "label-weights";
 // The capability of shards that read packed requests.
 inline constexpr char kPackedSteps[] = "packed-steps";
 

@@ -14,11 +14,12 @@ namespace dslide::shard {
 namespace {
 
 // Format 1 did not know which steps have changed rows, nor which clients were told of a loss;
-// format 2 did not count bad requests; format 3 knows no weights of rows in open steps, and is
-// still written where there are none. All are read.
+// format 2 did not count bad requests; format 3 knows no weights of rows in open steps, format 4
+// none of labels; both are still written where there are none. All are read.
 constexpr uint32_t kStateFormat = 3;
 constexpr uint32_t kWeightedFormat = 4;
-constexpr FormatRange kFormats = {.oldest = 1, .newest = kWeightedFormat};
+constexpr uint32_t kLabelWeightsFormat = 5;
+constexpr FormatRange kFormats = {.oldest = 1, .newest = kLabelWeightsFormat};
 
 absl::Status DamagedState(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
@@ -54,6 +55,7 @@ void Write(uint32_t format, ByteWriter& out, const HeadContext& context) {
   out.Array(context.scores);
   out.Array(context.max_logits);
   if (format >= kWeightedFormat) out.Array(context.pair_weights);
+  if (format >= kLabelWeightsFormat) out.Array(batch.label_weights);
 }
 
 void Read(uint32_t format, ByteReader& in, HeadContext& context) {
@@ -74,23 +76,27 @@ void Read(uint32_t format, ByteReader& in, HeadContext& context) {
   context.scores = in.Array<float>();
   context.max_logits = in.Array<float>();
   if (format >= kWeightedFormat) context.pair_weights = in.Array<float>();
-}
-
-bool HasWeights(const ContextData& data) {
-  const auto* const context = std::get_if<HeadContext>(&data);
-  return context != nullptr && !context->pair_weights.empty();
+  if (format >= kLabelWeightsFormat) batch.label_weights = in.Array<float>();
 }
 
 // The oldest that has room for all of it, so that older programs read what they can.
+uint32_t FormatFor(const ContextData& data) {
+  const auto* const context = std::get_if<HeadContext>(&data);
+  if (context == nullptr) return kStateFormat;
+  if (!context->batch.label_weights.empty()) return kLabelWeightsFormat;
+  return context->pair_weights.empty() ? kStateFormat : kWeightedFormat;
+}
+
 uint32_t FormatFor(const StepContexts& contexts) {
+  uint32_t format = kStateFormat;
   for (const auto& [id, client] : contexts.clients()) {
     for (const auto& [step, entries] : client.steps) {
       for (const StepContexts::Entry& entry : entries) {
-        if (HasWeights(entry.data)) return kWeightedFormat;
+        format = std::max(format, FormatFor(entry.data));
       }
     }
   }
-  return kStateFormat;
+  return format;
 }
 
 void WriteClients(ByteWriter& out, const ClientTable& table) {

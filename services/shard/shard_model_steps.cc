@@ -85,6 +85,13 @@ absl::Status ShardModel::CheckHeadForward(const ShardTable& table, const HeadFor
                   absl::StrCat("hidden has ", op.hidden.size(), " and label_targets ",
                                op.label_targets.size(), " elements for ", batch, " samples"));
   }
+  if (!op.label_weights.empty() &&
+      (op.label_weights.size() != op.labels.size() || table.spec.head.loss != HeadLoss::kSoftmax)) {
+    return Refuse(reason::kBadSize,
+                  absl::StrCat("label_weights has ", op.label_weights.size(), " elements for ",
+                               op.labels.size(),
+                               " labels, must have one each, and the loss must be softmax"));
+  }
   for (const uint32_t sample : op.recall_samples) {
     if (sample >= batch) {
       return Refuse(reason::kOutOfRange, "recall_samples must be positions in the batch");
@@ -113,6 +120,7 @@ absl::StatusOr<HeadForwardReply> ShardModel::HeadForward(HeadForwardOp op, int64
   head_batch.fingerprints = std::move(op.fingerprints);
   head_batch.label_offsets = std::move(op.label_offsets);
   head_batch.label_targets = std::move(op.label_targets);
+  head_batch.label_weights = InOrderOf(origin, op.label_weights);
   head_batch.recall_samples = std::move(op.recall_samples);
 
   // Nothing of the client's: its id is random, and equal seeds give equal bits.

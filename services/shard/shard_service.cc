@@ -101,8 +101,9 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_generation(shared_.generation);
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
-  for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax",
-                           wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows}) {
+  for (const char* word :
+       {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps,
+        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -184,7 +185,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
                      {{"lost", lost}});
         }
         wire::EncodeHello(reply, response);
-        for (const char* word : {wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows}) {
+        for (const char* word :
+             {wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights}) {
           response->add_capabilities(word);
         }
         return response->ByteSizeLong();

@@ -132,6 +132,15 @@ absl::Status WriteWeightedImage(const fs::path& image) {
   return Expect(image, *core);
 }
 
+// Of a shard whose rows keep averages and that has a step open whose labels have weights.
+absl::Status WriteAveragedImage(const fs::path& image) {
+  const std::unique_ptr<ShardCore> core = FreshCore();
+  RETURN_IF_ERROR(ApplyAll(AveragedCommands(), *core));
+  core->SettleTables();
+  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/45, *core));
+  return Expect(image, *core);
+}
+
 // The directory of a shard that was stopped in mode checkpoint.
 absl::Status WriteCheckpoint(const fs::path& directory) {
   const std::unique_ptr<ShardCore> core = FreshCore();
@@ -188,6 +197,7 @@ absl::Status WriteAll(const std::string& path) {
   RETURN_IF_ERROR(WriteCommandLog("./command-log-v1"));
   RETURN_IF_ERROR(WriteImages("./image-v2", "./image-v3"));
   RETURN_IF_ERROR(WriteWeightedImage("./image-v2-state-v4"));
+  RETURN_IF_ERROR(WriteAveragedImage("./image-v2-state-v5"));
   RETURN_IF_ERROR(WriteCheckpoint("./checkpoint-v2"));
   RETURN_IF_ERROR(WriteCatalog("./catalog-v1"));
   RETURN_IF_ERROR(WriteManifests("./manifest-v1"));

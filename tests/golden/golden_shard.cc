@@ -267,4 +267,19 @@ std::vector<Command> OpenWeightedStep() {
   return {client.Hello(), client.Step(op, 1)};
 }
 
+std::vector<Command> AveragedCommands() {
+  std::vector<Command> commands = FirstCommands();
+  for (Command& command : commands) {
+    if (auto* create = std::get_if<CreateModelCommand>(&command); create != nullptr) {
+      for (TableSpec& table : create->spec.tables) table.optimizer.average_decay = 0.5;
+    }
+    auto* const step = std::get_if<StepCommand>(&command);
+    auto* const head = step == nullptr ? nullptr : std::get_if<HeadForwardOp>(&step->op);
+    for (size_t i = 0; head != nullptr && i < head->labels.size(); ++i) {
+      head->label_weights.push_back(static_cast<float>(1 + i % 3) / 2.0f);
+    }
+  }
+  return commands;
+}
+
 }  // namespace dslide::golden

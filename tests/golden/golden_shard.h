@@ -26,5 +26,7 @@ std::vector<Command> LaterCommands();
 std::vector<Command> ScatterToOneRow();
 // A step that stays open, with explicit rows that have weights.
 std::vector<Command> OpenWeightedStep();
+// The first half for a model whose rows keep averages, by a trainer that weighs labels.
+std::vector<Command> AveragedCommands();
 
 }  // namespace dslide::golden

@@ -23,6 +23,9 @@ constexpr char kAllRows[] = "image-v2";
 constexpr char kIncrement[] = "image-v3";
 // With an open step whose rows have weights: its state is of format 4.
 constexpr char kWeighted[] = "image-v2-state-v4";
+// With rows that keep averages, of format 5, and with an open step whose labels have weights: its
+// state is of format 5.
+constexpr char kAveraged[] = "image-v2-state-v5";
 
 class ImageFormatTest : public FormatTest {
  protected:
@@ -93,6 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, KeptImageTest,
                              KeptImage{.name = "image-v2-state-v2", .lsn = 1398},
                              KeptImage{.name = kAllRows, .lsn = 41},
                              KeptImage{.name = kWeighted, .lsn = 44},
+                             KeptImage{.name = kAveraged, .lsn = 45},
                              KeptImage{.name = kIncrement, .lsn = 43, .increments = 1}),
                          [](const auto& info) {
                            std::string name = info.param.name;
@@ -127,8 +131,12 @@ TEST_F(ImageFormatTest, TodaysProgramsWriteTheSame) {
   ASSERT_TRUE(shard::LoadImage(InFormats(kWeighted), *weighted).ok());
   ASSERT_TRUE(shard::WriteImage(Path("weighted"), 44, *weighted).ok());
   EXPECT_EQ(Read(Path("weighted") + "/state"), Read(absl::StrCat(InFormats(kWeighted), "/state")));
-  for (const std::string& database :
-       {kept + "/model-000", InFormats(kIncrement) + "/delta-000-001"}) {
+  const std::unique_ptr<ShardCore> averaged = FreshCore();
+  ASSERT_TRUE(shard::LoadImage(InFormats(kAveraged), *averaged).ok());
+  ASSERT_TRUE(shard::WriteImage(Path("averaged"), 45, *averaged).ok());
+  EXPECT_EQ(Read(Path("averaged") + "/state"), Read(absl::StrCat(InFormats(kAveraged), "/state")));
+  for (const std::string& database : {kept + "/model-000", InFormats(kAveraged) + "/model-000",
+                                      InFormats(kIncrement) + "/delta-000-001"}) {
     const std::string bytes = Metadata(database);
     const auto metadata = shard::DecodeMetadata(bytes);
     ASSERT_TRUE(metadata.ok()) << metadata.status();
@@ -155,12 +163,12 @@ TEST_F(ImageFormatTest, CoreStatesOfOtherVersionsAreRefused) {
   const std::unique_ptr<ShardCore> core = FreshCore();
   ASSERT_TRUE(shard::LoadImage(InFormats(kAllRows), *core).ok());
   const std::string state = shard::EncodeCoreState(*core);
-  for (const uint32_t version : {0, 5}) {
+  for (const uint32_t version : {0, 6}) {
     const std::string image = CopyOf(kAllRows);
     std::string patched = state;
     std::memcpy(patched.data(), &version, sizeof(version));
     PatchBytes(image + "/state", state, patched);
-    ExpectOtherVersion(Load(image), image + "/state: the state", version, "formats 1 to 4");
+    ExpectOtherVersion(Load(image), image + "/state: the state", version, "formats 1 to 5");
   }
 }
 

@@ -170,17 +170,18 @@ std::string DataText(const FeatureBatch& features) {
 
 std::string DataText(const HeadContext& context) {
   const HeadBatch& batch = context.batch;
-  return absl::StrCat(" head", List("hidden", batch.hidden), List("prints", batch.fingerprints),
-                      List("label_offsets", batch.label_offsets), List("labels", batch.labels),
-                      List("targets", batch.label_targets), List("recall", batch.recall_samples),
-                      List("rows", context.rows), List("shared", context.is_shared),
-                      List("pair_offsets", context.pair_offsets),
-                      List("score_offsets", context.score_offsets),
-                      List("samples", context.samples), List("is_label", context.is_label),
-                      List("tail_weights", context.tail_weights), List("scores", context.scores),
-                      List("max_logits", context.max_logits),
-                      // Kept texts of before there were weights have no word of them.
-                      context.pair_weights.empty() ? "" : List("weights", context.pair_weights));
+  return absl::StrCat(
+      " head", List("hidden", batch.hidden), List("prints", batch.fingerprints),
+      List("label_offsets", batch.label_offsets), List("labels", batch.labels),
+      List("targets", batch.label_targets), List("recall", batch.recall_samples),
+      List("rows", context.rows), List("shared", context.is_shared),
+      List("pair_offsets", context.pair_offsets), List("score_offsets", context.score_offsets),
+      List("samples", context.samples), List("is_label", context.is_label),
+      List("tail_weights", context.tail_weights), List("scores", context.scores),
+      List("max_logits", context.max_logits),
+      // Kept texts of before there were weights have no word of them.
+      context.pair_weights.empty() ? "" : List("weights", context.pair_weights),
+      batch.label_weights.empty() ? "" : List("label_weights", batch.label_weights));
 }
 
 std::string ContextsText(const shard::StepContexts& contexts) {

@@ -140,6 +140,11 @@ class Trainer:
         self._show = progress
         self._patience = patience
         training = self.spec.training
+        if training.propensity_strength > 0:
+            raise InvalidArgumentError(
+                f"training.propensity_strength is {training.propensity_strength:g}, which this "
+                "trainer does not know: set it to 0, or train with `dslide train`"
+            )
         self._split = TrainingSplit(
             self.data.num_points,
             self.spec.seed,

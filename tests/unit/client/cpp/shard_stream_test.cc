@@ -121,16 +121,26 @@ TEST_F(ShardStreamTest, AsksForNoAveragesWhereTheyWouldNotBeRead) {
   const EmbedForwardOp sums = {
       .table = "in", .offsets = {0, 1}, .rows = {RowId(5)}, .values = {1.0f}, .averaged = true};
   const DenseGatherOp rows = {.table = "mid", .averaged = true};
+  HeadForwardOp weighing;
+  weighing.table = "out";
+  weighing.dim = 1;
+  weighing.hidden = {1.0f};
+  weighing.label_offsets = {0, 1};
+  weighing.labels = {RowId(5)};
+  weighing.label_targets = {1.0f};
+  weighing.label_weights = {2.0f};
   const auto stream = Open();
   const auto refusal = [&](const StepOp& op) {
     return std::string(stream->Send(1, 1, op)->Take().status().message());
   };
   EXPECT_THAT(refusal(sums), HasSubstr("takes no averages of rows: upgrade it"));
   EXPECT_THAT(refusal(rows), HasSubstr("takes no averages of rows: upgrade it"));
-  fake_.Announce({"averaged-rows"});
+  EXPECT_THAT(refusal(weighing), HasSubstr("takes no weights of labels: upgrade it"));
+  fake_.Announce({"averaged-rows", "label-weights"});
   fake_.BreakAt(1, false);
   EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
   EXPECT_EQ(Answer(stream->Send(2, 2, sums)), 2);
+  EXPECT_EQ(Answer(stream->Send(3, 3, weighing)), 3);
 }
 
 TEST_F(ShardStreamTest, AnErrorConcernsItsOwnRequestOnly) {

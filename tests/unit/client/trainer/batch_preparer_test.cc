@@ -44,11 +44,13 @@ class BatchPreparerTest : public ::testing::Test {
   }
 
   std::unique_ptr<BatchPreparer> Make(const ModelSpec& spec, int64_t shards,
-                                      std::vector<float> idf = {}) {
+                                      std::vector<float> idf = {},
+                                      std::vector<float> label_weights = {}) {
     network_ = std::make_unique<Network>(*Network::Create(spec));
     const std::vector<double> weights(static_cast<size_t>(shards), 1.0);
     BatchPreparerOptions options;
     options.idf = std::move(idf);
+    options.label_weights = std::move(label_weights);
     auto preparer = BatchPreparer::Create(*network_, *SlotMap::Deal(7, weights),
                                           *SlotMap::Deal(5, weights), options);
     EXPECT_TRUE(preparer.ok()) << preparer.status();
@@ -105,6 +107,33 @@ TEST_F(BatchPreparerTest, EvaluationAsksForAveragesWhereTheTableKeepsThem) {
     for (const EmbedForwardOp& op : predicted->inputs) EXPECT_EQ(op.averaged, decay > 0.0);
     for (const EmbedForwardOp& op : trained->inputs) EXPECT_FALSE(op.averaged);
   }
+}
+
+TEST_F(BatchPreparerTest, TrainingWeighsLabelsByTheirPropensities) {
+  ModelSpec spec = Spec();
+  spec.training.propensity_strength = 0.5;
+  const std::vector<float> weights = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+  const auto preparer = Make(spec, 2, {}, weights);
+  const auto batch = preparer->Prepare(*data_, BatchUse::kTraining, 0, AllFour());
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  int64_t labels = 0;
+  for (const RaggedSlice& slice : batch->labels) {
+    ASSERT_EQ(slice.values.size(), slice.rows.size());
+    for (size_t i = 0; i < slice.rows.size(); ++i, ++labels) {
+      EXPECT_EQ(slice.values[i], weights[slice.rows[i].value()]);
+    }
+  }
+  EXPECT_EQ(labels, 5);
+  const auto predicted = preparer->Prepare(*data_, BatchUse::kEvaluation, 0, AllFour());
+  for (const RaggedSlice& slice : predicted->labels) EXPECT_TRUE(slice.values.empty());
+  const absl::Status unknown =
+      Make(spec, 2)->Prepare(*data_, BatchUse::kTraining, 0, AllFour()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(unknown)) << unknown;
+  const std::vector<double> shards = {1.0};
+  const auto other =
+      BatchPreparer::Create(*network_, *SlotMap::Deal(7, shards), *SlotMap::Deal(5, shards),
+                            {.seed = 1, .idf = {}, .label_weights = {1.0f}});
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("1 weights of labels"));
 }
 
 TEST_F(BatchPreparerTest, TheNumberOfShardsChangesNothingButTheCut) {

@@ -60,6 +60,19 @@ TEST(CombineLossTest, DoesNotDependOnWhereTheRowsAreCut) {
   }
 }
 
+// The gradient of a logit is then sum of targets * probability - target.
+TEST(CombineLossTest, WeightsOfLabelsMakeTargetsOfAnySum) {
+  const auto parts = Cut({1.0f, 2.0f, 0.5f}, 2);
+  std::vector<RaggedSlice> labels = OneLabelInFirst();
+  labels[0].values = {3.0f};
+  const auto combined =
+      CombineLoss(HeadLoss::kSoftmax, Views(parts), labels, std::vector<float>{0.5f});
+  ASSERT_TRUE(combined.ok()) << combined.status();
+  const double partition = std::log(std::exp(1.0) + std::exp(2.0) + std::exp(0.5));
+  EXPECT_NEAR(combined->loss_sum, 1.5 * (partition - 1.0), 1e-6);
+  EXPECT_NEAR(combined->log_partitions[0], partition - std::log(1.5), 1e-6);
+}
+
 TEST(CombineLossTest, AShardWithoutRowsAddsNothing) {
   auto parts = Cut({1.0f, 2.0f}, 2);
   EXPECT_EQ(parts[1].max_logits[0], kNone);

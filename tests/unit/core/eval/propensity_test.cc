@@ -26,6 +26,21 @@ TEST(PropensityTest, FollowsTheFormula) {
   EXPECT_NEAR(InversePropensities({{10}}, 1000, {.a = 0.6, .b = 2.6})[0], 3.786004, 1e-4);
 }
 
+TEST(PropensityTest, WeightsHaveAMeanOfOneOverTheLabelsOfAllPoints) {
+  const std::vector<int64_t> counts = {0, 1, 10, 1000};
+  const std::vector<float> inverse = InversePropensities(counts, 1000, PropensityModel());
+  for (const double strength : {0.0, 0.5, 1.0}) {
+    const std::vector<float> weights = PropensityWeights(counts, 1000, PropensityModel(), strength);
+    double sum = 0.0;
+    for (size_t l = 0; l < 4; ++l) {
+      sum += static_cast<double>(counts[l]) * weights[l];
+      EXPECT_NEAR(weights[l] / weights[3], std::pow(inverse[l] / inverse[3], strength), 1e-5);
+    }
+    EXPECT_NEAR(sum, 1011.0, 1e-2);
+  }
+  EXPECT_THAT(PropensityWeights({{0, 0}}, 5, PropensityModel(), 0.0), Each(1.0f)) << "no labels";
+}
+
 TEST(PropensityTest, IsNeverAboveOneInSetsOfAnySize) {
   for (const int64_t points : {1, 2, 3}) {
     const std::vector<int64_t> counts = {0, 1, points};

@@ -152,6 +152,7 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   EXPECT_THAT(text, HasSubstr("\"proposed_per_sample\": 12"));
   EXPECT_THAT(text, Not(HasSubstr("sampled_candidates")));
   EXPECT_THAT(text, Not(HasSubstr("average_decay")));
+  EXPECT_THAT(text, Not(HasSubstr("propensity_strength")));
   const auto back = ModelSpecFromJson(text, "text");
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, spec);
@@ -164,8 +165,11 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   EXPECT_EQ(*drawing_back, spec);
   ModelSpec averaging = UnusualSpec();
   averaging.tables[0].optimizer.average_decay = 0.999;
+  averaging.tables.back().head.loss = HeadLoss::kSoftmax;
+  averaging.training.propensity_strength = 0.5;
   const std::string averages = ModelSpecToJson(averaging);
   EXPECT_THAT(averages, HasSubstr("\"average_decay\": 0.999"));
+  EXPECT_THAT(averages, HasSubstr("\"propensity_strength\": 0.5"));
   EXPECT_EQ(*ModelSpecFromJson(averages, "text"), averaging);
 }
 

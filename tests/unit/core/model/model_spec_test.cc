@@ -118,6 +118,15 @@ TEST(ModelSpecTest, NamesTheFieldTheValueAndTheRange) {
       {[](auto& s) { s.training.patience_epochs = -1; }, "training.patience_epochs is -1"},
       {[](auto& s) { s.tables[0].optimizer.average_decay = 1.0; },
        "optimizer.average_decay is 1; it must be in [0, 1)"},
+      {[](auto& s) { s.training.propensity_strength = 1.5; },
+       "training.propensity_strength is 1.5, must be in [0, 1]"},
+      {[](auto& s) {
+         s.training.propensity_strength = 1;
+         for (TableSpec& table : s.tables) {
+           if (table.role == TableRole::kHead) table.head.loss = HeadLoss::kSigmoid;
+         }
+       },
+       "training.propensity_strength is 1, which needs a head with the loss softmax"},
   };
   for (const BadCase& bad : cases) {
     ModelSpec spec = GoodSpec();

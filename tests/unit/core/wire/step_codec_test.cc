@@ -363,14 +363,31 @@ TEST(StepCodecTest, BadExplicitRowsAreRefusedByName) {
   });
 }
 
-TEST(StepCodecTest, WishesForAveragesComeBack) {
+TEST(StepCodecTest, WishesForAveragesAndWeightsOfLabelsComeBack) {
   EmbedForwardOp embed = SampleEmbedForward();
+  HeadForwardOp head = SampleHeadForward();
+  for (size_t i = 0; i < head.labels.size(); ++i) {
+    head.label_weights.push_back(0.5f + static_cast<float>(i));
+  }
   for (const bool averaged : {false, true}) {
     embed.averaged = averaged;
     EXPECT_EQ(std::get<EmbedForwardOp>(RoundTrip(SampleStep(embed)).op).averaged, averaged);
     const DenseGatherOp dense{.table = "hidden", .averaged = averaged};
     EXPECT_EQ(std::get<DenseGatherOp>(RoundTrip(SampleStep(dense)).op).averaged, averaged);
   }
+  EXPECT_EQ(std::get<HeadForwardOp>(RoundTrip(SampleStep(head)).op).label_weights,
+            head.label_weights);
+  const auto set = [](const std::string& bytes) {
+    return [bytes](auto& r) { r.mutable_head_forward()->set_label_weights(bytes); };
+  };
+  std::vector<float> weights = head.label_weights;
+  weights.back() = -1.0f;
+  std::string negative;
+  EncodeFloats(weights, &negative);
+  ExpectStepRefused({
+      {reason::kBadSize, "head_forward.label_weights", StepOp(head), set("abc")},
+      {reason::kOutOfRange, "head_forward.label_weights has -1", StepOp(head), set(negative)},
+  });
 }
 
 TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {

@@ -1,4 +1,4 @@
-// Averages of rows through the shard's state machine.
+// Averages of rows, and weights of labels, through the shard's state machine.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,16 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/wire/reason_words.h"
+#include "services/shard/core_state.h"
 #include "services/shard/shard_image.h"
 #include "services/shard/storage_metadata.h"
 #include "tests/unit/services/shard/shard_core_fixture.h"
 
 namespace dslide::shard {
 namespace {
+
+constexpr int64_t kAveragedBatch = 4;
 
 ModelSpec AveragedSpec(bool averaged, RowPrecision precision) {
   ModelSpec spec = SampleSpec();
@@ -196,6 +200,86 @@ TEST_P(ShardAveragesTest, TheirCheckpointsAreOfAFormatOfTheirOwn) {
 INSTANTIATE_TEST_SUITE_P(Precisions, ShardAveragesTest,
                          ::testing::Values(RowPrecision::kF32, RowPrecision::kBf16Weights,
                                            RowPrecision::kBf16));
+
+class ShardLabelWeightsTest : public ::testing::Test {
+ protected:
+  ShardLabelWeightsTest() { Start(SampleSpec()); }
+
+  void Start(const ModelSpec& spec) {
+    trainer_ = std::make_unique<SampleTrainer>();
+    core_ = std::make_unique<ShardCore>(SampleOptions());
+    Must(SetOwnershipCommand{.shard = ShardId(0), .generation = 7});
+    Must(SampleCreate(spec));
+    Must(trainer_->Hello());
+  }
+  Answer Must(Command command) {
+    Answer answer = core_->Apply(std::move(command));
+    EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+    return answer;
+  }
+  // The rest of the labels has the weight 1.
+  HeadForwardOp Weighing(std::vector<float> weights) {
+    HeadForwardOp op = trainer_->HeadForward(kAveragedBatch);
+    op.label_weights = std::move(weights);
+    op.label_weights.resize(op.labels.size(), 1.0f);
+    return op;
+  }
+  void Run(HeadForwardOp op) {
+    Must(trainer_->Step(std::move(op), 1));
+    Must(trainer_->Step(trainer_->HeadBackward(kAveragedBatch), 1));
+  }
+
+  std::unique_ptr<SampleTrainer> trainer_;
+  std::unique_ptr<ShardCore> core_;
+};
+
+TEST_F(ShardLabelWeightsTest, WeightsOfOneChangeNothing) {
+  Run(trainer_->HeadForward(kAveragedBatch));
+  const uint64_t digest = core_->Digest();
+  Start(SampleSpec());
+  Run(Weighing({}));
+  EXPECT_EQ(core_->Digest(), digest);
+}
+
+// With plain SGD a row moves by the rate times its gradient, which is linear in the weight of the
+// label: the difference between two weights is the target's part, hidden * target.
+TEST_F(ShardLabelWeightsTest, ALabelPullsByItsWeight) {
+  const auto biases = [&](float weight) {
+    ModelSpec spec = SampleSpec();
+    spec.tables[2].optimizer.kind = OptimizerKind::kSgd;
+    spec.tables[2].optimizer.learning_rate = 0.5;
+    Start(spec);
+    // All labels but the last have the weight 2.
+    HeadForwardOp op = Weighing(std::vector<float>(2 * kAveragedBatch - 1, 2.0f));
+    op.label_weights.back() = weight;
+    const RowId label = op.labels.back();
+    Run(std::move(op));
+    GatherCommand gather = trainer_->Gather();
+    gather.rows = {label};
+    return std::get<GatherReply>(Must(gather).reply->body).rows.biases[0];
+  };
+  // Rate times scale times target of the sample.
+  const float expected = 0.5f * (1.0f / kAveragedBatch) * 0.5f;
+  const float none = biases(0.0f);
+  EXPECT_NEAR(biases(1.0f) - none, expected, 1e-6);
+  EXPECT_NEAR(biases(3.0f) - none, 3 * expected, 1e-6);
+}
+
+TEST_F(ShardLabelWeightsTest, OpenStepsComeBackWithThem) {
+  Must(trainer_->Step(Weighing({0.25f, 4.0f}), 1));
+  const std::string state = EncodeCoreState(*core_);
+  EXPECT_EQ(state[0], 5);
+  const auto restored = std::make_unique<ShardCore>(SampleOptions());
+  ASSERT_TRUE(RestoreCoreState(state, *restored).ok());
+  EXPECT_EQ(EncodeCoreState(*restored), state);
+  EXPECT_EQ(restored->contexts().bytes(), core_->contexts().bytes());
+}
+
+TEST_F(ShardLabelWeightsTest, AnotherNumberOfThemIsRefused) {
+  HeadForwardOp op = Weighing({});
+  op.label_weights.pop_back();
+  EXPECT_EQ(Reason(core_->Apply(trainer_->Step(std::move(op), 1))), reason::kBadSize);
+}
 
 }  // namespace
 }  // namespace dslide::shard
