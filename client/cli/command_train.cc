@@ -251,9 +251,8 @@ absl::Status TrainRun::OpenTrainer() {
                                                          model_.features.idf, parallelism_));
   }
   const auto say = [this](const std::string& message) { progress_->Say(message); };
-  const auto interrupted = [] { return InterruptGuard::Interrupted(); };
   if (components_ != nullptr) {
-    RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, interrupted));
+    RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, &InterruptGuard::Interrupted));
   }
   if (network_ != nullptr) {
     BatchPreparerOptions preparer;
@@ -271,7 +270,7 @@ absl::Status TrainRun::OpenTrainer() {
   trainer.seed = model_.spec.seed;
   trainer.max_steps = options_.steps;
   trainer.parallelism = parallelism_;
-  trainer.stop_requested = interrupted;
+  trainer.stop_requested = &InterruptGuard::Interrupted;
   ASSIGN_OR_RETURN(trainer_, Trainer::Create({.cluster = cluster,
                                               .spec = model_.spec,
                                               .network = network_.get(),
