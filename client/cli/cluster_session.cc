@@ -53,8 +53,10 @@ ClusterSession::~ClusterSession() { (void)Close(); }
 absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::Connect(
     const std::string& address, const ChannelOptions& channels, ClientOptions options) {
   std::unique_ptr<ClusterSession> session(new ClusterSession());
-  ASSIGN_OR_RETURN(session->client_,
-                   ClusterClient::Connect(address, NetworkChannels(channels), std::move(options)));
+  session->connect_ = [address, factory = NetworkChannels(channels)](ClientOptions of_client) {
+    return ClusterClient::Connect(address, factory, std::move(of_client));
+  };
+  ASSIGN_OR_RETURN(session->client_, session->connect_(std::move(options)));
   return session;
 }
 
@@ -74,11 +76,13 @@ absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::StartEmbedded(
   }
   ASSIGN_OR_RETURN(session->embedded_->cluster, EmbeddedCluster::Start(cluster));
   EmbeddedCluster* raw = session->embedded_->cluster.get();
-  ASSIGN_OR_RETURN(session->client_,
-                   ClusterClient::Connect(
-                       raw->coordinator_address(),
-                       [raw](const std::string& address) { return raw->OpenChannel(address); },
-                       std::move(options)));
+  session->connect_ = [raw](ClientOptions of_client) {
+    return ClusterClient::Connect(
+        raw->coordinator_address(),
+        [raw](const std::string& address) { return raw->OpenChannel(address); },
+        std::move(of_client));
+  };
+  ASSIGN_OR_RETURN(session->client_, session->connect_(std::move(options)));
   return session;
 }
 

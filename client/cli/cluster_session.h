@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +38,11 @@ class ClusterSession {
   ~ClusterSession();
 
   ClusterClient& client() { return *client_; }
+  // Another client of the same cluster; it ends before the session does.
+  // Errors: those of ClusterClient::Connect().
+  absl::StatusOr<std::unique_ptr<ClusterClient>> OpenClient(ClientOptions options) const {
+    return connect_(std::move(options));
+  }
   bool embedded() const { return embedded_ != nullptr; }
 
   // Seconds by stage of an embedded cluster's shards; empty for a cluster that runs elsewhere.
@@ -51,6 +58,7 @@ class ClusterSession {
 
   std::unique_ptr<Embedded> embedded_;
   std::unique_ptr<ClusterClient> client_;  // uses embedded_
+  std::function<absl::StatusOr<std::unique_ptr<ClusterClient>>(ClientOptions)> connect_;
 };
 
 }  // namespace dslide::cli

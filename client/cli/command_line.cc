@@ -95,6 +95,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   const CliCommand app = command_line.root();
   AddGlobalOptions(app, context.global);
   AddTrainCommand(app, context);
+  AddTuneCommand(app, context);
   AddEvalCommand(app, context);
   AddPredictCommand(app, context);
   AddStatusCommand(app, context);

@@ -49,6 +49,7 @@ Flag AddOption(CliCommand command, const std::string& names, T& value, const std
 }
 // Each file registers its own subcommand.
 void AddTrainCommand(CliCommand app, Context& context);
+void AddTuneCommand(CliCommand app, Context& context);
 void AddEvalCommand(CliCommand app, Context& context);
 void AddPredictCommand(CliCommand app, Context& context);
 void AddStatusCommand(CliCommand app, Context& context);

@@ -1,6 +1,7 @@
 #include "client/cli/default_spec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,8 +27,8 @@ int64_t DimFor(const DataShape& shape) {
   return shape.points_of_label > kPointsForWide ? 2 * kDefaultDim : kDefaultDim;
 }
 
-double NetworkBytes(const DataShape& shape) {
-  return static_cast<double>((shape.features + shape.labels) * DimFor(shape)) * kBytesPerWeight;
+double NetworkBytes(const DataShape& shape, int64_t dim) {
+  return static_cast<double>((shape.features + shape.labels) * dim) * kBytesPerWeight;
 }
 
 TableSpec Table(const char* name, TableRole role) {
@@ -41,11 +42,7 @@ void AddNetwork(const DataShape& shape, ModelSpec& spec) {
   TrainingSpec& training = spec.training;
   training.input_dropout = 0.2;
   training.hidden_dropout = 0.5;
-  const int64_t steps = (shape.points + training.batch_size - 1) / training.batch_size;
-  training.max_epochs = std::max(kNetworkEpochs, kLeastNetworkSteps / steps);
-  const ScheduleSpec schedule = {.kind = ScheduleKind::kLinear,
-                                 .decay_steps = training.max_epochs * steps,
-                                 .final_fraction = 0.05};
+  const ScheduleSpec schedule = {.kind = ScheduleKind::kLinear, .final_fraction = 0.05};
   TableSpec input = Table("input", TableRole::kEmbedding);
   input.dim = DimFor(shape);
   input.bias_row = true;
@@ -62,6 +59,7 @@ void AddNetwork(const DataShape& shape, ModelSpec& spec) {
   labels.head.tail_rows = 32;
   spec.tables.push_back(std::move(input));
   spec.tables.push_back(std::move(labels));
+  SetNetworkLength(shape.points, 1, spec);
 }
 
 }  // namespace
@@ -82,16 +80,33 @@ DataShape ShapeOf(const Dataset& data, const LabelCounts& counts) {
   return shape;
 }
 
+bool NetworkFits(const DataShape& shape, int64_t dim) {
+  return NetworkBytes(shape, dim > 0 ? dim : DimFor(shape)) <= kMostNetworkBytes;
+}
+
+void SetNetworkLength(int64_t points, double length, ModelSpec& spec) {
+  TrainingSpec& training = spec.training;
+  const int64_t steps = (points + training.batch_size - 1) / training.batch_size;
+  const int64_t usual = std::max(kNetworkEpochs, kLeastNetworkSteps / steps);
+  training.max_epochs = std::max<int64_t>(1, std::llround(length * static_cast<double>(usual)));
+  for (TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role)) continue;
+    table.optimizer.schedule.decay_steps = training.max_epochs * steps;
+  }
+}
+
 ModelSpec DefaultComponents(const DataShape& shape) {
+  return ComponentsFor(shape, shape.popularity >= kPopularityForNetwork && NetworkFits(shape));
+}
+
+ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   ModelSpec spec;
   spec.name = "model";
   spec.activations = ActivationType::kBf16;
   spec.training.transform = InputTransform::kTfIdf;
   // The fusion has few weights: more points bring it nothing, and the trees miss them.
   spec.training.validation_max_samples = 1000;
-  if (shape.popularity >= kPopularityForNetwork && NetworkBytes(shape) <= kMostNetworkBytes) {
-    AddNetwork(shape, spec);
-  }
+  if (network) AddNetwork(shape, spec);
   spec.tables.push_back(Table("points", TableRole::kMemory));
   spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
   spec.tables.push_back(Table("linear", TableRole::kLinear));
@@ -115,7 +130,7 @@ std::string ExplainComponents(const DataShape& shape, const ModelSpec& spec) {
                           shape.popularity);
   } else {
     absl::StrAppendFormat(&text, ", and no network: it would take %.0f MB, more than it brings",
-                          NetworkBytes(shape) / 1e6);
+                          NetworkBytes(shape, DimFor(shape)) / 1e6);
   }
   return absl::StrCat(text,
                       ". --spec-out FILE writes it; flags such as --dim ask for a network "

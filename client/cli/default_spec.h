@@ -29,6 +29,17 @@ DataShape ShapeOf(const Dataset& data, const LabelCounts& counts);
 // the data, but for the length of the network's training.
 ModelSpec DefaultComponents(const DataShape& shape);
 
+// The same, with or without the network whatever the data says.
+ModelSpec ComponentsFor(const DataShape& shape, bool network);
+
+// Whether a network of that width, its optimizer's state included, is worth its bytes; dim 0: of
+// the width that ComponentsFor() gives it.
+bool NetworkFits(const DataShape& shape, int64_t dim = 0);
+
+// Gives a spec's network `length` times the passes that it has by default over so many points, with
+// schedules that end when they do.
+void SetNetworkLength(int64_t points, double length, ModelSpec& spec);
+
 // What DefaultComponents() chose and why, in a sentence or two.
 std::string ExplainComponents(const DataShape& shape, const ModelSpec& spec);
 
