@@ -39,7 +39,7 @@ std::vector<Neighbour> PointScan::Search(absl::Span<const RowId> features,
 }
 
 int64_t PointScan::memory_bytes() const {
-  auto bytes = static_cast<int64_t>(lists_.capacity() * sizeof(lists_[0]) +
+  auto bytes = static_cast<int64_t>(lists_.capacity() * sizeof(decltype(lists_)::value_type) +
                                     sums_.capacity() * sizeof(float));
   for (const auto& list : lists_) bytes += static_cast<int64_t>(list.capacity() * sizeof(Posting));
   return bytes;

@@ -76,6 +76,52 @@ int64_t CountCommon(absl::Span<const Neighbour> truth, absl::Span<const Neighbou
   });
 }
 
+std::vector<uint32_t> DrawQueries(int64_t count, int64_t queries) {
+  std::vector<uint32_t> drawn;
+  CounterRng rng(static_cast<uint64_t>(count));
+  for (int64_t i = 0; i < queries; ++i) {
+    drawn.push_back(static_cast<uint32_t>(rng.NextBelow(static_cast<uint64_t>(count))));
+  }
+  return drawn;
+}
+
+void AddAll(const WeighedPoints& weighed, int64_t count, Way& way) {
+  const double start = ThreadMicroseconds();
+  for (int64_t i = 0; i < count; ++i) {
+    way.index.Add(static_cast<uint32_t>(i),
+                  PointView(weighed.records[static_cast<size_t>(i)].data()));
+  }
+  way.add_us = (ThreadMicroseconds() - start) / static_cast<double>(count);
+}
+
+// One round of one way. `truth`: of each query.
+void SearchAll(const SparseBatch& points, const WeighedPoints& weighed,
+               absl::Span<const uint32_t> queries, int64_t k,
+               absl::Span<const std::vector<Neighbour>> truth, Way& way) {
+  NeighbourIndex::Scratch scratch;
+  double spent = 0;
+  way.found = way.differing = 0;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    const double before = ThreadMicroseconds();
+    const auto found = way.index.Search(points.FeaturesOf(queries[q]), weighed.values[queries[q]],
+                                        k, queries[q], scratch);
+    spent += ThreadMicroseconds() - before;
+    way.found += CountCommon(truth[q], found);
+    way.differing += found == absl::MakeConstSpan(truth[q]) ? 0 : 1;
+  }
+  way.us.push_back(spent / static_cast<double>(queries.size()));
+}
+
+Json WayToJson(const Way& way, int64_t true_neighbours) {
+  return {{"us", Median(way.us)},
+          {"spread", Spread(way.us)},
+          {"bytes", way.index.memory_bytes()},
+          {"add_us", way.add_us},
+          {"recall", static_cast<double>(way.found) /
+                         static_cast<double>(std::max<int64_t>(true_neighbours, 1))},
+          {"differing", way.differing}};
+}
+
 }  // namespace
 
 Json MeasureSearches(const SparseBatch& points, int64_t count, const SearchGrowthOptions& options) {
@@ -86,22 +132,10 @@ Json MeasureSearches(const SparseBatch& points, int64_t count, const SearchGrowt
   ways.push_back(std::make_unique<Way>("exact", NeighbourSearch::kExact));
   ways.push_back(std::make_unique<Way>("impact", NeighbourSearch::kImpact));
   ways.push_back(std::make_unique<Way>("hashed", NeighbourSearch::kHashed));
-  for (const auto& way : ways) {
-    const double start = ThreadMicroseconds();
-    for (int64_t i = 0; i < count; ++i) {
-      way->index.Add(static_cast<uint32_t>(i), PointView(weighed.records[i].data()));
-    }
-    way->add_us = (ThreadMicroseconds() - start) / static_cast<double>(count);
-  }
-  std::vector<uint32_t> queries;
-  CounterRng rng(static_cast<uint64_t>(count));
-  for (int64_t i = 0; i < options.queries; ++i) {
-    queries.push_back(static_cast<uint32_t>(rng.NextBelow(static_cast<uint64_t>(count))));
-  }
+  for (const auto& way : ways) AddAll(weighed, count, *way);
+  const std::vector<uint32_t> queries = DrawQueries(count, options.queries);
   std::vector<double> scan_us;
   std::vector<std::vector<Neighbour>> truth(queries.size());
-  int64_t true_neighbours = 0;
-  NeighbourIndex::Scratch scratch;
   for (int64_t round = 0; round < options.rounds; ++round) {
     const double start = ThreadMicroseconds();
     for (size_t q = 0; q < queries.size(); ++q) {
@@ -109,37 +143,17 @@ Json MeasureSearches(const SparseBatch& points, int64_t count, const SearchGrowt
                              queries[q]);
     }
     scan_us.push_back((ThreadMicroseconds() - start) / static_cast<double>(queries.size()));
-    for (const auto& way : ways) {
-      double spent = 0;
-      way->found = way->differing = true_neighbours = 0;
-      for (size_t q = 0; q < queries.size(); ++q) {
-        const double before = ThreadMicroseconds();
-        const auto found =
-            way->index.Search(points.FeaturesOf(queries[q]), weighed.values[queries[q]], options.k,
-                              queries[q], scratch);
-        spent += ThreadMicroseconds() - before;
-        way->found += CountCommon(truth[q], found);
-        way->differing += found == absl::MakeConstSpan(truth[q]) ? 0 : 1;
-        true_neighbours += static_cast<int64_t>(truth[q].size());
-      }
-      way->us.push_back(spent / static_cast<double>(queries.size()));
-    }
+    for (const auto& way : ways) SearchAll(points, weighed, queries, options.k, truth, *way);
   }
+  int64_t true_neighbours = 0;
+  for (const auto& mine : truth) true_neighbours += static_cast<int64_t>(mine.size());
   Json json;
   json["points"] = count;
   json["features_per_point"] =
       static_cast<double>(points.feature_offsets[count]) / static_cast<double>(count);
   json["scan"] = {
       {"us", Median(scan_us)}, {"spread", Spread(scan_us)}, {"bytes", scan.memory_bytes()}};
-  for (const auto& way : ways) {
-    json[way->name] = {{"us", Median(way->us)},
-                       {"spread", Spread(way->us)},
-                       {"bytes", way->index.memory_bytes()},
-                       {"add_us", way->add_us},
-                       {"recall", static_cast<double>(way->found) /
-                                      static_cast<double>(std::max<int64_t>(true_neighbours, 1))},
-                       {"differing", way->differing}};
-  }
+  for (const auto& way : ways) json[way->name] = WayToJson(*way, true_neighbours);
   return json;
 }
 

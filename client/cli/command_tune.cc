@@ -38,7 +38,7 @@
 namespace dslide::cli {
 namespace {
 
-constexpr char kExamplesText[] =
+constexpr char kTuneExamples[] =
     R"(Tries the default model and variations of it: all on a ninth of the points, the best third of
 them on a third, the best of these on all. What decides is how well they rank points that no
 model was trained on. The test data is read once, at the end.
@@ -356,7 +356,7 @@ absl::Status CheckTuneOptions(const TuneOptions& options) {
 
 void AddTuneCommand(CliCommand app, Context& context) {
   const CliCommand command =
-      app.AddSubcommand("tune", "Search for a model that suits the data best", kExamplesText);
+      app.AddSubcommand("tune", "Search for a model that suits the data best", kTuneExamples);
   auto options = std::make_shared<TuneOptions>();  // shared with the callback
   AddOption(command, "--data", options->data, "Training data: sparse text; .gz .xz .zst")
       .Required();

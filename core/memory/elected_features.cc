@@ -1,6 +1,7 @@
 #include "core/memory/elected_features.h"
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "core/base/counter_rng.h"
@@ -28,7 +29,7 @@ absl::Span<const uint8_t> FeatureElection::Elect(absl::Span<const RowId> feature
   std::array<Winner, kBins> winners;
   for (size_t i = 0; i < features.size() && squares > 0; ++i) {
     const double part = static_cast<double>(values[i]) * values[i] / squares;
-    const auto copies = static_cast<uint64_t>(kCopies * part + 0.5);
+    const auto copies = static_cast<uint64_t>(std::llround(kCopies * part));
     const uint64_t key = DeriveKey(kKey, features[i].value());
     for (uint64_t copy = 0; copy < copies; ++copy) {
       const uint64_t bits = CounterBits(key, copy);

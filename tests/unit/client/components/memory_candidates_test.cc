@@ -28,9 +28,9 @@ class FakeMemory final : public StepChannel {
     FindNeighboursReply reply;
     reply.label_offsets = {0};
     for (int64_t s = 0; s < find.inputs.batch(); ++s) {
-      asked_.push_back(find.left_out.empty() ? -1 : int64_t{find.left_out[static_cast<size_t>(s)]});
-      reply.counts.push_back(static_cast<uint32_t>(labels_));
-      for (int64_t label = 0; label < labels_; ++label) {
+      asked.push_back(find.left_out.empty() ? -1 : int64_t{find.left_out[static_cast<size_t>(s)]});
+      reply.counts.push_back(static_cast<uint32_t>(labels));
+      for (int64_t label = 0; label < labels; ++label) {
         reply.points.emplace_back(static_cast<uint32_t>(label));
         // Shares fall with the label.
         reply.similarities.push_back(1.0f / static_cast<float>(label + 1));
@@ -42,8 +42,8 @@ class FakeMemory final : public StepChannel {
     return pending;
   }
 
-  int64_t labels_ = 50;
-  std::vector<int64_t> asked_;  // who was left out
+  int64_t labels = 50;
+  std::vector<int64_t> asked;  // who was left out
 };
 
 class MemoryCandidatesTest : public ::testing::Test {
@@ -115,22 +115,22 @@ TEST_F(MemoryCandidatesTest, PointsAreAskedForOnceAndNotTheirOwnNeighbours) {
   const std::vector<int64_t> points = {4, 9};
   const SparseBatch samples = Samples({{2}, {}});
   const ExplicitRows<RowId> first = *candidates.ForTraining(samples, points, 0);
-  EXPECT_THAT(memory_.asked_, ElementsAre(4, 9));
+  EXPECT_THAT(memory_.asked, ElementsAre(4, 9));
   const ExplicitRows<RowId> again = *candidates.ForTraining(samples, points, 0);
   EXPECT_EQ(first.rows, again.rows);
   const ExplicitRows<RowId> later = *candidates.ForTraining(samples, points, 1);
   EXPECT_NE(first.rows, later.rows);
   EXPECT_NE(first.rows, Make(2).ForTraining(samples, points, 0)->rows);
-  EXPECT_THAT(memory_.asked_, ElementsAre(4, 9, 4, 9));  // by the second one
+  EXPECT_THAT(memory_.asked, ElementsAre(4, 9, 4, 9));  // by the second one
   EXPECT_EQ(candidates.ForEvaluation(samples, points)->rows.size(), 100);
-  EXPECT_THAT(memory_.asked_, ElementsAre(4, 9, 4, 9));
+  EXPECT_THAT(memory_.asked, ElementsAre(4, 9, 4, 9));
 }
 
 TEST_F(MemoryCandidatesTest, AllCandidatesAreScored) {
   MemoryCandidates candidates = Make(1);
-  memory_.labels_ = 3;
+  memory_.labels = 3;
   const ExplicitRows<RowId> rows = *candidates.ForEvaluation(Samples({{90}, {}}), {});
-  EXPECT_THAT(memory_.asked_, ElementsAre(-1, -1));
+  EXPECT_THAT(memory_.asked, ElementsAre(-1, -1));
   EXPECT_THAT(rows.offsets, ElementsAre(0, 3, 6));
   EXPECT_THAT(rows.rows, ElementsAre(RowId(0), RowId(1), RowId(2), RowId(0), RowId(1), RowId(2)));
   EXPECT_GT(rows.logit_offsets[0], rows.logit_offsets[1]);
