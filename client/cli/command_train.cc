@@ -295,14 +295,12 @@ absl::Status TrainRun::RunJob() {
     interrupted_ = report->interrupted;
   }
   if (components_ == nullptr) return absl::OkStatus();
-  if (interrupted_ || result_.report.stopped_at_step_limit) {
-    interrupted_ = true;
-    result_.components.emplace();
-    return absl::OkStatus();
-  }
-  result_.components = components_->report();
+  interrupted_ = interrupted_ || result_.report.stopped_at_step_limit;
+  result_.components = interrupted_ ? std::optional(ComponentReport()) : components_->report();
   // Another trainer of the job has completed the model.
-  return result_.components.has_value() ? absl::OkStatus() : components_->Load();
+  if (!result_.components.has_value()) return components_->Load();
+  if (network_ == nullptr) result_.report.samples = result_.components->points;
+  return absl::OkStatus();
 }
 
 absl::Status TrainRun::Train() {

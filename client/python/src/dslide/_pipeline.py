@@ -129,11 +129,11 @@ class StepPipeline:
                 request.values = mine.values.astype("<f4").tobytes()
             self._send(step, shard, embed_forward=request)
         for layer in self._network.dense:
-            request = shard_pb2.DenseGather(
+            gather = shard_pb2.DenseGather(
                 table=layer.name, averaged=averaged and layer.optimizer.average_decay > 0
             )
             for shard in range(len(self._streams)):
-                self._send(step, shard, dense_gather=request)
+                self._send(step, shard, dense_gather=gather)
 
     def _advance(self) -> None:
         step = self._under_way.popleft()
