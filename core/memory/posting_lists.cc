@@ -12,8 +12,8 @@ bool Before(Posting a, Posting b) {
 }
 
 // An allocation of n postings takes 4 n + 8 bytes, rounded up to 16: room for 4 i + 2 of them
-// wastes nothing. Growth by a quarter leaves an eighth unused, on average.
-uint32_t GrownCapacity(uint32_t size) { return (size + size / 4 + 1) / 4 * 4 + 2; }
+// wastes nothing. Growth by a quarter, and by one at least, leaves an eighth unused, on average.
+uint32_t GrownCapacity(uint32_t size) { return (size + size / 4 + 2) / 4 * 4 + 2; }
 
 int64_t AllocatedBytes(uint32_t capacity) { return 4 * int64_t{capacity} + 8; }
 
