@@ -24,12 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kEpochPrefix[] = "epoch-";
+constexpr char kPartPrefix[] = "epoch-";
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kManifest[] = "MANIFEST";
 constexpr size_t kPieceBytes = 1 << 20;
 
-std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kEpochPrefix, epoch); }
+std::string NameOf(uint64_t checkpoint_id) {
+  return absl::StrFormat("%s%020d", kPartPrefix, checkpoint_id);
+}
 std::string PartPath(const std::string& copy, size_t shard) {
   return absl::StrCat(copy, "/shard-", shard);
 }
@@ -59,7 +61,7 @@ absl::StatusOr<CheckpointCopy> DecodeCopy(const std::string& path, std::string m
       !json["parts"].is_array()) {
     return absl::DataLossError(absl::StrCat(name, " is no manifest of format 1"));
   }
-  CheckpointCopy copy{.path = path, .epoch = json.value("epoch", uint64_t{0})};
+  CheckpointCopy copy{.path = path, .checkpoint_id = json.value("epoch", uint64_t{0})};
   for (const auto& part : json["parts"]) {
     if (!part.is_object() || !part.contains("files_checksum")) {
       return absl::DataLossError(absl::StrCat(name, " has a part without files_checksum"));
@@ -81,11 +83,13 @@ absl::StatusOr<FileList> DecodePartList(const CheckpointCopy& copy, size_t shard
 }
 
 // Calls take(piece) until the file's end. Returns what was read.
-absl::StatusOr<ListedFile> ReceiveFile(ShardClient& shard, uint64_t epoch, const std::string& path,
+absl::StatusOr<ListedFile> ReceiveFile(ShardClient& shard, uint64_t checkpoint_id,
+                                       const std::string& path,
                                        const std::function<absl::Status(absl::string_view)>& take) {
   ListedFile file{.path = path};
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string piece, shard.ReadCheckpointFile(epoch, path, file.bytes));
+    ASSIGN_OR_RETURN(const std::string piece,
+                     shard.ReadCheckpointFile(checkpoint_id, path, file.bytes));
     if (piece.empty()) return file;
     file.crc = ExtendCrc32c(file.crc, piece);
     file.bytes += static_cast<int64_t>(piece.size());
@@ -93,13 +97,13 @@ absl::StatusOr<ListedFile> ReceiveFile(ShardClient& shard, uint64_t epoch, const
   }
 }
 
-absl::Status CopyFile(ShardClient& shard, uint64_t epoch, const ListedFile& listed,
+absl::Status CopyFile(ShardClient& shard, uint64_t checkpoint_id, const ListedFile& listed,
                       const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", listed.path);
   RETURN_IF_ERROR(MakeDirectories(fs::path(path).parent_path().string()));
   ASSIGN_OR_RETURN(FileOutput output, FileOutput::Create(path));
   ASSIGN_OR_RETURN(const ListedFile arrived,
-                   ReceiveFile(shard, epoch, listed.path,
+                   ReceiveFile(shard, checkpoint_id, listed.path,
                                [&](absl::string_view piece) { return output.Append(piece); }));
   if (arrived != listed) {
     return absl::DataLossError(absl::StrFormat(
@@ -113,15 +117,16 @@ absl::Status CopyFile(ShardClient& shard, uint64_t epoch, const ListedFile& list
 absl::Status CopyPart(ShardClient& shard, const CheckpointCopy& copy, size_t number,
                       const std::string& directory, CopySize& size) {
   std::string text;
-  RETURN_IF_ERROR(
-      ReceiveFile(shard, copy.epoch, kFileListName, [&](absl::string_view piece) -> absl::Status {
-        absl::StrAppend(&text, piece);
-        return absl::OkStatus();
-      }).status());
+  RETURN_IF_ERROR(ReceiveFile(shard, copy.checkpoint_id, kFileListName,
+                              [&](absl::string_view piece) -> absl::Status {
+                                absl::StrAppend(&text, piece);
+                                return absl::OkStatus();
+                              })
+                      .status());
   ASSIGN_OR_RETURN(const FileList list, DecodePartList(copy, number, text));
   RETURN_IF_ERROR(MakeDirectories(directory));
   for (const ListedFile& file : list.files) {
-    RETURN_IF_ERROR(CopyFile(shard, copy.epoch, file, directory));
+    RETURN_IF_ERROR(CopyFile(shard, copy.checkpoint_id, file, directory));
     ++size.files;
     size.bytes += file.bytes;
   }
@@ -133,7 +138,7 @@ absl::Status CopyPart(ShardClient& shard, const CheckpointCopy& copy, size_t num
 
 absl::StatusOr<CopySize> WriteCopy(const CopyPeers& peers, const CheckpointCopy& copy,
                                    const ClusterMap& map, const std::string& temporary) {
-  CopySize size{.epoch = copy.epoch};
+  CopySize size{.checkpoint_id = copy.checkpoint_id};
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     ASSIGN_OR_RETURN(const auto shard, peers.shard(map.shards[i]));
     const absl::Status copied = CopyPart(*shard, copy, i, PartPath(temporary, i), size);
@@ -148,11 +153,11 @@ absl::StatusOr<CopySize> WriteCopy(const CopyPeers& peers, const CheckpointCopy&
 absl::Status CheckShards(const CheckpointCopy& copy, const ClusterMap& map) {
   if (copy.files_checksum.size() == map.shards.size()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("cluster checkpoint ", copy.epoch, " is of ", copy.files_checksum.size(),
+      absl::StrCat("cluster checkpoint ", copy.checkpoint_id, " is of ", copy.files_checksum.size(),
                    " shards, the cluster has ", map.shards.size()));
 }
 
-absl::Status SendFile(ShardClient& shard, uint64_t epoch, const std::string& directory,
+absl::Status SendFile(ShardClient& shard, uint64_t checkpoint_id, const std::string& directory,
                       const std::string& path) {
   std::ifstream file(absl::StrCat(directory, "/", path), std::ios::binary);
   if (!file) return absl::DataLossError(absl::StrCat(directory, "/", path, " cannot be read"));
@@ -164,7 +169,7 @@ absl::Status SendFile(ShardClient& shard, uint64_t epoch, const std::string& dir
     const auto sent = static_cast<int64_t>(piece.size());
     // Also an empty file is one.
     if (sent > 0 || offset == 0) {
-      RETURN_IF_ERROR(shard.WriteCheckpointFile(epoch, path, offset, std::move(piece)));
+      RETURN_IF_ERROR(shard.WriteCheckpointFile(checkpoint_id, path, offset, std::move(piece)));
     }
     offset += sent;
   } while (file);
@@ -174,19 +179,19 @@ absl::Status SendFile(ShardClient& shard, uint64_t epoch, const std::string& dir
 absl::Status SendPart(ShardClient& shard, const CheckpointCopy& copy, size_t number,
                       CopySize& size) {
   const uint32_t checksum = copy.files_checksum[number];
-  absl::Status present = shard.AdoptCheckpoint(copy.epoch, checksum);
+  absl::Status present = shard.AdoptCheckpoint(copy.checkpoint_id, checksum);
   if (!absl::IsNotFound(present) && !absl::IsDataLoss(present)) return present;
   const std::string directory = PartPath(copy.path, number);
   ASSIGN_OR_RETURN(const std::string text,
                    ReadTextFile(absl::StrCat(directory, "/", kFileListName)));
   ASSIGN_OR_RETURN(const FileList list, DecodePartList(copy, number, text));
   for (const ListedFile& file : list.files) {
-    RETURN_IF_ERROR(SendFile(shard, copy.epoch, directory, file.path));
+    RETURN_IF_ERROR(SendFile(shard, copy.checkpoint_id, directory, file.path));
     ++size.files;
     size.bytes += file.bytes;
   }
-  RETURN_IF_ERROR(SendFile(shard, copy.epoch, directory, kFileListName));
-  return shard.AdoptCheckpoint(copy.epoch, checksum);
+  RETURN_IF_ERROR(SendFile(shard, copy.checkpoint_id, directory, kFileListName));
+  return shard.AdoptCheckpoint(copy.checkpoint_id, checksum);
 }
 
 // The newest copy below a directory.
@@ -195,10 +200,10 @@ uint64_t NewestIn(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    uint64_t epoch = 0;
-    if (absl::StartsWith(name, kEpochPrefix) &&
-        absl::SimpleAtoi(name.substr(sizeof(kEpochPrefix) - 1), &epoch)) {
-      newest = std::max(newest, epoch);
+    uint64_t checkpoint_id = 0;
+    if (absl::StartsWith(name, kPartPrefix) &&
+        absl::SimpleAtoi(name.substr(sizeof(kPartPrefix) - 1), &checkpoint_id)) {
+      newest = std::max(newest, checkpoint_id);
     }
   }
   return newest;
@@ -206,23 +211,26 @@ uint64_t NewestIn(const std::string& directory) {
 
 }  // namespace
 
-absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t epoch,
+absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t checkpoint_id,
                                         const std::string& directory) {
-  ASSIGN_OR_RETURN(std::string manifest, peers.coordinator->GetClusterCheckpointManifest(epoch));
+  ASSIGN_OR_RETURN(std::string manifest,
+                   peers.coordinator->GetClusterCheckpointManifest(checkpoint_id));
   ASSIGN_OR_RETURN(CheckpointCopy copy, DecodeCopy(directory, std::move(manifest)));
-  copy.path = absl::StrCat(directory, "/", NameOf(copy.epoch));
+  copy.path = absl::StrCat(directory, "/", NameOf(copy.checkpoint_id));
   std::error_code error;
   if (fs::exists(copy.path, error)) {
-    const absl::StatusOr<CheckpointCopy> present = OpenCopy(copy.path, copy.epoch);
+    const absl::StatusOr<CheckpointCopy> present = OpenCopy(copy.path, copy.checkpoint_id);
     const bool same = present.ok() && present->manifest == copy.manifest;
-    if (same && VerifyCopy(*present).ok()) return CopySize{.epoch = copy.epoch, .path = copy.path};
+    if (same && VerifyCopy(*present).ok())
+      return CopySize{.checkpoint_id = copy.checkpoint_id, .path = copy.path};
     return absl::AlreadyExistsError(absl::StrCat(copy.path,
                                                  same ? " is a damaged copy" : " is something else",
                                                  ": move it away, or choose another --to"));
   }
   ASSIGN_OR_RETURN(const ClusterMap map, peers.coordinator->GetClusterMap());
   RETURN_IF_ERROR(CheckShards(copy, map));
-  const std::string temporary = absl::StrCat(directory, "/", kTemporary, NameOf(copy.epoch));
+  const std::string temporary =
+      absl::StrCat(directory, "/", kTemporary, NameOf(copy.checkpoint_id));
   fs::remove_all(temporary, error);
   RETURN_IF_ERROR(MakeDirectories(temporary));
   absl::StatusOr<CopySize> size = WriteCopy(peers, copy, map, temporary);
@@ -244,28 +252,29 @@ absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t epoch,
   return size;
 }
 
-absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t epoch) {
+absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t checkpoint_id) {
   std::string path = directory;
   std::error_code error;
   if (!fs::exists(absl::StrCat(path, "/", kManifest), error)) {
-    const uint64_t wanted = epoch == 0 ? NewestIn(directory) : epoch;
+    const uint64_t wanted = checkpoint_id == 0 ? NewestIn(directory) : checkpoint_id;
     path = absl::StrCat(directory, "/", NameOf(wanted));
   }
   const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(path, "/", kManifest));
   if (!text.ok()) {
-    return absl::NotFoundError(absl::StrCat(directory, " holds no copy of ",
-                                            epoch == 0 ? std::string("a cluster checkpoint")
-                                                       : absl::StrCat("cluster checkpoint ", epoch),
-                                            ": make one with dslide checkpoint copy --to DIR"));
+    return absl::NotFoundError(
+        absl::StrCat(directory, " holds no copy of ",
+                     checkpoint_id == 0 ? std::string("a cluster checkpoint")
+                                        : absl::StrCat("cluster checkpoint ", checkpoint_id),
+                     ": make one with dslide checkpoint copy --to DIR"));
   }
   ASSIGN_OR_RETURN(CheckpointCopy copy, DecodeCopy(path, *text));
-  if (epoch == 0 || epoch == copy.epoch) return copy;
-  return absl::DataLossError(
-      absl::StrCat(path, " is of cluster checkpoint ", copy.epoch, ", not ", epoch));
+  if (checkpoint_id == 0 || checkpoint_id == copy.checkpoint_id) return copy;
+  return absl::DataLossError(absl::StrCat(path, " is of cluster checkpoint ", copy.checkpoint_id,
+                                          ", not ", checkpoint_id));
 }
 
 absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy) {
-  CopySize size{.epoch = copy.epoch, .path = copy.path};
+  CopySize size{.checkpoint_id = copy.checkpoint_id, .path = copy.path};
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     const std::string directory = PartPath(copy.path, i);
     const absl::StatusOr<std::string> text =
@@ -284,7 +293,7 @@ absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy) {
 absl::StatusOr<CopySize> SendCopy(const CopyPeers& peers, const CheckpointCopy& copy) {
   ASSIGN_OR_RETURN(const ClusterMap map, peers.coordinator->GetClusterMap());
   RETURN_IF_ERROR(CheckShards(copy, map));
-  CopySize size{.epoch = copy.epoch, .path = copy.path};
+  CopySize size{.checkpoint_id = copy.checkpoint_id, .path = copy.path};
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     ASSIGN_OR_RETURN(const auto shard, peers.shard(map.shards[i]));
     RETURN_IF_ERROR(SendPart(*shard, copy, i, size));

@@ -29,29 +29,29 @@ struct CopyPeers {
 
 struct CheckpointCopy {
   std::string path;
-  uint64_t epoch = 0;
+  uint64_t checkpoint_id = 0;
   std::string manifest = {};                  // the text
   std::vector<uint32_t> files_checksum = {};  // of each shard's list of files, by shard
 };
 
 struct CopySize {
-  uint64_t epoch = 0;
+  uint64_t checkpoint_id = 0;
   std::string path = {};
   int64_t files = 0;  // those that were moved
   int64_t bytes = 0;
 };
 
-// Copies a committed checkpoint (epoch 0: the newest) below `directory`, which is made when it is
-// absent. Every file is compared with its checksum as it arrives. A copy that is there and whole
-// stays: then nothing is moved.
-// Errors: those of the calls; DataLoss naming the shard and file that differ; AlreadyExists when
-// something else is in the copy's place; Unavailable of the disk.
-absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t epoch,
+// Copies a committed checkpoint (checkpoint_id 0: the newest) below `directory`, which is made when
+// it is absent. Every file is compared with its checksum as it arrives. A copy that is there and
+// whole stays: then nothing is moved. Errors: those of the calls; DataLoss naming the shard and
+// file that differ; AlreadyExists when something else is in the copy's place; Unavailable of the
+// disk.
+absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t checkpoint_id,
                                         const std::string& directory);
 
-// The copy in `directory`: itself, or the one of that epoch (0: the newest) below it. Reads the
-// manifest alone. Errors: NotFound; DataLoss naming what is damaged.
-absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t epoch);
+// The copy in `directory`: itself, or the one of that checkpoint_id (0: the newest) below it. Reads
+// the manifest alone. Errors: NotFound; DataLoss naming what is damaged.
+absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t checkpoint_id);
 
 // Reads every file of it. Errors: DataLoss naming what differs.
 absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy);

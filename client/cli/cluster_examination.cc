@@ -78,9 +78,9 @@ void JudgeStatus(const std::string& where, const ClusterStatus& status, const Bu
                   absl::StrCat("the coordinator is ", BuildName(status.version, status.revision),
                                ", this program ", BuildName(mine.version, mine.revision)));
   }
-  if (status.lineage > 0) {
-    findings.Note(where, absl::StrCat("the cluster was taken back to a checkpoint ", status.lineage,
-                                      " times"));
+  if (status.restore_count > 0) {
+    findings.Note(where, absl::StrCat("the cluster was taken back to a checkpoint ",
+                                      status.restore_count, " times"));
   }
   for (const JobProgress& job : status.jobs) {
     if (job.finished || job.trainers > 0) continue;
@@ -134,7 +134,7 @@ void JudgeCheckpoints(const std::string& where, const ClusterStatus& status,
       ++whole;
       continue;
     }
-    findings.Error(absl::StrCat("cluster checkpoint ", checkpoint.epoch),
+    findings.Error(absl::StrCat("cluster checkpoint ", checkpoint.checkpoint_id),
                    absl::DataLossError(checkpoint.damage),
                    "look after that disk; take a new one (dslide checkpoint create), or bring this "
                    "one back from a copy (restore --from DIR)");
@@ -142,7 +142,7 @@ void JudgeCheckpoints(const std::string& where, const ClusterStatus& status,
   const CheckpointStatus& now = *status.checkpoints;
   if (whole > 0) {
     findings.Ok(where, absl::StrCat(whole, " cluster checkpoints, the newest is ",
-                                    committed->front().epoch));
+                                    committed->front().checkpoint_id));
   } else if (!status.models.empty()) {
     findings.Warn(where, "there are models, and no whole cluster checkpoint to go back to",
                   "dslide checkpoint create");

@@ -24,7 +24,8 @@ struct Build {
 // A call that failed: nobody answered, or the certificate's role may not ask.
 void JudgeFailure(const std::string& where, const absl::Status& error, Findings& findings);
 
-// Shards that are missing or lost, jobs without trainers, the lineage, the coordinator's build.
+// Shards that are missing or lost, jobs without trainers, the restore_count, the coordinator's
+// build.
 void JudgeStatus(const std::string& where, const ClusterStatus& status, const Build& mine,
                  Findings& findings);
 

@@ -21,7 +21,7 @@ namespace {
 // Flags of the whole group.
 struct CheckpointOptions {
   std::string cluster = "127.0.0.1:7000";
-  uint64_t epoch = 0;  // the newest
+  uint64_t checkpoint_id = 0;  // the newest
   std::string to;
   std::string from;
   uint32_t keep = 3;
@@ -54,7 +54,7 @@ CopyPeers PeersOf(const GlobalOptions& global, CoordinatorClient& coordinator) {
 
 nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   nlohmann::ordered_json json;
-  json["epoch"] = checkpoint.epoch;
+  json["checkpoint_id"] = checkpoint.checkpoint_id;
   json["created"] = absl::FormatTime(checkpoint.created, absl::UTCTimeZone());
   json["rows"] = checkpoint.rows();
   json["bytes"] = checkpoint.bytes();
@@ -63,7 +63,7 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   json["models"] = checkpoint.models;
   json["jobs"] = checkpoint.jobs;
   json["clients"] = checkpoint.clients;
-  json["given_up"] = checkpoint.given_up;
+  json["evicted"] = checkpoint.evicted;
   json["stall_seconds"] = absl::ToDoubleSeconds(checkpoint.stall);
   json["seconds"] = absl::ToDoubleSeconds(checkpoint.duration);
   json["topology_version"] = checkpoint.topology_version;
@@ -76,7 +76,7 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
                               {"files", part.files},
                               {"bytes", part.bytes},
                               {"written_bytes", part.written_bytes},
-                              {"base_epoch", part.base_epoch}});
+                              {"base_checkpoint_id", part.base_checkpoint_id}});
   }
   return json;
 }
@@ -87,16 +87,16 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
       "  models: %s; jobs: %s\n"
       "  %s rows, %s; %s: %s written in %s, trainers stood still for %s\n"
       "  %d clients at one step on all shards",
-      checkpoint.epoch, absl::FormatTime(checkpoint.created),
+      checkpoint.checkpoint_id, absl::FormatTime(checkpoint.created),
       checkpoint.models.empty() ? "none" : absl::StrJoin(checkpoint.models, ", "),
       checkpoint.jobs.empty() ? "none" : absl::StrJoin(checkpoint.jobs, ", "),
       WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
       checkpoint.kind(), ReadableBytes(static_cast<double>(checkpoint.written_bytes())),
       absl::FormatDuration(checkpoint.duration), absl::FormatDuration(checkpoint.stall),
       checkpoint.clients);
-  if (checkpoint.given_up > 0) {
+  if (checkpoint.evicted > 0) {
     absl::StrAppendFormat(&text, "; %d did not finish their step and were retired",
-                          checkpoint.given_up);
+                          checkpoint.evicted);
   }
   if (!checkpoint.damage.empty()) {
     absl::StrAppend(&text, "\n  DAMAGED: ", checkpoint.damage);
@@ -107,7 +107,7 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
                     WithThousands(part.rows), absl::StrCat(part.files),
                     ReadableBytes(static_cast<double>(part.bytes)),
                     ReadableBytes(static_cast<double>(part.written_bytes)),
-                    part.base_epoch == 0 ? "" : absl::StrCat(part.base_epoch)});
+                    part.base_checkpoint_id == 0 ? "" : absl::StrCat(part.base_checkpoint_id)});
   }
   return absl::StrCat(
       text, "\n\n",
@@ -140,14 +140,14 @@ absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& o
   std::vector<std::vector<std::string>> rows;
   for (const ClusterCheckpoint& checkpoint : all) {
     rows.push_back(
-        {absl::StrCat(checkpoint.epoch),
+        {absl::StrCat(checkpoint.checkpoint_id),
          absl::FormatTime("%Y-%m-%d %H:%M:%S", checkpoint.created, absl::LocalTimeZone()),
          WithThousands(checkpoint.rows()), ReadableBytes(static_cast<double>(checkpoint.bytes())),
          checkpoint.kind(), ReadableBytes(static_cast<double>(checkpoint.written_bytes())),
          absl::StrJoin(checkpoint.models, " "), checkpoint.damage.empty() ? "" : "damaged"});
   }
-  PrintLine(
-      FormatTable({"epoch", "created", "rows", "size", "kind", "written", "models", ""}, rows));
+  PrintLine(FormatTable(
+      {"checkpoint_id", "created", "rows", "size", "kind", "written", "models", ""}, rows));
   return kExitOk;
 }
 
@@ -155,24 +155,25 @@ absl::StatusOr<int> Show(const GlobalOptions& global, const CheckpointOptions& o
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
   ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
   for (const ClusterCheckpoint& checkpoint : all) {
-    if (options.epoch != 0 && checkpoint.epoch != options.epoch) continue;
+    if (options.checkpoint_id != 0 && checkpoint.checkpoint_id != options.checkpoint_id) continue;
     PrintLine(global.json() ? ToJson(checkpoint).dump() : Describe(checkpoint));
     return kExitOk;
   }
   return absl::NotFoundError(
-      options.epoch == 0
+      options.checkpoint_id == 0
           ? std::string("no cluster checkpoint was taken yet: dslide checkpoint create")
-          : absl::StrCat("there is no cluster checkpoint ", options.epoch,
+          : absl::StrCat("there is no cluster checkpoint ", options.checkpoint_id,
                          ": dslide checkpoint list"));
 }
 
 absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions& options) {
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
-  ASSIGN_OR_RETURN(const uint64_t epoch, client->VerifyClusterCheckpoint(options.epoch));
+  ASSIGN_OR_RETURN(const uint64_t checkpoint_id,
+                   client->VerifyClusterCheckpoint(options.checkpoint_id));
   if (global.json()) {
-    PrintLine(nlohmann::ordered_json{{"epoch", epoch}, {"verified", true}}.dump());
+    PrintLine(nlohmann::ordered_json{{"checkpoint_id", checkpoint_id}, {"verified", true}}.dump());
   } else {
-    PrintLine(absl::StrCat("Cluster checkpoint ", epoch, " is whole on every shard."));
+    PrintLine(absl::StrCat("Cluster checkpoint ", checkpoint_id, " is whole on every shard."));
   }
   return kExitOk;
 }
@@ -181,22 +182,22 @@ absl::StatusOr<int> Copy(const GlobalOptions& global, const CheckpointOptions& o
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const CopySize size,
-                   CopyCheckpoint(PeersOf(global, *client), options.epoch, options.to));
+                   CopyCheckpoint(PeersOf(global, *client), options.checkpoint_id, options.to));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
   if (global.json()) {
     PrintLine(nlohmann::ordered_json{
-        {"epoch", size.epoch},
+        {"checkpoint_id", size.checkpoint_id},
         {"path", size.path},
         {"files", size.files},
         {"bytes", size.bytes},
         {"seconds",
          seconds}}.dump());
   } else if (size.files == 0) {
-    PrintLine(absl::StrCat("Cluster checkpoint ", size.epoch, " is in ", size.path,
+    PrintLine(absl::StrCat("Cluster checkpoint ", size.checkpoint_id, " is in ", size.path,
                            " already, and whole."));
   } else {
     PrintLine(absl::StrFormat("Copied cluster checkpoint %d to %s: %d files, %s in %.1f s.",
-                              size.epoch, size.path, size.files,
+                              size.checkpoint_id, size.path, size.files,
                               ReadableBytes(static_cast<double>(size.bytes)), seconds));
   }
   return kExitOk;
@@ -205,25 +206,26 @@ absl::StatusOr<int> Copy(const GlobalOptions& global, const CheckpointOptions& o
 // Takes the copy to the cluster; its number.
 absl::StatusOr<uint64_t> BringBack(const GlobalOptions& global, CoordinatorClient& client,
                                    const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const CheckpointCopy copy, OpenCopy(options.from, options.epoch));
+  ASSIGN_OR_RETURN(const CheckpointCopy copy, OpenCopy(options.from, options.checkpoint_id));
   if (options.dry_run) {
     RETURN_IF_ERROR(VerifyCopy(copy).status());
-    return copy.epoch;
+    return copy.checkpoint_id;
   }
   ASSIGN_OR_RETURN(const CopySize sent, SendCopy(PeersOf(global, client), copy));
   if (!global.quiet) {
     PrintNote(absl::StrFormat("sent %d files, %s, to the shards", sent.files,
                               ReadableBytes(static_cast<double>(sent.bytes))));
   }
-  return copy.epoch;
+  return copy.checkpoint_id;
 }
 
 // A coordinator that tries to go back by itself is in the way for a moment.
-absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(CoordinatorClient& client, uint64_t epoch,
+absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(CoordinatorClient& client,
+                                                   uint64_t checkpoint_id,
                                                    absl::Duration patience) {
   const absl::Time deadline = absl::Now() + patience;
   for (;;) {
-    absl::StatusOr<RestoredCheckpoint> restored = client.RestoreClusterCheckpoint(epoch);
+    absl::StatusOr<RestoredCheckpoint> restored = client.RestoreClusterCheckpoint(checkpoint_id);
     if (!absl::IsAborted(restored.status()) || absl::Now() >= deadline) return restored;
     absl::SleepFor(absl::Milliseconds(200));
   }
@@ -231,8 +233,9 @@ absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(CoordinatorClient& client, ui
 
 void PrintRestored(const GlobalOptions& global, const RestoredCheckpoint& restored) {
   if (global.json()) {
-    PrintLine(nlohmann::ordered_json{
-        {"epoch", restored.epoch}, {"restored", true}, {"skipped", restored.skipped}}
+    PrintLine(nlohmann::ordered_json{{"checkpoint_id", restored.checkpoint_id},
+                                     {"restored", true},
+                                     {"skipped", restored.skipped}}
                   .dump());
     return;
   }
@@ -240,27 +243,30 @@ void PrintRestored(const GlobalOptions& global, const RestoredCheckpoint& restor
     PrintNote(absl::StrCat("dslide: passed over because they are damaged: cluster checkpoints ",
                            absl::StrJoin(restored.skipped, ", ")));
   }
-  PrintLine(absl::StrCat("The cluster is back at checkpoint ", restored.epoch,
+  PrintLine(absl::StrCat("The cluster is back at checkpoint ", restored.checkpoint_id,
                          "; trainers begin anew with the work that was open then."));
 }
 
 absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions& options) {
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
-  uint64_t wanted = options.epoch;
+  uint64_t wanted = options.checkpoint_id;
   if (options.dry_run && !options.from.empty()) {
     ASSIGN_OR_RETURN(wanted, BringBack(global, *client, options));
-    PrintLine(global.json() ? nlohmann::ordered_json{{"epoch", wanted}, {"restored", false}}.dump()
-                            : absl::StrCat("The copy of cluster checkpoint ", wanted,
-                                           " is whole and would be brought back."));
+    PrintLine(global.json()
+                  ? nlohmann::ordered_json{{"checkpoint_id", wanted}, {"restored", false}}.dump()
+                  : absl::StrCat("The copy of cluster checkpoint ", wanted,
+                                 " is whole and would be brought back."));
     return kExitOk;
   }
   if (options.dry_run) {
-    ASSIGN_OR_RETURN(const uint64_t epoch, client->VerifyClusterCheckpoint(options.epoch));
-    PrintLine(global.json()
-                  ? nlohmann::ordered_json{{"epoch", epoch}, {"restored", false}}.dump()
-                  : absl::StrCat("Cluster checkpoint ", epoch,
-                                 " is whole and would be restored: everything that was trained "
-                                 "after it would be gone."));
+    ASSIGN_OR_RETURN(const uint64_t checkpoint_id,
+                     client->VerifyClusterCheckpoint(options.checkpoint_id));
+    PrintLine(
+        global.json()
+            ? nlohmann::ordered_json{{"checkpoint_id", checkpoint_id}, {"restored", false}}.dump()
+            : absl::StrCat("Cluster checkpoint ", checkpoint_id,
+                           " is whole and would be restored: everything that was trained "
+                           "after it would be gone."));
     return kExitOk;
   }
   if (!options.yes) {
@@ -282,7 +288,7 @@ absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& 
   std::vector<uint64_t> removed;
   if (options.dry_run) {
     ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
-    for (size_t i = options.keep; i < all.size(); ++i) removed.push_back(all[i].epoch);
+    for (size_t i = options.keep; i < all.size(); ++i) removed.push_back(all[i].checkpoint_id);
   } else {
     ASSIGN_OR_RETURN(removed, client->PruneClusterCheckpoints(options.keep));
   }
@@ -309,7 +315,9 @@ CliCommand AddAction(CliCommand group, Context& context, const Options& options,
 }
 
 void AddEpoch(CliCommand command, const Options& options) {
-  command.Add("EPOCH", options->epoch, "Number of the checkpoint; the newest if not given")
+  command
+      .Add("CHECKPOINT", options->checkpoint_id,
+           "Number of the checkpoint; the newest if not given")
       .Positive();
 }
 

@@ -46,8 +46,8 @@ void ExamineCopies(const std::string& path, Findings& findings) {
   if (!size.ok()) {
     findings.Error(copy->path, size.status(), "make another copy: dslide checkpoint copy --to DIR");
   } else {
-    findings.Ok(copy->path, absl::StrCat("a whole copy of cluster checkpoint ", copy->epoch, ": ",
-                                         size->files, " files"));
+    findings.Ok(copy->path, absl::StrCat("a whole copy of cluster checkpoint ", copy->checkpoint_id,
+                                         ": ", size->files, " files"));
   }
 }
 

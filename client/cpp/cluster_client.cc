@@ -98,7 +98,12 @@ struct ClusterClient::Impl {
   absl::flat_hash_map<std::string, ModelSpec> models ABSL_GUARDED_BY(mu);
 
   absl::StatusOr<ModelSpec> Model(const std::string& name);
-  absl::StatusOr<SlotMap> TableSlots(const std::string& model, const std::string& table);
+  // Shared with calls in flight.
+  absl::flat_hash_map<int64_t, std::shared_ptr<const SlotMap>> slots ABSL_GUARDED_BY(mu);
+
+  absl::StatusOr<std::shared_ptr<const SlotMap>> Slots(int64_t num_slots);
+  absl::StatusOr<std::shared_ptr<const SlotMap>> TableSlots(const std::string& model,
+                                                            const std::string& table);
   // The query with each shard's candidates.
   absl::StatusOr<std::vector<TopKCommand>> DealCandidates(const TopKCommand& query);
 };
@@ -135,8 +140,25 @@ ShardClient& ClusterClient::shard(ShardId shard) {
 }
 const WireCounters& ClusterClient::counters() const { return impl_->counters; }
 
-absl::StatusOr<SlotMap> ClusterClient::Slots(int64_t num_slots) const {
-  return SlotMap::Deal(num_slots, impl_->map.Weights());
+absl::StatusOr<SlotMap> ClusterClient::Slots(int64_t num_slots) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const SlotMap> slots, impl_->Slots(num_slots));
+  return *slots;
+}
+
+absl::StatusOr<std::shared_ptr<const SlotMap>> ClusterClient::Impl::Slots(int64_t num_slots) {
+  {
+    const absl::MutexLock lock(&mu);
+    const auto known = slots.find(num_slots);
+    if (known != slots.end()) return known->second;
+  }
+  ASSIGN_OR_RETURN(const ClusterMap now, coordinator->GetClusterMap({num_slots}));
+  if (now.topology_version != map.topology_version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the cluster's shards changed since this client was made (topology ",
+                     map.topology_version, ", now ", now.topology_version, "): connect again"));
+  }
+  const absl::MutexLock lock(&mu);
+  return slots.try_emplace(num_slots, std::make_shared<const SlotMap>(now.slots[0])).first->second;
 }
 
 // --- Models -------------------------------------------------------------------------------------
@@ -163,8 +185,8 @@ absl::StatusOr<ModelSpec> ClusterClient::Impl::Model(const std::string& name) {
                                  : absl::StrCat("it has: ", absl::StrJoin(names, ", "))));
 }
 
-absl::StatusOr<SlotMap> ClusterClient::Impl::TableSlots(const std::string& model,
-                                                        const std::string& table) {
+absl::StatusOr<std::shared_ptr<const SlotMap>> ClusterClient::Impl::TableSlots(
+    const std::string& model, const std::string& table) {
   ASSIGN_OR_RETURN(const ModelSpec spec, Model(model));
   const TableSpec* found = spec.FindTable(table);
   if (found == nullptr) {
@@ -173,13 +195,13 @@ absl::StatusOr<SlotMap> ClusterClient::Impl::TableSlots(const std::string& model
     return absl::InvalidArgumentError(absl::StrCat("model \"", model, "\" has no table \"", table,
                                                    "\"; it has: ", absl::StrJoin(names, ", ")));
   }
-  return SlotMap::Deal(found->num_slots, map.Weights());
+  return Slots(found->num_slots);
 }
 
 absl::StatusOr<std::vector<TopKCommand>> ClusterClient::Impl::DealCandidates(
     const TopKCommand& query) {
-  ASSIGN_OR_RETURN(const SlotMap slots, TableSlots(query.model, query.table));
-  ASSIGN_OR_RETURN(std::vector<ExplicitRows<RowId>> dealt, SliceExplicit(slots, query.candidates));
+  ASSIGN_OR_RETURN(const auto slots, TableSlots(query.model, query.table));
+  ASSIGN_OR_RETURN(std::vector<ExplicitRows<RowId>> dealt, SliceExplicit(*slots, query.candidates));
   std::vector<TopKCommand> parts(dealt.size(), query);
   for (size_t s = 0; s < parts.size(); ++s) parts[s].candidates = std::move(dealt[s]);
   return parts;
@@ -226,12 +248,12 @@ absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const s
 void ClusterClient::GatherAsync(const std::string& model, const std::string& table,
                                 absl::Span<const RowId> wanted, Done<RowBlock> done,
                                 bool averaged) {
-  const absl::StatusOr<SlotMap> slots = impl_->TableSlots(model, table);
+  const auto slots = impl_->TableSlots(model, table);
   if (!slots.ok()) {
     done(slots.status());
     return;
   }
-  RowSlices slices = SliceRows(*slots, wanted);
+  RowSlices slices = SliceRows(**slots, wanted);
   std::vector<std::pair<size_t, GatherCommand>> parts;  // shard, request; a shard's in order
   for (size_t s = 0; s < slices.rows.size(); ++s) {
     const absl::Span<const RowId> rows = slices.rows[s];
@@ -315,8 +337,8 @@ void ClusterClient::ScatterAsync(const std::string& model, const std::string& ta
                                  ScatterMode mode, const RowBlock& rows,
                                  std::function<void(ClusterScatterResult)> done) {
   absl::StatusOr<std::vector<RowBlock>> parts = [&]() -> absl::StatusOr<std::vector<RowBlock>> {
-    ASSIGN_OR_RETURN(const SlotMap slots, impl_->TableSlots(model, table));
-    return SliceBlock(slots, rows, mode != ScatterMode::kAssign);
+    ASSIGN_OR_RETURN(const auto slots, impl_->TableSlots(model, table));
+    return SliceBlock(*slots, rows, mode != ScatterMode::kAssign);
   }();
   if (!parts.ok()) {
     done({parts.status(), Outcome::kNotApplied, {}});

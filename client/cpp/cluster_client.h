@@ -62,9 +62,9 @@ class ClusterClient {
   ShardClient& shard(ShardId shard);
   const WireCounters& counters() const;
 
-  // Slot owners of a table with so many slots: dealt from the shards' capacity weights in ordinal
-  // order, exactly as the coordinator deals them.
-  absl::StatusOr<SlotMap> Slots(int64_t num_slots) const;
+  // Slot owners of a table with so many slots. Asks the coordinator the first time. Errors: those
+  // of the call; FailedPrecondition when the shards are others by now.
+  absl::StatusOr<SlotMap> Slots(int64_t num_slots);
 
   // Models. CreateModel is true when it was created, false when an equal one was there.
   absl::StatusOr<bool> CreateModel(const ModelSpec& spec);

@@ -1,5 +1,6 @@
 #include "client/cpp/coordinator_client.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/unary_call.h"
 #include "core/base/status_macros.h"
+#include "core/wire/control_codec.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
@@ -50,8 +53,9 @@ JobProgress DecodeJob(const v1::JobStatus& status) {
 
 ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
   ClusterCheckpoint checkpoint;
-  checkpoint.epoch = in.epoch();
-  checkpoint.created = absl::FromUnixMillis(in.created_unix_ms());
+  checkpoint.checkpoint_id = in.checkpoint_id();
+  checkpoint.created =
+      absl::FromUnixMillis(google::protobuf::util::TimeUtil::TimestampToMilliseconds(in.created()));
   checkpoint.topology_version = in.topology_version();
   for (const v1::ClusterCheckpointPart& part : in.parts()) {
     checkpoint.parts.push_back({.shard = ShardId(part.shard_id()),
@@ -60,15 +64,15 @@ ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
                                 .files = part.files(),
                                 .bytes = part.bytes(),
                                 .files_checksum = part.files_checksum(),
-                                .base_epoch = part.base_epoch(),
+                                .base_checkpoint_id = part.base_checkpoint_id(),
                                 .written_bytes = part.written_bytes()});
   }
   checkpoint.models.assign(in.models().begin(), in.models().end());
   checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
   checkpoint.clients = in.clients();
-  checkpoint.given_up = in.given_up_size();
-  checkpoint.stall = absl::Microseconds(in.stall_us());
-  checkpoint.duration = absl::Microseconds(in.duration_us());
+  checkpoint.evicted = in.evicted_size();
+  checkpoint.stall = wire::DecodeDuration(in.stall());
+  checkpoint.duration = wire::DecodeDuration(in.duration());
   checkpoint.damage = in.damage();
   return checkpoint;
 }
@@ -86,7 +90,7 @@ absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
                        response.stage().stage() == v1::JOB_STAGE_COMPLETION,
                        response.stage().best_epoch(), response.stage().best_metric()};
     case v1::AcquireWorkResponse::kWait:
-      return WaitForWork{absl::Milliseconds(response.wait().retry_after_ms())};
+      return WaitForWork{wire::DecodeDuration(response.wait().retry_after())};
     case v1::AcquireWorkResponse::kFinished:
       return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric()};
     case v1::AcquireWorkResponse::WORK_NOT_SET:
@@ -118,7 +122,7 @@ int64_t ClusterCheckpoint::written_bytes() const {
 
 const char* ClusterCheckpoint::kind() const {
   const auto full = std::count_if(parts.begin(), parts.end(),
-                                  [](const Part& part) { return part.base_epoch == 0; });
+                                  [](const Part& part) { return part.base_checkpoint_id == 0; });
   if (full == static_cast<int64_t>(parts.size())) return "full";
   return full == 0 ? "incremental" : "mixed";
 }
@@ -135,11 +139,28 @@ const char* ShardLifeName(ShardLife life) {
   return "unknown";
 }
 
-std::vector<double> ClusterMap::Weights() const {
-  std::vector<double> weights;
-  for (const ShardEntry& shard : shards) weights.push_back(shard.capacity_weight);
-  return weights;
+namespace {
+
+absl::Status TakeSlots(const v1::GetClusterMapResponse& response,
+                       absl::Span<const int64_t> num_slots, const std::string& peer,
+                       ClusterMap& map) {
+  for (const v1::SlotAssignment& assignment : response.slots()) {
+    absl::StatusOr<SlotMap> slots = wire::DecodeSlotMap(assignment);
+    if (!slots.ok() || slots->num_shards() != static_cast<int64_t>(map.shards.size())) {
+      return absl::InternalError(absl::StrCat(
+          peer, " answered slots that are not of its shards: ", slots.status().message()));
+    }
+    map.slots.push_back(*std::move(slots));
+  }
+  for (size_t i = 0; i < num_slots.size(); ++i) {
+    if (i < map.slots.size() && map.slots[i].num_slots() == num_slots[i]) continue;
+    return absl::InternalError(
+        absl::StrCat(peer, " did not answer the owners of ", num_slots[i], " slots"));
+  }
+  return absl::OkStatus();
 }
+
+}  // namespace
 
 struct CoordinatorClient::Impl {
   std::string address;
@@ -188,13 +209,15 @@ CoordinatorClient::~CoordinatorClient() = default;
 
 const std::string& CoordinatorClient::address() const { return impl_->address; }
 
-absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap() {
+absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap(absl::Span<const int64_t> num_slots) {
+  v1::GetClusterMapRequest request;
+  request.mutable_num_slots()->Add(num_slots.begin(), num_slots.end());
   ASSIGN_OR_RETURN(const v1::GetClusterMapResponse response,
                    impl_->Call("GetClusterMap", &v1::CoordinatorService::Stub::GetClusterMap,
-                               v1::GetClusterMapRequest(), impl_->options.timeout, true));
+                               request, impl_->options.timeout, true));
   ClusterMap map;
   map.topology_version = response.topology_version();
-  map.lineage = response.lineage();
+  map.restore_count = response.restore_count();
   for (const v1::ShardInfo& info : response.shards()) map.shards.push_back(DecodeShard(info));
   for (size_t i = 0; i < map.shards.size(); ++i) {
     if (map.shards[i].shard.value() != static_cast<int32_t>(i)) {
@@ -205,6 +228,7 @@ absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap() {
   if (map.shards.empty()) {
     return absl::InternalError(absl::StrCat(impl_->peer, " answered a map without shards"));
   }
+  RETURN_IF_ERROR(TakeSlots(response, num_slots, impl_->peer, map));
   return map;
 }
 
@@ -220,16 +244,16 @@ absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
   for (const v1::ShardInfo& info : response.shards()) status.shards.push_back(DecodeShard(info));
   status.models.assign(response.models().begin(), response.models().end());
   for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
-  status.lineage = response.lineage();
+  status.restore_count = response.restore_count();
   if (response.has_checkpoints()) {
     const v1::CheckpointStatus& checkpoints = response.checkpoints();
     status.checkpoints =
-        CheckpointStatus{.last_epoch = checkpoints.last_epoch(),
-                         .age = absl::Milliseconds(checkpoints.age_ms()),
-                         .interval = absl::Milliseconds(checkpoints.interval_ms()),
+        CheckpointStatus{.last_checkpoint_id = checkpoints.last_checkpoint_id(),
+                         .age = wire::DecodeDuration(checkpoints.age()),
+                         .interval = wire::DecodeDuration(checkpoints.interval()),
                          .failures = checkpoints.failures(),
-                         .scrub_age = absl::Milliseconds(checkpoints.scrub_age_ms()),
-                         .scrub_interval = absl::Milliseconds(checkpoints.scrub_interval_ms())};
+                         .scrub_age = wire::DecodeDuration(checkpoints.scrub_age()),
+                         .scrub_interval = wire::DecodeDuration(checkpoints.scrub_interval())};
   }
   return status;
 }
@@ -361,32 +385,33 @@ absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterChe
   return checkpoints;
 }
 
-absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t epoch,
+absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t checkpoint_id,
                                                                     absl::Duration timeout) {
   v1::VerifyClusterCheckpointRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   ASSIGN_OR_RETURN(
       const v1::VerifyClusterCheckpointResponse response,
       impl_->Call("VerifyClusterCheckpoint", &v1::CoordinatorService::Stub::VerifyClusterCheckpoint,
                   request, timeout, true));
-  return response.epoch();
+  return response.checkpoint_id();
 }
 
 absl::StatusOr<RestoredCheckpoint> CoordinatorClient::RestoreClusterCheckpoint(
-    uint64_t epoch, absl::Duration timeout) {
+    uint64_t checkpoint_id, absl::Duration timeout) {
   v1::RestoreClusterCheckpointRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   ASSIGN_OR_RETURN(
       const v1::RestoreClusterCheckpointResponse response,
       impl_->Call("RestoreClusterCheckpoint",
                   &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request, timeout, true));
-  return RestoredCheckpoint{.epoch = response.epoch(),
+  return RestoredCheckpoint{.checkpoint_id = response.checkpoint_id(),
                             .skipped = {response.skipped().begin(), response.skipped().end()}};
 }
 
-absl::StatusOr<std::string> CoordinatorClient::GetClusterCheckpointManifest(uint64_t epoch) {
+absl::StatusOr<std::string> CoordinatorClient::GetClusterCheckpointManifest(
+    uint64_t checkpoint_id) {
   v1::GetClusterCheckpointManifestRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   ASSIGN_OR_RETURN(v1::GetClusterCheckpointManifestResponse response,
                    impl_->Call("GetClusterCheckpointManifest",
                                &v1::CoordinatorService::Stub::GetClusterCheckpointManifest, request,
@@ -402,7 +427,7 @@ absl::StatusOr<uint64_t> CoordinatorClient::AdoptClusterCheckpoint(const std::st
       const v1::AdoptClusterCheckpointResponse response,
       impl_->Call("AdoptClusterCheckpoint", &v1::CoordinatorService::Stub::AdoptClusterCheckpoint,
                   request, timeout, true));
-  return response.epoch();
+  return response.checkpoint_id();
 }
 
 absl::StatusOr<std::vector<uint64_t>> CoordinatorClient::PruneClusterCheckpoints(uint32_t keep) {

@@ -43,7 +43,8 @@ class CoordinatorClient {
   const std::string& address() const;
 
   // Waits, within the deadline, until all expected shards have registered.
-  absl::StatusOr<ClusterMap> GetClusterMap();
+  // num_slots: of tables whose slots' owners are wanted.
+  absl::StatusOr<ClusterMap> GetClusterMap(absl::Span<const int64_t> num_slots = {});
   absl::StatusOr<ClusterStatus> GetClusterStatus();
 
   // True when it was created, false when an equal model was there.
@@ -62,20 +63,20 @@ class CoordinatorClient {
   absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
                                                   const std::string& checkpoint,
                                                   absl::Duration timeout = absl::Minutes(10));
-  // --- Of the whole cluster; as long as the disks take. epoch: 0 for the newest.
+  // --- Of the whole cluster; as long as the disks take. checkpoint_id: 0 for the newest.
   absl::StatusOr<ClusterCheckpoint> CreateClusterCheckpoint(
       absl::Duration timeout = absl::Hours(1));
   absl::StatusOr<std::vector<ClusterCheckpoint>> ListClusterCheckpoints();
-  // Return the epoch that was meant.
-  absl::StatusOr<uint64_t> VerifyClusterCheckpoint(uint64_t epoch,
+  // Return the id that was meant.
+  absl::StatusOr<uint64_t> VerifyClusterCheckpoint(uint64_t checkpoint_id,
                                                    absl::Duration timeout = absl::Hours(1));
-  // epoch: 0 for the newest that is not known to be damaged.
+  // checkpoint_id: 0 for the newest that is not known to be damaged.
   absl::StatusOr<RestoredCheckpoint> RestoreClusterCheckpoint(
-      uint64_t epoch, absl::Duration timeout = absl::Hours(1));
+      uint64_t checkpoint_id, absl::Duration timeout = absl::Hours(1));
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(uint32_t keep);
   // The manifest as it is on the coordinator's disk, for a copy; and the way back, which returns
-  // the epoch once every shard has verified its part.
-  absl::StatusOr<std::string> GetClusterCheckpointManifest(uint64_t epoch);
+  // the id once every shard has verified its part.
+  absl::StatusOr<std::string> GetClusterCheckpointManifest(uint64_t checkpoint_id);
   absl::StatusOr<uint64_t> AdoptClusterCheckpoint(const std::string& manifest,
                                                   absl::Duration timeout = absl::Hours(1));
 

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/ids.h"
+#include "core/partition/slot_map.h"
 
 namespace dslide {
 
@@ -29,10 +30,9 @@ struct ShardEntry {
 
 struct ClusterMap {
   uint64_t topology_version = 0;
-  uint64_t lineage = 0;            // changes when the cluster was taken back to a checkpoint
+  uint64_t restore_count = 0;      // changes when the cluster was restored from a checkpoint
   std::vector<ShardEntry> shards;  // by ordinal: shards[i].shard == i
-
-  std::vector<double> Weights() const;
+  std::vector<SlotMap> slots;      // as they were asked for
 };
 
 // A committed checkpoint of a whole cluster.
@@ -43,18 +43,18 @@ struct ClusterCheckpoint {
     int64_t rows = 0;
     int64_t files = 0;
     int64_t bytes = 0;
-    uint32_t files_checksum = 0;  // of the list of its files
-    uint64_t base_epoch = 0;      // that it was built on by links; 0: all rows were written
-    int64_t written_bytes = 0;    // of `bytes`, for this one
+    uint32_t files_checksum = 0;      // of the list of its files
+    uint64_t base_checkpoint_id = 0;  // that it was built on by links; 0: all rows were written
+    int64_t written_bytes = 0;        // of `bytes`, for this one
   };
-  uint64_t epoch = 0;
+  uint64_t checkpoint_id = 0;
   absl::Time created;
   uint64_t topology_version = 0;
   std::vector<Part> parts;
   std::vector<std::string> models;
   std::vector<std::string> jobs;
-  int64_t clients = 0;   // whose steps are in it up to one number on every shard
-  int64_t given_up = 0;  // that did not finish theirs
+  int64_t clients = 0;  // whose steps are in it up to one number on every shard
+  int64_t evicted = 0;  // that did not finish theirs
   absl::Duration stall;
   absl::Duration duration;
   std::string damage;  // what the last verification found wrong with it; "": nothing
@@ -81,9 +81,9 @@ struct JobProgress {
 
 // Cluster checkpoints as far as the coordinator knows; since it was started.
 struct CheckpointStatus {
-  uint64_t last_epoch = 0;  // 0: none taken yet
-  absl::Duration age;       // of that one, or of the process
-  absl::Duration interval;  // of the schedule; zero: only by hand
+  uint64_t last_checkpoint_id = 0;  // 0: none taken yet
+  absl::Duration age;               // of that one, or of the process
+  absl::Duration interval;          // of the schedule; zero: only by hand
   int64_t failures = 0;
   absl::Duration scrub_age;
   absl::Duration scrub_interval;  // zero: off
@@ -97,13 +97,13 @@ struct ClusterStatus {
   std::vector<ShardEntry> shards;
   std::vector<std::string> models;
   std::vector<JobProgress> jobs;
-  uint64_t lineage = 0;                         // how often it was taken back to a checkpoint
+  uint64_t restore_count = 0;                   // how often it was taken back to a checkpoint
   std::optional<CheckpointStatus> checkpoints;  // nothing without a data directory there
 };
 
 // What a cluster was taken back to.
 struct RestoredCheckpoint {
-  uint64_t epoch = 0;
+  uint64_t checkpoint_id = 0;
   std::vector<uint64_t> skipped;  // newer ones that are known to be damaged
 };
 

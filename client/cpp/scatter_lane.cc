@@ -28,7 +28,7 @@ ScatterLane::~ScatterLane() {
   if (!started) return;
   thread_.join();
   // The shard would keep the client's state for nobody; that it cannot be told is no matter.
-  if (introduced_) (void)shard_.Bye(ByeCommand{options_.job, client_});
+  if (introduced_) (void)shard_.CloseClient(CloseClientCommand{options_.job, client_});
 }
 
 void ScatterLane::Submit(ScatterCommand command, std::function<void(ScatterResult)> done) {

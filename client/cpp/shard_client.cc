@@ -143,11 +143,11 @@ absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
                        .label_weights = has(wire::kLabelWeights)};
 }
 
-absl::Status ShardClient::Bye(const ByeCommand& command) {
-  v1::ByeRequest request;
-  wire::EncodeBye(command, &request);
+absl::Status ShardClient::CloseClient(const CloseClientCommand& command) {
+  v1::CloseClientRequest request;
+  wire::EncodeCloseClient(command, &request);
   return impl_
-      ->Call("Bye", WireMethod::kShardControl, &Stub::Bye, request,
+      ->Call("CloseClient", WireMethod::kShardControl, &Stub::CloseClient, request,
              std::min(impl_->options.timeout, absl::Seconds(5)), /*repeat=*/false)
       .status();
 }
@@ -276,10 +276,11 @@ void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
       });
 }
 
-absl::StatusOr<std::string> ShardClient::ReadCheckpointFile(uint64_t epoch, const std::string& path,
+absl::StatusOr<std::string> ShardClient::ReadCheckpointFile(uint64_t checkpoint_id,
+                                                            const std::string& path,
                                                             int64_t offset) {
   v1::ReadCheckpointFileRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   request.set_path(path);
   request.set_offset(offset);
   ASSIGN_OR_RETURN(v1::ReadCheckpointFileResponse response,
@@ -288,10 +289,10 @@ absl::StatusOr<std::string> ShardClient::ReadCheckpointFile(uint64_t epoch, cons
   return std::move(*response.mutable_data());
 }
 
-absl::Status ShardClient::WriteCheckpointFile(uint64_t epoch, const std::string& path,
+absl::Status ShardClient::WriteCheckpointFile(uint64_t checkpoint_id, const std::string& path,
                                               int64_t offset, std::string piece) {
   v1::WriteCheckpointFileRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   request.set_path(path);
   request.set_offset(offset);
   request.set_data(std::move(piece));
@@ -301,10 +302,10 @@ absl::Status ShardClient::WriteCheckpointFile(uint64_t epoch, const std::string&
       .status();
 }
 
-absl::Status ShardClient::AdoptCheckpoint(uint64_t epoch, uint32_t files_checksum,
+absl::Status ShardClient::AdoptCheckpoint(uint64_t checkpoint_id, uint32_t files_checksum,
                                           absl::Duration timeout) {
   v1::AdoptCheckpointRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   request.set_files_checksum(files_checksum);
   return impl_
       ->Call("AdoptCheckpoint", WireMethod::kShardControl, &Stub::AdoptCheckpoint, request, timeout)

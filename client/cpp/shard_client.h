@@ -52,8 +52,8 @@ struct ScatterResult {
 };
 
 // Every call has a deadline: ClientOptions::timeout unless `timeout` is given. Calls that are safe
-// to repeat are repeated after UNAVAILABLE until then; asynchronous ones and Bye are tried once.
-// Errors carry code, message (naming the shard) and reason word.
+// to repeat are repeated after UNAVAILABLE until then; asynchronous ones and CloseClient are tried
+// once. Errors carry code, message (naming the shard) and reason word.
 //
 // Thread safety: safe from any thread. Callbacks run on gRPC's threads and must not block.
 class ShardClient {
@@ -74,7 +74,7 @@ class ShardClient {
   absl::StatusOr<ShardServerInfo> GetServerInfo();
   absl::StatusOr<ShardGreeting> Hello(const HelloCommand& command, absl::Duration timeout);
   // One attempt, of at most 5 s: a shard that is gone has nothing to forget.
-  absl::Status Bye(const ByeCommand& command);
+  absl::Status CloseClient(const CloseClientCommand& command);
 
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command);
   // As Gather by id, into the caller's memory: no other copy, and memory that is used again need
@@ -99,12 +99,12 @@ class ShardClient {
 
   // --- The shard's part of a cluster checkpoint, to copy it and to bring it back.
   // A piece of a file from `offset` on; "" at its end.
-  absl::StatusOr<std::string> ReadCheckpointFile(uint64_t epoch, const std::string& path,
+  absl::StatusOr<std::string> ReadCheckpointFile(uint64_t checkpoint_id, const std::string& path,
                                                  int64_t offset);
-  absl::Status WriteCheckpointFile(uint64_t epoch, const std::string& path, int64_t offset,
+  absl::Status WriteCheckpointFile(uint64_t checkpoint_id, const std::string& path, int64_t offset,
                                    std::string piece);
   // OK when the shard has the part with that list of files, or has it now from what was written.
-  absl::Status AdoptCheckpoint(uint64_t epoch, uint32_t files_checksum,
+  absl::Status AdoptCheckpoint(uint64_t checkpoint_id, uint32_t files_checksum,
                                absl::Duration timeout = absl::Hours(1));
 
   template <typename T>

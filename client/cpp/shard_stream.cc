@@ -463,7 +463,7 @@ std::shared_ptr<PendingStep> ShardStream::Send(int64_t step, int64_t first_open_
 
 absl::Status ShardStream::Close() {
   impl_->Stop();
-  return impl_->shard.Bye(ByeCommand{impl_->options.job, impl_->options.client});
+  return impl_->shard.CloseClient(CloseClientCommand{impl_->options.job, impl_->options.client});
 }
 
 void CloseStreams(absl::Span<const std::unique_ptr<ShardStream>> streams) {

@@ -50,13 +50,13 @@ class ShardStream final : public StepChannel {
                                                            WireCounters& counters);
 
   // Gives up what is unanswered (Cancelled, outcome unknown). The shard keeps the client's state
-  // until Bye.
+  // until CloseClient.
   ~ShardStream() override;
 
   std::shared_ptr<PendingStep> Send(int64_t step, int64_t first_open_step, StepOp op) override;
 
   // Ends the stream and retires the client at the shard: its contexts and cached answers are freed.
-  // Errors: those of ShardClient::Bye().
+  // Errors: those of ShardClient::CloseClient().
   absl::Status Close();
 
   // Times that the stream was opened anew after a break.

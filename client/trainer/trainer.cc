@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerParts parts,
 absl::Status Trainer::Open() {
   const ModelSpec& spec = parts_.spec;
   ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
-  lineage_ = map.lineage;
+  restore_count_ = map.restore_count;
   if (parts_.network == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(streams_, parts_.cluster.OpenStreams(spec, client_));
   std::vector<StepChannel*> channels;
@@ -107,14 +107,14 @@ absl::Status Trainer::JoinJob() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::AwaitOtherLineage(const absl::Status& why) {
+absl::Status Trainer::AwaitRestore(const absl::Status& why) {
   const absl::Duration deadline = parts_.clock.Now() + options_.coordinator_patience;
   // Only where there is something to go back to.
   const auto checkpoints = parts_.cluster.coordinator().ListClusterCheckpoints();
   if (!checkpoints.ok() || checkpoints->empty()) return why;
   for (;;) {
     const absl::StatusOr<ClusterMap> map = parts_.cluster.coordinator().GetClusterMap();
-    if (map.ok() && map->lineage != lineage_) return absl::OkStatus();
+    if (map.ok() && map->restore_count != restore_count_) return absl::OkStatus();
     if (parts_.clock.Now() >= deadline) return why;
     if (options_.stop_requested && options_.stop_requested()) return why;
     absl::SleepFor(kStopPoll);
@@ -124,16 +124,16 @@ absl::Status Trainer::AwaitOtherLineage(const absl::Status& why) {
 absl::Status Trainer::BeginAnew(const absl::Status& why) {
   const std::string reason(ReasonOf(why));
   const bool lost = reason == "LOST_UPDATES" || reason == "UNKNOWN_MODEL";
-  if (!lost && reason != "RETIRED_CLIENT" && reason != "UNKNOWN_CLIENT") return why;
+  if (!lost && reason != "CLOSED_CLIENT" && reason != "UNKNOWN_CLIENT") return why;
   const int64_t done = report_.steps + stages_done_;
   if (done == work_at_beginning_) return why;  // it would never end
-  if (lost) RETURN_IF_ERROR(AwaitOtherLineage(why));
+  if (lost) RETURN_IF_ERROR(AwaitRestore(why));
   // Waits while the cluster is being taken back.
   ASSIGN_OR_RETURN(const ClusterMap map, parts_.cluster.coordinator().GetClusterMap());
-  parts_.progress.Say(
-      absl::StrCat(map.lineage != lineage_ ? "NOTE: the cluster was taken back to a checkpoint"
-                                           : "NOTE: this client was retired",
-                   "; beginning anew with the work that is open (", why.message(), ")"));
+  parts_.progress.Say(absl::StrCat(
+      map.restore_count != restore_count_ ? "NOTE: the cluster was taken back to a checkpoint"
+                                          : "NOTE: this client was retired",
+      "; beginning anew with the work that is open (", why.message(), ")"));
   Leave();
   chunks_.clear();
   work_at_beginning_ = done;

@@ -113,7 +113,7 @@ class Trainer {
   // Goes on as another client after the cluster was taken back to a checkpoint, or this client was
   // retired. Errors: `why` when neither is so.
   absl::Status BeginAnew(const absl::Status& why);
-  absl::Status AwaitOtherLineage(const absl::Status& why);
+  absl::Status AwaitRestore(const absl::Status& why);
   // Ends what belongs to the present client.
   void Leave();
   absl::StatusOr<bool> Handle(FeedItem item);  // false: the end
@@ -129,7 +129,7 @@ class Trainer {
   const TrainerParts parts_;
   const TrainerOptions options_;
   ClientId client_;
-  uint64_t lineage_ = 0;  // of the cluster when this client began
+  uint64_t restore_count_ = 0;  // of the cluster when this client began
   std::vector<std::unique_ptr<ShardStream>> streams_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<StepPipeline> pipeline_;

@@ -161,7 +161,7 @@ struct HelloCommand {
   uint64_t acknowledged_sequence = 0;
 };
 
-struct ByeCommand {
+struct CloseClientCommand {
   std::string job;
   ClientId client = {};
 };
@@ -182,6 +182,6 @@ struct SetOwnershipCommand {
 
 using Command = std::variant<StepCommand, ScatterCommand, GatherCommand, TopKCommand,
                              CreateModelCommand, DropModelCommand, DescribeModelCommand,
-                             HelloCommand, ByeCommand, RefusedCommand, SetOwnershipCommand>;
+                             HelloCommand, CloseClientCommand, RefusedCommand, SetOwnershipCommand>;
 
 }  // namespace dslide

@@ -98,15 +98,15 @@ struct HelloReply {
   uint64_t topology_version = 0;
   uint64_t next_sequence = 0;
 };
-struct ByeReply {};
+struct CloseClientReply {};
 struct SetOwnershipReply {};
 
 using ReplyBody =
     std::variant<std::monostate, EmbedForwardReply, HeadForwardReply, HeadBackwardReply,
                  EmbedBackwardReply, DenseGatherReply, DenseScatterReply, ScatterReply, GatherReply,
                  TopKReply, CreateModelReply, DropModelReply, DescribeModelReply, HelloReply,
-                 ByeReply, SetOwnershipReply, AppendPointsReply, PutRecordReply, GetRecordReply,
-                 SolveRowsReply, FindNeighboursReply, ScoreRowsReply>;
+                 CloseClientReply, SetOwnershipReply, AppendPointsReply, PutRecordReply,
+                 GetRecordReply, SolveRowsReply, FindNeighboursReply, ScoreRowsReply>;
 
 // The answer to one command. `body` is monostate exactly when `status` is not OK.
 struct Reply {

@@ -178,15 +178,15 @@ HelloReply DecodeHello(const v1::HelloResponse& response) {
           .next_sequence = response.next_sequence()};
 }
 
-absl::StatusOr<ByeCommand> DecodeBye(const v1::ByeRequest& request) {
-  ByeCommand command;
+absl::StatusOr<CloseClientCommand> DecodeCloseClient(const v1::CloseClientRequest& request) {
+  CloseClientCommand command;
   RETURN_IF_ERROR(CheckName("job", request.job()));
   command.job = request.job();
   ASSIGN_OR_RETURN(command.client, DecodeClientId("client_id", request.client_id()));
   return command;
 }
 
-void EncodeBye(const ByeCommand& command, v1::ByeRequest* out) {
+void EncodeCloseClient(const CloseClientCommand& command, v1::CloseClientRequest* out) {
   out->set_job(command.job);
   out->set_client_id(EncodeClientId(command.client));
 }

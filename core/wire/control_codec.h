@@ -1,5 +1,5 @@
-// Models and clients: Create, Describe, Drop, Hello and Bye between the wire and the core, and the
-// chunks of a slot map.
+// Models and clients: Create, Describe, Drop, Hello and CloseClient between the wire and the core,
+// and the chunks of a slot map.
 //
 // Decoders of requests return InvalidArgument with a reason word; those of answers, for clients,
 // Internal when the answer contradicts itself.
@@ -31,7 +31,7 @@ absl::StatusOr<HelloCommand> DecodeHello(const v1::HelloRequest& request);
 void EncodeHello(const HelloCommand& command, v1::HelloRequest* out);
 void EncodeHello(const HelloReply& reply, v1::HelloResponse* out);
 HelloReply DecodeHello(const v1::HelloResponse& response);
-absl::StatusOr<ByeCommand> DecodeBye(const v1::ByeRequest& request);
-void EncodeBye(const ByeCommand& command, v1::ByeRequest* out);
+absl::StatusOr<CloseClientCommand> DecodeCloseClient(const v1::CloseClientRequest& request);
+void EncodeCloseClient(const CloseClientCommand& command, v1::CloseClientRequest* out);
 
 }  // namespace dslide::wire

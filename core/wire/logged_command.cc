@@ -87,8 +87,8 @@ absl::StatusOr<Command> DecodeKind(LoggedKind kind, absl::string_view payload) {
     case LoggedKind::kHello:
       return DecodeWith<v1::HelloRequest>(kind, payload,
                                           [](const auto& request) { return DecodeHello(request); });
-    case LoggedKind::kBye:
-      return DecodeWith<v1::ByeRequest>(kind, payload, DecodeBye);
+    case LoggedKind::kCloseClient:
+      return DecodeWith<v1::CloseClientRequest>(kind, payload, DecodeCloseClient);
     case LoggedKind::kRefused:
       return DecodeRefused(payload);
     case LoggedKind::kOwnership:
@@ -136,10 +136,10 @@ LoggedCommand LogRefused(const RefusedCommand& command) {
   return LogBytes(LoggedKind::kRefused, std::move(out).Take());
 }
 
-LoggedCommand LogBye(const ByeCommand& command) {
-  v1::ByeRequest request;
-  EncodeBye(command, &request);
-  return LogBytes(LoggedKind::kBye, request.SerializeAsString());
+LoggedCommand LogCloseClient(const CloseClientCommand& command) {
+  v1::CloseClientRequest request;
+  EncodeCloseClient(command, &request);
+  return LogBytes(LoggedKind::kCloseClient, request.SerializeAsString());
 }
 
 LoggedCommand LogOwnership(const SetOwnershipCommand& command) {

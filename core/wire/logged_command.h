@@ -23,7 +23,7 @@ enum class LoggedKind : uint8_t {
   kCreateModel = 3,  // bytes of v1.CreateModelRequest
   kDropModel = 4,    // bytes of v1.DropModelRequest
   kHello = 5,        // bytes of v1.HelloRequest
-  kBye = 6,          // bytes of v1.ByeRequest
+  kCloseClient = 6,  // bytes of v1.CloseClientRequest
   // A mutation whose content was refused. What was refused is not kept, but with what: u32 size and
   // bytes of v1.RequestEnvelope, then bytes of v1.StepError.
   kRefused = 7,
@@ -50,7 +50,7 @@ LoggedCommand LogBytes(LoggedKind kind, std::string bytes);
 void AddScatterMessage(absl::Span<const absl::string_view> message,
                        std::shared_ptr<const void> memory, LoggedCommand* out);
 LoggedCommand LogRefused(const RefusedCommand& command);
-LoggedCommand LogBye(const ByeCommand& command);
+LoggedCommand LogCloseClient(const CloseClientCommand& command);
 LoggedCommand LogOwnership(const SetOwnershipCommand& command);
 
 // The command of a record. It may point into `payload`, which must live until it was applied.

@@ -10,6 +10,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/wire/component_codec.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/explicit_rows_codec.h"
 #include "core/wire/reason_words.h"
@@ -454,7 +455,9 @@ void EncodeStepError(const absl::Status& status, v1::StepError* out) {
   out->set_code(static_cast<int32_t>(status.code()));
   out->set_message(ErrorMessageForWire(status.message()));
   out->set_reason(ReasonOf(status));
-  out->set_retry_after_ms(static_cast<uint32_t>(std::min<int64_t>(RetryAfterMs(status), 3600'000)));
+  if (const int64_t pause = RetryAfterMs(status); pause > 0) {
+    EncodeDuration(std::min(absl::Milliseconds(pause), absl::Hours(1)), out->mutable_retry_after());
+  }
 }
 
 absl::Status DecodeStepError(const v1::StepError& error) {
@@ -463,7 +466,8 @@ absl::Status DecodeStepError(const v1::StepError& error) {
   absl::Status status = error.reason().empty()
                             ? absl::Status(code, error.message())
                             : StatusWithReason(code, error.reason(), error.message());
-  if (error.retry_after_ms() > 0) SetRetryAfterMs(status, error.retry_after_ms());
+  const absl::Duration pause = DecodeDuration(error.retry_after());
+  if (pause > absl::ZeroDuration()) SetRetryAfterMs(status, absl::ToInt64Milliseconds(pause));
   return status;
 }
 

@@ -1,7 +1,10 @@
 // The calls of cluster checkpoints.
 
+#include <google/protobuf/util/time_util.h>
+
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "services/common/unary.h"
@@ -11,8 +14,9 @@ namespace dslide::coordinator {
 namespace {
 
 void EncodeCheckpoint(const Manifest& manifest, v1::ClusterCheckpoint* out) {
-  out->set_epoch(manifest.epoch);
-  out->set_created_unix_ms(manifest.created_unix_ms);
+  out->set_checkpoint_id(manifest.checkpoint_id);
+  *out->mutable_created() =
+      google::protobuf::util::TimeUtil::MillisecondsToTimestamp(manifest.created_unix_ms);
   out->set_topology_version(manifest.topology_version);
   for (const ManifestPart& part : manifest.parts) {
     v1::ClusterCheckpointPart* const added = out->add_parts();
@@ -22,15 +26,15 @@ void EncodeCheckpoint(const Manifest& manifest, v1::ClusterCheckpoint* out) {
     added->set_files(part.files);
     added->set_bytes(part.bytes);
     added->set_files_checksum(part.files_checksum);
-    added->set_base_epoch(part.base_epoch);
+    added->set_base_checkpoint_id(part.base_checkpoint_id);
     added->set_written_bytes(part.written_bytes);
   }
   for (const ModelSpec& spec : manifest.models) out->add_models(spec.name);
   for (const JobRecord& job : manifest.jobs) out->add_jobs(job.spec.job);
   out->set_clients(static_cast<int64_t>(manifest.steps.size()));
-  for (const ClientId& id : manifest.given_up) out->add_given_up(wire::EncodeClientId(id));
-  out->set_stall_us(manifest.stall_us);
-  out->set_duration_us(manifest.duration_us);
+  for (const ClientId& id : manifest.evicted) out->add_evicted(wire::EncodeClientId(id));
+  wire::EncodeDuration(absl::Microseconds(manifest.stall_us), out->mutable_stall());
+  wire::EncodeDuration(absl::Microseconds(manifest.duration_us), out->mutable_duration());
   out->set_damage(manifest.damage);
 }
 
@@ -66,9 +70,9 @@ grpc::Status CoordinatorServiceImpl::VerifyClusterCheckpoint(
     v1::VerifyClusterCheckpointResponse* response) {
   return RunUnary(metrics_.method("VerifyClusterCheckpoint"), *context, *request, response,
                   [&]() -> absl::Status {
-                    ASSIGN_OR_RETURN(const Manifest manifest,
-                                     coordinator_->VerifyClusterCheckpoint(request->epoch()));
-                    response->set_epoch(manifest.epoch);
+                    ASSIGN_OR_RETURN(const Manifest manifest, coordinator_->VerifyClusterCheckpoint(
+                                                                  request->checkpoint_id()));
+                    response->set_checkpoint_id(manifest.checkpoint_id);
                     for (const ManifestPart& part : manifest.parts) {
                       response->set_files(response->files() + part.files);
                       response->set_bytes(response->bytes() + part.bytes);
@@ -82,16 +86,16 @@ grpc::Status CoordinatorServiceImpl::RestoreClusterCheckpoint(
     v1::RestoreClusterCheckpointResponse* response) {
   return RunUnary(metrics_.method("RestoreClusterCheckpoint"), *context, *request, response,
                   [&]() -> absl::Status {
-                    uint64_t epoch = request->epoch();
-                    if (epoch == 0) {
+                    uint64_t checkpoint_id = request->checkpoint_id();
+                    if (checkpoint_id == 0) {
                       ASSIGN_OR_RETURN(const ClusterCheckpoints::Choice choice,
                                        coordinator_->NewestWholeCheckpoint());
-                      epoch = choice.epoch;
+                      checkpoint_id = choice.checkpoint_id;
                       for (const uint64_t skipped : choice.skipped) response->add_skipped(skipped);
                     }
                     ASSIGN_OR_RETURN(const Manifest manifest,
-                                     coordinator_->RestoreClusterCheckpoint(epoch));
-                    response->set_epoch(manifest.epoch);
+                                     coordinator_->RestoreClusterCheckpoint(checkpoint_id));
+                    response->set_checkpoint_id(manifest.checkpoint_id);
                     for (const ManifestPart& part : manifest.parts) {
                       response->set_rows(response->rows() + part.rows);
                     }
@@ -110,7 +114,8 @@ grpc::Status CoordinatorServiceImpl::PruneClusterCheckpoints(
                     }
                     ASSIGN_OR_RETURN(const std::vector<uint64_t> removed,
                                      coordinator_->PruneClusterCheckpoints(request->keep()));
-                    for (const uint64_t epoch : removed) response->add_removed(epoch);
+                    for (const uint64_t checkpoint_id : removed)
+                      response->add_removed(checkpoint_id);
                     return absl::OkStatus();
                   });
 }
@@ -121,9 +126,9 @@ grpc::Status CoordinatorServiceImpl::GetClusterCheckpointManifest(
   return RunUnary(metrics_.method("GetClusterCheckpointManifest"), *context, *request, response,
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(*response->mutable_manifest(),
-                                     coordinator_->ClusterCheckpointText(request->epoch()));
+                                     coordinator_->ClusterCheckpointText(request->checkpoint_id()));
                     ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(response->manifest()));
-                    response->set_epoch(manifest.epoch);
+                    response->set_checkpoint_id(manifest.checkpoint_id);
                     return absl::OkStatus();
                   });
 }
@@ -135,7 +140,7 @@ grpc::Status CoordinatorServiceImpl::AdoptClusterCheckpoint(
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(const Manifest manifest,
                                      coordinator_->AdoptClusterCheckpoint(request->manifest()));
-                    response->set_epoch(manifest.epoch);
+                    response->set_checkpoint_id(manifest.checkpoint_id);
                     return absl::OkStatus();
                   });
 }

@@ -63,31 +63,31 @@ class ClusterCheckpoints {
 
   // Committed ones, the newest first. Errors: DataLoss when a manifest is damaged.
   absl::StatusOr<std::vector<Manifest>> List() const;
-  // epoch: 0 for the newest. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
-  absl::StatusOr<Manifest> Read(uint64_t epoch) const;
+  // checkpoint_id: 0 for the newest. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
+  absl::StatusOr<Manifest> Read(uint64_t checkpoint_id) const;
 
   // Every byte of it, on all shards. Errors: those of Read and of the shards; FailedPrecondition
   // SHARDS_CHANGED when it is of another number of shards.
-  absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t epoch) const;
+  absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t checkpoint_id) const;
 
   // The same without a look at the manifests, so that it may run while another checkpoint is taken.
   // Thread safety: safe from any thread.
   absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest) const;
   // Remembers what a verification has found, or that it has found nothing ("").
-  absl::Status MarkDamage(uint64_t epoch, const std::string& damage);
-  std::string Damage(uint64_t epoch) const { return store_->Damage(epoch); }
+  absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage);
+  std::string Damage(uint64_t checkpoint_id) const { return store_->Damage(checkpoint_id); }
   // Committed ones, the newest first.
-  std::vector<uint64_t> Epochs() const { return store_->List(); }
+  std::vector<uint64_t> CheckpointIds() const { return store_->List(); }
   // The newest that no verification has found damaged, and newer ones that were passed over.
   // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss when all of them are damaged.
   struct Choice {
-    uint64_t epoch = 0;
+    uint64_t checkpoint_id = 0;
     std::vector<uint64_t> skipped = {};
   };
   absl::StatusOr<Choice> NewestWhole() const;
 
-  // The manifest as it is in its file. epoch: 0 for the newest. Errors: those of Read.
-  absl::StatusOr<std::string> Text(uint64_t epoch) const;
+  // The manifest as it is in its file. checkpoint_id: 0 for the newest. Errors: those of Read.
+  absl::StatusOr<std::string> Text(uint64_t checkpoint_id) const;
   // Commits a checkpoint that came back from a copy, once its parts are verified. Errors: those of
   // DecodeManifest and Verify; AlreadyExists when another one has its number.
   absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text);
@@ -96,12 +96,12 @@ class ClusterCheckpoints {
   // over in silence: an older one has to be named. Sets the store's mark that this was begun, and
   // leaves it to the caller to clear it. Errors: those of Verify: nothing has changed; later ones,
   // with the mark: repeat it.
-  absl::StatusOr<Manifest> RollBack(const ClusterMap& map, uint64_t epoch);
+  absl::StatusOr<Manifest> Rollback(const ClusterMap& map, uint64_t checkpoint_id);
 
   // How many times a cluster of this data directory was taken back.
-  uint64_t lineage() const { return lineage_; }
+  uint64_t restore_count() const { return restore_count_; }
 
-  // Removes all but the newest `keep`. Returns their epochs.
+  // Removes all but the newest `keep`. Returns their checkpoint_ids.
   absl::StatusOr<std::vector<uint64_t>> Prune(const ClusterMap& map, int64_t keep);
 
  private:
@@ -109,30 +109,30 @@ class ClusterCheckpoints {
   absl::Status OnAll(const ClusterMap& map, const std::string& what,
                      absl::FunctionRef<absl::Status(size_t)> call) const;
   absl::Duration FreezeLimit() const;
-  absl::Status AwaitGoodMoment(const ClusterMap& map, uint64_t epoch) const;
-  absl::Status Freeze(const ClusterMap& map, uint64_t epoch,
+  absl::Status AwaitGoodMoment(const ClusterMap& map, uint64_t checkpoint_id) const;
+  absl::Status Freeze(const ClusterMap& map, uint64_t checkpoint_id,
                       std::map<ClientId, int64_t>& steps) const;
-  absl::Status FinishSteps(const ClusterMap& map, uint64_t epoch,
+  absl::Status FinishSteps(const ClusterMap& map, uint64_t checkpoint_id,
                            std::map<ClientId, int64_t>& steps, Manifest& manifest) const;
   // One round of AdmitSteps; what is not complete, with the highest step that waits.
-  absl::StatusOr<std::map<ClientId, int64_t>> Admit(const ClusterMap& map, uint64_t epoch,
+  absl::StatusOr<std::map<ClientId, int64_t>> Admit(const ClusterMap& map, uint64_t checkpoint_id,
                                                     const std::map<ClientId, int64_t>& steps,
-                                                    const std::vector<ClientId>& give_up) const;
+                                                    const std::vector<ClientId>& evict) const;
   // The newest one, if the next may be built on it as far as the coordinator knows.
   std::optional<Manifest> FindBase(const ClusterMap& map) const;
   // bases: by shard. Returns the longest that requests had to wait for the cut of a shard.
-  absl::StatusOr<absl::Duration> Cut(const ClusterMap& map, uint64_t epoch,
+  absl::StatusOr<absl::Duration> Cut(const ClusterMap& map, uint64_t checkpoint_id,
                                      const std::vector<PartBase>& bases) const;
-  void Abandon(const ClusterMap& map, uint64_t epoch) const;
+  void Abort(const ClusterMap& map, uint64_t checkpoint_id) const;
   // base: of the cut, or null.
   absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest) const;
-  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t epoch) const;
+  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t checkpoint_id) const;
 
   const ClusterCheckpointOptions options_;
   ShardAdmin* const shards_;
   const Clock* const clock_;
   const std::unique_ptr<ManifestStore> store_;
-  uint64_t lineage_ = 0;
+  uint64_t restore_count_ = 0;
   uint64_t last_epoch_ = 0;  // also of those that failed: numbers are never used twice
 };
 

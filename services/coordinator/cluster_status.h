@@ -53,7 +53,7 @@ struct ClusterStatus {
   std::vector<ShardView> shards;
   std::vector<std::string> models;
   std::vector<JobView> jobs;
-  uint64_t lineage = 0;
+  uint64_t restore_count = 0;
   std::optional<CheckpointStatus> checkpoints = {};  // nothing without a data directory
 };
 

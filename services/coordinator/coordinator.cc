@@ -16,7 +16,9 @@ namespace dslide::coordinator {
 namespace {
 
 // The mark is there for as long as anybody may have to go back.
-bool MayGoBack(const RestoreMark* mark) { return mark != nullptr && mark->epoch().has_value(); }
+bool RollbackPending(const RestoreMark* mark) {
+  return mark != nullptr && mark->checkpoint_id().has_value();
+}
 
 }  // namespace
 
@@ -37,11 +39,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
       figures_{.last = clock->Now(),
                .scrubbed = clock->Now(),
                .costs = CheckpointCosts(static_cast<size_t>(options.checkpoints.full_every))},
-      lineage_(cuts_ == nullptr ? 0 : cuts_->lineage()) {
-  if (restore_mark_ == nullptr || !restore_mark_->epoch().has_value()) return;
+      restore_count_(cuts_ == nullptr ? 0 : cuts_->restore_count()) {
+  if (restore_mark_ == nullptr || !restore_mark_->checkpoint_id().has_value()) return;
   LogWarning("the cluster was to be taken back to a checkpoint when the coordinator ended",
-             {{"epoch", *restore_mark_->epoch()}});
-  roll_back_wanted_ = true;
+             {{"checkpoint_id", *restore_mark_->checkpoint_id()}});
+  rollback_requested_ = true;
   restoring_ = restore_mark_->begun();
 }
 
@@ -131,7 +133,7 @@ void Coordinator::AddCheckpointMetrics() {
   gauge("dslide_coordinator_checkpoint_epoch",
         "Number of the newest cluster checkpoint of this process; 0 before the first.", [this] {
           const absl::MutexLock lock(&mu_);
-          return static_cast<double>(figures_.last_epoch);
+          return static_cast<double>(figures_.last_checkpoint_id);
         });
   gauge("dslide_coordinator_checkpoint_age_seconds",
         "Since the newest cluster checkpoint of this process, or its start.", [this] {
@@ -238,8 +240,7 @@ double Coordinator::SlotsOf(ShardId shard) const {
     slots_version_ = membership_.topology_version();
     slots_.assign(static_cast<size_t>(options_.membership.expected_shards), 0);
     const absl::StatusOr<ClusterMap> map = membership_.Map();
-    const absl::StatusOr<SlotMap> dealt =
-        map.ok() ? SlotMap::Deal(kDefaultNumSlots, map->Weights()) : map.status();
+    const absl::StatusOr<SlotMap> dealt = map.ok() ? map->Slots(kDefaultNumSlots) : map.status();
     if (!dealt.ok()) {
       slots_version_ = 0;  // a shard is missing: look again next time
       return 0;
@@ -280,7 +281,7 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
   // is kept: it is news only once.
   if (owner.is_new && restore_mark_ != nullptr && LacksModels(models)) {
     RETURN_IF_ERROR(restore_mark_->Want());
-    roll_back_wanted_ = true;
+    rollback_requested_ = true;
   }
   if (store_ != nullptr) RETURN_IF_ERROR(store_->PutMembership(membership_.Record()));
   for (const ModelSpec& spec : models) {
@@ -299,7 +300,7 @@ absl::StatusOr<Ownership> Coordinator::RegisterShard(const ShardRegistration& re
                                  {"topology_version", membership_.topology_version()}});
     to_sync_[owner.shard] = owner.generation;
   }
-  owner.may_go_back = MayGoBack(restore_mark_);
+  owner.rollback_pending = RollbackPending(restore_mark_);
   return owner;
 }
 
@@ -319,7 +320,7 @@ absl::StatusOr<HeartbeatAnswer> Coordinator::Heartbeat(ShardId shard, uint64_t g
   // One that registered right before the last coordinator ended may still lack models.
   if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
   return HeartbeatAnswer{.topology_version = membership_.topology_version(),
-                         .may_go_back = MayGoBack(restore_mark_)};
+                         .rollback_pending = RollbackPending(restore_mark_)};
 }
 
 absl::Status Coordinator::DeregisterShard(ShardId shard, uint64_t generation) {
@@ -342,7 +343,7 @@ absl::StatusOr<ClusterMap> Coordinator::Map() const {
 
 absl::StatusOr<ClusterMap> Coordinator::FullMap() const {
   ASSIGN_OR_RETURN(ClusterMap map, membership_.Map());
-  map.lineage = lineage_;
+  map.restore_count = restore_count_;
   return map;
 }
 
@@ -465,11 +466,11 @@ ClusterStatus Coordinator::Status() const {
                        .shards = membership_.Shards(),
                        .models = {},
                        .jobs = {},
-                       .lineage = lineage_};
+                       .restore_count = restore_count_};
   if (cuts_ != nullptr) {
     const CheckpointSchedule& schedule = options_.schedule;
     status.checkpoints =
-        CheckpointStatus{.last_epoch = figures_.last_epoch,
+        CheckpointStatus{.last_checkpoint_id = figures_.last_checkpoint_id,
                          .age = clock_->Now() - figures_.last,
                          .interval = schedule.mode == CheckpointSchedule::Mode::kOff
                                          ? absl::ZeroDuration()

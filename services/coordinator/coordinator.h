@@ -96,12 +96,12 @@ class Coordinator {
   // manifests.
   absl::StatusOr<Manifest> TakeClusterCheckpoint();  // Aborted while another is taken or restored
   absl::StatusOr<std::vector<Manifest>> ListClusterCheckpoints();
-  // epoch: 0 for the newest.
-  absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t epoch);
-  absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t epoch);
+  // checkpoint_id: 0 for the newest.
+  absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t checkpoint_id);
+  absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t checkpoint_id);
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(int64_t keep);
   absl::StatusOr<ClusterCheckpoints::Choice> NewestWholeCheckpoint();
-  absl::StatusOr<std::string> ClusterCheckpointText(uint64_t epoch);
+  absl::StatusOr<std::string> ClusterCheckpointText(uint64_t checkpoint_id);
   absl::StatusOr<Manifest> AdoptClusterCheckpoint(const std::string& text);
 
   // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
@@ -149,7 +149,8 @@ class Coordinator {
   int64_t AppliedCommands() const;
   void ScrubLoop();
   bool Scrub();  // true when every one could be looked at
-  void Judge(uint64_t epoch, const absl::Status& verified) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
+  void Judge(uint64_t checkpoint_id, const absl::Status& verified)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CountDamaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
 
@@ -157,7 +158,7 @@ class Coordinator {
   void SyncLoop();
   bool SyncWanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Takes the cluster back if a shard needs that, or if somebody has begun it.
-  absl::Status RollBackIfWanted() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status RollbackIfRequested() ABSL_LOCKS_EXCLUDED(mu_);
   // OK when the shard has all models, or is not the one that registered any more.
   absl::Status SyncShard(ShardId shard, uint64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -182,10 +183,10 @@ class Coordinator {
   std::deque<std::string> job_order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters forgotten_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, uint64_t> to_sync_ ABSL_GUARDED_BY(mu_);  // shard -> generation
-  std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);       // of an earlier process, silent until now
-  bool roll_back_wanted_ ABSL_GUARDED_BY(mu_) = false;  // the mark was set since a restore began
+  std::set<ShardId> unseen_ ABSL_GUARDED_BY(mu_);         // of an earlier process, silent until now
+  bool rollback_requested_ ABSL_GUARDED_BY(mu_) = false;  // the mark was set since a restore began
   CheckpointFigures figures_ ABSL_GUARDED_BY(mu_);
-  uint64_t lineage_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t restore_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool restoring_ ABSL_GUARDED_BY(mu_) = false;  // clients get no map meanwhile
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // For the metrics: slots by ordinal, as dealt for a topology version; 0: not known yet.

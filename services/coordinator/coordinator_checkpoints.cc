@@ -68,7 +68,7 @@ void Coordinator::CaptureForCheckpoint(Manifest& manifest) {
 
 absl::Status Coordinator::CheckNoRowsMissing() const {
   const absl::MutexLock lock(&mu_);
-  if (roll_back_wanted_) {
+  if (rollback_requested_) {
     return absl::UnavailableError(
         "a shard came back without its rows, and a checkpoint would be of their absence: wait "
         "until the cluster was taken back, or restore a checkpoint");
@@ -85,7 +85,7 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
     // Not under cut_mu_, which taking the cluster back needs, and that comes first.
     const absl::MutexLock lock(&mu_);
     const auto all_have_models = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return stopped_ || roll_back_wanted_ || to_sync_.empty();
+      return stopped_ || rollback_requested_ || to_sync_.empty();
     };
     mu_.AwaitWithTimeout(absl::Condition(&all_have_models), kModelsPause);
   }
@@ -110,7 +110,7 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
   figures_.last = clock_->Now();
   figures_.cost = absl::Microseconds(taken->duration_us);
   figures_.stall = absl::Microseconds(taken->stall_us);
-  figures_.last_epoch = taken->epoch;
+  figures_.last_checkpoint_id = taken->checkpoint_id;
   figures_.costs.Add(figures_.cost);
   CheckpointFigures::Sum& sum = IsIncrement(*taken) ? figures_.incremental : figures_.full;
   ++sum.checkpoints;
@@ -124,12 +124,12 @@ absl::StatusOr<std::vector<Manifest>> Coordinator::ListClusterCheckpoints() {
   return cuts_->List();
 }
 
-absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t epoch) {
+absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t checkpoint_id) {
   const absl::MutexLock cut_lock(&cut_mu_);
   ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
-  ASSIGN_OR_RETURN(const Manifest manifest, cuts_->Read(epoch));
+  ASSIGN_OR_RETURN(const Manifest manifest, cuts_->Read(checkpoint_id));
   const absl::Status verified = cuts_->VerifyParts(map, manifest);
-  Judge(manifest.epoch, verified);
+  Judge(manifest.checkpoint_id, verified);
   RETURN_IF_ERROR(verified);
   return manifest;
 }
@@ -140,10 +140,10 @@ absl::StatusOr<ClusterCheckpoints::Choice> Coordinator::NewestWholeCheckpoint() 
   return cuts_->NewestWhole();
 }
 
-absl::StatusOr<std::string> Coordinator::ClusterCheckpointText(uint64_t epoch) {
+absl::StatusOr<std::string> Coordinator::ClusterCheckpointText(uint64_t checkpoint_id) {
   const absl::MutexLock cut_lock(&cut_mu_);
   if (cuts_ == nullptr) return NoDataDir();
-  return cuts_->Text(epoch);
+  return cuts_->Text(checkpoint_id);
 }
 
 absl::StatusOr<Manifest> Coordinator::AdoptClusterCheckpoint(const std::string& text) {
@@ -160,13 +160,13 @@ absl::StatusOr<std::vector<uint64_t>> Coordinator::PruneClusterCheckpoints(int64
   return cuts_->Prune(map, keep);
 }
 
-absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t epoch)
+absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t checkpoint_id)
     ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const TryLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   const absl::MutexLock models_lock(&models_mu_);
   ASSIGN_OR_RETURN(const ClusterMap map, BeginRestore());
-  absl::StatusOr<Manifest> manifest = cuts_->RollBack(map, epoch);
+  absl::StatusOr<Manifest> manifest = cuts_->Rollback(map, checkpoint_id);
   if (manifest.ok()) {
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
     DSLIDE_FAILPOINT("coordinator.rollback.adopted");
@@ -186,22 +186,22 @@ absl::StatusOr<ClusterMap> Coordinator::BeginRestore() {
   ASSIGN_OR_RETURN(ClusterMap map, FullMap());
   restoring_ = true;
   // A shard that registers from here on is not in the map.
-  roll_back_wanted_ = false;
+  rollback_requested_ = false;
   return map;
 }
 
 absl::Status Coordinator::EndRestore(bool done) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const absl::MutexLock lock(&mu_);
   absl::Status marked;
-  if (done && roll_back_wanted_) {
+  if (done && rollback_requested_) {
     // A shard has registered without rows meanwhile, and was perhaps not the one that went back.
     marked = restore_mark_->Begin(RestoreMark::kNewest);
   } else if (done) {
     marked = restore_mark_->Clear();
   }
-  roll_back_wanted_ = restore_mark_->epoch().has_value();
+  rollback_requested_ = restore_mark_->checkpoint_id().has_value();
   restoring_ = restore_mark_->begun();
-  lineage_ = cuts_->lineage();
+  restore_count_ = cuts_->restore_count();
   return marked;
 }
 

@@ -18,7 +18,7 @@ constexpr absl::Duration kDropTimeout = absl::Seconds(10);
 constexpr absl::Duration kSyncTimeout = absl::Minutes(2);
 constexpr absl::Duration kSyncPause = absl::Milliseconds(200);
 // Each try reads a whole checkpoint, and only a person can change what it finds.
-constexpr absl::Duration kRollBackPause = absl::Seconds(10);
+constexpr absl::Duration kRollbackPause = absl::Seconds(10);
 
 }  // namespace
 
@@ -28,9 +28,8 @@ absl::StatusOr<CreateModelCommand> Coordinator::CommandFor(const ModelSpec& spec
       .spec = spec, .shard = shard, .slot_maps = {}, .topology_version = map.topology_version};
   std::set<int64_t> sizes;
   for (const TableSpec& table : spec.tables) sizes.insert(table.num_slots);
-  const std::vector<double> weights = map.Weights();
   for (const int64_t num_slots : sizes) {
-    ASSIGN_OR_RETURN(SlotMap slots, SlotMap::Deal(num_slots, weights));
+    ASSIGN_OR_RETURN(SlotMap slots, map.Slots(num_slots));
     command.slot_maps.push_back(std::move(slots));
   }
   return command;
@@ -177,7 +176,7 @@ absl::StatusOr<int64_t> Coordinator::RestoreCheckpoint(const std::string& model,
 // ---------------------------------------------------------------
 
 bool Coordinator::SyncWanted() const {
-  return stopped_ || ((!to_sync_.empty() || roll_back_wanted_) && membership_.Map().ok());
+  return stopped_ || ((!to_sync_.empty() || rollback_requested_) && membership_.Map().ok());
 }
 
 void Coordinator::SyncLoop() {
@@ -191,7 +190,7 @@ void Coordinator::SyncLoop() {
     }
     bool all_done = true;
     absl::Duration pause = kSyncPause;
-    if (const absl::Status status = RollBackIfWanted(); !status.ok()) {
+    if (const absl::Status status = RollbackIfRequested(); !status.ok()) {
       // Fresh rows would be worse than none.
       LogError(
           "a shard came back without its rows, or a restore was not finished, and the cluster "
@@ -201,7 +200,7 @@ void Coordinator::SyncLoop() {
           {{"error", status.message()}});
       shards.clear();
       all_done = false;
-      pause = kRollBackPause;
+      pause = kRollbackPause;
     }
     for (const auto& [shard, generation] : shards) {
       const absl::Status status = SyncShard(shard, generation);
@@ -221,10 +220,10 @@ void Coordinator::SyncLoop() {
   }
 }
 
-absl::Status Coordinator::RollBackIfWanted() {
+absl::Status Coordinator::RollbackIfRequested() {
   {
     const absl::MutexLock lock(&mu_);
-    if (!roll_back_wanted_) return absl::OkStatus();
+    if (!rollback_requested_) return absl::OkStatus();
   }
   // Without one, what came back empty stays so: the loss is reported where the models are made.
   const absl::StatusOr<std::vector<Manifest>> taken = ListClusterCheckpoints();
@@ -232,7 +231,7 @@ absl::Status Coordinator::RollBackIfWanted() {
     const absl::MutexLock lock(&mu_);
     // Shards without rows let their clients in when the mark is gone.
     RETURN_IF_ERROR(restore_mark_->Clear());
-    roll_back_wanted_ = false;
+    rollback_requested_ = false;
     return absl::OkStatus();
   }
   return RestoreClusterCheckpoint(restore_mark_->epoch().value_or(RestoreMark::kNewest)).status();

@@ -20,53 +20,55 @@ constexpr absl::Duration kScrubAgain = absl::Minutes(10);
 
 void Coordinator::CountDamaged() {
   int64_t damaged = 0;
-  for (const uint64_t epoch : cuts_->Epochs()) {
-    if (!cuts_->Damage(epoch).empty()) ++damaged;
+  for (const uint64_t checkpoint_id : cuts_->CheckpointIds()) {
+    if (!cuts_->Damage(checkpoint_id).empty()) ++damaged;
   }
   const absl::MutexLock lock(&mu_);
   figures_.damaged = damaged;
 }
 
-void Coordinator::Judge(uint64_t epoch, const absl::Status& verified) {
+void Coordinator::Judge(uint64_t checkpoint_id, const absl::Status& verified) {
   // A shard that does not answer says nothing about its files.
   if (!verified.ok() && !absl::IsDataLoss(verified) && !absl::IsNotFound(verified)) return;
   if (!verified.ok()) {
-    LogError("a cluster checkpoint is damaged", {{"epoch", epoch}, {"error", verified.message()}});
+    LogError("a cluster checkpoint is damaged",
+             {{"checkpoint_id", checkpoint_id}, {"error", verified.message()}});
   }
-  const absl::Status marked = cuts_->MarkDamage(epoch, std::string(verified.message()));
+  const absl::Status marked = cuts_->MarkDamage(checkpoint_id, std::string(verified.message()));
   if (!marked.ok()) {
-    LogError("cannot mark a cluster checkpoint", {{"epoch", epoch}, {"error", marked.message()}});
+    LogError("cannot mark a cluster checkpoint",
+             {{"checkpoint_id", checkpoint_id}, {"error", marked.message()}});
   }
   CountDamaged();
 }
 
 // Without the lock while files are read: checkpoints are taken meanwhile.
 bool Coordinator::Scrub() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  std::vector<uint64_t> epochs;
+  std::vector<uint64_t> checkpoint_ids;
   {
     const absl::MutexLock cut_lock(&cut_mu_);
-    epochs = cuts_->Epochs();
+    checkpoint_ids = cuts_->CheckpointIds();
   }
   bool complete = true;
-  for (const uint64_t epoch : epochs) {
+  for (const uint64_t checkpoint_id : checkpoint_ids) {
     absl::StatusOr<ClusterMap> map;
     absl::StatusOr<Manifest> manifest;
     {
       const absl::MutexLock cut_lock(&cut_mu_);
       map = MapForCheckpoints();
-      manifest = cuts_->Read(epoch);
+      manifest = cuts_->Read(checkpoint_id);
     }
     absl::Status verified = manifest.status();
     if (manifest.ok()) verified = map.ok() ? cuts_->VerifyParts(*map, *manifest) : map.status();
     const absl::MutexLock cut_lock(&cut_mu_);
     // It may be gone by now.
-    const std::vector<uint64_t> present = cuts_->Epochs();
-    if (std::find(present.begin(), present.end(), epoch) == present.end()) continue;
-    Judge(epoch, verified);
+    const std::vector<uint64_t> present = cuts_->CheckpointIds();
+    if (std::find(present.begin(), present.end(), checkpoint_id) == present.end()) continue;
+    Judge(checkpoint_id, verified);
     if (verified.ok() || absl::IsDataLoss(verified) || absl::IsNotFound(verified)) continue;
     complete = false;
     LogWarning("a cluster checkpoint could not be verified; trying again later",
-               {{"epoch", epoch}, {"error", verified.message()}});
+               {{"checkpoint_id", checkpoint_id}, {"error", verified.message()}});
   }
   return complete;
 }

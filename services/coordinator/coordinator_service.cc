@@ -1,12 +1,16 @@
 #include "services/coordinator/coordinator_service.h"
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/wire/control_codec.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/reason_words.h"
@@ -104,14 +108,36 @@ struct WorkEncoder {
     stage->set_best_metric(work.best_metric);
   }
   void operator()(const WaitForWork& work) const {
-    out->mutable_wait()->set_retry_after_ms(
-        static_cast<uint32_t>(absl::ToInt64Milliseconds(work.pause)));
+    wire::EncodeDuration(work.pause, out->mutable_wait()->mutable_retry_after());
   }
   void operator()(const NoMoreWork& work) const {
     out->mutable_finished()->set_best_epoch(work.best_epoch);
     out->mutable_finished()->set_best_metric(work.best_metric);
   }
 };
+
+// The slots that were asked for, or those of the registered models.
+absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& request,
+                       const Coordinator& coordinator, v1::GetClusterMapResponse* response) {
+  RETURN_IF_ERROR(CheckListSize("num_slots", request.num_slots_size(), kMaxModelTables));
+  std::vector<int64_t> wanted(request.num_slots().begin(), request.num_slots().end());
+  if (wanted.empty()) {
+    std::set<int64_t> known;
+    for (const ModelSpec& spec : coordinator.ListModels()) {
+      for (const TableSpec& table : spec.tables) known.insert(table.num_slots);
+    }
+    wanted.assign(known.begin(), known.end());
+  }
+  for (const int64_t num_slots : wanted) {
+    const absl::StatusOr<SlotMap> slots = map.Slots(num_slots);
+    if (!slots.ok()) {
+      return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
+                              absl::StrCat("num_slots: ", slots.status().message()));
+    }
+    wire::EncodeSlotMap(*slots, response->add_slots());
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -154,9 +180,8 @@ absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequ
   ASSIGN_OR_RETURN(const Ownership owner, coordinator_->RegisterShard(registration, models));
   response->set_shard_id(owner.shard.value());
   response->set_generation(owner.generation);
-  response->set_may_go_back(owner.may_go_back);
-  response->set_heartbeat_interval_ms(
-      static_cast<uint32_t>(absl::ToInt64Milliseconds(heartbeat_interval_)));
+  response->set_rollback_pending(owner.rollback_pending);
+  wire::EncodeDuration(heartbeat_interval_, response->mutable_heartbeat_interval());
   return absl::OkStatus();
 }
 
@@ -177,7 +202,7 @@ grpc::Status CoordinatorServiceImpl::Heartbeat(grpc::ServerContext* context,
             coordinator_->Heartbeat(ShardId(request->shard_id()), request->generation(),
                                     request->memory_bytes(), request->applied_commands()));
         response->set_topology_version(answer.topology_version);
-        response->set_may_go_back(answer.may_go_back);
+        response->set_rollback_pending(answer.rollback_pending);
         return absl::OkStatus();
       });
 }
@@ -197,11 +222,11 @@ grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->Map());
                     response->set_topology_version(map.topology_version);
-                    response->set_lineage(map.lineage);
+                    response->set_restore_count(map.restore_count);
                     for (const ShardView& shard : map.shards) {
                       EncodeShard(shard, response->add_shards());
                     }
-                    return absl::OkStatus();
+                    return DealSlots(map, *request, *coordinator_, response);
                   });
 }
 
@@ -247,16 +272,16 @@ void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* re
   for (const ShardView& shard : status.shards) EncodeShard(shard, response->add_shards());
   for (const std::string& model : status.models) response->add_models(model);
   for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
-  response->set_lineage(status.lineage);
+  response->set_restore_count(status.restore_count);
   if (!status.checkpoints.has_value()) return;
   const CheckpointStatus& checkpoints = *status.checkpoints;
   v1::CheckpointStatus* const out = response->mutable_checkpoints();
-  out->set_last_epoch(checkpoints.last_epoch);
-  out->set_age_ms(absl::ToInt64Milliseconds(checkpoints.age));
-  out->set_interval_ms(absl::ToInt64Milliseconds(checkpoints.interval));
+  out->set_last_checkpoint_id(checkpoints.last_checkpoint_id);
+  wire::EncodeDuration(checkpoints.age, out->mutable_age());
+  wire::EncodeDuration(checkpoints.interval, out->mutable_interval());
   out->set_failures(checkpoints.failures);
-  out->set_scrub_age_ms(absl::ToInt64Milliseconds(checkpoints.scrub_age));
-  out->set_scrub_interval_ms(absl::ToInt64Milliseconds(checkpoints.scrub_interval));
+  wire::EncodeDuration(checkpoints.scrub_age, out->mutable_scrub_age());
+  wire::EncodeDuration(checkpoints.scrub_interval, out->mutable_scrub_interval());
 }
 
 grpc::Status CoordinatorServiceImpl::GetClusterStatus(grpc::ServerContext* context,

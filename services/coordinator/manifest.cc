@@ -41,13 +41,13 @@ Json ManifestToJson(const ManifestPart& part) {
           {"files", part.files},
           {"bytes", part.bytes},
           {"files_checksum", part.files_checksum},
-          {"base_epoch", part.base_epoch},
-          {"full_epoch", part.full_epoch},
+          {"base_epoch", part.base_checkpoint_id},
+          {"full_epoch", part.full_checkpoint_id},
           {"increments", part.increments},
           {"written_bytes", part.written_bytes}};
 }
 
-ManifestPart PartFromJson(const Json& json, uint64_t epoch) {
+ManifestPart PartFromJson(const Json& json, uint64_t checkpoint_id) {
   ManifestPart part;
   part.shard = ShardId(json.at("shard").get<int32_t>());
   json.at("generation").get_to(part.generation);
@@ -56,8 +56,8 @@ ManifestPart PartFromJson(const Json& json, uint64_t epoch) {
   json.at("bytes").get_to(part.bytes);
   json.at("files_checksum").get_to(part.files_checksum);
   // Before there were increments, all rows were written for each.
-  part.base_epoch = json.value("base_epoch", uint64_t{0});
-  part.full_epoch = json.value("full_epoch", epoch);
+  part.base_checkpoint_id = json.value("base_epoch", uint64_t{0});
+  part.full_checkpoint_id = json.value("full_epoch", checkpoint_id);
   part.increments = json.value("increments", int64_t{0});
   part.written_bytes = json.value("written_bytes", part.bytes);
   return part;
@@ -117,12 +117,12 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   RETURN_IF_ERROR(CheckFormat("the manifest", json.at("format").get<int64_t>(),
                               {.oldest = kFormat, .newest = kFormat}));
   Manifest manifest;
-  json.at("epoch").get_to(manifest.epoch);
+  json.at("epoch").get_to(manifest.checkpoint_id);
   json.at("created_unix_ms").get_to(manifest.created_unix_ms);
   json.at("topology_version").get_to(manifest.topology_version);
-  manifest.lineage = json.value("lineage", uint64_t{0});
+  manifest.restore_count = json.value("lineage", uint64_t{0});
   for (const Json& part : json.at("parts")) {
-    manifest.parts.push_back(PartFromJson(part, manifest.epoch));
+    manifest.parts.push_back(PartFromJson(part, manifest.checkpoint_id));
   }
   for (const Json& text : json.at("models")) {
     absl::StatusOr<ModelSpec> spec = ModelSpecFromJson(text.dump(), "manifest");
@@ -135,7 +135,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
         {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});
   }
   for (const Json& id : json.at("given_up")) {
-    manifest.given_up.push_back(ClientFromHex(id.get<std::string>()));
+    manifest.evicted.push_back(ClientFromHex(id.get<std::string>()));
   }
   json.at("stall_us").get_to(manifest.stall_us);
   json.at("duration_us").get_to(manifest.duration_us);
@@ -152,16 +152,16 @@ int64_t WrittenBytes(const Manifest& manifest) {
 
 bool IsIncrement(const Manifest& manifest) {
   return std::any_of(manifest.parts.begin(), manifest.parts.end(),
-                     [](const ManifestPart& part) { return part.base_epoch != 0; });
+                     [](const ManifestPart& part) { return part.base_checkpoint_id != 0; });
 }
 
 std::string EncodeManifest(const Manifest& manifest) {
   Json json;
   json["format"] = kFormat;
-  json["epoch"] = manifest.epoch;
+  json["epoch"] = manifest.checkpoint_id;
   json["created_unix_ms"] = manifest.created_unix_ms;
   json["topology_version"] = manifest.topology_version;
-  json["lineage"] = manifest.lineage;
+  json["lineage"] = manifest.restore_count;
   json["parts"] = Json::array();
   for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ManifestToJson(part));
   json["models"] = Json::array();
@@ -175,7 +175,7 @@ std::string EncodeManifest(const Manifest& manifest) {
     json["steps"].push_back({{"client", ToHex(step.client)}, {"step", step.step}});
   }
   json["given_up"] = Json::array();
-  for (const ClientId& id : manifest.given_up) json["given_up"].push_back(ToHex(id));
+  for (const ClientId& id : manifest.evicted) json["given_up"].push_back(ToHex(id));
   json["stall_us"] = manifest.stall_us;
   json["duration_us"] = manifest.duration_us;
   return SealOpenText(json.dump(1));

@@ -24,25 +24,25 @@ struct ManifestPart {
   int64_t bytes = 0;
   uint32_t files_checksum = 0;  // of the list of the part's files
   // The checkpoint that the part was built on by links; 0: none, all rows were written.
-  uint64_t base_epoch = 0;
+  uint64_t base_checkpoint_id = 0;
   // The one at the end of that chain, and how many were built on it, one on the other, with this.
-  uint64_t full_epoch = 0;
+  uint64_t full_checkpoint_id = 0;
   int64_t increments = 0;
   int64_t written_bytes = 0;  // for this one
 };
 
 struct Manifest {
-  uint64_t epoch = 0;
+  uint64_t checkpoint_id = 0;
   int64_t created_unix_ms = 0;  // for people
   uint64_t topology_version = 0;
-  uint64_t lineage = 0;             // how often the cluster had been taken back before
+  uint64_t restore_count = 0;       // how often the cluster had been taken back before
   std::vector<ManifestPart> parts;  // by shard, all of them
   std::vector<ModelSpec> models;
   std::vector<JobRecord> jobs;
   // Of each client that was followed, the last step that is in the cut, on every shard.
   std::vector<ClientStep> steps;
   // Clients that were retired: the cut may hold parts of the last steps that they had in flight.
-  std::vector<ClientId> given_up;
+  std::vector<ClientId> evicted;
   // Not in the file: what the last verification found wrong with it; "": nothing.
   std::string damage = {};
   int64_t stall_us = 0;     // the longest that requests had to wait for the cut of a shard

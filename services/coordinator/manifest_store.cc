@@ -30,42 +30,42 @@ namespace fs = std::filesystem;
 
 constexpr char kDirectory[] = "checkpoints";
 constexpr char kPrefix[] = "MANIFEST-";
-constexpr char kLineage[] = "LINEAGE";
+constexpr char kRestoreCount[] = "LINEAGE";
 // What LINEAGE begins with from format 2 on, and the version behind it; format 1 has no such line.
-constexpr char kLineageWord[] = "dslide lineage ";
+constexpr char kRestoreCountWord[] = "dslide lineage ";
 constexpr char kDamaged[] = "DAMAGED-";
 constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
-constexpr char kGivenUp[] = "GIVEN_UP";
-constexpr char kGivenUpWord[] = "dslide clients given up ";
-constexpr int64_t kGivenUpFormat = 1;
+constexpr char kEvicted[] = "GIVEN_UP";
+constexpr char kEvictedWord[] = "dslide clients given up ";
+constexpr int64_t kEvictedFormat = 1;
 
 std::string EncodeDamage(absl::string_view damage) {
   return SealText(absl::StrCat(kDamageHead, "\n", damage, "\n"));
 }
 
-std::string EncodeLineage(uint64_t lineage) {
-  return SealText(absl::StrCat("lineage ", lineage, "\n"));
+std::string EncodeRestoreCount(uint64_t restore_count) {
+  return SealText(absl::StrCat("lineage ", restore_count, "\n"));
 }
 
-absl::StatusOr<uint64_t> ReadLineage(const fs::path& path) {
+absl::StatusOr<uint64_t> ReadRestoreCount(const fs::path& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return 0;
   RETURN_IF_ERROR(text.status());
-  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kLineageWord, {}));
-  uint64_t lineage = 0;
+  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kRestoreCountWord, {}));
+  uint64_t restore_count = 0;
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (absl::StartsWith(line, "lineage ")) {
       // What is not understood encodes differently.
-      if (!absl::SimpleAtoi(line.substr(8), &lineage)) lineage = 0;
+      if (!absl::SimpleAtoi(line.substr(8), &restore_count)) restore_count = 0;
     }
   }
-  if (EncodeLineage(lineage) == *text) return lineage;
+  if (EncodeRestoreCount(restore_count) == *text) return restore_count;
   return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
 // A line in hexadecimal for each.
-std::string EncodeGivenUp(const std::vector<ClientId>& clients) {
-  std::string text = absl::StrCat(kGivenUpWord, kGivenUpFormat, "\n");
+std::string EncodeEvicted(const std::vector<ClientId>& clients) {
+  std::string text = absl::StrCat(kEvictedWord, kEvictedFormat, "\n");
   for (const ClientId& id : clients) {
     const absl::string_view bytes(reinterpret_cast<const char*>(id.data()), id.size());
     absl::StrAppend(&text, absl::BytesToHexString(bytes), "\n");
@@ -73,13 +73,13 @@ std::string EncodeGivenUp(const std::vector<ClientId>& clients) {
   return SealText(std::move(text));
 }
 
-absl::StatusOr<std::vector<ClientId>> ReadGivenUp(const fs::path& path) {
+absl::StatusOr<std::vector<ClientId>> ReadEvicted(const fs::path& path) {
   std::vector<ClientId> clients;
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return clients;
   RETURN_IF_ERROR(text.status());
-  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kGivenUpWord,
-                                    {.oldest = kGivenUpFormat, .newest = kGivenUpFormat}));
+  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kEvictedWord,
+                                    {.oldest = kEvictedFormat, .newest = kEvictedFormat}));
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     ClientId id{};
     const std::optional<std::string> bytes = BytesFromHex(line);
@@ -88,40 +88,40 @@ absl::StatusOr<std::vector<ClientId>> ReadGivenUp(const fs::path& path) {
     clients.push_back(id);
   }
   // What is not understood encodes differently.
-  if (EncodeGivenUp(clients) == *text) return clients;
+  if (EncodeEvicted(clients) == *text) return clients;
   return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
 class DiskManifests final : public ManifestStore {
  public:
-  DiskManifests(std::string directory, uint64_t lineage, std::vector<ClientId> given_up,
+  DiskManifests(std::string directory, uint64_t restore_count, std::vector<ClientId> evicted,
                 std::unique_ptr<RestoreMark> restore_mark)
       : directory_(std::move(directory)),
         restore_mark_(std::move(restore_mark)),
-        lineage_(lineage),
-        given_up_(std::move(given_up)) {}
+        restore_count_(restore_count),
+        evicted_(std::move(evicted)) {}
 
   std::vector<uint64_t> List() const override;
-  absl::StatusOr<Manifest> Read(uint64_t epoch) const override;
+  absl::StatusOr<Manifest> Read(uint64_t checkpoint_id) const override;
   absl::Status Commit(const Manifest& manifest) override;
-  absl::Status Remove(uint64_t epoch) override;
-  absl::StatusOr<std::string> ReadText(uint64_t epoch) const override;
-  std::string Damage(uint64_t epoch) const override;
-  absl::Status MarkDamage(uint64_t epoch, const std::string& damage) override;
-  uint64_t Lineage() const override { return lineage_; }
-  absl::Status CommitLineage(uint64_t lineage) override;
-  std::vector<ClientId> GivenUp() const override { return given_up_; }
-  absl::Status KeepGivenUp(const std::vector<ClientId>& clients) override;
+  absl::Status Remove(uint64_t checkpoint_id) override;
+  absl::StatusOr<std::string> ReadText(uint64_t checkpoint_id) const override;
+  std::string Damage(uint64_t checkpoint_id) const override;
+  absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage) override;
+  uint64_t RestoreCount() const override { return restore_count_; }
+  absl::Status CommitRestoreCount(uint64_t restore_count) override;
+  std::vector<ClientId> Evicted() const override { return evicted_; }
+  absl::Status KeepEvicted(const std::vector<ClientId>& clients) override;
   RestoreMark& restore_mark() override { return *restore_mark_; }
 
  private:
-  std::string PathOf(uint64_t epoch) const;
-  std::string DamagePathOf(uint64_t epoch) const;
+  std::string PathOf(uint64_t checkpoint_id) const;
+  std::string DamagePathOf(uint64_t checkpoint_id) const;
 
   const std::string directory_;
   const std::unique_ptr<RestoreMark> restore_mark_;
-  uint64_t lineage_;
-  std::vector<ClientId> given_up_;
+  uint64_t restore_count_;
+  std::vector<ClientId> evicted_;
 };
 
 }  // namespace
@@ -136,44 +136,44 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::st
 absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::OpenExisting(
     const std::string& data_dir) {
   const fs::path directory = fs::path(data_dir) / kDirectory;
-  ASSIGN_OR_RETURN(const uint64_t lineage, ReadLineage(directory / kLineage));
-  ASSIGN_OR_RETURN(std::vector<ClientId> given_up, ReadGivenUp(directory / kGivenUp));
+  ASSIGN_OR_RETURN(const uint64_t restore_count, ReadRestoreCount(directory / kRestoreCount));
+  ASSIGN_OR_RETURN(std::vector<ClientId> evicted, ReadEvicted(directory / kEvicted));
   ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
-  return std::make_unique<DiskManifests>(directory.string(), lineage, std::move(given_up),
+  return std::make_unique<DiskManifests>(directory.string(), restore_count, std::move(evicted),
                                          std::move(mark));
 }
 
-std::string DiskManifests::PathOf(uint64_t epoch) const {
-  return absl::StrFormat("%s/%s%020d", directory_, kPrefix, epoch);
+std::string DiskManifests::PathOf(uint64_t checkpoint_id) const {
+  return absl::StrFormat("%s/%s%020d", directory_, kPrefix, checkpoint_id);
 }
 
-std::string DiskManifests::DamagePathOf(uint64_t epoch) const {
-  return absl::StrFormat("%s/%s%020d", directory_, kDamaged, epoch);
+std::string DiskManifests::DamagePathOf(uint64_t checkpoint_id) const {
+  return absl::StrFormat("%s/%s%020d", directory_, kDamaged, checkpoint_id);
 }
 
 std::vector<uint64_t> DiskManifests::List() const {
-  std::vector<uint64_t> epochs;
+  std::vector<uint64_t> checkpoint_ids;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     const std::string name = entry.path().filename().string();
-    uint64_t epoch = 0;
+    uint64_t checkpoint_id = 0;
     // Whole names only: a file that is still being written has a longer one.
     if (absl::StartsWith(name, kPrefix) &&
-        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &epoch)) {
-      epochs.push_back(epoch);
+        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &checkpoint_id)) {
+      checkpoint_ids.push_back(checkpoint_id);
     }
   }
-  std::sort(epochs.begin(), epochs.end(), std::greater<>());
-  return epochs;
+  std::sort(checkpoint_ids.begin(), checkpoint_ids.end(), std::greater<>());
+  return checkpoint_ids;
 }
 
-absl::StatusOr<Manifest> DiskManifests::Read(uint64_t epoch) const {
-  const std::string path = PathOf(epoch);
+absl::StatusOr<Manifest> DiskManifests::Read(uint64_t checkpoint_id) const {
+  const std::string path = PathOf(checkpoint_id);
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) {
     return StatusWithReason(
         absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
-        absl::StrCat("there is no cluster checkpoint ", epoch, " in ", directory_));
+        absl::StrCat("there is no cluster checkpoint ", checkpoint_id, " in ", directory_));
   }
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<Manifest> manifest = DecodeManifest(*text);
@@ -181,49 +181,50 @@ absl::StatusOr<Manifest> DiskManifests::Read(uint64_t epoch) const {
     return absl::Status(manifest.status().code(),
                         absl::StrCat(path, ": ", manifest.status().message()));
   }
-  if (manifest->epoch != epoch) {
-    return absl::DataLossError(
-        absl::StrCat(path, " is of cluster checkpoint ", manifest->epoch, ": files were swapped"));
+  if (manifest->checkpoint_id != checkpoint_id) {
+    return absl::DataLossError(absl::StrCat(path, " is of cluster checkpoint ",
+                                            manifest->checkpoint_id, ": files were swapped"));
   }
   return manifest;
 }
 
 absl::Status DiskManifests::Commit(const Manifest& manifest) {
-  return ReplaceFile(PathOf(manifest.epoch), EncodeManifest(manifest));
+  return ReplaceFile(PathOf(manifest.checkpoint_id), EncodeManifest(manifest));
 }
 
-absl::Status DiskManifests::CommitLineage(uint64_t lineage) {
-  RETURN_IF_ERROR(ReplaceFile(fs::path(directory_) / kLineage, EncodeLineage(lineage)));
-  lineage_ = lineage;
+absl::Status DiskManifests::CommitRestoreCount(uint64_t restore_count) {
+  RETURN_IF_ERROR(
+      ReplaceFile(fs::path(directory_) / kRestoreCount, EncodeRestoreCount(restore_count)));
+  restore_count_ = restore_count;
   return absl::OkStatus();
 }
 
-absl::Status DiskManifests::KeepGivenUp(const std::vector<ClientId>& clients) {
-  if (clients == given_up_) return absl::OkStatus();
-  const fs::path path = fs::path(directory_) / kGivenUp;
+absl::Status DiskManifests::KeepEvicted(const std::vector<ClientId>& clients) {
+  if (clients == evicted_) return absl::OkStatus();
+  const fs::path path = fs::path(directory_) / kEvicted;
   if (clients.empty()) {
     RETURN_IF_ERROR(RemoveAll(path));
     RETURN_IF_ERROR(SyncDirectory(directory_));
   } else {
-    RETURN_IF_ERROR(ReplaceFile(path, EncodeGivenUp(clients)));
+    RETURN_IF_ERROR(ReplaceFile(path, EncodeEvicted(clients)));
   }
-  given_up_ = clients;
+  evicted_ = clients;
   return absl::OkStatus();
 }
 
-absl::Status DiskManifests::Remove(uint64_t epoch) {
-  RETURN_IF_ERROR(RemoveAll(PathOf(epoch)));
-  RETURN_IF_ERROR(RemoveAll(DamagePathOf(epoch)));
+absl::Status DiskManifests::Remove(uint64_t checkpoint_id) {
+  RETURN_IF_ERROR(RemoveAll(PathOf(checkpoint_id)));
+  RETURN_IF_ERROR(RemoveAll(DamagePathOf(checkpoint_id)));
   return SyncDirectory(directory_);
 }
 
-absl::StatusOr<std::string> DiskManifests::ReadText(uint64_t epoch) const {
-  RETURN_IF_ERROR(Read(epoch).status());
-  return ReadFile(PathOf(epoch));
+absl::StatusOr<std::string> DiskManifests::ReadText(uint64_t checkpoint_id) const {
+  RETURN_IF_ERROR(Read(checkpoint_id).status());
+  return ReadFile(PathOf(checkpoint_id));
 }
 
-std::string DiskManifests::Damage(uint64_t epoch) const {
-  const absl::StatusOr<std::string> text = ReadFile(DamagePathOf(epoch));
+std::string DiskManifests::Damage(uint64_t checkpoint_id) const {
+  const absl::StatusOr<std::string> text = ReadFile(DamagePathOf(checkpoint_id));
   if (absl::IsNotFound(text.status())) return "";
   const std::vector<std::string> lines = absl::StrSplit(text.ok() ? *text : "", '\n');
   // The mark itself is damaged: that there is one says enough.
@@ -231,13 +232,13 @@ std::string DiskManifests::Damage(uint64_t epoch) const {
   return lines[1];
 }
 
-absl::Status DiskManifests::MarkDamage(uint64_t epoch, const std::string& damage) {
-  if (damage == Damage(epoch)) return absl::OkStatus();
+absl::Status DiskManifests::MarkDamage(uint64_t checkpoint_id, const std::string& damage) {
+  if (damage == Damage(checkpoint_id)) return absl::OkStatus();
   if (!damage.empty()) {
     const std::string line = absl::StrReplaceAll(damage, {{"\n", " "}});
-    return ReplaceFile(DamagePathOf(epoch), EncodeDamage(line));
+    return ReplaceFile(DamagePathOf(checkpoint_id), EncodeDamage(line));
   }
-  RETURN_IF_ERROR(RemoveAll(DamagePathOf(epoch)));
+  RETURN_IF_ERROR(RemoveAll(DamagePathOf(checkpoint_id)));
   return SyncDirectory(directory_);
 }
 

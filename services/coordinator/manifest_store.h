@@ -1,8 +1,8 @@
 // The manifests of the committed cluster checkpoints:
 //
-//   <data dir>/checkpoints/MANIFEST-<epoch of 20 digits>
+//   <data dir>/checkpoints/MANIFEST-<checkpoint_id of 20 digits>
 //
-//   <data dir>/checkpoints/DAMAGED-<epoch>   what a verification found wrong with it
+//   <data dir>/checkpoints/DAMAGED-<checkpoint_id>   what a verification found wrong with it
 //   <data dir>/checkpoints/LINEAGE           how often the cluster was taken back to one
 //   <data dir>/checkpoints/RESTORING         while that is being done (restore_mark.h)
 //   <data dir>/checkpoints/GIVEN_UP          clients that the next manifest has to name
@@ -39,29 +39,29 @@ class ManifestStore {
   virtual std::vector<uint64_t> List() const = 0;
   // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file; FailedPrecondition when another
   // version has written it.
-  virtual absl::StatusOr<Manifest> Read(uint64_t epoch) const = 0;
+  virtual absl::StatusOr<Manifest> Read(uint64_t checkpoint_id) const = 0;
   // Durable when it returns. Errors: Unavailable; it is not committed then.
   virtual absl::Status Commit(const Manifest& manifest) = 0;
   // Fine when there is none. Its mark goes with it.
-  virtual absl::Status Remove(uint64_t epoch) = 0;
+  virtual absl::Status Remove(uint64_t checkpoint_id) = 0;
 
   // The file as it is. Errors: those of Read.
-  virtual absl::StatusOr<std::string> ReadText(uint64_t epoch) const = 0;
+  virtual absl::StatusOr<std::string> ReadText(uint64_t checkpoint_id) const = 0;
 
   // What is known to be wrong with it; "": nothing.
-  virtual std::string Damage(uint64_t epoch) const = 0;
+  virtual std::string Damage(uint64_t checkpoint_id) const = 0;
   // damage: one line; "" takes the mark away. Durable when it returns. Errors: Unavailable.
-  virtual absl::Status MarkDamage(uint64_t epoch, const std::string& damage) = 0;
+  virtual absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage) = 0;
 
-  // The number of the last CommitLineage(); 0 before the first.
-  virtual uint64_t Lineage() const = 0;
-  virtual absl::Status CommitLineage(uint64_t lineage) = 0;
+  // The number of the last CommitRestoreCount(); 0 before the first.
+  virtual uint64_t RestoreCount() const = 0;
+  virtual absl::Status CommitRestoreCount(uint64_t restore_count) = 0;
 
   // Clients that were retired for a checkpoint that came to nothing: the rows may hold parts of
   // their last steps, and no manifest says so yet.
-  virtual std::vector<ClientId> GivenUp() const = 0;
+  virtual std::vector<ClientId> Evicted() const = 0;
   // Replaces them. Durable when it returns. Errors: Unavailable; they are as they were then.
-  virtual absl::Status KeepGivenUp(const std::vector<ClientId>& clients) = 0;
+  virtual absl::Status KeepEvicted(const std::vector<ClientId>& clients) = 0;
 
   virtual RestoreMark& restore_mark() = 0;
 };

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/partition/slot_map.h"
 
 namespace dslide::coordinator {
 
@@ -50,13 +51,13 @@ struct Ownership {
   bool is_new = false;  // false: this process had it already
   // Of the whole cluster, and the Coordinator's to say: it is to be taken back to a checkpoint, or
   // may be.
-  bool may_go_back = false;
+  bool rollback_pending = false;
 };
 
 // What a shard is told that lives.
 struct HeartbeatAnswer {
   uint64_t topology_version = 0;
-  bool may_go_back = false;  // as above
+  bool rollback_pending = false;  // as above
 };
 
 // One ordinal, as operators and clients see it.
@@ -73,10 +74,14 @@ struct ShardView {
 
 struct ClusterMap {
   uint64_t topology_version = 0;
-  uint64_t lineage = 0;           // of cluster checkpoints; 0 as long as none was restored
+  uint64_t restore_count = 0;     // of cluster checkpoints; 0 as long as none was restored
   std::vector<ShardView> shards;  // by ordinal, all of them
 
   std::vector<double> Weights() const;
+  // The owners of the slots of tables with so many slots. Errors: those of SlotMap::Deal().
+  absl::StatusOr<SlotMap> Slots(int64_t num_slots) const {
+    return SlotMap::Deal(num_slots, Weights());
+  }
 };
 
 // What outlives the coordinator's process.

@@ -21,16 +21,18 @@ constexpr absl::string_view kWord = "restoring ";
 // What the file begins with from format 2 on, and the version behind it; format 1 has no such line.
 constexpr absl::string_view kHeadWord = "dslide restoring ";
 
-std::string EncodeMark(uint64_t epoch) { return SealText(absl::StrCat(kWord, epoch, "\n")); }
+std::string EncodeMark(uint64_t checkpoint_id) {
+  return SealText(absl::StrCat(kWord, checkpoint_id, "\n"));
+}
 
 class DiskMark final : public RestoreMark {
  public:
-  DiskMark(std::string path, std::optional<uint64_t> epoch)
-      : RestoreMark(epoch), path_(std::move(path)) {}
+  DiskMark(std::string path, std::optional<uint64_t> checkpoint_id)
+      : RestoreMark(checkpoint_id), path_(std::move(path)) {}
 
  private:
-  absl::Status Write(std::optional<uint64_t> epoch) override {
-    if (epoch.has_value()) return ReplaceFile(path_, EncodeMark(*epoch));
+  absl::Status Write(std::optional<uint64_t> checkpoint_id) override {
+    if (checkpoint_id.has_value()) return ReplaceFile(path_, EncodeMark(*checkpoint_id));
     RETURN_IF_ERROR(RemoveAll(path_));
     return SyncDirectory(std::filesystem::path(path_).parent_path());
   }
@@ -43,7 +45,7 @@ class DiskMark final : public RestoreMark {
 absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/RESTORING");
   const absl::StatusOr<std::string> text = ReadFile(path);
-  std::optional<uint64_t> epoch;
+  std::optional<uint64_t> checkpoint_id;
   if (!absl::IsNotFound(text.status())) {
     RETURN_IF_ERROR(text.status());
     const std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
@@ -57,35 +59,35 @@ absl::StatusOr<std::unique_ptr<RestoreMark>> RestoreMark::Open(const std::string
                        " does not have its checksum; remove it and restore the checkpoint that all "
                        "shards shall go back to"));
     }
-    epoch = number;
+    checkpoint_id = number;
   }
-  return std::make_unique<DiskMark>(path, epoch);
+  return std::make_unique<DiskMark>(path, checkpoint_id);
 }
 
-absl::Status RestoreMark::Set(std::optional<uint64_t> epoch) {
-  RETURN_IF_ERROR(Write(epoch));
-  epoch_ = epoch;
+absl::Status RestoreMark::Set(std::optional<uint64_t> checkpoint_id) {
+  RETURN_IF_ERROR(Write(checkpoint_id));
+  checkpoint_id_ = checkpoint_id;
   return absl::OkStatus();
 }
 
 absl::Status RestoreMark::Want() {
   const absl::MutexLock lock(&mu_);
-  return epoch_.has_value() ? absl::OkStatus() : Set(kNewest);
+  return checkpoint_id_.has_value() ? absl::OkStatus() : Set(kNewest);
 }
 
-absl::Status RestoreMark::Begin(uint64_t epoch) {
+absl::Status RestoreMark::Begin(uint64_t checkpoint_id) {
   const absl::MutexLock lock(&mu_);
-  return Set(epoch);
+  return Set(checkpoint_id);
 }
 
 absl::Status RestoreMark::Clear() {
   const absl::MutexLock lock(&mu_);
-  return epoch_.has_value() ? Set(std::nullopt) : absl::OkStatus();
+  return checkpoint_id_.has_value() ? Set(std::nullopt) : absl::OkStatus();
 }
 
-std::optional<uint64_t> RestoreMark::epoch() const {
+std::optional<uint64_t> RestoreMark::checkpoint_id() const {
   const absl::MutexLock lock(&mu_);
-  return epoch_;
+  return checkpoint_id_;
 }
 
 }  // namespace dslide::coordinator

@@ -33,26 +33,26 @@ class RestoreMark {
 
   // A shard has lost its rows. Changes nothing when it is set already.
   absl::Status Want();
-  // Shards begin to go back to this epoch.
-  absl::Status Begin(uint64_t epoch);
+  // Shards begin to go back to this checkpoint_id.
+  absl::Status Begin(uint64_t checkpoint_id);
   // All shards are there.
   absl::Status Clear();
 
   // To which one; none: nowhere.
-  std::optional<uint64_t> epoch() const;
+  std::optional<uint64_t> checkpoint_id() const;
   // Some shards may be there, and others not.
-  bool begun() const { return epoch().value_or(kNewest) != kNewest; }
+  bool begun() const { return checkpoint_id().value_or(kNewest) != kNewest; }
 
  protected:
-  explicit RestoreMark(std::optional<uint64_t> epoch) : epoch_(epoch) {}
+  explicit RestoreMark(std::optional<uint64_t> checkpoint_id) : checkpoint_id_(checkpoint_id) {}
 
  private:
   // Makes it durable; none: that there is nothing. One call at a time.
-  virtual absl::Status Write(std::optional<uint64_t> epoch) = 0;
-  absl::Status Set(std::optional<uint64_t> epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  virtual absl::Status Write(std::optional<uint64_t> checkpoint_id) = 0;
+  absl::Status Set(std::optional<uint64_t> checkpoint_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
-  std::optional<uint64_t> epoch_ ABSL_GUARDED_BY(mu_);
+  std::optional<uint64_t> checkpoint_id_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace dslide::coordinator

@@ -21,7 +21,7 @@ struct CheckpointSize {
 
 // A committed checkpoint whose part on a shard the next one's may be built on.
 struct PartBase {
-  uint64_t epoch = 0;           // 0: none, all rows are to be written
+  uint64_t checkpoint_id = 0;   // 0: none, all rows are to be written
   uint32_t files_checksum = 0;  // of the list of that part's files
 };
 
@@ -33,8 +33,8 @@ struct PartProgress {
   int64_t files = 0;
   int64_t bytes = 0;
   uint32_t files_checksum = 0;
-  uint64_t base_epoch = 0;    // that it was built on; 0: none
-  int64_t written_bytes = 0;  // without those that it shares with that one
+  uint64_t base_checkpoint_id = 0;  // that it was built on; 0: none
+  int64_t written_bytes = 0;        // without those that it shares with that one
   std::string error;
 };
 
@@ -62,35 +62,39 @@ class ShardAdmin {
                                                  absl::Duration timeout) = 0;
 
   // --- Parts of cluster checkpoints (ShardService has what they do).
-  // For how long it is worth to wait for a better moment to freeze; zero: it is now.
-  virtual absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
-                                                      uint64_t generation, absl::Duration limit,
-                                                      absl::Duration timeout) = 0;
+  // For how long to wait for a better moment to freeze; zero: it is now.
+  virtual absl::StatusOr<absl::Duration> EstimateFreezeDelay(const std::string& address,
+                                                             uint64_t generation,
+                                                             absl::Duration timeout) = 0;
   // Returns the highest steps that have changed rows.
   virtual absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
-                                                              uint64_t epoch, uint64_t generation,
+                                                              uint64_t checkpoint_id,
+                                                              uint64_t generation,
                                                               absl::Duration limit,
                                                               absl::Duration timeout) = 0;
   // Returns what is not complete yet.
   virtual absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address,
-                                                             uint64_t epoch,
+                                                             uint64_t checkpoint_id,
                                                              const std::vector<ClientStep>& up_to,
-                                                             const std::vector<ClientId>& give_up,
+                                                             const std::vector<ClientId>& evict,
                                                              absl::Duration timeout) = 0;
-  // Returns for how long requests had to wait for it. abandon: makes no cut.
-  virtual absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
-                                                       const PartBase& base, bool abandon,
+  // Returns for how long requests had to wait for it.
+  virtual absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address,
+                                                       uint64_t checkpoint_id, const PartBase& base,
                                                        absl::Duration timeout) = 0;
+  // Lets steps go on without a cut.
+  virtual absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                       absl::Duration timeout) = 0;
   virtual absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
-                                                          uint64_t epoch,
+                                                          uint64_t checkpoint_id,
                                                           absl::Duration timeout) = 0;
-  virtual absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch,
+  virtual absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                         uint32_t files_checksum, absl::Duration timeout) = 0;
   virtual absl::Status RetainCheckpoints(const std::string& address,
-                                         const std::vector<uint64_t>& epochs,
+                                         const std::vector<uint64_t>& checkpoint_ids,
                                          absl::Duration timeout) = 0;
   // Returns the rows.
-  virtual absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+  virtual absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id,
                                            uint32_t files_checksum, absl::Duration timeout) = 0;
 
   // Ends all running calls, and every later one at once, with Unavailable.

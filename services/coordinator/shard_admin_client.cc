@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/wire/client_steps.h"
 #include "core/wire/control_codec.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "dslide/v1/shard.grpc.pb.h"
@@ -40,9 +41,10 @@ PartProgress::State DecodeState(v1::CheckpointState state) {
   }
 }
 
-v1::FreezeStepsRequest FreezeRequest(uint64_t epoch, uint64_t generation, absl::Duration limit) {
+v1::FreezeStepsRequest FreezeRequest(uint64_t checkpoint_id, uint64_t generation,
+                                     absl::Duration limit) {
   v1::FreezeStepsRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   request.set_generation(generation);
   request.set_limit_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(limit)));
   return request;
@@ -63,26 +65,32 @@ class ShardAdminClient final : public ShardAdmin {
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,
                                          const std::string& checkpoint,
                                          absl::Duration timeout) override;
-  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
-                                              uint64_t generation, absl::Duration limit,
-                                              absl::Duration timeout) override;
-  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                      uint64_t generation, absl::Duration limit,
-                                                      absl::Duration timeout) override;
-  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
-                                                     const std::vector<ClientStep>& up_to,
-                                                     const std::vector<ClientId>& give_up,
+  absl::StatusOr<absl::Duration> EstimateFreezeDelay(const std::string& address,
+                                                     uint64_t generation,
                                                      absl::Duration timeout) override;
-  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
-                                               const PartBase& base, bool abandon,
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                      uint64_t checkpoint_id, uint64_t generation,
+                                                      absl::Duration limit,
+                                                      absl::Duration timeout) override;
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address,
+                                                     uint64_t checkpoint_id,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& evict,
+                                                     absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                               const PartBase& base,
                                                absl::Duration timeout) override;
-  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
+  absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                               absl::Duration timeout) override;
+  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
+                                                  uint64_t checkpoint_id,
                                                   absl::Duration timeout) override;
-  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t files_checksum,
-                                absl::Duration timeout) override;
-  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                uint32_t files_checksum, absl::Duration timeout) override;
+  absl::Status RetainCheckpoints(const std::string& address,
+                                 const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;
-  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+  absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id,
                                    uint32_t files_checksum, absl::Duration timeout) override;
   void Stop() override;
 
@@ -192,34 +200,36 @@ absl::StatusOr<v1::FreezeStepsResponse> ShardAdminClient::CallFreezeSteps(
   return response;
 }
 
-absl::StatusOr<absl::Duration> ShardAdminClient::WorthWaiting(const std::string& address,
-                                                              uint64_t epoch, uint64_t generation,
-                                                              absl::Duration limit,
-                                                              absl::Duration timeout) {
-  v1::FreezeStepsRequest request = FreezeRequest(epoch, generation, limit);
-  request.set_only_ask(true);
-  ASSIGN_OR_RETURN(const v1::FreezeStepsResponse response,
-                   CallFreezeSteps(address, request, timeout));
-  return absl::Milliseconds(response.worth_waiting_ms());
+absl::StatusOr<absl::Duration> ShardAdminClient::EstimateFreezeDelay(const std::string& address,
+                                                                     uint64_t generation,
+                                                                     absl::Duration timeout) {
+  v1::EstimateFreezeDelayRequest request;
+  request.set_generation(generation);
+  v1::EstimateFreezeDelayResponse response;
+  RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.EstimateFreezeDelay(context, request, &response);
+  }));
+  return wire::DecodeDuration(response.wait_estimate());
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::FreezeSteps(const std::string& address,
-                                                                      uint64_t epoch,
+                                                                      uint64_t checkpoint_id,
                                                                       uint64_t generation,
                                                                       absl::Duration limit,
                                                                       absl::Duration timeout) {
-  ASSIGN_OR_RETURN(const v1::FreezeStepsResponse response,
-                   CallFreezeSteps(address, FreezeRequest(epoch, generation, limit), timeout));
+  ASSIGN_OR_RETURN(
+      const v1::FreezeStepsResponse response,
+      CallFreezeSteps(address, FreezeRequest(checkpoint_id, generation, limit), timeout));
   return wire::DecodeClientSteps(response.changed());
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
-    const std::string& address, uint64_t epoch, const std::vector<ClientStep>& up_to,
-    const std::vector<ClientId>& give_up, absl::Duration timeout) {
+    const std::string& address, uint64_t checkpoint_id, const std::vector<ClientStep>& up_to,
+    const std::vector<ClientId>& evict, absl::Duration timeout) {
   v1::AdmitStepsRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   wire::EncodeClientSteps(up_to, request.mutable_up_to());
-  for (const ClientId& client : give_up) request.add_give_up(wire::EncodeClientId(client));
+  for (const ClientId& client : evict) request.add_evict(wire::EncodeClientId(client));
   v1::AdmitStepsResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.AdmitSteps(context, request, &response);
@@ -228,26 +238,35 @@ absl::StatusOr<std::vector<ClientStep>> ShardAdminClient::AdmitSteps(
 }
 
 absl::StatusOr<absl::Duration> ShardAdminClient::CutCheckpoint(const std::string& address,
-                                                               uint64_t epoch, const PartBase& base,
-                                                               bool abandon,
+                                                               uint64_t checkpoint_id,
+                                                               const PartBase& base,
                                                                absl::Duration timeout) {
   v1::CutCheckpointRequest request;
-  request.set_epoch(epoch);
-  request.set_abandon(abandon);
-  request.set_base_epoch(base.epoch);
+  request.set_checkpoint_id(checkpoint_id);
+  request.set_base_checkpoint_id(base.checkpoint_id);
   request.set_base_files_checksum(base.files_checksum);
   v1::CutCheckpointResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.CutCheckpoint(context, request, &response);
   }));
-  return absl::Microseconds(response.stall_us());
+  return wire::DecodeDuration(response.stall());
+}
+
+absl::Status ShardAdminClient::AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                               absl::Duration timeout) {
+  v1::AbortCheckpointRequest request;
+  request.set_checkpoint_id(checkpoint_id);
+  v1::AbortCheckpointResponse response;
+  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    return stub.AbortCheckpoint(context, request, &response);
+  });
 }
 
 absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::string& address,
-                                                                  uint64_t epoch,
+                                                                  uint64_t checkpoint_id,
                                                                   absl::Duration timeout) {
   v1::GetCheckpointProgressRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   v1::GetCheckpointProgressResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.GetCheckpointProgress(context, request, &response);
@@ -257,15 +276,15 @@ absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::str
                       .files = response.files(),
                       .bytes = response.bytes(),
                       .files_checksum = response.files_checksum(),
-                      .base_epoch = response.base_epoch(),
+                      .base_checkpoint_id = response.base_checkpoint_id(),
                       .written_bytes = response.written_bytes(),
                       .error = response.error()};
 }
 
-absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint64_t epoch,
+absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                                 uint32_t files_checksum, absl::Duration timeout) {
   v1::VerifyCheckpointRequest request;
-  request.set_epoch(epoch);
+  request.set_checkpoint_id(checkpoint_id);
   request.set_files_checksum(files_checksum);
   v1::VerifyCheckpointResponse response;
   return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
@@ -274,25 +293,25 @@ absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint
 }
 
 absl::Status ShardAdminClient::RetainCheckpoints(const std::string& address,
-                                                 const std::vector<uint64_t>& epochs,
+                                                 const std::vector<uint64_t>& checkpoint_ids,
                                                  absl::Duration timeout) {
   v1::RetainCheckpointsRequest request;
-  for (const uint64_t epoch : epochs) request.add_epochs(epoch);
+  for (const uint64_t checkpoint_id : checkpoint_ids) request.add_checkpoint_ids(checkpoint_id);
   v1::RetainCheckpointsResponse response;
   return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.RetainCheckpoints(context, request, &response);
   });
 }
 
-absl::StatusOr<int64_t> ShardAdminClient::RollBack(const std::string& address, uint64_t epoch,
-                                                   uint32_t files_checksum,
+absl::StatusOr<int64_t> ShardAdminClient::Rollback(const std::string& address,
+                                                   uint64_t checkpoint_id, uint32_t files_checksum,
                                                    absl::Duration timeout) {
-  v1::RollBackRequest request;
-  request.set_epoch(epoch);
+  v1::RollbackRequest request;
+  request.set_checkpoint_id(checkpoint_id);
   request.set_files_checksum(files_checksum);
-  v1::RollBackResponse response;
+  v1::RollbackResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
-    return stub.RollBack(context, request, &response);
+    return stub.Rollback(context, request, &response);
   }));
   return response.rows();
 }

@@ -40,26 +40,26 @@ void ExamineCatalog(const std::string& path, Findings& findings) {
 void ExamineManifests(const std::string& directory, const coordinator::ManifestStore& store,
                       Findings& findings) {
   int64_t whole = 0;
-  for (const uint64_t epoch : store.List()) {
-    const auto manifest = store.Read(epoch);
-    const std::string damage = store.Damage(epoch);
+  for (const uint64_t checkpoint_id : store.List()) {
+    const auto manifest = store.Read(checkpoint_id);
+    const std::string damage = store.Damage(checkpoint_id);
     if (!manifest.ok()) {
       findings.Error(directory, manifest.status(),
                      RemedyFor(manifest.status(),
                                "put the file back from a copy (dslide checkpoint restore --from "
                                "DIR), or remove it to give that checkpoint up"));
     } else if (!damage.empty()) {
-      findings.Error(
-          directory,
-          absl::DataLossError(absl::StrCat("cluster checkpoint ", epoch, " is damaged: ", damage)),
-          "bring it back from a copy, or give it up (dslide checkpoint prune)");
+      findings.Error(directory,
+                     absl::DataLossError(absl::StrCat("cluster checkpoint ", checkpoint_id,
+                                                      " is damaged: ", damage)),
+                     "bring it back from a copy, or give it up (dslide checkpoint prune)");
     } else {
       ++whole;
     }
   }
-  if (store.Lineage() > 0) {
+  if (store.RestoreCount() > 0) {
     findings.Note(directory, absl::StrCat("the cluster was taken back to a checkpoint ",
-                                          store.Lineage(), " times"));
+                                          store.RestoreCount(), " times"));
   }
   if (whole > 0) {
     findings.Ok(directory, absl::StrCat(whole, " manifests of cluster checkpoints"));

@@ -18,7 +18,7 @@ DirectoryKind KindOfDirectory(const std::string& path);
 // Checkpoints of models, the command log with its images, parts of cluster checkpoints, what a stop
 // or a crash has left, and the room on the disk.
 Findings ExamineShardDirectory(const std::string& path);
-// The catalogue, manifests, the lineage, marks of damage, leftovers and the room on the disk.
+// The catalogue, manifests, the restore_count, marks of damage, leftovers and the room on the disk.
 Findings ExamineCoordinatorDirectory(const std::string& path);
 
 }  // namespace dslide

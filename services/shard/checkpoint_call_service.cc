@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/wire/client_steps.h"
+#include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/reason_words.h"
 #include "services/shard/shard_service.h"
@@ -51,20 +52,27 @@ void ShardServiceImpl::RunAside(Unary* call, std::function<absl::Status()> work)
   });
 }
 
+grpc::ServerUnaryReactor* ShardServiceImpl::EstimateFreezeDelay(
+    grpc::CallbackServerContext* context, const v1::EstimateFreezeDelayRequest* request,
+    v1::EstimateFreezeDelayResponse* response) {
+  Unary* const call = Start("EstimateFreezeDelay", context, *request);
+  SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
+    ASSIGN_OR_RETURN(const absl::Duration wait,
+                     participant_->EstimateFreezeDelay(core, request->generation()));
+    wire::EncodeDuration(wait, response->mutable_wait_estimate());
+    return absl::OkStatus();
+  });
+  return call;
+}
+
 grpc::ServerUnaryReactor* ShardServiceImpl::FreezeSteps(grpc::CallbackServerContext* context,
                                                         const v1::FreezeStepsRequest* request,
                                                         v1::FreezeStepsResponse* response) {
   Unary* const call = Start("FreezeSteps", context, *request);
   SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
-    if (request->only_ask()) {
-      ASSIGN_OR_RETURN(const absl::Duration worth,
-                       participant_->WorthWaiting(core, request->generation()));
-      response->set_worth_waiting_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(worth)));
-      return absl::OkStatus();
-    }
     ASSIGN_OR_RETURN(const std::vector<ClientStep> changed,
-                     participant_->Freeze(core, request->epoch(), request->generation(),
-                                          absl::Milliseconds(request->limit_ms())));
+                     participant_->Freeze(core, request->checkpoint_id(), request->generation(),
+                                          wire::DecodeDuration(request->limit())));
     wire::EncodeClientSteps(changed, response->mutable_changed());
     return absl::OkStatus();
   });
@@ -77,16 +85,16 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdmitSteps(grpc::CallbackServerConte
   Unary* const call = Start("AdmitSteps", context, *request);
   SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
     RETURN_IF_ERROR(CheckCount(request->up_to_size(), kMaxClients, "up_to"));
-    RETURN_IF_ERROR(CheckCount(request->give_up_size(), kMaxClients, "give_up"));
+    RETURN_IF_ERROR(CheckCount(request->evict_size(), kMaxClients, "evict"));
     ASSIGN_OR_RETURN(const std::vector<ClientStep> up_to,
                      wire::DecodeClientSteps(request->up_to()));
-    std::vector<ClientId> give_up;
-    for (const std::string& id : request->give_up()) {
-      ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("give_up", id));
-      give_up.push_back(client);
+    std::vector<ClientId> evict;
+    for (const std::string& id : request->evict()) {
+      ASSIGN_OR_RETURN(const ClientId client, wire::DecodeClientId("evict", id));
+      evict.push_back(client);
     }
     ASSIGN_OR_RETURN(const std::vector<ClientStep> incomplete,
-                     participant_->Admit(core, request->epoch(), up_to, give_up));
+                     participant_->Admit(core, request->checkpoint_id(), up_to, evict));
     wire::EncodeClientSteps(incomplete, response->mutable_incomplete());
     return absl::OkStatus();
   });
@@ -98,15 +106,22 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CutCheckpoint(grpc::CallbackServerCo
                                                           v1::CutCheckpointResponse* response) {
   Unary* const call = Start("CutCheckpoint", context, *request);
   SubmitTask(call, QueuePlace::kFront, [this, request, response](ShardCore& core) -> absl::Status {
-    if (request->abandon()) {
-      participant_->Abandon(core, request->epoch());
-      return absl::OkStatus();
-    }
-    const PartBase base{.epoch = request->base_epoch(),
+    const PartBase base{.checkpoint_id = request->base_checkpoint_id(),
                         .files_checksum = request->base_files_checksum()};
-    ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->epoch(), base));
+    ASSIGN_OR_RETURN(const CutSize cut, participant_->Cut(core, request->checkpoint_id(), base));
     response->set_rows(cut.rows);
-    response->set_stall_us(absl::ToInt64Microseconds(cut.stall));
+    wire::EncodeDuration(cut.stall, response->mutable_stall());
+    return absl::OkStatus();
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::AbortCheckpoint(
+    grpc::CallbackServerContext* context, const v1::AbortCheckpointRequest* request,
+    v1::AbortCheckpointResponse*) {
+  Unary* const call = Start("AbortCheckpoint", context, *request);
+  SubmitTask(call, QueuePlace::kFront, [this, request](ShardCore& core) -> absl::Status {
+    participant_->Abort(core, request->checkpoint_id());
     return absl::OkStatus();
   });
   return call;
@@ -120,13 +135,13 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetCheckpointProgress(
     Refuse(call, NoDataDir());
     return call;
   }
-  const CheckpointProgress progress = participant_->images().Progress(request->epoch());
+  const CheckpointProgress progress = participant_->images().Progress(request->checkpoint_id());
   response->set_state(EncodeState(progress.state));
   response->set_rows(progress.rows);
   response->set_files(progress.files.files);
   response->set_bytes(progress.files.bytes);
   response->set_files_checksum(progress.files.checksum);
-  response->set_base_epoch(progress.base_epoch);
+  response->set_base_checkpoint_id(progress.base_checkpoint_id);
   response->set_written_bytes(progress.written_bytes);
   response->set_error(std::string(progress.error.message()));
   call->End(absl::OkStatus());
@@ -140,7 +155,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::VerifyCheckpoint(
   RunAside(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(
         const FileListSummary files,
-        VerifyPart(participant_->images(), request->epoch(), request->files_checksum()));
+        VerifyPart(participant_->images(), request->checkpoint_id(), request->files_checksum()));
     response->set_files(files.files);
     response->set_bytes(files.bytes);
     return absl::OkStatus();
@@ -153,22 +168,23 @@ grpc::ServerUnaryReactor* ShardServiceImpl::RetainCheckpoints(
     v1::RetainCheckpointsResponse* response) {
   Unary* const call = Start("RetainCheckpoints", context, *request);
   RunAside(call, [this, request, response]() -> absl::Status {
-    RETURN_IF_ERROR(CheckCount(request->epochs_size(), kMaxRetained, "epochs"));
-    const std::vector<uint64_t> epochs(request->epochs().begin(), request->epochs().end());
-    ASSIGN_OR_RETURN(const int64_t removed, participant_->images().Retain(epochs));
+    RETURN_IF_ERROR(CheckCount(request->checkpoint_ids_size(), kMaxRetained, "checkpoint_ids"));
+    const std::vector<uint64_t> checkpoint_ids(request->checkpoint_ids().begin(),
+                                               request->checkpoint_ids().end());
+    ASSIGN_OR_RETURN(const int64_t removed, participant_->images().Retain(checkpoint_ids));
     response->set_removed(removed);
     return absl::OkStatus();
   });
   return call;
 }
 
-grpc::ServerUnaryReactor* ShardServiceImpl::RollBack(grpc::CallbackServerContext* context,
-                                                     const v1::RollBackRequest* request,
-                                                     v1::RollBackResponse* response) {
-  Unary* const call = Start("RollBack", context, *request);
+grpc::ServerUnaryReactor* ShardServiceImpl::Rollback(grpc::CallbackServerContext* context,
+                                                     const v1::RollbackRequest* request,
+                                                     v1::RollbackResponse* response) {
+  Unary* const call = Start("Rollback", context, *request);
   SubmitTask(call, QueuePlace::kBack, [this, request, response](ShardCore& core) -> absl::Status {
-    ASSIGN_OR_RETURN(const CutSize size,
-                     participant_->RollBack(core, request->epoch(), request->files_checksum()));
+    ASSIGN_OR_RETURN(const CutSize size, participant_->Rollback(core, request->checkpoint_id(),
+                                                                request->files_checksum()));
     response->set_rows(size.rows);
     return absl::OkStatus();
   });
@@ -181,7 +197,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::ReadCheckpointFile(
   Unary* const call = Start("ReadCheckpointFile", context, *request);
   RunAside(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(*response->mutable_data(),
-                     transfer_->Read(request->epoch(), request->path(), request->offset()));
+                     transfer_->Read(request->checkpoint_id(), request->path(), request->offset()));
     return absl::OkStatus();
   });
   return call;
@@ -192,7 +208,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpointFile(
     v1::WriteCheckpointFileResponse*) {
   Unary* const call = Start("WriteCheckpointFile", context, *request);
   RunAside(call, [this, request]() -> absl::Status {
-    return transfer_->Write(request->epoch(), request->path(), request->offset(), request->data());
+    return transfer_->Write(request->checkpoint_id(), request->path(), request->offset(),
+                            request->data());
   });
   return call;
 }
@@ -203,7 +220,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdoptCheckpoint(
   Unary* const call = Start("AdoptCheckpoint", context, *request);
   RunAside(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const FileListSummary files,
-                     transfer_->Adopt(request->epoch(), request->files_checksum()));
+                     transfer_->Adopt(request->checkpoint_id(), request->files_checksum()));
     response->set_files(files.files);
     response->set_bytes(files.bytes);
     return absl::OkStatus();

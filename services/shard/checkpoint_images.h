@@ -1,4 +1,5 @@
-// The images that cluster checkpoints have of this shard, by the checkpoint's number (its epoch).
+// The images that cluster checkpoints have of this shard, by the checkpoint's number (its
+// checkpoint_id).
 
 #pragma once
 
@@ -23,7 +24,7 @@ struct CheckpointProgress {
   FileListSummary files = {};  // once prepared
   // Once prepared: the checkpoint on whose part it was built by links, 0: none; and the bytes that
   // were written, without what was linked.
-  uint64_t base_epoch = 0;
+  uint64_t base_checkpoint_id = 0;
   int64_t written_bytes = 0;
   absl::Duration elapsed = {};  // of writing, by this process
   absl::Status error = {};      // once failed
@@ -36,27 +37,27 @@ class CheckpointImages {
   virtual ~CheckpointImages() = default;
 
   // Writes the snapshot in the background, on the image of its base if it has one that is fit for
-  // it; an older image of that epoch is removed first. `over` is
+  // it; an older image of that checkpoint_id is removed first. `over` is
   // called there at the end, whatever came of it, with the snapshot.
   // Errors: FailedPrecondition CHECKPOINT_RUNNING while another one is being written; Unavailable.
-  virtual absl::Status Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+  virtual absl::Status Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnapshot> snapshot,
                              std::function<void(std::shared_ptr<ShardSnapshot>)> over) = 0;
 
   virtual bool busy() const = 0;
 
   // Prepared: complete and durable, read back once.
-  virtual CheckpointProgress Progress(uint64_t epoch) const = 0;
+  virtual CheckpointProgress Progress(uint64_t checkpoint_id) const = 0;
 
   // Reads every file of a prepared image. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the
   // file that is missing, surplus or differs.
-  virtual absl::StatusOr<FileListSummary> Verify(uint64_t epoch) const = 0;
+  virtual absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id) const = 0;
 
   // Loads a verified one into a core without models. Errors: those of LoadImage.
-  virtual absl::Status Load(uint64_t epoch, ShardCore& core) const = 0;
+  virtual absl::Status Load(uint64_t checkpoint_id, ShardCore& core) const = 0;
 
-  // Removes the prepared images of all other epochs; how many there were.
+  // Removes the prepared images of all other checkpoint_ids; how many there were.
   // Errors: Unavailable; some may be gone.
-  virtual absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& epochs) = 0;
+  virtual absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& checkpoint_ids) = 0;
 
   // Prepared ones, ascending.
   virtual std::vector<uint64_t> List() const = 0;

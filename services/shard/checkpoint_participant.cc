@@ -32,22 +32,22 @@ int64_t CountRows(const ShardCore& core) {
 
 }  // namespace
 
-absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t epoch,
+absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t checkpoint_id,
                                            uint32_t checksum) {
-  ASSIGN_OR_RETURN(const FileListSummary files, images.Verify(epoch));
+  ASSIGN_OR_RETURN(const FileListSummary files, images.Verify(checkpoint_id));
   if (checksum == 0 || checksum == files.checksum) return files;
   return absl::DataLossError(absl::StrFormat(
       "this shard's part of cluster checkpoint %d has a list of files with checksum %08x, the "
       "manifest says %08x: it is of another checkpoint",
-      epoch, files.checksum, checksum));
+      checkpoint_id, files.checksum, checksum));
 }
 
-absl::Status CheckpointParticipant::CheckFrozen(uint64_t epoch) const {
+absl::Status CheckpointParticipant::CheckFrozen(uint64_t checkpoint_id) const {
   const StepGate& gate = sequencer_->gate();
-  if (gate.frozen() && gate.epoch() == epoch) return absl::OkStatus();
+  if (gate.frozen() && gate.checkpoint_id() == checkpoint_id) return absl::OkStatus();
   return StatusWithReason(
       absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
-      absl::StrCat("steps are not held for cluster checkpoint ", epoch,
+      absl::StrCat("steps are not held for cluster checkpoint ", checkpoint_id,
                    ": its time is over, or another one has begun; take a new one"));
 }
 
@@ -65,15 +65,15 @@ absl::Status CheckpointParticipant::CheckGeneration(const ShardCore& core, uint6
                                        ", this shard is ", core.generation()));
 }
 
-absl::StatusOr<absl::Duration> CheckpointParticipant::WorthWaiting(const ShardCore& core,
-                                                                   uint64_t generation) const {
+absl::StatusOr<absl::Duration> CheckpointParticipant::EstimateFreezeDelay(
+    const ShardCore& core, uint64_t generation) const {
   RETURN_IF_ERROR(CheckGeneration(core, generation));
   if (!CheckIdle(core).ok() || core.SettlingWaits(kStepsOfACut)) return kForTables;
   return StepGate::AnyBegun(core.contexts()) ? kForSteps : absl::ZeroDuration();
 }
 
 absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore& core,
-                                                                      uint64_t epoch,
+                                                                      uint64_t checkpoint_id,
                                                                       uint64_t generation,
                                                                       absl::Duration limit) {
   if (limit <= absl::ZeroDuration() || limit > kLongestFreeze) {
@@ -82,25 +82,25 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore&
   }
   RETURN_IF_ERROR(CheckGeneration(core, generation));
   RETURN_IF_ERROR(CheckIdle(core));
-  sequencer_->Freeze(epoch, limit);
+  sequencer_->Freeze(checkpoint_id, limit);
   DSLIDE_FAILPOINT("shard.cut.frozen");
   return StepGate::Changed(core.contexts());
 }
 
 absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
-    ShardCore& core, uint64_t epoch, const std::vector<ClientStep>& up_to,
-    const std::vector<ClientId>& give_up) {
-  RETURN_IF_ERROR(CheckFrozen(epoch));
+    ShardCore& core, uint64_t checkpoint_id, const std::vector<ClientStep>& up_to,
+    const std::vector<ClientId>& evict) {
+  RETURN_IF_ERROR(CheckFrozen(checkpoint_id));
   StepGate& gate = sequencer_->gate();
-  for (const ClientId& client : give_up) {
+  for (const ClientId& client : evict) {
     LogWarning("a client did not finish its step for a cluster checkpoint and is retired",
-               {{"epoch", epoch}, {"client", ShortName(client)}});
+               {{"checkpoint_id", checkpoint_id}, {"client", ShortName(client)}});
     const auto known = core.clients().clients().find(client);
     // A client that is not known here is refused from now on too; the name of its job says nothing.
-    const ByeCommand bye{
+    const CloseClientCommand bye{
         .job = known == core.clients().clients().end() ? "unknown" : known->second.job,
         .client = client};
-    RETURN_IF_ERROR(sequencer_->ApplyInTask(core, bye, wire::LogBye(bye)).reply->status);
+    RETURN_IF_ERROR(sequencer_->ApplyInTask(core, bye, wire::LogCloseClient(bye)).reply->status);
     gate.Forget(client);
   }
   for (const ClientStep& step : up_to) gate.Admit(step.client, step.step);
@@ -108,9 +108,9 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
   return gate.Incomplete(core.contexts());
 }
 
-absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epoch,
+absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t checkpoint_id,
                                                    const PartBase& base) {
-  RETURN_IF_ERROR(CheckFrozen(epoch));
+  RETURN_IF_ERROR(CheckFrozen(checkpoint_id));
   StepGate& gate = sequencer_->gate();
   if (!gate.Incomplete(core.contexts()).empty()) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
@@ -119,9 +119,9 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
   RETURN_IF_ERROR(CheckIdle(core));
   ASSIGN_OR_RETURN(const uint64_t lsn, hooks_.settle(core));
   DSLIDE_FAILPOINT("shard.cut.settled");
-  std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(lsn, core, epoch, base);
+  std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(lsn, core, checkpoint_id, base);
   RETURN_IF_ERROR(images_->Begin(
-      epoch, std::move(snapshot),
+      checkpoint_id, std::move(snapshot),
       [sequencer = sequencer_](const std::shared_ptr<ShardSnapshot>& written) {
         // Refused only while the shard stops; then nobody changes rows any more.
         sequencer->SubmitTask([written](ShardCore&) { written->Release(); }, QueuePlace::kFront)
@@ -133,20 +133,20 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t epo
   return size;
 }
 
-void CheckpointParticipant::Abandon(ShardCore& core, uint64_t epoch) {
+void CheckpointParticipant::Abort(ShardCore& core, uint64_t checkpoint_id) {
   StepGate& gate = sequencer_->gate();
-  if (gate.frozen() && gate.epoch() == epoch) gate.Open();
+  if (gate.frozen() && gate.checkpoint_id() == checkpoint_id) gate.Open();
 }
 
-absl::StatusOr<CutSize> CheckpointParticipant::RollBack(ShardCore& core, uint64_t epoch,
+absl::StatusOr<CutSize> CheckpointParticipant::Rollback(ShardCore& core, uint64_t checkpoint_id,
                                                         uint32_t files_checksum) {
-  RETURN_IF_ERROR(VerifyPart(*images_, epoch, files_checksum).status());
+  RETURN_IF_ERROR(VerifyPart(*images_, checkpoint_id, files_checksum).status());
   sequencer_->gate().Open();
   DSLIDE_FAILPOINT("shard.rollback.verified");
   // Both states at once may be more than the machine's memory.
   core.DropAllModels();
   ShardCore restored = hooks_.make_core();
-  absl::Status loaded = images_->Load(epoch, restored);
+  absl::Status loaded = images_->Load(checkpoint_id, restored);
   DSLIDE_FAILPOINT("shard.rollback.loaded");
   if (loaded.ok()) {
     core.Become(std::move(restored));
@@ -158,9 +158,9 @@ absl::StatusOr<CutSize> CheckpointParticipant::RollBack(ShardCore& core, uint64_
     hooks_.on_broken(loaded);
     return loaded;
   }
-  hooks_.on_taken_back();
+  hooks_.on_rolled_back();
   LogWarning("the state was taken back to a cluster checkpoint",
-             {{"epoch", epoch}, {"rows", CountRows(core)}});
+             {{"checkpoint_id", checkpoint_id}, {"rows", CountRows(core)}});
   return CutSize{.rows = CountRows(core)};
 }
 

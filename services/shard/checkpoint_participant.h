@@ -25,7 +25,7 @@ struct ParticipantHooks {
   // Keeps rows that no command has changed. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced;
   // The state is now that of a checkpoint.
-  std::function<void()> on_taken_back;
+  std::function<void()> on_rolled_back;
   // The state is half an old one and half nothing: this process must end.
   std::function<void(const absl::Status&)> on_broken;
   // An empty core with this shard's limits.
@@ -51,25 +51,27 @@ class CheckpointParticipant {
   // tables that are being sorted, or will be before the steps in flight are applied, or for the
   // image before; less where steps are under way that have changed rows and would have to be
   // finished first; zero otherwise. Errors: FailedPrecondition STALE_GENERATION.
-  absl::StatusOr<absl::Duration> WorthWaiting(const ShardCore& core, uint64_t generation) const;
+  absl::StatusOr<absl::Duration> EstimateFreezeDelay(const ShardCore& core,
+                                                     uint64_t generation) const;
   // Errors: FailedPrecondition STALE_GENERATION, CHECKPOINT_RUNNING; InvalidArgument OUT_OF_RANGE.
-  absl::StatusOr<std::vector<ClientStep>> Freeze(ShardCore& core, uint64_t epoch,
+  absl::StatusOr<std::vector<ClientStep>> Freeze(ShardCore& core, uint64_t checkpoint_id,
                                                  uint64_t generation, absl::Duration limit);
   // Returns what is not complete yet. Errors: FailedPrecondition NOT_FROZEN.
-  absl::StatusOr<std::vector<ClientStep>> Admit(ShardCore& core, uint64_t epoch,
+  absl::StatusOr<std::vector<ClientStep>> Admit(ShardCore& core, uint64_t checkpoint_id,
                                                 const std::vector<ClientStep>& up_to,
-                                                const std::vector<ClientId>& give_up);
+                                                const std::vector<ClientId>& evict);
   // Errors: FailedPrecondition NOT_FROZEN, also when an admitted step is not complete; those of the
   // log. The gate stays frozen then.
   // base: the checkpoint whose part here may be built on, and what its list of files is.
-  absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t epoch, const PartBase& base = {});
-  // Lets steps go on without a cut. Fine when the epoch is not frozen.
-  void Abandon(ShardCore& core, uint64_t epoch);
+  absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t checkpoint_id, const PartBase& base = {});
+  // Lets steps go on without a cut. Fine when the checkpoint_id is not frozen.
+  void Abort(ShardCore& core, uint64_t checkpoint_id);
   // Errors: NotFound, DataLoss: nothing has changed; later ones go to on_broken too.
-  absl::StatusOr<CutSize> RollBack(ShardCore& core, uint64_t epoch, uint32_t files_checksum);
+  absl::StatusOr<CutSize> Rollback(ShardCore& core, uint64_t checkpoint_id,
+                                   uint32_t files_checksum);
 
  private:
-  absl::Status CheckFrozen(uint64_t epoch) const;
+  absl::Status CheckFrozen(uint64_t checkpoint_id) const;
   absl::Status CheckIdle(const ShardCore& core) const;
   static absl::Status CheckGeneration(const ShardCore& core, uint64_t generation);
 
@@ -80,7 +82,7 @@ class CheckpointParticipant {
 
 // The prepared part of a checkpoint, read in full. checksum: of its list of files; 0: any.
 // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
-absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t epoch,
+absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t checkpoint_id,
                                            uint32_t checksum);
 
 }  // namespace dslide::shard

@@ -38,10 +38,10 @@ absl::Status CheckPlace(const std::string& path, int64_t offset) {
                           absl::StrCat("offset is ", offset, ", must be 0 or more"));
 }
 
-absl::Status Absent(uint64_t epoch, const std::string& path) {
+absl::Status Absent(uint64_t checkpoint_id, const std::string& path) {
   return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
-                          absl::StrCat("this shard has no ", path, " of cluster checkpoint ", epoch,
-                                       ": it was removed, or never taken here"));
+                          absl::StrCat("this shard has no ", path, " of cluster checkpoint ",
+                                       checkpoint_id, ": it was removed, or never taken here"));
 }
 
 absl::Status WriteAt(int fd, int64_t offset, absl::string_view piece, const std::string& path) {
@@ -57,12 +57,13 @@ absl::Status WriteAt(int fd, int64_t offset, absl::string_view piece, const std:
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckpointTransfer::Read(uint64_t epoch, const std::string& path,
+absl::StatusOr<std::string> CheckpointTransfer::Read(uint64_t checkpoint_id,
+                                                     const std::string& path,
                                                      int64_t offset) const {
   RETURN_IF_ERROR(CheckPlace(path, offset));
-  const std::string full = absl::StrCat(images_->PathOf(epoch), "/", path);
+  const std::string full = absl::StrCat(images_->PathOf(checkpoint_id), "/", path);
   const int fd = open(full.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return Absent(epoch, path);
+  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return Absent(checkpoint_id, path);
   if (fd < 0) return SystemError("open", full, errno);
   const absl::Cleanup closed = [fd] { close(fd); };
   std::string piece(kCheckpointPieceBytes, '\0');
@@ -79,8 +80,8 @@ absl::StatusOr<std::string> CheckpointTransfer::Read(uint64_t epoch, const std::
   return piece;
 }
 
-absl::Status CheckpointTransfer::Write(uint64_t epoch, const std::string& path, int64_t offset,
-                                       absl::string_view piece) {
+absl::Status CheckpointTransfer::Write(uint64_t checkpoint_id, const std::string& path,
+                                       int64_t offset, absl::string_view piece) {
   RETURN_IF_ERROR(CheckPlace(path, offset));
   if (static_cast<int64_t>(piece.size()) > kCheckpointPieceBytes) {
     return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOverLimit,
@@ -88,7 +89,7 @@ absl::Status CheckpointTransfer::Write(uint64_t epoch, const std::string& path, 
                                          kCheckpointPieceBytes, " fit"));
   }
   const absl::MutexLock lock(&mu_);
-  const fs::path full = fs::path(images_->ArrivalPathOf(epoch)) / path;
+  const fs::path full = fs::path(images_->ArrivalPathOf(checkpoint_id)) / path;
   RETURN_IF_ERROR(MakeDirectory(full.parent_path()));
   const int begin = offset == 0 ? O_TRUNC : 0;
   const int fd =
@@ -106,10 +107,11 @@ absl::Status CheckpointTransfer::Write(uint64_t epoch, const std::string& path, 
   return WriteAt(fd, offset, piece, full);
 }
 
-absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t epoch, uint32_t checksum) {
+absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t checkpoint_id,
+                                                          uint32_t checksum) {
   const absl::MutexLock lock(&mu_);
-  const std::string arrival = images_->ArrivalPathOf(epoch);
-  absl::StatusOr<FileListSummary> present = VerifyPart(*images_, epoch, checksum);
+  const std::string arrival = images_->ArrivalPathOf(checkpoint_id);
+  absl::StatusOr<FileListSummary> present = VerifyPart(*images_, checkpoint_id, checksum);
   if (present.ok()) {
     RETURN_IF_ERROR(RemoveAll(arrival));
     return present;
@@ -117,7 +119,7 @@ absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t epoch, uint32
   std::error_code error;
   // What is wrong with the image that is there says more than that nothing came in its place.
   if (!fs::is_directory(arrival, error)) return present;
-  return images_->TakeArrival(epoch, checksum);
+  return images_->TakeArrival(checkpoint_id, checksum);
 }
 
 }  // namespace dslide::shard

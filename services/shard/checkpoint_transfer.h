@@ -27,17 +27,18 @@ class CheckpointTransfer {
   // its list (kFileListName).
   // Errors: InvalidArgument for a path that leads elsewhere or an offset below 0; NotFound
   // UNKNOWN_CHECKPOINT, also for a file that is not there; Unavailable.
-  absl::StatusOr<std::string> Read(uint64_t epoch, const std::string& path, int64_t offset) const;
+  absl::StatusOr<std::string> Read(uint64_t checkpoint_id, const std::string& path,
+                                   int64_t offset) const;
 
   // Puts a piece of a file at `offset`, which is the size of what has come before, or less.
   // Errors: InvalidArgument as above, for a piece that is too long, or when what comes before it is
   // not there; Unavailable.
-  absl::Status Write(uint64_t epoch, const std::string& path, int64_t offset,
+  absl::Status Write(uint64_t checkpoint_id, const std::string& path, int64_t offset,
                      absl::string_view piece);
 
   // The image that is there, when it is whole and has that list of files; else what has arrived.
   // Errors: NotFound UNKNOWN_CHECKPOINT when nothing has arrived; DataLoss; Unavailable.
-  absl::StatusOr<FileListSummary> Adopt(uint64_t epoch, uint32_t checksum);
+  absl::StatusOr<FileListSummary> Adopt(uint64_t checkpoint_id, uint32_t checksum);
 
  private:
   DiskImages* const images_;

@@ -18,12 +18,12 @@ void ClientAdmission::Open() {
   sequencer_->OpenToClients();
 }
 
-void ClientAdmission::OnOwned(bool may_go_back) {
+void ClientAdmission::OnOwned(bool rollback_pending) {
   const absl::MutexLock lock(&mu_);
   const bool again = owned_;
   owned_ = true;
   if (open_) return;
-  if (!may_go_back || knows_clients_ || taken_back_) return Open();
+  if (!rollback_pending || knows_clients_ || rolled_back_) return Open();
   sequencer_->CloseToClients(StatusWithReason(
       absl::StatusCode::kUnavailable, reason::kAwaitingRestore,
       "the shard came back without its rows, and the cluster is to be taken back to a checkpoint: "
@@ -31,16 +31,16 @@ void ClientAdmission::OnOwned(bool may_go_back) {
   if (!again) LogWarning("clients wait until the cluster was taken back to a checkpoint");
 }
 
-void ClientAdmission::OnHeartbeat(bool may_go_back) {
+void ClientAdmission::OnHeartbeat(bool rollback_pending) {
   const absl::MutexLock lock(&mu_);
-  if (may_go_back || !owned_ || open_) return;
+  if (rollback_pending || !owned_ || open_) return;
   LogWarning("the cluster is not taken back to a checkpoint: clients are let in");
   Open();
 }
 
-void ClientAdmission::OnTakenBack() {
+void ClientAdmission::OnRolledBack() {
   const absl::MutexLock lock(&mu_);
-  taken_back_ = true;
+  rolled_back_ = true;
   if (owned_ && !open_) Open();
 }
 

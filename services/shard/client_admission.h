@@ -19,12 +19,12 @@ class ClientAdmission {
   // has those of before, with the rows that they changed: nothing to wait for but the generation.
   ClientAdmission(Sequencer* sequencer, bool knows_clients);
 
-  // The shard has its generation. may_go_back: the coordinator may take the cluster back.
-  void OnOwned(bool may_go_back);
+  // The shard has its generation. rollback_pending: the coordinator may take the cluster back.
+  void OnOwned(bool rollback_pending);
   // What the coordinator has said since. Nothing before OnOwned().
-  void OnHeartbeat(bool may_go_back);
+  void OnHeartbeat(bool rollback_pending);
   // The state is now that of a checkpoint of the cluster.
-  void OnTakenBack();
+  void OnRolledBack();
 
   // The shard has its generation, and still refuses clients (AWAITING_RESTORE).
   bool waiting() const;
@@ -36,7 +36,7 @@ class ClientAdmission {
   const bool knows_clients_;
   mutable absl::Mutex mu_;
   bool owned_ ABSL_GUARDED_BY(mu_) = false;
-  bool taken_back_ ABSL_GUARDED_BY(mu_) = false;
+  bool rolled_back_ ABSL_GUARDED_BY(mu_) = false;
   bool open_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -17,7 +17,7 @@ constexpr size_t kFewest = 8192;
 
 const ClientId* ClientOf(const Command& command) {
   if (const auto* hello = std::get_if<HelloCommand>(&command)) return &hello->client;
-  if (const auto* bye = std::get_if<ByeCommand>(&command)) return &bye->client;
+  if (const auto* bye = std::get_if<CloseClientCommand>(&command)) return &bye->client;
   return SequencedClient(command);
 }
 

@@ -52,7 +52,7 @@ struct BytesOf {
 
 absl::Status Retired(const ClientId& client) {
   return StatusWithReason(
-      absl::StatusCode::kFailedPrecondition, reason::kRetiredClient,
+      absl::StatusCode::kFailedPrecondition, reason::kClosedClient,
       absl::StrCat("client ", ShortName(client),
                    " has left or was given up after a long silence; draw a new client id"));
 }
@@ -81,7 +81,7 @@ std::string ShortName(const ClientId& client) {
 template <typename Fits>
 bool ClientTable::MakeRoom(const ClientId& except, int64_t now, const Fits& fits) {
   while (!fits()) {
-    if (!GiveUpIdlest(except, now)) return false;
+    if (!EvictIdlest(except, now)) return false;
   }
   return true;
 }
@@ -90,7 +90,7 @@ absl::StatusOr<ClientTable::Client*> ClientTable::Find(const ClientId& client,
                                                        const std::string& job) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) {
-    if (retired_.contains(client)) return Retired(client);
+    if (closed_.contains(client)) return Retired(client);
     return StatusWithReason(
         absl::StatusCode::kFailedPrecondition, reason::kUnknownClient,
         absl::StrCat("client ", ShortName(client),
@@ -129,12 +129,12 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
     Acknowledge(*known, acknowledged < known->next ? acknowledged + 1 : known->next);
     return known->next;
   }
-  if (retired_.contains(client)) return Retired(client);
+  if (closed_.contains(client)) return Retired(client);
   if (!MakeRoom(client, now, [&] { return open_clients() < limits_.max_clients; })) {
     return OverloadStatus(reason::kTooManyClients,
                           absl::StrCat("all ", limits_.max_clients,
                                        " places for clients are taken; clients that end should "
-                                       "call Bye"),
+                                       "call CloseClient"),
                           kRetryAfter);
   }
   // A client that says it has answers is one that this shard does not remember: what it had applied
@@ -152,11 +152,11 @@ void ClientTable::Retire(const ClientId& client) {
     reply_bytes_ -= found->second.reply_bytes;
     clients_.erase(found);
   }
-  if (!retired_.insert(client).second) return;
-  retired_order_.push_back(client);
-  if (static_cast<int64_t>(retired_order_.size()) > limits_.max_retired) {
-    retired_.erase(retired_order_.front());
-    retired_order_.pop_front();
+  if (!closed_.insert(client).second) return;
+  closed_order_.push_back(client);
+  if (static_cast<int64_t>(closed_order_.size()) > limits_.max_closed) {
+    closed_.erase(closed_order_.front());
+    closed_order_.pop_front();
   }
 }
 
@@ -226,7 +226,7 @@ bool ClientTable::Count(const ClientId& client, bool bad) {
   if (limits_.bad_requests == 0 || known.bad <= limits_.bad_requests) return false;
   known.quarantined = true;
   // Its open steps will not be finished.
-  given_up_.push_back(client);
+  evicted_.push_back(client);
   return true;
 }
 
@@ -237,9 +237,9 @@ void ClientTable::Restore(const ClientId& client, Client state) {
   clients_.insert_or_assign(client, std::move(state));
 }
 
-std::vector<ClientId> ClientTable::TakeGivenUp() { return std::exchange(given_up_, {}); }
+std::vector<ClientId> ClientTable::TakeEvicted() { return std::exchange(evicted_, {}); }
 
-bool ClientTable::GiveUpIdlest(const ClientId& except, int64_t now) {
+bool ClientTable::EvictIdlest(const ClientId& except, int64_t now) {
   const std::pair<const ClientId, Client>* idlest = nullptr;
   for (const auto& entry : clients_) {
     if (entry.first == except || now - entry.second.last_command < limits_.idle_commands) continue;
@@ -249,7 +249,7 @@ bool ClientTable::GiveUpIdlest(const ClientId& except, int64_t now) {
   }
   if (idlest == nullptr) return false;
   const ClientId client = idlest->first;
-  given_up_.push_back(client);
+  evicted_.push_back(client);
   Retire(client);
   return true;
 }

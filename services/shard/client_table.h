@@ -33,7 +33,7 @@ struct ClientLimits {
   int64_t client_reply_bytes = int64_t{64} << 20;
   int64_t total_reply_bytes = int64_t{256} << 20;
   // Ids of clients that left; the oldest are forgotten beyond it.
-  int64_t max_retired = 65536;
+  int64_t max_closed = 65536;
   // Bad requests that a client may send among kQuarantineBlock; one more, and it is quarantined.
   // 0: none ever is.
   int64_t bad_requests = 100;
@@ -69,7 +69,7 @@ class ClientTable {
   // Opens a client, or finds it open, and returns the sequence expected next. `acknowledged` is the
   // highest sequence that was confirmed to the client. When it is not below the returned one, this
   // state has lost updates, and that tells the client so. Sequences that the client has given up
-  // are skipped by its next mutation. Errors: FailedPrecondition RETIRED_CLIENT, QUARANTINED;
+  // are skipped by its next mutation. Errors: FailedPrecondition CLOSED_CLIENT, QUARANTINED;
   // ResourceExhausted TOO_MANY_CLIENTS; InvalidArgument BAD_NAME when the client belongs to another
   // job.
   absl::StatusOr<uint64_t> Open(const ClientId& client, const std::string& job,
@@ -80,7 +80,7 @@ class ClientTable {
 
   // Classifies a mutation. Returns the first answer of a repeated one, null for a new one, which is
   // then the next in sequence.
-  // Errors: FailedPrecondition UNKNOWN_CLIENT, RETIRED_CLIENT, QUARANTINED, SEQUENCE_GAP;
+  // Errors: FailedPrecondition UNKNOWN_CLIENT, CLOSED_CLIENT, QUARANTINED, SEQUENCE_GAP;
   // InvalidArgument STALE_SEQUENCE, BAD_SEQUENCE, BAD_NAME; ResourceExhausted WINDOW_FULL,
   // REPLIES_FULL. None uses the sequence.
   absl::StatusOr<std::shared_ptr<const Reply>> Admit(const Envelope& envelope, int64_t now);
@@ -94,17 +94,17 @@ class ClientTable {
 
   // Retires the client that was silent for longest, when memory is short. False when nobody but
   // `except` was silent for `idle_commands`.
-  bool GiveUpIdlest(const ClientId& except, int64_t now);
+  bool EvictIdlest(const ClientId& except, int64_t now);
 
   // The clients given up since the last call: whatever else is kept for them can go.
-  std::vector<ClientId> TakeGivenUp();
+  std::vector<ClientId> TakeEvicted();
 
   int64_t open_clients() const { return static_cast<int64_t>(clients_.size()); }
   int64_t reply_bytes() const { return reply_bytes_; }
 
   // --- For images of the state.
   const std::map<ClientId, Client>& clients() const { return clients_; }
-  const std::deque<ClientId>& retired() const { return retired_order_; }  // oldest first
+  const std::deque<ClientId>& closed() const { return closed_order_; }  // oldest first
   // Puts back an open client that is not there. `reply_bytes` is counted anew.
   void Restore(const ClientId& client, Client state);
 
@@ -117,10 +117,10 @@ class ClientTable {
 
   ClientLimits limits_;
   std::map<ClientId, Client> clients_;
-  std::set<ClientId> retired_;
-  std::deque<ClientId> retired_order_;  // oldest first
+  std::set<ClientId> closed_;
+  std::deque<ClientId> closed_order_;  // oldest first
   int64_t reply_bytes_ = 0;
-  std::vector<ClientId> given_up_;
+  std::vector<ClientId> evicted_;
 };
 
 // Memory that a reply holds, for budgets.

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/random_id.h"
 #include "core/base/reason.h"
+#include "core/wire/durations.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/reason_words.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
@@ -103,9 +104,9 @@ bool CoordinatorLink::Register() {
     if (status.ok()) {
       shard_ = ShardId(response.shard_id());
       generation_ = response.generation();
-      interval_ = std::max(kShortestInterval, absl::Milliseconds(response.heartbeat_interval_ms()));
-      may_go_back_ = response.may_go_back();
-      hooks_.on_owned(shard_, generation_, may_go_back_);
+      interval_ = std::max(kShortestInterval, wire::DecodeDuration(response.heartbeat_interval()));
+      rollback_pending_ = response.rollback_pending();
+      hooks_.on_owned(shard_, generation_, rollback_pending_);
       return true;
     }
     if (status != last) {
@@ -125,7 +126,7 @@ bool CoordinatorLink::Register() {
 
 bool CoordinatorLink::KeepAlive() {
   bool away = false;
-  while (!Sleep(may_go_back_ ? std::min(interval_, kIntervalOfWaiting) : interval_)) {
+  while (!Sleep(rollback_pending_ ? std::min(interval_, kIntervalOfWaiting) : interval_)) {
     v1::HeartbeatRequest request;
     request.set_shard_id(shard_.value());
     request.set_generation(generation_);
@@ -138,8 +139,8 @@ bool CoordinatorLink::KeepAlive() {
           return stub.Heartbeat(context, request, &response);
         });
     if (status.ok()) {
-      may_go_back_ = response.may_go_back();
-      hooks_.on_may_go_back(may_go_back_);
+      rollback_pending_ = response.rollback_pending();
+      hooks_.on_rollback_pending(rollback_pending_);
       if (hooks_.on_heartbeat) hooks_.on_heartbeat(SteadyClock().Now() - start);
     }
     if (IsAbsence(status) != away) {

@@ -32,11 +32,11 @@ struct CoordinatorLinkOptions {
 
 // Called on the link's thread. None may be null unless it says so.
 struct CoordinatorLinkHooks {
-  // The shard has an ordinal and a generation, for the first time or again. may_go_back: the
+  // The shard has an ordinal and a generation, for the first time or again. rollback_pending: the
   // coordinator may take the cluster back to a checkpoint.
-  std::function<void(ShardId, uint64_t generation, bool may_go_back)> on_owned;
+  std::function<void(ShardId, uint64_t generation, bool rollback_pending)> on_owned;
   // What each heartbeat's answer says of that.
-  std::function<void(bool)> on_may_go_back;
+  std::function<void(bool)> on_rollback_pending;
   // Another process owns the ordinal; the link ends. `why` is for people.
   std::function<void(const absl::Status& why)> on_fenced;
   // Registration fails for a reason other than an absent coordinator; the link keeps trying.
@@ -74,7 +74,7 @@ class CoordinatorLink {
   std::unique_ptr<Connection> connection_;  // of the link's thread, and of Stop() after it
   ShardId shard_ = ShardId(-1);             // as above
   uint64_t generation_ = 0;                 // as above
-  bool may_go_back_ = false;                // as above; as the coordinator said last
+  bool rollback_pending_ = false;           // as above; as the coordinator said last
   absl::Duration interval_ = absl::Seconds(1);
   absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -114,8 +114,8 @@ void WriteClients(ByteWriter& out, const ClientTable& table) {
     out.Number<uint64_t>(client.replies.size());
     for (const auto& reply : client.replies) out.Bytes(wire::EncodeReply(*reply));
   }
-  out.Number<uint64_t>(table.retired().size());
-  for (const ClientId& id : table.retired()) out.Number(id);
+  out.Number<uint64_t>(table.closed().size());
+  for (const ClientId& id : table.closed()) out.Number(id);
 }
 
 absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
@@ -200,7 +200,7 @@ std::string EncodeLimits(const CoreLimits& limits) {
   out.Number(limits.clients.idle_commands);
   out.Number(limits.clients.client_reply_bytes);
   out.Number(limits.clients.total_reply_bytes);
-  out.Number(limits.clients.max_retired);
+  out.Number(limits.clients.max_closed);
   out.Number(limits.context_bytes);
   out.Number(limits.memory_bytes);
   out.Number(limits.max_models);
@@ -216,7 +216,7 @@ absl::StatusOr<CoreLimits> DecodeLimits(absl::string_view bytes) {
   limits.clients.idle_commands = in.Number<int64_t>();
   limits.clients.client_reply_bytes = in.Number<int64_t>();
   limits.clients.total_reply_bytes = in.Number<int64_t>();
-  limits.clients.max_retired = in.Number<int64_t>();
+  limits.clients.max_closed = in.Number<int64_t>();
   limits.context_bytes = in.Number<int64_t>();
   limits.memory_bytes = in.Number<int64_t>();
   limits.max_models = in.Number<int64_t>();

@@ -27,7 +27,9 @@ constexpr char kPrefix[] = "epoch-";
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kArriving[] = ".tmp-arriving-";
 
-std::string NameOf(uint64_t epoch) { return absl::StrFormat("%s%020d", kPrefix, epoch); }
+std::string NameOf(uint64_t checkpoint_id) {
+  return absl::StrFormat("%s%020d", kPrefix, checkpoint_id);
+}
 
 }  // namespace
 
@@ -62,17 +64,17 @@ DiskImages::~DiskImages() {
   if (thread.joinable()) thread.join();
 }
 
-std::string DiskImages::PathOf(uint64_t epoch) const {
-  return (fs::path(directory_) / NameOf(epoch)).string();
+std::string DiskImages::PathOf(uint64_t checkpoint_id) const {
+  return (fs::path(directory_) / NameOf(checkpoint_id)).string();
 }
 
-std::string DiskImages::ArrivalPathOf(uint64_t epoch) const {
-  return (fs::path(directory_) / absl::StrCat(kArriving, NameOf(epoch))).string();
+std::string DiskImages::ArrivalPathOf(uint64_t checkpoint_id) const {
+  return (fs::path(directory_) / absl::StrCat(kArriving, NameOf(checkpoint_id))).string();
 }
 
-absl::StatusOr<FileListSummary> DiskImages::TakeArrival(uint64_t epoch, uint32_t checksum) {
-  const fs::path arrival = ArrivalPathOf(epoch);
-  const fs::path target = PathOf(epoch);
+absl::StatusOr<FileListSummary> DiskImages::TakeArrival(uint64_t checkpoint_id, uint32_t checksum) {
+  const fs::path arrival = ArrivalPathOf(checkpoint_id);
+  const fs::path target = PathOf(checkpoint_id);
   absl::StatusOr<FileListSummary> sent = VerifyFileList(arrival.string());
   if (sent.ok() && sent->checksum != checksum) {
     sent = absl::DataLossError(absl::StrFormat(
@@ -91,13 +93,13 @@ absl::StatusOr<FileListSummary> DiskImages::TakeArrival(uint64_t epoch, uint32_t
   RETURN_IF_ERROR(Rename(arrival, target));
   RETURN_IF_ERROR(SyncDirectory(directory_));
   LogInfo("part of a cluster checkpoint taken in from a copy",
-          {{"epoch", epoch}, {"files", files.files}, {"bytes", files.bytes}});
+          {{"epoch", checkpoint_id}, {"files", files.files}, {"bytes", files.bytes}});
   const absl::MutexLock lock(&mu_);
-  progress_.erase(epoch);
+  progress_.erase(checkpoint_id);
   return files;
 }
 
-absl::Status DiskImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnapshot> snapshot,
                                std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
   const absl::MutexLock lock(&mu_);
   if (writing_) {
@@ -107,14 +109,14 @@ absl::Status DiskImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> sn
   if (thread_.joinable()) thread_.join();  // over already
   // An older part of that number is of a cut that was never committed; if this process died now,
   // the next one would take it for this one.
-  RETURN_IF_ERROR(RemovePart(epoch));
+  RETURN_IF_ERROR(RemovePart(checkpoint_id));
   writing_ = true;
   started_ = clock_->Now();
   snapshot_ = snapshot.get();
-  progress_[epoch] = {.state = CheckpointProgress::State::kWriting};
-  thread_ =
-      std::thread([this, epoch, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
-        Write(epoch, *snapshot);
+  progress_[checkpoint_id] = {.state = CheckpointProgress::State::kWriting};
+  thread_ = std::thread(
+      [this, checkpoint_id, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
+        Write(checkpoint_id, *snapshot);
         over(std::move(snapshot));
         const absl::MutexLock over_lock(&mu_);
         writing_ = false;
@@ -122,13 +124,13 @@ absl::Status DiskImages::Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> sn
   return absl::OkStatus();
 }
 
-void DiskImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
+void DiskImages::Write(uint64_t checkpoint_id, ShardSnapshot& snapshot) {
   CheckpointProgress progress;
-  const absl::Status written = WriteAndPublish(epoch, snapshot, progress);
+  const absl::Status written = WriteAndPublish(checkpoint_id, snapshot, progress);
   if (!written.ok()) {
     snapshot.Abandon();
     LogError("cannot write this shard's part of a cluster checkpoint",
-             {{"epoch", epoch}, {"error", written.message()}});
+             {{"epoch", checkpoint_id}, {"error", written.message()}});
     progress.state = CheckpointProgress::State::kFailed;
     progress.error = written;
   }
@@ -136,32 +138,33 @@ void DiskImages::Write(uint64_t epoch, ShardSnapshot& snapshot) {
   progress.elapsed = clock_->Now() - started_;
   if (written.ok()) {
     LogInfo("part of a cluster checkpoint written",
-            {{"epoch", epoch},
+            {{"epoch", checkpoint_id},
              {"rows", progress.rows},
              {"bytes", progress.files.bytes},
              {"written", progress.written_bytes},
-             {"base", progress.base_epoch},
+             {"base", progress.base_checkpoint_id},
              {"duration", absl::FormatDuration(progress.elapsed)}});
   }
-  progress_[epoch] = std::move(progress);
+  progress_[checkpoint_id] = std::move(progress);
   snapshot_ = nullptr;
 }
 
 absl::StatusOr<LinkedBase> DiskImages::LinkBaseOf(const ShardSnapshot& snapshot,
                                                   const std::string& directory) const {
   const PartBase& base = snapshot.base();
-  if (base.epoch == 0) return absl::FailedPreconditionError(snapshot.why_no_base());
+  if (base.checkpoint_id == 0) return absl::FailedPreconditionError(snapshot.why_no_base());
   if (snapshot.parts().models.empty()) return absl::FailedPreconditionError("there are no rows");
   {
     // What has changed is known since the cut of this process that had that number, so the part
     // must be the one that was written of it.
     const absl::MutexLock lock(&mu_);
-    const auto written = progress_.find(base.epoch);
+    const auto written = progress_.find(base.checkpoint_id);
     if (written == progress_.end() ||
         written->second.state != CheckpointProgress::State::kPrepared ||
         written->second.files.checksum != base.files_checksum) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the part of checkpoint ", base.epoch, " here is not the one that this process wrote"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the part of checkpoint ", base.checkpoint_id,
+                       " here is not the one that this process wrote"));
     }
   }
   const ShardSnapshot::Share share = snapshot.ChangedShare();
@@ -169,7 +172,7 @@ absl::StatusOr<LinkedBase> DiskImages::LinkBaseOf(const ShardSnapshot& snapshot,
     return absl::FailedPreconditionError(absl::StrCat(
         share.changed_bytes, " of ", share.bytes, " bytes of rows have changed, more than half"));
   }
-  return LinkBase(PathOf(base.epoch), base.files_checksum, snapshot.parts(), directory);
+  return LinkBase(PathOf(base.checkpoint_id), base.files_checksum, snapshot.parts(), directory);
 }
 
 absl::Status DiskImages::WriteImage(ShardSnapshot& snapshot, const std::string& directory,
@@ -190,14 +193,14 @@ absl::Status DiskImages::WriteImage(ShardSnapshot& snapshot, const std::string& 
   DSLIDE_FAILPOINT("shard.part.listed");
   progress.rows = size.rows;
   progress.written_bytes = progress.files.bytes - linked->bytes();
-  if (!linked->files.empty()) progress.base_epoch = snapshot.base().epoch;
+  if (!linked->files.empty()) progress.base_checkpoint_id = snapshot.base().checkpoint_id;
   return absl::OkStatus();
 }
 
-absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+absl::Status DiskImages::WriteAndPublish(uint64_t checkpoint_id, ShardSnapshot& snapshot,
                                          CheckpointProgress& progress) {
-  const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
-  const fs::path target = PathOf(epoch);
+  const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(checkpoint_id));
+  const fs::path target = PathOf(checkpoint_id);
   RETURN_IF_ERROR(RemoveAll(temporary));
   const auto write = [&]() -> absl::Status {
     RETURN_IF_ERROR(WriteImage(snapshot, temporary.string(), progress));
@@ -213,10 +216,10 @@ absl::Status DiskImages::WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot
   return written;
 }
 
-CheckpointProgress DiskImages::Progress(uint64_t epoch) const {
+CheckpointProgress DiskImages::Progress(uint64_t checkpoint_id) const {
   {
     const absl::MutexLock lock(&mu_);
-    if (const auto found = progress_.find(epoch); found != progress_.end()) {
+    if (const auto found = progress_.find(checkpoint_id); found != progress_.end()) {
       CheckpointProgress progress = found->second;
       if (progress.state == CheckpointProgress::State::kWriting) {
         progress.elapsed = clock_->Now() - started_;
@@ -225,52 +228,52 @@ CheckpointProgress DiskImages::Progress(uint64_t epoch) const {
     }
   }
   CheckpointProgress progress;
-  const absl::StatusOr<FileListSummary> files = ReadFileList(PathOf(epoch));
+  const absl::StatusOr<FileListSummary> files = ReadFileList(PathOf(checkpoint_id));
   if (files.ok()) {
     progress.state = CheckpointProgress::State::kPrepared;
     progress.files = *files;
-    const absl::StatusOr<ImageHead> head = ReadImageHead(PathOf(epoch));
-    if (head.ok()) progress.base_epoch = head->base_epoch;
+    const absl::StatusOr<ImageHead> head = ReadImageHead(PathOf(checkpoint_id));
+    if (head.ok()) progress.base_checkpoint_id = head->base_checkpoint_id;
   }
   return progress;
 }
 
-absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t epoch) const {
+absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t checkpoint_id) const {
   std::error_code error;
-  if (!fs::is_directory(PathOf(epoch), error)) {
-    return StatusWithReason(
-        absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
-        absl::StrCat("this shard has no part of cluster checkpoint ", epoch, " in ", directory_));
+  if (!fs::is_directory(PathOf(checkpoint_id), error)) {
+    return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
+                            absl::StrCat("this shard has no part of cluster checkpoint ",
+                                         checkpoint_id, " in ", directory_));
   }
-  return VerifyFileList(PathOf(epoch));
+  return VerifyFileList(PathOf(checkpoint_id));
 }
 
-absl::Status DiskImages::Load(uint64_t epoch, ShardCore& core) const {
-  return LoadImage(PathOf(epoch), core).status();
+absl::Status DiskImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
+  return LoadImage(PathOf(checkpoint_id), core).status();
 }
 
 std::vector<uint64_t> DiskImages::List() const {
-  std::vector<uint64_t> epochs;
+  std::vector<uint64_t> checkpoint_ids;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory_, error)) {
     const std::string name = entry.path().filename().string();
-    uint64_t epoch = 0;
+    uint64_t checkpoint_id = 0;
     if (absl::StartsWith(name, kPrefix) &&
-        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &epoch)) {
-      epochs.push_back(epoch);
+        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &checkpoint_id)) {
+      checkpoint_ids.push_back(checkpoint_id);
     }
   }
-  std::sort(epochs.begin(), epochs.end());
-  return epochs;
+  std::sort(checkpoint_ids.begin(), checkpoint_ids.end());
+  return checkpoint_ids;
 }
 
-absl::Status DiskImages::RemovePart(uint64_t epoch) const {
+absl::Status DiskImages::RemovePart(uint64_t checkpoint_id) const {
   std::error_code error;
-  if (!fs::exists(PathOf(epoch), error)) return absl::OkStatus();
+  if (!fs::exists(PathOf(checkpoint_id), error)) return absl::OkStatus();
   // Its name first, so that half of it is never found.
-  const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(epoch));
+  const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(checkpoint_id));
   RETURN_IF_ERROR(RemoveAll(doomed));
-  RETURN_IF_ERROR(Rename(PathOf(epoch), doomed));
+  RETURN_IF_ERROR(Rename(PathOf(checkpoint_id), doomed));
   DSLIDE_FAILPOINT("shard.part.doomed");
   RETURN_IF_ERROR(SyncDirectory(directory_));
   RETURN_IF_ERROR(RemoveAll(doomed));
@@ -278,13 +281,15 @@ absl::Status DiskImages::RemovePart(uint64_t epoch) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& epochs) {
+absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& checkpoint_ids) {
   int64_t removed = 0;
-  for (const uint64_t epoch : List()) {
-    if (std::find(epochs.begin(), epochs.end(), epoch) != epochs.end()) continue;
-    RETURN_IF_ERROR(RemovePart(epoch));
+  for (const uint64_t checkpoint_id : List()) {
+    if (std::find(checkpoint_ids.begin(), checkpoint_ids.end(), checkpoint_id) !=
+        checkpoint_ids.end())
+      continue;
+    RETURN_IF_ERROR(RemovePart(checkpoint_id));
     const absl::MutexLock lock(&mu_);
-    progress_.erase(epoch);
+    progress_.erase(checkpoint_id);
     ++removed;
   }
   return removed;

@@ -35,33 +35,33 @@ class DiskImages final : public CheckpointImages {
                                                           const Clock* clock);
   ~DiskImages() override;
 
-  absl::Status Begin(uint64_t epoch, std::shared_ptr<ShardSnapshot> snapshot,
+  absl::Status Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnapshot> snapshot,
                      std::function<void(std::shared_ptr<ShardSnapshot>)> over) override;
   bool busy() const override {
     const absl::MutexLock lock(&mu_);
     return writing_;
   }
-  CheckpointProgress Progress(uint64_t epoch) const override;
-  absl::StatusOr<FileListSummary> Verify(uint64_t epoch) const override;
-  absl::Status Load(uint64_t epoch, ShardCore& core) const override;
-  absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& epochs) override;
+  CheckpointProgress Progress(uint64_t checkpoint_id) const override;
+  absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id) const override;
+  absl::Status Load(uint64_t checkpoint_id, ShardCore& core) const override;
+  absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& checkpoint_ids) override;
   std::vector<uint64_t> List() const override;
 
-  // Where the image of an epoch is, or would be.
-  std::string PathOf(uint64_t epoch) const;
+  // Where the image of an checkpoint_id is, or would be.
+  std::string PathOf(uint64_t checkpoint_id) const;
   // Where one is put together from files that were sent here; swept at the next start.
-  std::string ArrivalPathOf(uint64_t epoch) const;
-  // Puts what has arrived in the place of the image of that epoch, once every file of it is what
-  // its list says and the list has that checksum. Errors: DataLoss naming what differs;
+  std::string ArrivalPathOf(uint64_t checkpoint_id) const;
+  // Puts what has arrived in the place of the image of that checkpoint_id, once every file of it is
+  // what its list says and the list has that checksum. Errors: DataLoss naming what differs;
   // Unavailable.
-  absl::StatusOr<FileListSummary> TakeArrival(uint64_t epoch, uint32_t checksum);
+  absl::StatusOr<FileListSummary> TakeArrival(uint64_t checkpoint_id, uint32_t checksum);
 
  private:
   DiskImages(std::string directory, const Clock* clock);
 
-  absl::Status RemovePart(uint64_t epoch) const;
-  void Write(uint64_t epoch, ShardSnapshot& snapshot);
-  absl::Status WriteAndPublish(uint64_t epoch, ShardSnapshot& snapshot,
+  absl::Status RemovePart(uint64_t checkpoint_id) const;
+  void Write(uint64_t checkpoint_id, ShardSnapshot& snapshot);
+  absl::Status WriteAndPublish(uint64_t checkpoint_id, ShardSnapshot& snapshot,
                                CheckpointProgress& progress);
   // Writes and lists the image: an increment if the snapshot has a base that is fit for it.
   absl::Status WriteImage(ShardSnapshot& snapshot, const std::string& directory,

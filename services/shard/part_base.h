@@ -15,7 +15,7 @@ namespace dslide::shard {
 
 // Which one, and the checksum of its list of files; as the coordinator names it.
 struct PartBase {
-  uint64_t epoch = 0;  // 0: none, all rows are to be written
+  uint64_t checkpoint_id = 0;  // 0: none, all rows are to be written
   uint32_t files_checksum = 0;
 };
 

@@ -148,7 +148,7 @@ void Sequencer::ApplyLoop() {
 
 void Sequencer::Handle(Item item) {
   if (gate_.frozen() && clock_.Now() >= gate_opens_) {
-    LogWarning("no cut was made in time: steps go on", {{"epoch", gate_.epoch()}});
+    LogWarning("no cut was made in time: steps go on", {{"checkpoint_id", gate_.checkpoint_id()}});
     gate_.Open();
     GoOn();
   }
@@ -187,10 +187,10 @@ void Sequencer::GoOn() {
   }
 }
 
-void Sequencer::Freeze(uint64_t epoch, absl::Duration limit) {
+void Sequencer::Freeze(uint64_t checkpoint_id, absl::Duration limit) {
   if (!holds_) return;
   hold_meter_.Reset();
-  gate_.Freeze(epoch);
+  gate_.Freeze(checkpoint_id);
   gate_opens_ = clock_.Now() + limit;
 }
 

@@ -90,7 +90,7 @@ class Sequencer {
   // far as the gate lets it.
   StepGate& gate() { return gate_; }
   // Freezes; the gate opens by itself after `limit`, if nobody has come back for it.
-  void Freeze(uint64_t epoch, absl::Duration limit);
+  void Freeze(uint64_t checkpoint_id, absl::Duration limit);
   // What waits goes on, and nothing is held any more, for good: the shard is about to stop. From
   // any thread. A checkpoint that counted on it finds that nothing is frozen here.
   void StopHolding();

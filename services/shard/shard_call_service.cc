@@ -23,7 +23,7 @@ constexpr absl::Duration kBulkRetryAfter = absl::Milliseconds(100);
 // The job in whose name a command comes; null: in no job's.
 const std::string* JobOf(const Command& command) {
   if (const auto* hello = std::get_if<HelloCommand>(&command)) return &hello->job;
-  if (const auto* bye = std::get_if<ByeCommand>(&command)) return &bye->job;
+  if (const auto* bye = std::get_if<CloseClientCommand>(&command)) return &bye->job;
   if (const auto* step = std::get_if<StepCommand>(&command)) return &step->envelope.job;
   if (const auto* scatter = std::get_if<ScatterCommand>(&command)) return &scatter->envelope.job;
   if (const auto* refused = std::get_if<RefusedCommand>(&command)) return &refused->envelope.job;

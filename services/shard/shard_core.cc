@@ -66,7 +66,7 @@ Answer ShardCore::Apply(Command command) {
   ++commands_;
   if (MayChangeState(command)) ++changes_;
   Answer answer = std::visit([this](auto& concrete) { return Run(concrete); }, command);
-  DropGivenUp();
+  DropEvicted();
   return answer;
 }
 
@@ -139,8 +139,8 @@ Answer ShardCore::Error(absl::Status status) const {
   return {.reply = std::move(reply), .generation = generation_};
 }
 
-void ShardCore::DropGivenUp() {
-  for (const ClientId& client : clients_.TakeGivenUp()) contexts_.DropClient(client);
+void ShardCore::DropEvicted() {
+  for (const ClientId& client : clients_.TakeEvicted()) contexts_.DropClient(client);
 }
 
 ShardModel* ShardCore::FindModel(const std::string& name) {
@@ -175,7 +175,7 @@ Answer ShardCore::Mutate(const Envelope& envelope, Work work) {
   absl::StatusOr<ShardModel*> model = LookUp(envelope.model, envelope.topology_version);
   if (!model.ok()) return Error(std::move(model).status());
   absl::StatusOr<std::shared_ptr<const Reply>> known = clients_.Admit(envelope, changes_);
-  DropGivenUp();
+  DropEvicted();
   if (!known.ok()) return Error(std::move(known).status());
   const ActivationType activations = (*model)->spec().activations;
   if (*known != nullptr) {
@@ -250,8 +250,8 @@ absl::Status ShardCore::CheckMemory(int64_t more) const {
 absl::Status ShardCore::MakeContextRoom(const ClientId& client, int64_t bytes) {
   for (;;) {
     absl::Status room = contexts_.CheckRoom(bytes);
-    if (!absl::IsResourceExhausted(room) || !clients_.GiveUpIdlest(client, changes_)) return room;
-    DropGivenUp();
+    if (!absl::IsResourceExhausted(room) || !clients_.EvictIdlest(client, changes_)) return room;
+    DropEvicted();
   }
 }
 
@@ -365,7 +365,7 @@ void ShardCore::Become(ShardCore other) {
   models_ = std::move(other.models_);
   std::vector<ClientId> known;
   for (const auto& [id, client] : clients_.clients()) known.push_back(id);
-  for (const ClientId& id : clients_.retired()) known.push_back(id);
+  for (const ClientId& id : clients_.closed()) known.push_back(id);
   clients_ = std::move(other.clients_);
   contexts_ = std::move(other.contexts_);
   changes_ = other.changes_;
@@ -445,10 +445,10 @@ Answer ShardCore::Run(HelloCommand& command) {
       .generation = generation_, .topology_version = topology_version_, .next_sequence = *next});
 }
 
-Answer ShardCore::Run(ByeCommand& command) {
+Answer ShardCore::Run(CloseClientCommand& command) {
   clients_.Retire(command.client);
   contexts_.DropClient(command.client);
-  return Ok(ByeReply{});
+  return Ok(CloseClientReply{});
 }
 
 Answer ShardCore::Run(SetOwnershipCommand& command) {

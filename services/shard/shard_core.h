@@ -138,7 +138,7 @@ class ShardCore {
   Answer Run(DropModelCommand& command);
   Answer Run(DescribeModelCommand& command);
   Answer Run(HelloCommand& command);
-  Answer Run(ByeCommand& command);
+  Answer Run(CloseClientCommand& command);
   Answer Run(SetOwnershipCommand& command);
 
   // Runs `work` if the envelope belongs to a new mutation, and keeps the answer.
@@ -155,7 +155,7 @@ class ShardCore {
   // Whether so many bytes of records would fit into the memory budget.
   absl::Status CheckMemory(int64_t more) const;
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
-  void DropGivenUp();
+  void DropEvicted();
   bool AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const;
   Answer Ok(ReplyBody body, const ShardModel* model = nullptr) const;
   Answer Error(absl::Status status) const;

@@ -84,7 +84,7 @@ absl::StatusOr<ImageHead> ReadHead(const std::string& path, ByteReader& state) {
       return DamagedImage(path, absl::StrCat("has ", increments, " increments"));
     }
     head.increments = static_cast<int64_t>(increments);
-    head.base_epoch = state.Number<uint64_t>();
+    head.base_checkpoint_id = state.Number<uint64_t>();
   }
   head.lsn = state.Number<uint64_t>();
   return head;
@@ -167,7 +167,7 @@ absl::StatusOr<ImageSize> WriteImageOf(
   state.Bytes(absl::StrCat(kMagicWord, increment == nullptr ? kAllRows : kOfIncrements));
   if (increment != nullptr) {
     state.Number(static_cast<uint64_t>(increment->number));
-    state.Number(increment->base_epoch);
+    state.Number(increment->base_checkpoint_id);
   }
   state.Number(parts.lsn);
   state.Number<uint64_t>(parts.models.size());

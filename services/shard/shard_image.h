@@ -46,8 +46,8 @@ ImageParts PartsOf(uint64_t lsn, const ShardCore& core);
 
 // What makes an image an increment of one whose rows are in its directory already (part_base.h).
 struct ImageIncrement {
-  uint64_t base_epoch = 0;  // of the checkpoint that it was built on
-  int64_t number = 0;       // of increments, with this one
+  uint64_t base_checkpoint_id = 0;  // of the checkpoint that it was built on
+  int64_t number = 0;               // of increments, with this one
   absl::Span<const std::vector<ChangedRows>> changed = {};  // [models][tables]
 };
 inline constexpr int64_t kMaxIncrements = 1000;
@@ -73,7 +73,7 @@ absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardC
 struct ImageHead {
   bool has_hashes = true;
   int64_t increments = 0;
-  uint64_t base_epoch = 0;  // 0: all rows were written for it
+  uint64_t base_checkpoint_id = 0;  // 0: all rows were written for it
   uint64_t lsn = 0;
   std::vector<std::string> models = {};
 };

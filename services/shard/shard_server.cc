@@ -258,7 +258,7 @@ absl::Status ShardServer::OpenCheckpoints() {
     hooks.rows_replaced = [this](ShardCore& core) { return KeepReplacedRows(core); };
   }
   hooks.on_broken = [this](const absl::Status& why) { OnLogFailed(why); };
-  hooks.on_taken_back = [this] { admission_->OnTakenBack(); };
+  hooks.on_rolled_back = [this] { admission_->OnRolledBack(); };
   hooks.make_core = [this] { return ShardCore(Resolved(options_.core, stages_.get())); };
   participant_ =
       std::make_unique<CheckpointParticipant>(sequencer_.get(), images_.get(), std::move(hooks));
@@ -314,15 +314,17 @@ void ShardServer::StartLink() {
   if (options_.coordinator.empty()) {
     // Nobody mints generations here: the time of the start grows from process to process.
     OnOwned(ShardId(wanted), static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())),
-            /*may_go_back=*/false);
+            /*rollback_pending=*/false);
     return;
   }
   runtime_->SetReady(false, kWaiting);
   CoordinatorLinkHooks hooks;
-  hooks.on_owned = [this](ShardId shard, uint64_t generation, bool may_go_back) {
-    OnOwned(shard, generation, may_go_back);
+  hooks.on_owned = [this](ShardId shard, uint64_t generation, bool rollback_pending) {
+    OnOwned(shard, generation, rollback_pending);
   };
-  hooks.on_may_go_back = [this](bool may_go_back) { admission_->OnHeartbeat(may_go_back); };
+  hooks.on_rollback_pending = [this](bool rollback_pending) {
+    admission_->OnHeartbeat(rollback_pending);
+  };
   hooks.on_fenced = [this](const absl::Status& why) { OnFenced(why); };
   hooks.on_refused = [this](const absl::Status& why) {
     const absl::MutexLock lock(&mu_);
@@ -348,7 +350,7 @@ void ShardServer::StartLink() {
       std::move(hooks));
 }
 
-void ShardServer::OnOwned(ShardId shard, uint64_t generation, bool may_go_back) {
+void ShardServer::OnOwned(ShardId shard, uint64_t generation, bool rollback_pending) {
   const absl::Status owned = sequencer_->RunTask([&](ShardCore& core) -> absl::Status {
     if (loaded_shard_ >= 0 && shard.value() >= 0 && shard.value() != loaded_shard_) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -359,7 +361,7 @@ void ShardServer::OnOwned(ShardId shard, uint64_t generation, bool may_go_back) 
     const Answer answer = sequencer_->ApplyInTask(core, own, wire::LogOwnership(own));
     RETURN_IF_ERROR(answer.reply->status);
     DSLIDE_FAILPOINT("shard.owned");
-    admission_->OnOwned(may_go_back);
+    admission_->OnOwned(rollback_pending);
     service_->SetIdentity(shard, generation, core.topology_version());
     return absl::OkStatus();
   });

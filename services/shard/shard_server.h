@@ -118,7 +118,7 @@ class ShardServer {
   absl::Status OpenCheckpoints();
   absl::Status StartServing();
   void StartLink();
-  void OnOwned(ShardId shard, uint64_t generation, bool may_go_back);
+  void OnOwned(ShardId shard, uint64_t generation, bool rollback_pending);
   void OnFenced(const absl::Status& why);
   absl::Status WriteAtStop();
   absl::Status WriteLatest();

@@ -195,14 +195,14 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
   return call;
 }
 
-grpc::ServerUnaryReactor* ShardServiceImpl::Bye(grpc::CallbackServerContext* context,
-                                                const v1::ByeRequest* request,
-                                                v1::ByeResponse* response) {
-  Unary* const call = Start("Bye", context, *request);
+grpc::ServerUnaryReactor* ShardServiceImpl::CloseClient(grpc::CallbackServerContext* context,
+                                                        const v1::CloseClientRequest* request,
+                                                        v1::CloseClientResponse* response) {
+  Unary* const call = Start("CloseClient", context, *request);
   Submit(
-      call, wire::DecodeBye(*request), 0, /*control=*/true,
+      call, wire::DecodeCloseClient(*request), 0, /*control=*/true,
       [response](const ReplyBody&) { return response->ByteSizeLong(); },
-      LogOf(wire::LoggedKind::kBye, *request));
+      LogOf(wire::LoggedKind::kCloseClient, *request));
   return call;
 }
 

@@ -39,22 +39,23 @@ using CheckpointFilesBase = v1::ShardService::WithCallbackMethod_ReadCheckpointF
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
 // of handler differ in nothing but what they return.
-using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<
-    v1::ShardService::WithRawCallbackMethod_Gather<v1::ShardService::WithRawCallbackMethod_Scatter<
-        v1::ShardService::WithCallbackMethod_GetServerInfo<v1::ShardService::WithCallbackMethod_TopK<
-            v1::ShardService::WithCallbackMethod_CreateModel<v1::ShardService::WithCallbackMethod_DescribeModel<
-                v1::ShardService::WithCallbackMethod_DropModel<
-                    v1::ShardService::WithCallbackMethod_Hello<v1::ShardService::WithCallbackMethod_Bye<
-                        v1::ShardService::WithCallbackMethod_WriteCheckpoint<
-                            v1::ShardService::WithCallbackMethod_LoadCheckpoint<
+using ShardServiceBase = v1::ShardService::WithRawCallbackMethod_Step<v1::ShardService::WithRawCallbackMethod_Gather<
+    v1::ShardService::WithRawCallbackMethod_Scatter<v1::ShardService::WithCallbackMethod_GetServerInfo<
+        v1::ShardService::WithCallbackMethod_TopK<v1::ShardService::WithCallbackMethod_CreateModel<
+            v1::ShardService::WithCallbackMethod_DescribeModel<v1::ShardService::WithCallbackMethod_DropModel<
+                v1::ShardService::WithCallbackMethod_Hello<v1::ShardService::WithCallbackMethod_CloseClient<
+                    v1::ShardService::WithCallbackMethod_WriteCheckpoint<
+                        v1::ShardService::WithCallbackMethod_LoadCheckpoint<
+                            v1::ShardService::WithCallbackMethod_EstimateFreezeDelay<
                                 v1::ShardService::WithCallbackMethod_FreezeSteps<
                                     v1::ShardService::WithCallbackMethod_AdmitSteps<
                                         v1::ShardService::WithCallbackMethod_CutCheckpoint<
-                                            v1::ShardService::WithCallbackMethod_GetCheckpointProgress<
-                                                v1::ShardService::WithCallbackMethod_VerifyCheckpoint<
-                                                    v1::ShardService::WithCallbackMethod_RetainCheckpoints<
-                                                        v1::ShardService::WithCallbackMethod_RollBack<
-                                                            CheckpointFilesBase>>>>>>>>>>>>>>>>>>>;
+                                            v1::ShardService::WithCallbackMethod_AbortCheckpoint<
+                                                v1::ShardService::WithCallbackMethod_GetCheckpointProgress<
+                                                    v1::ShardService::WithCallbackMethod_VerifyCheckpoint<
+                                                        v1::ShardService::WithCallbackMethod_RetainCheckpoints<
+                                                            v1::ShardService::WithCallbackMethod_Rollback<
+                                                                CheckpointFilesBase>>>>>>>>>>>>>>>>>>>>>;
 
 // Thread safety: safe from any thread. Handlers never block: they decode, queue, and answer from
 // the sequencer's callbacks.
@@ -101,14 +102,18 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* Hello(grpc::CallbackServerContext* context,
                                   const v1::HelloRequest* request,
                                   v1::HelloResponse* response) override;
-  grpc::ServerUnaryReactor* Bye(grpc::CallbackServerContext* context, const v1::ByeRequest* request,
-                                v1::ByeResponse* response) override;
+  grpc::ServerUnaryReactor* CloseClient(grpc::CallbackServerContext* context,
+                                        const v1::CloseClientRequest* request,
+                                        v1::CloseClientResponse* response) override;
   grpc::ServerUnaryReactor* WriteCheckpoint(grpc::CallbackServerContext* context,
                                             const v1::WriteCheckpointRequest* request,
                                             v1::WriteCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* LoadCheckpoint(grpc::CallbackServerContext* context,
                                            const v1::LoadCheckpointRequest* request,
                                            v1::LoadCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* EstimateFreezeDelay(grpc::CallbackServerContext* context,
+                                                const v1::EstimateFreezeDelayRequest* request,
+                                                v1::EstimateFreezeDelayResponse* response) override;
   grpc::ServerUnaryReactor* FreezeSteps(grpc::CallbackServerContext* context,
                                         const v1::FreezeStepsRequest* request,
                                         v1::FreezeStepsResponse* response) override;
@@ -118,6 +123,9 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* CutCheckpoint(grpc::CallbackServerContext* context,
                                           const v1::CutCheckpointRequest* request,
                                           v1::CutCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* AbortCheckpoint(grpc::CallbackServerContext* context,
+                                            const v1::AbortCheckpointRequest* request,
+                                            v1::AbortCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* GetCheckpointProgress(
       grpc::CallbackServerContext* context, const v1::GetCheckpointProgressRequest* request,
       v1::GetCheckpointProgressResponse* response) override;
@@ -127,9 +135,9 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* RetainCheckpoints(grpc::CallbackServerContext* context,
                                               const v1::RetainCheckpointsRequest* request,
                                               v1::RetainCheckpointsResponse* response) override;
-  grpc::ServerUnaryReactor* RollBack(grpc::CallbackServerContext* context,
-                                     const v1::RollBackRequest* request,
-                                     v1::RollBackResponse* response) override;
+  grpc::ServerUnaryReactor* Rollback(grpc::CallbackServerContext* context,
+                                     const v1::RollbackRequest* request,
+                                     v1::RollbackResponse* response) override;
   grpc::ServerUnaryReactor* ReadCheckpointFile(grpc::CallbackServerContext* context,
                                                const v1::ReadCheckpointFileRequest* request,
                                                v1::ReadCheckpointFileResponse* response) override;

@@ -65,12 +65,13 @@ std::unique_ptr<ShardSnapshot> ShardSnapshot::Take(uint64_t lsn, ShardCore& core
   return snapshot;
 }
 
-std::unique_ptr<ShardSnapshot> ShardSnapshot::TakeCut(uint64_t lsn, ShardCore& core, uint64_t epoch,
+std::unique_ptr<ShardSnapshot> ShardSnapshot::TakeCut(uint64_t lsn, ShardCore& core,
+                                                      uint64_t checkpoint_id,
                                                       const PartBase& base) {
   std::unique_ptr<ShardSnapshot> snapshot = Take(lsn, core);
-  if (base.epoch != 0) snapshot->FindChanges(base);
+  if (base.checkpoint_id != 0) snapshot->FindChanges(base);
   for (const auto& model : snapshot->models_) {
-    for (ShardTable& table : model->tables()) table.stored().changes().Cut(epoch);
+    for (ShardTable& table : model->tables()) table.stored().changes().Cut(checkpoint_id);
   }
   return snapshot;
 }
@@ -79,12 +80,12 @@ void ShardSnapshot::FindChanges(const PartBase& base) {
   for (const auto& model : models_) {
     std::vector<ChangedRows>& tables = changed_.emplace_back();
     for (ShardTable& table : model->tables()) {
-      std::optional<ChangedRows> changed = table.stored().changes().Since(base.epoch);
+      std::optional<ChangedRows> changed = table.stored().changes().Since(base.checkpoint_id);
       if (!changed.has_value()) {
         changed_.clear();
         why_no_base_ =
             absl::StrCat("model \"", model->spec().name,
-                         "\" does not know what has changed since checkpoint ", base.epoch);
+                         "\" does not know what has changed since checkpoint ", base.checkpoint_id);
         return;
       }
       tables.push_back(*std::move(changed));
@@ -111,8 +112,9 @@ ShardSnapshot::Share ShardSnapshot::ChangedShare() const {
 
 absl::StatusOr<ImageSize> ShardSnapshot::WriteIncrement(const std::string& directory,
                                                         const LinkedBase& linked) {
-  const ImageIncrement increment{
-      .base_epoch = base_.epoch, .number = linked.increments + 1, .changed = changed_};
+  const ImageIncrement increment{.base_checkpoint_id = base_.checkpoint_id,
+                                 .number = linked.increments + 1,
+                                 .changed = changed_};
   return WriteImageOf(
       directory, parts_, [this](size_t number) { return Records(number); }, &increment);
 }

@@ -26,17 +26,17 @@ class ShardSnapshot {
   // at most a quarter of the tables' memory and kLeastCopiedBytes; then changes wait.
   static std::unique_ptr<ShardSnapshot> Take(uint64_t lsn, ShardCore& core);
   static constexpr int64_t kLeastCopiedBytes = int64_t{256} << 20;
-  // The same for cluster checkpoint `epoch`: what changes from here on is told from what was
-  // before, so that later ones may be built on this one. If the rows know what has changed since
-  // the cut of `base`, this one may be built on that.
-  static std::unique_ptr<ShardSnapshot> TakeCut(uint64_t lsn, ShardCore& core, uint64_t epoch,
-                                                const PartBase& base);
+  // The same for cluster checkpoint `checkpoint_id`: what changes from here on is told from what
+  // was before, so that later ones may be built on this one. If the rows know what has changed
+  // since the cut of `base`, this one may be built on that.
+  static std::unique_ptr<ShardSnapshot> TakeCut(uint64_t lsn, ShardCore& core,
+                                                uint64_t checkpoint_id, const PartBase& base);
 
   // Writes the image (shard_image.h) into `directory`, which must not exist. Once; on any thread,
   // while the core goes on. Errors: those of WriteImage().
   absl::StatusOr<ImageSize> Write(const std::string& directory);
 
-  // Which part it may be built on; epoch 0: none.
+  // Which part it may be built on; checkpoint_id 0: none.
   const PartBase& base() const { return base_; }
   // Why there is none though one was asked for; "" otherwise.
   const std::string& why_no_base() const { return why_no_base_; }

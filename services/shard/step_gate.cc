@@ -36,10 +36,10 @@ const ClientId* SequencedClient(const Command& command) {
   return nullptr;
 }
 
-void StepGate::Freeze(uint64_t epoch) {
-  if (frozen_ && epoch_ == epoch) return;
+void StepGate::Freeze(uint64_t checkpoint_id) {
+  if (frozen_ && checkpoint_id_ == checkpoint_id) return;
   frozen_ = true;
-  epoch_ = epoch;
+  checkpoint_id_ = checkpoint_id;
   admitted_.clear();
 }
 

@@ -32,10 +32,10 @@ namespace dslide::shard {
 class StepGate {
  public:
   bool frozen() const { return frozen_; }
-  uint64_t epoch() const { return epoch_; }
+  uint64_t checkpoint_id() const { return checkpoint_id_; }
 
-  // Starts to hold. A repetition changes nothing; another epoch begins anew.
-  void Freeze(uint64_t epoch);
+  // Starts to hold. A repetition changes nothing; another checkpoint_id begins anew.
+  void Freeze(uint64_t checkpoint_id);
   // Stops to hold.
   void Open();
 
@@ -74,7 +74,7 @@ class StepGate {
   bool IsComplete(const ClientId& client, int64_t limit, const StepContexts& contexts) const;
 
   bool frozen_ = false;
-  uint64_t epoch_ = 0;
+  uint64_t checkpoint_id_ = 0;
   struct Admitted {
     int64_t first = 0;  // what was admitted at first
     int64_t limit = 0;

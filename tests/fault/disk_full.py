@@ -60,7 +60,7 @@ _BULK_ROWS = 1000
 _PRESS_SECONDS = 30
 _DATA_DIR_EXIT = 4
 _FAILED = "no cluster checkpoint was taken"
-_COMMITTED = re.compile(r"cluster checkpoint committed epoch=(\d+)")
+_COMMITTED = re.compile(r"cluster checkpoint committed checkpoint_id=(\d+)")
 
 
 class DiskFullLoop(kill_loop.KillLoop):
@@ -114,7 +114,7 @@ class DiskFullLoop(kill_loop.KillLoop):
 
     def _committed(self):
         """Numbers of the cluster checkpoints that were committed so far."""
-        return [int(epoch) for epoch in _COMMITTED.findall(self.cluster.coordinator.process.stderr)]
+        return [int(checkpoint_id) for checkpoint_id in _COMMITTED.findall(self.cluster.coordinator.process.stderr)]
 
     def play_round(self):
         """Fills the disk, and frees it."""

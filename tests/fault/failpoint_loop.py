@@ -134,8 +134,8 @@ class FailpointLoop(kill_loop.KillLoop):
             self.settings.mode not in LOSSLESS_MODES
         if loses_rows:
             self._create_checkpoint()
-            processes.wait_until(lambda: self._lineage() >= 0, lambda: "a map")
-            before = self._lineage()
+            processes.wait_until(lambda: self._restore_count() >= 0, lambda: "a map")
+            before = self._restore_count()
         self._down_for(strike.point, victim)
         self._note(strike, victim, self._strike_until_hit(strike))
         victim.start()
@@ -144,14 +144,14 @@ class FailpointLoop(kill_loop.KillLoop):
         self._wait_for_progress(f"after {strike}")
         if loses_rows:
             # However little the coordinator had done about it: the others must not go on alone.
-            processes.wait_until(lambda: self._lineage() > before,
+            processes.wait_until(lambda: self._restore_count() > before,
                                  lambda: f"the cluster went back after {strike}")
 
-    def _lineage(self):
+    def _restore_count(self):
         """How often the cluster was taken back; -1 while there is no map."""
         with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
             with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                return shard_client.cluster_lineage(connection)
+                return shard_client.cluster_restore_count(connection)
         return -1
 
     @staticmethod
@@ -394,7 +394,7 @@ class FailpointLoop(kill_loop.KillLoop):
     def _check_checkpoints(self):
         """The newest one verifies; another one can be taken; and the cluster can go back to it."""
         listed = self._dslide("checkpoint", "list", "-o", "json")
-        if listed.code == 0 and '"epoch"' in listed.stdout:
+        if listed.code == 0 and '"checkpoint_id"' in listed.stdout:
             self._must("checkpoint", "verify")
         before = self._sums()
         self._create_checkpoint()

@@ -35,7 +35,7 @@ REPEAT_PROBABILITY = 0.05
 NO_LANE_EXIT = 3
 _PAUSE_SECONDS = 0.05
 # The client is not known any more under this id, or not with what it has sent.
-_FORGOTTEN = ("RETIRED_CLIENT", "SEQUENCE_GAP", "STALE_SEQUENCE")
+_FORGOTTEN = ("CLOSED_CLIENT", "SEQUENCE_GAP", "STALE_SEQUENCE")
 # The connection's or the id's state has to be asked for again.
 _ASK_AGAIN = ("UNKNOWN_CLIENT", "STALE_GENERATION", "STALE_TOPOLOGY", "FENCED")
 
@@ -71,7 +71,7 @@ class Worker:
         started, sent = time.monotonic(), 0
         while not self._stopping.is_set():
             if self._sequence > SEQUENCES_PER_LANE:
-                self._say_bye()
+                self._close_client()
                 self._become_new()
             if self._settle(self._sequence):
                 self._sequence += 1
@@ -81,7 +81,7 @@ class Worker:
                     self._settle(self._random.randrange(first, self._sequence), again=True)
             sent += 1
             self._stopping.wait(max(0.0, started + sent / self._settings.rate - time.monotonic()))
-        self._say_bye()
+        self._close_client()
 
     def _become_new(self):
         lane = self._settings.lanes.take(self._shard)
@@ -192,7 +192,7 @@ class Worker:
             self._greeted = False
         return None
 
-    def _say_bye(self):
+    def _close_client(self):
         try:
             if self._greet():
                 shard_client.bye(self._connection, JOB, self._client, self._timeout)

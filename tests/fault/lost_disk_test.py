@@ -69,7 +69,7 @@ class LostDiskTest(CheckpointedCluster):
 
     def test_a_shard_whose_disk_is_gone_gets_its_part_from_a_copy(self):
         copied = self.copy()
-        self.assertEqual(copied["epoch"], 1)
+        self.assertEqual(copied["checkpoint_id"], 1)
         self.assertGreater(copied["files"], 4)
         self.assertGreater(copied["bytes"], 1000)
         # A second one moves nothing.
@@ -83,11 +83,11 @@ class LostDiskTest(CheckpointedCluster):
         self.assertIn("shard 1", refused.stderr)
         self.assertEqual(
             self.dslide("checkpoint", "restore", "--from", self.copies, "--dry-run"),
-            {"epoch": 1, "restored": False})
+            {"checkpoint_id": 1, "restored": False})
         restored = self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
-        self.assertEqual((restored["epoch"], restored["restored"]), (1, True))
+        self.assertEqual((restored["checkpoint_id"], restored["restored"]), (1, True))
         self.assertEqual(self.fingerprints(), self.written)
-        self.assertEqual(self.dslide("checkpoint", "verify"), {"epoch": 1, "verified": True})
+        self.assertEqual(self.dslide("checkpoint", "verify"), {"checkpoint_id": 1, "verified": True})
         self.assertEqual(
             metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total"), 0)
         self.train()
@@ -103,7 +103,7 @@ class LostDiskTest(CheckpointedCluster):
         self.assertEqual(self.fingerprints(), self.written)
         self.assertEqual(self.dslide("status")["models"], ["model"])
         # The next checkpoint does not take the number of the one that came back.
-        self.assertEqual(self.dslide("checkpoint", "create")["epoch"], 2)
+        self.assertEqual(self.dslide("checkpoint", "create")["checkpoint_id"], 2)
 
     def test_a_damaged_copy_changes_nothing(self):
         path = self.copy()["path"]
@@ -141,7 +141,7 @@ class ScrubTest(CheckpointedCluster):
         self.assert_ended(examined, failures_test.DATA_LOSS)
         self.assertIn("cluster checkpoint 2", examined.stdout)
         restored = self.dslide("checkpoint", "restore", "--yes")
-        self.assertEqual(restored, {"epoch": 1, "restored": True, "skipped": [2]})
+        self.assertEqual(restored, {"checkpoint_id": 1, "restored": True, "skipped": [2]})
         self.assertEqual(self.fingerprints(), self.written)
 
 

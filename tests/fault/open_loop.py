@@ -53,7 +53,7 @@ class _Connection:
         self.send(Frame(http2.HEADERS, http2.END_HEADERS, self._stream, block).encode()
                   + Frame(http2.DATA, http2.END_STREAM, self._stream, body).encode())
 
-    def give_up(self, now):
+    def evict(self, now):
         """How many calls are given up."""
         count = 0
         while self.calls and next(iter(self.calls.values())) <= now:
@@ -139,7 +139,7 @@ class OpenLoop:
                 if not self._begin(now):
                     counts["no place"] += 1
             for connection in self._connections:
-                counts["given up"] += connection.give_up(now)
+                counts["given up"] += connection.evict(now)
                 if connection.unsent:
                     connection.send()
             for key, _ in self._selector.select(0.002):

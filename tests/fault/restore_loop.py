@@ -58,14 +58,14 @@ class CheckpointCall(threading.Thread):
         super().__init__(daemon=True)
         self._address, self._delay = address, delay
         self.begun = threading.Event()
-        self.epoch, self.error = None, ""
+        self.checkpoint_id, self.error = None, ""
 
     def run(self):
         time.sleep(self._delay)
         self.begun.set()
         try:
             with grpc_client.Connection(self._address) as connection:
-                self.epoch = shard_client.create_cluster_checkpoint(connection)
+                self.checkpoint_id = shard_client.create_cluster_checkpoint(connection)
         except (grpc_client.ConnectionLost, shard_client.CallFailed) as error:
             self.error = str(error)
 
@@ -90,10 +90,10 @@ class RestoreLoop(contextlib.ExitStack):
         for tracer in self.tracers:
             self.callback(tracer.kill)
         self._idle_digests = None
-        self._cuts = {}  # {epoch: Cut}
+        self._cuts = {}  # {checkpoint_id: Cut}
         self._listed = frozenset()
         self._down = set()  # members that were killed and have not begun again
-        self._lineage = 0
+        self._restore_count = 0
         self.counts = collections.Counter()
         self.violations = []
 
@@ -199,12 +199,12 @@ class RestoreLoop(contextlib.ExitStack):
         """Whether there are checkpoints that were not there before; also when nobody was told."""
         manifests = read_manifests(self.cluster.directory / "coordinator-data")
         new = sorted(manifests.keys() - self._cuts.keys())
-        for epoch in new:
-            self._listed |= manifests[epoch].given_up
-            self._cuts[epoch] = Cut(manifests[epoch], lives, finished, self._listed)
+        for checkpoint_id in new:
+            self._listed |= manifests[checkpoint_id].evicted
+            self._cuts[checkpoint_id] = Cut(manifests[checkpoint_id], lives, finished, self._listed)
             self.counts["checkpoints"] += 1
-            self.counts["given_up"] += len(manifests[epoch].given_up)
-        self._cuts = {epoch: cut for epoch, cut in self._cuts.items() if epoch in manifests}
+            self.counts["evicted"] += len(manifests[checkpoint_id].evicted)
+        self._cuts = {checkpoint_id: cut for checkpoint_id, cut in self._cuts.items() if checkpoint_id in manifests}
         return bool(new)
 
     # --- restores --------------------------------------------------------------------------------
@@ -231,22 +231,22 @@ class RestoreLoop(contextlib.ExitStack):
             self._wait_until_back()
             self._judge(CRASH, newest[0])
             return
-        epoch = newest[min(planned.back, len(newest) - 1)]
-        self._restore(epoch)
-        self._judge(COMMAND, epoch, crashed=planned.crashed if planned.way == CRASH else None)
+        checkpoint_id = newest[min(planned.back, len(newest) - 1)]
+        self._restore(checkpoint_id)
+        self._judge(COMMAND, checkpoint_id, crashed=planned.crashed if planned.way == CRASH else None)
 
     def _crash(self, shard):
         self._kill(self.cluster.shards[shard])
         self._start(self.cluster.shards[shard])
 
-    def _restore(self, epoch):
+    def _restore(self, checkpoint_id):
         """A shard that has only just come back may not be known yet: asked again."""
         last = []
 
         def restored():
             self.counts["commands"] += 1
             command = Member(f"restore-{self.counts['commands']}", "dslide", [
-                "checkpoint", "restore", epoch, "--yes", "-o", "json",
+                "checkpoint", "restore", checkpoint_id, "--yes", "-o", "json",
                 "--cluster", self.cluster.coordinator_address], self._directory)
             command.start()
             last[:] = [command.process.finish()]
@@ -254,31 +254,31 @@ class RestoreLoop(contextlib.ExitStack):
             return last[0].code == 0
 
         processes.wait_until(restored, lambda: str(last[0]))
-        told = last[0].json()["epoch"]
-        if told != epoch:
-            self._broken(f"a restore of checkpoint {epoch} says that it was one of {told}")
+        told = last[0].json()["checkpoint_id"]
+        if told != checkpoint_id:
+            self._broken(f"a restore of checkpoint {checkpoint_id} says that it was one of {told}")
         self._wait_until_back()
 
     def _wait_until_back(self):
-        """Until clients get a map of another lineage."""
+        """Until clients get a map of another restore_count."""
 
-        def lineage():
+        def restore_count():
             with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    return shard_client.cluster_lineage(connection)
+                    return shard_client.cluster_restore_count(connection)
             return None
 
         def back():
-            now = lineage()
-            return now if now is not None and now > self._lineage else None
+            now = restore_count()
+            return now if now is not None and now > self._restore_count else None
 
-        self._lineage = processes.wait_until(back, lambda: "the cluster was taken back")
+        self._restore_count = processes.wait_until(back, lambda: "the cluster was taken back")
 
     # --- judgement -------------------------------------------------------------------------------
 
-    def _judge(self, way, epoch, crashed=None):
+    def _judge(self, way, checkpoint_id, crashed=None):
         """What the shards show now, while tracers of before still try, and when they are gone."""
-        cut = self._cuts[epoch]
+        cut = self._cuts[checkpoint_id]
         first = self._read()
         sent = self._end_tracers(cut)
         if crashed is not None:
@@ -303,7 +303,7 @@ class RestoreLoop(contextlib.ExitStack):
         self.counts["part", cut.manifest.kind] += 1
         self.counts["way", way] += 1
         self._say(f"restore {self.counts['restores'] + 1} ({self._mode}, {way}, "
-                  f"{cut.manifest.kind}): checkpoint {epoch}, "
+                  f"{cut.manifest.kind}): checkpoint {checkpoint_id}, "
                   f"{[verdict.counts for verdict in verdicts]}")
         self._begin_tracers({verdict.tracer: verdict.counts for verdict in verdicts})
 
@@ -353,16 +353,16 @@ class RestoreLoop(contextlib.ExitStack):
         trained = continuation.Training(self._directory, self.cluster.coordinator_address)
         trained.go_on()
         self._take()
-        epoch = max(self._cuts)
+        checkpoint_id = max(self._cuts)
         trained.go_on()
         never_stopped = self._digests(trained.MODEL), trained.predictions()
-        self._restore(epoch)
+        self._restore(checkpoint_id)
         trained.go_on()
         restored = self._digests(trained.MODEL), trained.predictions()
         self.counts["continuations"] += 1
         if restored != never_stopped:
             self.counts["continuation_mismatches"] += 1
-            self._broken(f"a training that went on from checkpoint {epoch} ended elsewhere than "
+            self._broken(f"a training that went on from checkpoint {checkpoint_id} ended elsewhere than "
                          f"without a stop: {restored[0]} and {never_stopped[0]}"
                          f"{', and other predictions' if restored[1] != never_stopped[1] else ''}")
 
@@ -411,7 +411,7 @@ def run(seed, restores, keep=None, say=lambda line: None):
         "checkpoints": counts["checkpoints"], "modes": dict(modes),
         "kinds_of_parts": _part(counts, "part"), "ways": _part(counts, "way"),
         "deeds": _part(counts, "deed"), "kills_during_checkpoints": counts["kills_during"],
-        "pauses_during_checkpoints": counts["pauses_during"], "given_up": counts["given_up"],
+        "pauses_during_checkpoints": counts["pauses_during"], "evicted": counts["evicted"],
         "partial_clients": counts["partial_clients"],
         "partial_steps_max": counts["partial_steps_max"],
         "continuations": counts["continuations"],

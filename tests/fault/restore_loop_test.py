@@ -19,12 +19,12 @@ LIFE = Life("tracer-0", "aa" * 16, 2, (100, 100, 101))
 STEP = 7
 
 
-def cut(steps=None, given_up=(), finished=5, listed=()):
+def cut(steps=None, evicted=(), finished=5, listed=()):
     """A checkpoint with STEP steps of LIFE in it."""
     steps = {LIFE.client: STEP} if steps is None else steps
-    manifest = Manifest(3, steps, frozenset(given_up), "full")
+    manifest = Manifest(3, steps, frozenset(evicted), "full")
     return Cut(manifest, {LIFE.tracer: LIFE}, {LIFE.tracer: finished},
-               frozenset(listed) | manifest.given_up)
+               frozenset(listed) | manifest.evicted)
 
 
 def rows(*steps):
@@ -47,7 +47,7 @@ class JudgementTest(unittest.TestCase):
             self.assertIn("the manifest says 7", self.problems(cut(), shown))
         # Also of a client that another one was given up beside.
         self.assertIn("the manifest says 7",
-                      self.problems(cut(given_up=["bb" * 16]), rows(STEP, STEP, STEP + 1)))
+                      self.problems(cut(evicted=["bb" * 16]), rows(STEP, STEP, STEP + 1)))
 
     def test_rows_of_one_shard_that_differ_are_found(self):
         shown = rows(STEP, STEP, STEP)
@@ -61,19 +61,19 @@ class JudgementTest(unittest.TestCase):
 
     def test_no_more_is_there_than_was_sent(self):
         self.assertIn("it sent 6", self.problems(cut(), rows(STEP, STEP, STEP), sent=6))
-        of_cut = cut(steps={}, given_up=[LIFE.client], finished=0)
+        of_cut = cut(steps={}, evicted=[LIFE.client], finished=0)
         self.assertIn("it sent", self.problems(of_cut, rows(-1, 0, 0)))
 
     def test_only_clients_that_were_given_up_and_are_listed_may_differ(self):
         shown = rows(STEP, STEP, STEP + 1)
-        allowed = judge(cut(steps={}, given_up=[LIFE.client]), LIFE.tracer, shown)
+        allowed = judge(cut(steps={}, evicted=[LIFE.client]), LIFE.tracer, shown)
         self.assertEqual((allowed.problems, allowed.partial), ([], 1))
         # By an earlier checkpoint, too; but not by none.
         self.assertEqual(self.problems(cut(steps={}, listed=[LIFE.client]), shown), "")
         self.assertIn("no manifest lists it", self.problems(cut(steps={}), shown))
 
     def test_they_differ_by_no_more_than_was_in_flight(self):
-        of_cut = cut(steps={}, given_up=[LIFE.client])
+        of_cut = cut(steps={}, evicted=[LIFE.client])
         self.assertEqual(self.problems(of_cut, rows(STEP, STEP, STEP + 2)), "")
         self.assertIn("in flight", self.problems(of_cut, rows(STEP, STEP, STEP + 3)))
 
@@ -128,8 +128,8 @@ class TamperingLoop(restore_loop.RestoreLoop):
 
     TAMPERED = 1
 
-    def _restore(self, epoch):
-        super()._restore(epoch)
+    def _restore(self, checkpoint_id):
+        super()._restore(checkpoint_id)
         client, model = b"tampering-client", self.tracers[0].name
         with grpc_client.Connection(self.cluster.direct_address(self.TAMPERED)) as connection:
             welcome = shard_client.hello(connection, model, client, 0)

@@ -155,7 +155,7 @@ def cluster_map(connection):
             for shard in map(decode, fields.get(2, []))]
 
 
-def cluster_lineage(connection):
+def cluster_restore_count(connection):
     """How often the cluster was taken back; CallFailed while it is, or not all shards are there."""
     return last(_result("GetClusterMap", connection.unary(
         _COORDINATOR + "GetClusterMap", b"")), 3)
@@ -267,7 +267,7 @@ def hello(connection, job, client_id, acknowledged, timeout=PATIENCE_SECONDS):
 
 
 def bye(connection, job, client_id, timeout=PATIENCE_SECONDS):
-    return connection.unary(_SHARD + "Bye", data(1, job) + data(2, client_id), timeout)
+    return connection.unary(_SHARD + "CloseClient", data(1, job) + data(2, client_id), timeout)
 
 
 # --- checkpoints ---------------------------------------------------------------------------------

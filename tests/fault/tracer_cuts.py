@@ -26,9 +26,9 @@ class Life:
 class Manifest:
     """What is in a committed checkpoint, as the coordinator's file says."""
 
-    epoch: int
+    checkpoint_id: int
     steps: dict  # {client: the last step that is in it}
-    given_up: frozenset  # clients
+    evicted: frozenset  # clients
     kind: str  # full, incremental, mixed
 
     @staticmethod
@@ -47,7 +47,7 @@ def read_manifests(directory):
     for path in (directory / "checkpoints").glob("MANIFEST-*"):
         if _MANIFEST.fullmatch(path.name):
             manifest = Manifest.parse(path.read_text(encoding="utf-8"))
-            found[manifest.epoch] = manifest
+            found[manifest.checkpoint_id] = manifest
     return found
 
 

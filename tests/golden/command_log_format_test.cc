@@ -91,7 +91,7 @@ TEST_F(CommandLogFormatTest, TheLogOfAnOlderProgramIsReplayedToTheSameRows) {
   EXPECT_EQ(state_->recovery().image_lsn, 0u);
   EXPECT_EQ(state_->recovery().replayed, 38);
   EXPECT_EQ(core->Digest(), 0x7dab4962a318dd07u);
-  EXPECT_EQ(core->clients().retired().size(), 1u);
+  EXPECT_EQ(core->clients().closed().size(), 1u);
 }
 
 TEST_F(CommandLogFormatTest, ItHasEveryKindOfRecordAndItsMarks) {

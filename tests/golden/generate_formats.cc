@@ -103,7 +103,7 @@ absl::Status WriteImages(const fs::path& full, const fs::path& increment) {
   const std::unique_ptr<ShardCore> core = FreshCore();
   RETURN_IF_ERROR(ApplyAll(FirstCommands(), *core));
   core->SettleTables();
-  auto snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/41, *core, /*epoch=*/1, {});
+  auto snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/41, *core, /*checkpoint_id=*/1, {});
   RETURN_IF_ERROR(snapshot->Write(full.string()).status());
   snapshot->Release();
   ASSIGN_OR_RETURN(const shard::FileListSummary files, shard::WriteFileList(full.string()));
@@ -111,8 +111,8 @@ absl::Status WriteImages(const fs::path& full, const fs::path& increment) {
 
   RETURN_IF_ERROR(ApplyAll(ScatterToOneRow(), *core));
   core->SettleTables();
-  const shard::PartBase base{.epoch = 1, .files_checksum = files.checksum};
-  snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/43, *core, /*epoch=*/2, base);
+  const shard::PartBase base{.checkpoint_id = 1, .files_checksum = files.checksum};
+  snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/43, *core, /*checkpoint_id=*/2, base);
   ASSIGN_OR_RETURN(
       const shard::LinkedBase linked,
       shard::LinkBase(full.string(), files.checksum, snapshot->parts(), increment.string()));
@@ -174,9 +174,9 @@ absl::Status WriteManifests(const fs::path& directory) {
   RETURN_IF_ERROR(store->Commit(GoldenManifest(kDamagedEpoch)));
   RETURN_IF_ERROR(store->Commit(GoldenManifest()));
   RETURN_IF_ERROR(store->MarkDamage(kDamagedEpoch, kDamage));
-  RETURN_IF_ERROR(store->CommitLineage(kLineage));
-  RETURN_IF_ERROR(store->KeepGivenUp(GoldenManifest().given_up));
-  return store->restore_mark().Begin(kManifestEpoch);
+  RETURN_IF_ERROR(store->CommitRestoreCount(kRestoreCount));
+  RETURN_IF_ERROR(store->KeepEvicted(GoldenManifest().evicted));
+  return store->restore_mark().Begin(kManifestCheckpoint);
 }
 
 // RocksDB's own messages, which nobody reads back.

@@ -11,10 +11,10 @@
 
 namespace dslide::golden {
 
-inline constexpr uint64_t kManifestEpoch = 7;
+inline constexpr uint64_t kManifestCheckpoint = 7;
 inline constexpr uint64_t kDamagedEpoch = 5;
 inline constexpr char kDamage[] = "shard 1: model-000/000012.sst does not have its checksum";
-inline constexpr uint64_t kLineage = 2;
+inline constexpr uint64_t kRestoreCount = 2;
 
 inline coordinator::MembershipRecord GoldenMembership() {
   return {.expected_shards = 2,
@@ -44,20 +44,20 @@ inline std::vector<ModelSpec> GoldenModels() {
   return {GoldenModel(), other};
 }
 
-inline coordinator::Manifest GoldenManifest(uint64_t epoch = kManifestEpoch) {
+inline coordinator::Manifest GoldenManifest(uint64_t checkpoint_id = kManifestCheckpoint) {
   coordinator::Manifest manifest;
-  manifest.epoch = epoch;
+  manifest.checkpoint_id = checkpoint_id;
   manifest.created_unix_ms = 1'700'000'000'123;
   manifest.topology_version = 4;
-  manifest.lineage = 1;
+  manifest.restore_count = 1;
   manifest.parts = {{.shard = ShardId(0),
                      .generation = 3,
                      .rows = 10,
                      .files = 2,
                      .bytes = 500,
                      .files_checksum = 0xfedcba98,
-                     .base_epoch = epoch - 1,
-                     .full_epoch = 1,
+                     .base_checkpoint_id = checkpoint_id - 1,
+                     .full_checkpoint_id = 1,
                      .increments = 3,
                      .written_bytes = 40},
                     {.shard = ShardId(1),
@@ -66,7 +66,7 @@ inline coordinator::Manifest GoldenManifest(uint64_t epoch = kManifestEpoch) {
                      .files = 3,
                      .bytes = 600,
                      .files_checksum = 17,
-                     .full_epoch = epoch,
+                     .full_checkpoint_id = checkpoint_id,
                      .written_bytes = 600}};
   manifest.models = GoldenModels();
   coordinator::JobRecord job;
@@ -86,7 +86,7 @@ inline coordinator::Manifest GoldenManifest(uint64_t epoch = kManifestEpoch) {
   job.epochs_without_better = 1;
   manifest.jobs = {job};
   manifest.steps = {{ClientId{1, 2, 255}, 77}, {ClientId{3}, 78}};
-  manifest.given_up = {ClientId{9}};
+  manifest.evicted = {ClientId{9}};
   manifest.stall_us = 1234;
   manifest.duration_us = 5678;
   return manifest;

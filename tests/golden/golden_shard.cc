@@ -58,7 +58,7 @@ class Client {
   HelloCommand Hello(uint64_t acknowledged = 0) const {
     return {.job = "golden-job", .client = id_, .acknowledged_sequence = acknowledged};
   }
-  ByeCommand Bye() const { return {.job = "golden-job", .client = id_}; }
+  CloseClientCommand CloseClient() const { return {.job = "golden-job", .client = id_}; }
 
   // The last two answers stay unacknowledged.
   Envelope Next() {
@@ -193,7 +193,7 @@ shard::CoreLimits GoldenLimits() {
   limits.clients.idle_commands = 100;
   limits.clients.client_reply_bytes = 100'000;
   limits.clients.total_reply_bytes = 300'000;
-  limits.clients.max_retired = 10;
+  limits.clients.max_closed = 10;
   limits.clients.bad_requests = 7;
   limits.context_bytes = 200'000;
   limits.memory_bytes = 1'000'000;
@@ -215,7 +215,7 @@ std::vector<Command> FirstCommands() {
   // It had answers that this shard does not know.
   commands.push_back(unlucky.Hello(/*acknowledged=*/6));
   commands.push_back(gone.Hello());
-  commands.push_back(gone.Bye());
+  commands.push_back(gone.CloseClient());
   commands.push_back(RefusedCommand{.envelope = trainer.Next(),
                                     .refusal = absl::InvalidArgumentError("a golden refusal")});
   Begin(trainer, kOpenStep, commands);
@@ -239,7 +239,7 @@ std::vector<Command> LaterCommands() {
   commands.push_back(last.Hello());
   commands.push_back(RefusedCommand{
       .envelope = last.Next(), .refusal = absl::InvalidArgumentError("another golden refusal")});
-  commands.push_back(last.Bye());
+  commands.push_back(last.CloseClient());
   Begin(trainer, kOpenStep + 1, commands);
   return commands;
 }

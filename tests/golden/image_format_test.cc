@@ -112,7 +112,7 @@ TEST_F(ImageFormatTest, ListsOfFilesAreThoseOfTheirFiles) {
     ASSERT_TRUE(list.ok()) << list.status();
     EXPECT_EQ(EncodeFileList(list->files), Read(InFormats(kept) + "/FILES"));
   }
-  EXPECT_EQ(shard::ReadImageHead(InFormats(kIncrement))->base_epoch, 1u);
+  EXPECT_EQ(shard::ReadImageHead(InFormats(kIncrement))->base_checkpoint_id, 1u);
 }
 
 // Fails when the layout changes and its version does not.

@@ -34,26 +34,26 @@ void ExpectEqual(const ManifestPart& a, const ManifestPart& b) {
   EXPECT_EQ(a.files, b.files);
   EXPECT_EQ(a.bytes, b.bytes);
   EXPECT_EQ(a.files_checksum, b.files_checksum);
-  EXPECT_EQ(a.base_epoch, b.base_epoch);
-  EXPECT_EQ(a.full_epoch, b.full_epoch);
+  EXPECT_EQ(a.base_checkpoint_id, b.base_checkpoint_id);
+  EXPECT_EQ(a.full_checkpoint_id, b.full_checkpoint_id);
   EXPECT_EQ(a.increments, b.increments);
   EXPECT_EQ(a.written_bytes, b.written_bytes);
 }
 
 TEST_F(ManifestFormatTest, ComesBackAsItWas) {
   const auto store = MustOpen(CopyOf(kKept));
-  EXPECT_THAT(store->List(), ::testing::ElementsAre(kManifestEpoch, kDamagedEpoch));
-  EXPECT_EQ(store->Lineage(), kLineage);
-  EXPECT_EQ(store->restore_mark().epoch(), kManifestEpoch);
+  EXPECT_THAT(store->List(), ::testing::ElementsAre(kManifestCheckpoint, kDamagedEpoch));
+  EXPECT_EQ(store->RestoreCount(), kRestoreCount);
+  EXPECT_EQ(store->restore_mark().checkpoint_id(), kManifestCheckpoint);
   EXPECT_EQ(store->Damage(kDamagedEpoch), kDamage);
-  EXPECT_EQ(store->Damage(kManifestEpoch), "");
-  const auto read = store->Read(kManifestEpoch);
+  EXPECT_EQ(store->Damage(kManifestCheckpoint), "");
+  const auto read = store->Read(kManifestCheckpoint);
   ASSERT_TRUE(read.ok()) << read.status();
   const Manifest golden = GoldenManifest();
-  EXPECT_EQ(read->epoch, golden.epoch);
+  EXPECT_EQ(read->checkpoint_id, golden.checkpoint_id);
   EXPECT_EQ(read->created_unix_ms, golden.created_unix_ms);
   EXPECT_EQ(read->topology_version, golden.topology_version);
-  EXPECT_EQ(read->lineage, golden.lineage);
+  EXPECT_EQ(read->restore_count, golden.restore_count);
   ASSERT_EQ(read->parts.size(), golden.parts.size());
   for (size_t i = 0; i < golden.parts.size(); ++i) ExpectEqual(read->parts[i], golden.parts[i]);
   EXPECT_EQ(read->models, golden.models);
@@ -63,7 +63,7 @@ TEST_F(ManifestFormatTest, ComesBackAsItWas) {
     EXPECT_EQ(read->steps[i].client, golden.steps[i].client);
     EXPECT_EQ(read->steps[i].step, golden.steps[i].step);
   }
-  EXPECT_EQ(read->given_up, golden.given_up);
+  EXPECT_EQ(read->evicted, golden.evicted);
   EXPECT_EQ(read->stall_us, golden.stall_us);
   EXPECT_EQ(read->duration_us, golden.duration_us);
 }
@@ -71,11 +71,11 @@ TEST_F(ManifestFormatTest, ComesBackAsItWas) {
 // Of commit 266ec98, which wrote all rows for each checkpoint and did not count lineages.
 TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
   const auto store = MustOpen(CopyOf("manifest-v1-without-increments"));
-  EXPECT_EQ(store->Lineage(), 0u);
-  EXPECT_EQ(store->restore_mark().epoch(), std::nullopt);
+  EXPECT_EQ(store->RestoreCount(), 0u);
+  EXPECT_EQ(store->restore_mark().checkpoint_id(), std::nullopt);
   const auto manifest = store->Read(1);
   ASSERT_TRUE(manifest.ok()) << manifest.status();
-  EXPECT_EQ(manifest->lineage, 0u);
+  EXPECT_EQ(manifest->restore_count, 0u);
   ASSERT_EQ(manifest->parts.size(), 1u);
   ExpectEqual(manifest->parts[0], {.shard = ShardId(0),
                                    .generation = 1,
@@ -83,13 +83,13 @@ TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
                                    .files = 9,
                                    .bytes = 20845,
                                    .files_checksum = 3275724097,
-                                   .base_epoch = 0,
-                                   .full_epoch = 1,
+                                   .base_checkpoint_id = 0,
+                                   .full_checkpoint_id = 1,
                                    .increments = 0,
                                    .written_bytes = 20845});
   ASSERT_EQ(manifest->jobs.size(), 1u);
   EXPECT_EQ(manifest->jobs[0].spec.job, "golden-job");
-  EXPECT_EQ(manifest->jobs[0].epoch, 1);
+  EXPECT_EQ(manifest->jobs[0].checkpoint_id, 1);
   EXPECT_TRUE(manifest->steps.empty());
 }
 
@@ -101,9 +101,9 @@ TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
   const auto store = MustOpen(fresh);
   ASSERT_TRUE(store->Commit(GoldenManifest()).ok());
   ASSERT_TRUE(store->MarkDamage(kDamagedEpoch, kDamage).ok());
-  ASSERT_TRUE(store->CommitLineage(kLineage).ok());
-  ASSERT_TRUE(store->KeepGivenUp(GoldenManifest().given_up).ok());
-  ASSERT_TRUE(store->restore_mark().Begin(kManifestEpoch).ok());
+  ASSERT_TRUE(store->CommitRestoreCount(kRestoreCount).ok());
+  ASSERT_TRUE(store->KeepEvicted(GoldenManifest().evicted).ok());
+  ASSERT_TRUE(store->restore_mark().Begin(kManifestCheckpoint).ok());
   for (const char* name :
        {kName, "DAMAGED-00000000000000000005", "GIVEN_UP", "LINEAGE", "RESTORING"}) {
     EXPECT_EQ(Read(PathOf(fresh, name)), Read(PathOf(kept, name))) << name;
@@ -118,8 +118,8 @@ TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
     Write(path, SealOpenText(
                     Patched(text, "\"format\": 1,", absl::StrCat("\"format\": ", version, ","))));
     const auto store = MustOpen(data_dir);
-    ExpectOtherVersion(store->Read(kManifestEpoch).status(), path, version, "format 1");
-    ExpectOtherVersion(store->ReadText(kManifestEpoch).status(), path, version, "format 1");
+    ExpectOtherVersion(store->Read(kManifestCheckpoint).status(), path, version, "format 1");
+    ExpectOtherVersion(store->ReadText(kManifestCheckpoint).status(), path, version, "format 1");
     EXPECT_TRUE(store->Read(kDamagedEpoch).ok());
   }
 }
@@ -138,7 +138,7 @@ TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
 }
 
 TEST_F(ManifestFormatTest, ClientsGivenUpComeBackAndOtherVersionsAreRefused) {
-  EXPECT_EQ(MustOpen(CopyOf(kKept))->GivenUp(), GoldenManifest().given_up);
+  EXPECT_EQ(MustOpen(CopyOf(kKept))->Evicted(), GoldenManifest().evicted);
   for (const int64_t version : {0, 2}) {
     const std::string data_dir = CopyOf(kKept);
     const std::string path = PathOf(data_dir, "GIVEN_UP");

@@ -159,7 +159,7 @@ std::string ClientsText(const shard::ClientTable& table) {
                     client.quarantined ? " quarantined" : "", "\n");
     for (const auto& reply : client.replies) absl::StrAppend(&text, " ", ReplyText(*reply), "\n");
   }
-  for (const ClientId& id : table.retired()) absl::StrAppend(&text, "retired ", Name(id), "\n");
+  for (const ClientId& id : table.closed()) absl::StrAppend(&text, "retired ", Name(id), "\n");
   return text;
 }
 
@@ -208,7 +208,7 @@ std::string TextOf(const ShardCore& core) {
   std::string text = absl::StrCat(
       "limits window ", limits.clients.window, " clients ", limits.clients.max_clients, " idle ",
       limits.clients.idle_commands, " replies ", limits.clients.client_reply_bytes, " ",
-      limits.clients.total_reply_bytes, " retired ", limits.clients.max_retired, " bad ",
+      limits.clients.total_reply_bytes, " retired ", limits.clients.max_closed, " bad ",
       limits.clients.bad_requests, " contexts ", limits.context_bytes, " memory ",
       limits.memory_bytes, " models ", limits.max_models, "\nshard ", counts.shard.value(),
       " generation ", counts.generation, " topology ", counts.topology_version, " changes ",

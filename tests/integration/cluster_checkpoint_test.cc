@@ -94,10 +94,10 @@ class ClusterCheckpointTest : public ::testing::Test {
 
   // The value of every number of the tracer's rows in a shard's part of a checkpoint; they must all
   // be equal.
-  float CountIn(uint64_t epoch, int64_t shard, const std::string& model) {
+  float CountIn(uint64_t checkpoint_id, int64_t shard, const std::string& model) {
     shard::ShardCore core({});
     const std::string path =
-        absl::StrFormat("%s/shard-%d/cluster_checkpoints/epoch-%020d", dir_, shard, epoch);
+        absl::StrFormat("%s/shard-%d/cluster_checkpoints/epoch-%020d", dir_, shard, checkpoint_id);
     const auto loaded = shard::LoadImage(path, core);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     const RowStore& store = core.FindModel(model)->tables()[0].store();
@@ -123,12 +123,12 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   for (int cut = 0; cut < kCuts; ++cut) {
     const auto taken = coordinator().CreateClusterCheckpoint();
     ASSERT_TRUE(taken.ok()) << taken.status();
-    EXPECT_EQ(taken->given_up, 0);
+    EXPECT_EQ(taken->evicted, 0);
     for (const int64_t in_flight : {1, 2, 4}) {
       const std::string model = absl::StrCat("tracer-", in_flight);
-      const float count = CountIn(taken->epoch, 0, model);
+      const float count = CountIn(taken->checkpoint_id, 0, model);
       for (int64_t shard = 1; shard < kShards; ++shard) {
-        EXPECT_EQ(CountIn(taken->epoch, shard, model), count) << model << ", cut " << cut;
+        EXPECT_EQ(CountIn(taken->checkpoint_id, shard, model), count) << model << ", cut " << cut;
       }
     }
   }
@@ -140,7 +140,7 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   const auto kept = coordinator().ListClusterCheckpoints();
   ASSERT_TRUE(kept.ok());
   ASSERT_EQ(kept->size(), 3u);
-  EXPECT_EQ(kept->front().epoch, static_cast<uint64_t>(kCuts));
+  EXPECT_EQ(kept->front().checkpoint_id, static_cast<uint64_t>(kCuts));
 }
 
 // The same where most rows rest, so that parts are built on earlier ones.
@@ -154,9 +154,9 @@ TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
     ASSERT_TRUE(taken.ok()) << taken.status();
     EXPECT_STREQ(taken->kind(), cut % 8 == 1 ? "full" : "incremental") << cut;
     if (taken->written_bytes() < taken->bytes()) ++increments;
-    const float count = CountIn(taken->epoch, 0, "tracer");
+    const float count = CountIn(taken->checkpoint_id, 0, "tracer");
     for (int64_t shard = 1; shard < kShards; ++shard) {
-      EXPECT_EQ(CountIn(taken->epoch, shard, "tracer"), count) << "cut " << cut;
+      EXPECT_EQ(CountIn(taken->checkpoint_id, shard, "tracer"), count) << "cut " << cut;
     }
   }
   EXPECT_EQ(increments, kCuts - 3);
@@ -169,21 +169,21 @@ TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
   ASSERT_TRUE(tracer->Await(20));
   const auto taken = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(taken.ok()) << taken.status();
-  const float count = CountIn(taken->epoch, 0, "tracer");
+  const float count = CountIn(taken->checkpoint_id, 0, "tracer");
   const int64_t before = tracer->finished();
   ASSERT_TRUE(tracer->Await(before + 20));
   const auto restored = coordinator().RestoreClusterCheckpoint(0);
   ASSERT_TRUE(restored.ok()) << restored.status();
-  EXPECT_EQ(restored->epoch, taken->epoch);
+  EXPECT_EQ(restored->checkpoint_id, taken->checkpoint_id);
   tracer->Stop();
   // Whoever goes on as if nothing had happened is refused.
-  EXPECT_TRUE(ReasonOf(tracer->end()) == "RETIRED_CLIENT") << tracer->end();
+  EXPECT_TRUE(ReasonOf(tracer->end()) == "CLOSED_CLIENT") << tracer->end();
   std::vector<RowId> wanted;
   for (uint32_t row = 0; row < kTracerRows; ++row) wanted.push_back(RowId(row));
   const auto rows = client_->Gather("tracer", "count", wanted);
   ASSERT_TRUE(rows.ok()) << rows.status();
   for (const float value : rows->values) EXPECT_EQ(value, count);
-  EXPECT_EQ(coordinator().GetClusterMap()->lineage, 1u);
+  EXPECT_EQ(coordinator().GetClusterMap()->restore_count, 1u);
 }
 
 TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
@@ -195,15 +195,15 @@ TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
   servers_.reset();
   Start();
   ASSERT_TRUE(coordinator().VerifyClusterCheckpoint(0).ok());
-  const std::string file =
-      absl::StrFormat("%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_, taken->epoch);
+  const std::string file = absl::StrFormat("%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_,
+                                           taken->checkpoint_id);
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   const auto verified = coordinator().VerifyClusterCheckpoint(0);
   EXPECT_TRUE(absl::IsDataLoss(verified.status())) << verified.status();
   EXPECT_NE(verified.status().message().find("shard 1"), std::string::npos);
   EXPECT_TRUE(absl::IsDataLoss(coordinator().RestoreClusterCheckpoint(0).status()));
   // Nothing has changed.
-  EXPECT_EQ(coordinator().GetClusterMap()->lineage, 0u);
+  EXPECT_EQ(coordinator().GetClusterMap()->restore_count, 0u);
   EXPECT_TRUE(client_->Gather("tracer", "count", {RowId(0)}).ok());
 }
 
@@ -340,7 +340,7 @@ TEST_F(TrainingCheckpointTest, WhatIsRestoredGoesOnLikeWhatNeverStopped) {
     ASSERT_TRUE(Train(steps).ok());
     const auto taken = coordinator().CreateClusterCheckpoint();
     ASSERT_TRUE(taken.ok()) << taken.status();
-    EXPECT_STREQ(taken->kind(), taken->epoch == 1 ? "full" : "incremental");
+    EXPECT_STREQ(taken->kind(), taken->checkpoint_id == 1 ? "full" : "incremental");
   }
   const std::vector<std::string> at_cut = State();
   ASSERT_TRUE(Train(40).ok());
@@ -363,23 +363,23 @@ TEST_F(TrainingCheckpointTest, IncrementsAreRestoredWhenTheirBaseIsGone) {
   ASSERT_TRUE(client_->CreateModel(IdleModel(6000)).ok());
   ASSERT_TRUE(Train(35).ok());
   std::map<uint64_t, uint64_t> digests;
-  for (uint64_t epoch = 1; epoch <= 5; ++epoch) {
+  for (uint64_t checkpoint_id = 1; checkpoint_id <= 5; ++checkpoint_id) {
     const auto taken = coordinator().CreateClusterCheckpoint();
     ASSERT_TRUE(taken.ok()) << taken.status();
-    ASSERT_EQ(taken->epoch, epoch);
-    EXPECT_STREQ(taken->kind(), epoch == 1 ? "full" : "incremental");
-    digests[epoch] = Digest();
+    ASSERT_EQ(taken->checkpoint_id, checkpoint_id);
+    EXPECT_STREQ(taken->kind(), checkpoint_id == 1 ? "full" : "incremental");
+    digests[checkpoint_id] = Digest();
     ASSERT_TRUE(Train(7).ok());
   }
   const auto kept = coordinator().ListClusterCheckpoints();
   ASSERT_TRUE(kept.ok()) << kept.status();
   ASSERT_EQ(kept->size(), 3u);
   for (const ClusterCheckpoint& checkpoint : *kept) {
-    EXPECT_TRUE(coordinator().VerifyClusterCheckpoint(checkpoint.epoch).ok());
+    EXPECT_TRUE(coordinator().VerifyClusterCheckpoint(checkpoint.checkpoint_id).ok());
   }
-  for (const uint64_t epoch : {3, 5}) {
-    ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(epoch).ok());
-    EXPECT_EQ(Digest(), digests[epoch]) << "epoch " << epoch;
+  for (const uint64_t checkpoint_id : {3, 5}) {
+    ASSERT_TRUE(coordinator().RestoreClusterCheckpoint(checkpoint_id).ok());
+    EXPECT_EQ(Digest(), digests[checkpoint_id]) << "checkpoint_id " << checkpoint_id;
   }
   const auto next = coordinator().CreateClusterCheckpoint();
   ASSERT_TRUE(next.ok()) << next.status();
@@ -394,7 +394,7 @@ TEST_F(TrainingCheckpointTest, TrainingGoesOnDuringCheckpoints) {
     while (taken < 3) {
       const auto checkpoint = coordinator().CreateClusterCheckpoint();
       ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-      EXPECT_EQ(checkpoint->given_up, 0);
+      EXPECT_EQ(checkpoint->evicted, 0);
       ++taken;
     }
   });

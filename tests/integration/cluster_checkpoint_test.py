@@ -53,7 +53,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         trainer = self.train()
         self.wait_for_steps(trainer, 51)
         taken = self.checkpoint("create")
-        self.assertEqual((taken["epoch"], taken["given_up"], taken["clients"]), (1, 0, 1))
+        self.assertEqual((taken["checkpoint_id"], taken["evicted"], taken["clients"]), (1, 0, 1))
         self.assertGreater(taken["rows"], 0)
         self.shards[1].process.kill()
         self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
@@ -70,7 +70,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
         trainer = self.train("--job", "second")
         self.wait_for_steps(trainer, 51)
-        self.assertEqual(self.checkpoint("create")["given_up"], 0)
+        self.assertEqual(self.checkpoint("create")["evicted"], 0)
         self.shards[1].process.kill()
         self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
         finished = self.finish(trainer)
@@ -85,13 +85,13 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         # No further one comes from here on.
         self.assert_ended(self.coordinator.process.stop(), failures_test.OK)
         self.start_coordinator_with("--checkpoint-interval", "off", "--checkpoint-keep", 2)
-        newest = self.checkpoint("show")["epoch"]
-        self.assertEqual(self.checkpoint("verify"), {"epoch": newest, "verified": True})
+        newest = self.checkpoint("show")["checkpoint_id"]
+        self.assertEqual(self.checkpoint("verify"), {"checkpoint_id": newest, "verified": True})
         self.assertEqual(self.checkpoint("restore", "--dry-run"),
-                         {"epoch": newest, "restored": False})
+                         {"checkpoint_id": newest, "restored": False})
         self.checkpoint("restore", code=failures_test.USAGE)
         self.assertEqual(self.checkpoint("restore", str(newest), "--yes"),
-                         {"epoch": newest, "restored": True, "skipped": []})
+                         {"checkpoint_id": newest, "restored": True, "skipped": []})
         self.assertEqual(len(self.checkpoint("prune", "--keep", 1)["removed"]), 1)
 
     def test_an_increment_is_shown_copied_and_restored(self):
@@ -101,7 +101,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         self.assertEqual((full["kind"], full["written_bytes"]), ("full", full["bytes"]))
         self.assertEqual(increment["kind"], "incremental")
         self.assertLess(increment["written_bytes"], full["bytes"] / 2)
-        self.assertEqual([shard["base_epoch"] for shard in increment["shards"]], [1] * SHARDS)
+        self.assertEqual([shard["base_checkpoint_id"] for shard in increment["shards"]], [1] * SHARDS)
         listed = self.checkpoint("list")["checkpoints"]
         self.assertEqual([entry["kind"] for entry in listed], ["incremental", "full"])
         before = self.precision("--cluster", self.coordinator.address)
@@ -110,9 +110,9 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         for path in copies.rglob("*"):
             self.assertTrue(path.is_dir() or path.stat().st_nlink == 1, path)
         self.assertEqual(self.checkpoint("prune", "--keep", 1)["removed"], [1])
-        self.assertEqual(self.checkpoint("verify"), {"epoch": 2, "verified": True})
+        self.assertEqual(self.checkpoint("verify"), {"checkpoint_id": 2, "verified": True})
         shutil.rmtree(self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}")
-        self.assertEqual(self.checkpoint("restore", "--from", copies, "--yes")["epoch"], 2)
+        self.assertEqual(self.checkpoint("restore", "--from", copies, "--yes")["checkpoint_id"], 2)
         self.assertEqual(self.precision("--cluster", self.coordinator.address), before)
 
     def test_a_damaged_part_is_named_and_nothing_is_restored(self):

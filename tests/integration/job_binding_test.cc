@@ -44,7 +44,7 @@ TEST_F(JobBindingTest, ATrainerIsHeldToTheJobsInItsCertificate) {
     const RawTrainer ann(shard, bound, job);
     EXPECT_TRUE(ann.Hello(own).ok());
     EXPECT_EQ(ann.Step(own), static_cast<int>(grpc::StatusCode::NOT_FOUND)) << "no model";
-    EXPECT_TRUE(ann.Bye(own).ok());
+    EXPECT_TRUE(ann.CloseClient(own).ok());
   }
   const RawTrainer astray(shard, bound, "run-3");
   const grpc::Status refused = astray.Hello(client);
@@ -53,7 +53,7 @@ TEST_F(JobBindingTest, ATrainerIsHeldToTheJobsInItsCertificate) {
                                              HasSubstr("\"run-1\" or \"run-2\"")));
   EXPECT_EQ(astray.Scatter(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(astray.Step(client), static_cast<int>(grpc::StatusCode::PERMISSION_DENIED));
-  EXPECT_EQ(astray.Bye(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(astray.CloseClient(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   const std::string page = shards_[0]->metrics().Expose();
   EXPECT_THAT(
       page, AllOf(HasSubstr("dslide_shard_refused_requests_total{reason=\"JOB_NOT_ALLOWED\"} 4\n"),

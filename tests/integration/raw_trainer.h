@@ -32,13 +32,14 @@ class RawTrainer {
     return Call(
         [&](grpc::ClientContext* context) { return stub_->Hello(context, request, &response); });
   }
-  grpc::Status Bye(const std::string& client) const {
-    v1::ByeRequest request;
+  grpc::Status CloseClient(const std::string& client) const {
+    v1::CloseClientRequest request;
     request.set_job(job_);
     request.set_client_id(client);
-    v1::ByeResponse response;
-    return Call(
-        [&](grpc::ClientContext* context) { return stub_->Bye(context, request, &response); });
+    v1::CloseClientResponse response;
+    return Call([&](grpc::ClientContext* context) {
+      return stub_->CloseClient(context, request, &response);
+    });
   }
   grpc::Status Scatter(const std::string& client) const {
     v1::ScatterRequest request;

@@ -153,13 +153,13 @@ TEST_F(SecuredClusterTest, AClientIdBelongsToTheCertificateThatFirstUsedIt) {
   EXPECT_THAT(refused.error_message(), HasSubstr("holder of another certificate"));
   EXPECT_EQ(bob.Scatter(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(bob.Step(client), static_cast<int>(grpc::StatusCode::PERMISSION_DENIED));
-  EXPECT_EQ(bob.Bye(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(bob.CloseClient(client).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_TRUE(bob.Hello(std::string(16, 'b')).ok());
   // A renewed certificate has the same names.
   const RawTrainer renewed(shard, files("ann"));
   EXPECT_TRUE(renewed.Hello(client).ok());
   EXPECT_EQ(renewed.Step(client), static_cast<int>(grpc::StatusCode::NOT_FOUND)) << "no model";
-  EXPECT_TRUE(ann.Bye(client).ok());
+  EXPECT_TRUE(ann.CloseClient(client).ok());
   EXPECT_THAT(shards_[0]->metrics().Expose(),
               HasSubstr("dslide_shard_refused_requests_total{reason=\"FOREIGN_CLIENT\"} 4\n"));
 }

@@ -20,7 +20,7 @@ class CoordinatorProcess;
 // What a shard is told that registers.
 struct RegistrationAnswer {
   uint64_t generation = 0;
-  bool may_go_back = false;  // the cluster, to a checkpoint
+  bool rollback_pending = false;  // the cluster, to a checkpoint
 };
 
 struct CoordinatorDisk {

@@ -14,7 +14,7 @@ namespace dslide::simulation {
 namespace {
 
 constexpr absl::Duration kSyncPause = absl::Milliseconds(20);
-constexpr absl::Duration kRollBackPause = absl::Milliseconds(200);
+constexpr absl::Duration kRollbackPause = absl::Milliseconds(200);
 constexpr absl::Duration kCallTimeout = absl::Milliseconds(150);
 
 coordinator::MembershipOptions MembershipOf(const World& world) {
@@ -58,7 +58,7 @@ std::unique_ptr<Manifests> CoordinatorProcess::OpenManifests() {
 }
 
 void CoordinatorProcess::Start() {
-  roll_back_wanted_ = mark_->epoch().has_value();
+  rollback_requested_ = mark_->checkpoint_id().has_value();
   restoring_ = mark_->begun();
   if (disk_.membership.has_value()) {
     const absl::Status restored = membership_.Restore(*disk_.membership, disk_.has_model);
@@ -84,19 +84,19 @@ absl::StatusOr<RegistrationAnswer> CoordinatorProcess::Register(int shard,
                    membership_.Register(request, disk_.has_model));
   if (owner.is_new && disk_.has_model && !has_model) {
     RETURN_IF_ERROR(mark_->Want());
-    roll_back_wanted_ = true;
+    rollback_requested_ = true;
   }
   disk_.membership = membership_.Record();
   if (owner.is_new) to_sync_[shard] = owner.generation;
-  if (!mark_->epoch().has_value()) world_.oracle.BeginsAfresh(shard);
+  if (!mark_->checkpoint_id().has_value()) world_.oracle.BeginsAfresh(shard);
   return RegistrationAnswer{.generation = owner.generation,
-                            .may_go_back = mark_->epoch().has_value()};
+                            .rollback_pending = mark_->checkpoint_id().has_value()};
 }
 
 absl::StatusOr<bool> CoordinatorProcess::Heartbeat(int shard, uint64_t generation) {
   RETURN_IF_ERROR(membership_.Heartbeat(ShardId(shard), generation, 0, 0));
   if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
-  return mark_->epoch().has_value();
+  return mark_->checkpoint_id().has_value();
 }
 
 absl::Status CoordinatorProcess::Map() const {
@@ -137,10 +137,10 @@ bool CoordinatorProcess::CommitManifest(const coordinator::Manifest& manifest,
     return false;
   }
   write();
-  world_.trace.Note("committed", {static_cast<int64_t>(manifest.epoch)});
+  world_.trace.Note("committed", {static_cast<int64_t>(manifest.checkpoint_id)});
   std::vector<const MemoryImage*> parts;
   for (const auto& host : world_.shards) {
-    const auto part = host->disk().parts.parts.find(manifest.epoch);
+    const auto part = host->disk().parts.parts.find(manifest.checkpoint_id);
     parts.push_back(part == host->disk().parts.parts.end() ? nullptr : part->second.get());
   }
   world_.oracle.Committed(manifest, parts);
@@ -156,7 +156,7 @@ absl::Status CoordinatorProcess::TakeCheckpoint() {
   if (restoring_) return absl::UnavailableError("the cluster is being taken back");
   ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
   // As Coordinator::CheckNoRowsMissing().
-  if (world_.settings.bug != Bug::kCutWithoutRows && (roll_back_wanted_ || !to_sync_.empty())) {
+  if (world_.settings.bug != Bug::kCutWithoutRows && (rollback_requested_ || !to_sync_.empty())) {
     return absl::UnavailableError("a shard came back without its rows, or its model");
   }
   cutting_ = changing_ = true;
@@ -172,12 +172,12 @@ absl::Status CoordinatorProcess::TakeCheckpoint() {
   return taken.status();
 }
 
-absl::Status CoordinatorProcess::RestoreCheckpoint(uint64_t epoch) {
+absl::Status CoordinatorProcess::RestoreCheckpoint(uint64_t checkpoint_id) {
   if (cutting_ || changing_) return absl::AbortedError("another checkpoint, or a change of models");
   ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
   cutting_ = changing_ = restoring_ = true;
-  roll_back_wanted_ = false;
-  const absl::StatusOr<coordinator::Manifest> manifest = cuts_.RollBack(map, epoch);
+  rollback_requested_ = false;
+  const absl::StatusOr<coordinator::Manifest> manifest = cuts_.Rollback(map, checkpoint_id);
   absl::Status restored = manifest.status();
   if (restored.ok() && !manifest->jobs.empty()) {
     restored = JobOf().Restore(manifest->jobs.front());
@@ -202,26 +202,26 @@ void CoordinatorProcess::RestoreForPerson() {
 }
 
 void CoordinatorProcess::EndRestore(bool done) {
-  if (done && roll_back_wanted_) {
+  if (done && rollback_requested_) {
     mark_->Begin(coordinator::RestoreMark::kNewest).IgnoreError();
   } else if (done) {
     mark_->Clear().IgnoreError();
   }
-  roll_back_wanted_ = mark_->epoch().has_value();
+  rollback_requested_ = mark_->checkpoint_id().has_value();
   restoring_ = mark_->begun();
 }
 
 // --- Background
 
-absl::Status CoordinatorProcess::RollBackIfWanted() {
-  if (!roll_back_wanted_) return absl::OkStatus();
+absl::Status CoordinatorProcess::RollbackIfRequested() {
+  if (!rollback_requested_) return absl::OkStatus();
   // One that is being taken may be the first: its end is awaited.
   if (cutting_) return absl::AbortedError("another checkpoint");
   if (!disk_.manifests.files.empty()) {
-    return RestoreCheckpoint(mark_->epoch().value_or(coordinator::RestoreMark::kNewest));
+    return RestoreCheckpoint(mark_->checkpoint_id().value_or(coordinator::RestoreMark::kNewest));
   }
   RETURN_IF_ERROR(mark_->Clear());
-  roll_back_wanted_ = false;
+  rollback_requested_ = false;
   for (int shard = 0; shard < world_.settings.shards; ++shard) world_.oracle.BeginsAfresh(shard);
   return absl::OkStatus();
 }
@@ -250,9 +250,9 @@ absl::Status CoordinatorProcess::SyncShards() {
 void CoordinatorProcess::SyncLoop() {
   Node::After(node_, kSyncPause, [this] {
     absl::Duration pause = kSyncPause;
-    const absl::Status restored = RollBackIfWanted();
+    const absl::Status restored = RollbackIfRequested();
     if (!restored.ok()) {
-      pause = kRollBackPause;
+      pause = kRollbackPause;
     } else {
       SyncShards().IgnoreError();
     }

@@ -39,12 +39,13 @@ class CoordinatorProcess {
 
   // Nothing is left to be done for any shard, nor for a person.
   bool quiet() const {
-    return to_sync_.empty() && unseen_.empty() && !mark_->epoch().has_value() && !person_waits_;
+    return to_sync_.empty() && unseen_.empty() && !mark_->checkpoint_id().has_value() &&
+           !person_waits_;
   }
 
   // Both block: events go on meanwhile.
   absl::Status TakeCheckpoint();
-  absl::Status RestoreCheckpoint(uint64_t epoch);
+  absl::Status RestoreCheckpoint(uint64_t checkpoint_id);
   // A person repeats it until it has worked, as docs/checkpoint.md says. Blocks, too.
   void RestoreForPerson();
 
@@ -53,7 +54,7 @@ class CoordinatorProcess {
   void EndRestore(bool done);
   void SyncLoop();
   void ScheduleLoop();
-  absl::Status RollBackIfWanted();
+  absl::Status RollbackIfRequested();
   absl::Status SyncShards();
   coordinator::Job& JobOf();
   bool CommitManifest(const coordinator::Manifest& manifest, const std::function<void()>& write);
@@ -68,7 +69,7 @@ class CoordinatorProcess {
   std::unique_ptr<coordinator::Job> job_;
   std::map<int, uint64_t> to_sync_;  // shard -> generation
   std::set<int> unseen_;             // shards of an earlier process, silent until now
-  bool roll_back_wanted_ = false;
+  bool rollback_requested_ = false;
   bool cutting_ = false;   // a checkpoint is being taken or restored
   bool changing_ = false;  // models are
   bool restoring_ = false;

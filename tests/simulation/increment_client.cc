@@ -86,7 +86,7 @@ void IncrementClient::Greet(Session& session, absl::Duration pause) {
 void IncrementClient::OnGreeted(Session& session, const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
-    if (ReasonOf(status) == reason::kRetiredClient) return BeginAnew(session, std::nullopt);
+    if (ReasonOf(status) == reason::kClosedClient) return BeginAnew(session, std::nullopt);
     return Greet(session, kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
@@ -196,7 +196,7 @@ void IncrementClient::OnAnswer(Session& session, uint64_t sequence, const Client
 
 void IncrementClient::OnRefused(Session& session, const absl::Status& refusal) {
   const std::string word = ReasonOf(refusal);
-  if (word == reason::kRetiredClient) return BeginAnew(session, std::nullopt);
+  if (word == reason::kClosedClient) return BeginAnew(session, std::nullopt);
   // What is wrong in itself this client never sends.
   if (absl::IsInvalidArgument(refusal)) {
     world_.trace.Violation(absl::StrCat("a good update was refused: ", refusal.ToString()));

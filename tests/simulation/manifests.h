@@ -19,11 +19,11 @@ namespace dslide::simulation {
 
 // What outlives the process.
 struct ManifestDisk {
-  std::map<uint64_t, std::string> files;  // by epoch, as the product encodes them
+  std::map<uint64_t, std::string> files;  // by checkpoint_id, as the product encodes them
   std::map<uint64_t, std::string> damage;
   std::optional<uint64_t> restoring;  // the restore mark
-  uint64_t lineage = 0;
-  std::vector<ClientId> given_up;
+  uint64_t restore_count = 0;
+  std::vector<ClientId> evicted;
 };
 
 // Not thread-safe.
@@ -34,7 +34,7 @@ class MemoryMark final : public coordinator::RestoreMark {
       : RestoreMark(disk.restoring), node_(std::move(node)), disk_(disk) {}
 
  private:
-  absl::Status Write(std::optional<uint64_t> epoch) override;
+  absl::Status Write(std::optional<uint64_t> checkpoint_id) override;
 
   const NodePtr node_;
   ManifestDisk& disk_;
@@ -51,16 +51,16 @@ class Manifests final : public coordinator::ManifestStore {
       : node_(node), disk_(disk), commit_(std::move(commit)), mark_(std::move(node), disk) {}
 
   std::vector<uint64_t> List() const override;
-  absl::StatusOr<coordinator::Manifest> Read(uint64_t epoch) const override;
+  absl::StatusOr<coordinator::Manifest> Read(uint64_t checkpoint_id) const override;
   absl::Status Commit(const coordinator::Manifest& manifest) override;
-  absl::Status Remove(uint64_t epoch) override;
-  absl::StatusOr<std::string> ReadText(uint64_t epoch) const override;
-  std::string Damage(uint64_t epoch) const override;
-  absl::Status MarkDamage(uint64_t epoch, const std::string& damage) override;
-  uint64_t Lineage() const override { return disk_.lineage; }
-  absl::Status CommitLineage(uint64_t lineage) override;
-  std::vector<ClientId> GivenUp() const override { return disk_.given_up; }
-  absl::Status KeepGivenUp(const std::vector<ClientId>& clients) override;
+  absl::Status Remove(uint64_t checkpoint_id) override;
+  absl::StatusOr<std::string> ReadText(uint64_t checkpoint_id) const override;
+  std::string Damage(uint64_t checkpoint_id) const override;
+  absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage) override;
+  uint64_t RestoreCount() const override { return disk_.restore_count; }
+  absl::Status CommitRestoreCount(uint64_t restore_count) override;
+  std::vector<ClientId> Evicted() const override { return disk_.evicted; }
+  absl::Status KeepEvicted(const std::vector<ClientId>& clients) override;
   coordinator::RestoreMark& restore_mark() override { return mark_; }
 
  private:

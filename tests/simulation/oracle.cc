@@ -93,7 +93,7 @@ void Oracle::Told(const ClientId& client, int shard, Telling what) {
                                   " of a loss, and had not gone back to the checkpoint yet"));
   }
   if (went_back_) return;
-  if (retired ? given_up_.contains(client) : now.life > 0) return;
+  if (retired ? evicted_.contains(client) : now.life > 0) return;
   trace_.Violation(absl::StrCat("shard ", shard, " has told client ", shard::ShortName(client),
                                 retired ? " that it was retired" : " of a loss",
                                 ", and there was no reason"));
@@ -249,7 +249,7 @@ void Oracle::CheckCut(const coordinator::Manifest& manifest,
   std::map<ClientId, int64_t> steps;
   for (const ClientStep& step : manifest.steps) steps[step.client] = step.step;
   for (const auto& [client, rows] : tracers_) {
-    if (given_up_.contains(client) || gone_.contains(client)) continue;
+    if (evicted_.contains(client) || gone_.contains(client)) continue;
     for (size_t shard = 0; shard < parts.size(); ++shard) {
       for (int64_t column = 0; column < kDim; ++column) {
         Cell cell = rows[shard];
@@ -260,7 +260,7 @@ void Oracle::CheckCut(const coordinator::Manifest& manifest,
         const float wanted =
             known == steps.end() ? ValueIn(*parts[0], rows[0]) : static_cast<float>(known->second);
         if (value == wanted) continue;
-        trace_.Violation(absl::StrCat("checkpoint ", manifest.epoch, " shows ", value,
+        trace_.Violation(absl::StrCat("checkpoint ", manifest.checkpoint_id, " shows ", value,
                                       " steps of client ", shard::ShortName(client), " on shard ",
                                       shard, ", and not ", wanted));
         break;
@@ -274,7 +274,7 @@ void Oracle::Committed(const coordinator::Manifest& manifest,
   for (size_t shard = 0; shard < parts.size(); ++shard) {
     if (parts[shard] == nullptr ||
         parts[shard]->Checksum() != manifest.parts[shard].files_checksum) {
-      return trace_.Violation(absl::StrCat("checkpoint ", manifest.epoch,
+      return trace_.Violation(absl::StrCat("checkpoint ", manifest.checkpoint_id,
                                            " was committed without the part of shard ", shard));
     }
     CheckPart(static_cast<int>(shard), *parts[shard]);
@@ -287,11 +287,12 @@ void Oracle::NewJob(const coordinator::Job& job) {
   counted_.clear();
   const coordinator::JobRecord record = job.Record();
   for (const coordinator::JobRecord::Range& range : record.done) {
-    for (int64_t i = 0; i < range.count; ++i) counted_.insert({record.epoch, range.first + i});
+    for (int64_t i = 0; i < range.count; ++i)
+      counted_.insert({record.checkpoint_id, range.first + i});
   }
-  for (int64_t epoch = 0; epoch < record.epoch; ++epoch) {
+  for (int64_t checkpoint_id = 0; checkpoint_id < record.checkpoint_id; ++checkpoint_id) {
     for (int64_t chunk = 0; chunk < job.spec().NumChunks(); ++chunk)
-      counted_.insert({epoch, chunk});
+      counted_.insert({checkpoint_id, chunk});
   }
   counted_at_start_ = static_cast<int64_t>(counted_.size());
   counts_at_start_ = job.counters().chunks_done;
@@ -299,16 +300,18 @@ void Oracle::NewJob(const coordinator::Job& job) {
 
 void Oracle::Counted(const coordinator::Job& job) {
   const coordinator::JobRecord record = job.Record();
-  const auto count = [&](int64_t epoch, int64_t chunk) {
-    if (!counted_.insert({epoch, chunk}).second || trained_.contains({epoch, chunk})) return;
-    trace_.Violation(absl::StrCat("chunk ", chunk, " of epoch ", epoch, " counts, and nobody has ",
-                                  "trained it"));
+  const auto count = [&](int64_t checkpoint_id, int64_t chunk) {
+    if (!counted_.insert({checkpoint_id, chunk}).second ||
+        trained_.contains({checkpoint_id, chunk}))
+      return;
+    trace_.Violation(absl::StrCat("chunk ", chunk, " of checkpoint_id ", checkpoint_id,
+                                  " counts, and nobody has ", "trained it"));
   };
-  for (int64_t chunk = 0; record.epoch > 0 && chunk < job.spec().NumChunks(); ++chunk) {
-    count(record.epoch - 1, chunk);
+  for (int64_t chunk = 0; record.checkpoint_id > 0 && chunk < job.spec().NumChunks(); ++chunk) {
+    count(record.checkpoint_id - 1, chunk);
   }
   for (const coordinator::JobRecord::Range& range : record.done) {
-    for (int64_t i = 0; i < range.count; ++i) count(record.epoch, range.first + i);
+    for (int64_t i = 0; i < range.count; ++i) count(record.checkpoint_id, range.first + i);
   }
   const int64_t counts = job.counters().chunks_done - counts_at_start_;
   if (counts == static_cast<int64_t>(counted_.size()) - counted_at_start_) return;

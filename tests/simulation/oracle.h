@@ -88,13 +88,13 @@ class Oracle {
   void CompareWithTwin(int shard, uint64_t last, const shard::ShardCore& core);
 
   // --- Checkpoints and leases. A client that is retired because it did not finish in time.
-  void GivenUp(const ClientId& client) { given_up_.insert(client); }
+  void Evicted(const ClientId& client) { evicted_.insert(client); }
   void Committed(const coordinator::Manifest& manifest,
                  const std::vector<const MemoryImage*>& parts);
   void Counted(const coordinator::Job& job);
   // From here on chunks are counted by this job, as it is now.
   void NewJob(const coordinator::Job& job);
-  void Trained(int64_t epoch, int64_t chunk) { trained_.insert({epoch, chunk}); }
+  void Trained(int64_t checkpoint_id, int64_t chunk) { trained_.insert({checkpoint_id, chunk}); }
 
   // At the end, when all shards are up and all clients have come to rest.
   void Finish(const std::vector<const shard::ShardCore*>& cores);
@@ -122,12 +122,12 @@ class Oracle {
   std::deque<Update> updates_;                        // stay where they are
   std::map<std::pair<int, int64_t>, float> highest_;  // (shard, cell): what was ever sent
   std::map<std::tuple<ClientId, uint64_t, int, int64_t>, std::string> answers_;
-  std::set<ClientId> dead_, given_up_, gone_;
+  std::set<ClientId> dead_, evicted_, gone_;
   std::map<ClientId, std::vector<Cell>> tracers_;
   std::vector<Shard> shards_;
   bool went_back_ = false;
   bool committed_ = false;                         // there is a checkpoint
-  std::set<std::pair<int64_t, int64_t>> trained_;  // (epoch, chunk)
+  std::set<std::pair<int64_t, int64_t>> trained_;  // (checkpoint_id, chunk)
   std::set<std::pair<int64_t, int64_t>> counted_;
   int64_t counted_at_start_ = 0;  // of the present job
   int64_t counts_at_start_ = 0;

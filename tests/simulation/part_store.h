@@ -18,7 +18,8 @@ namespace dslide::simulation {
 
 // What outlives the process: the parts that are prepared.
 struct PartDisk {
-  std::map<uint64_t, std::shared_ptr<const MemoryImage>> parts;  // by epoch; shared with writers
+  std::map<uint64_t, std::shared_ptr<const MemoryImage>>
+      parts;  // by checkpoint_id; shared with writers
   bool full = false;
 };
 
@@ -29,18 +30,18 @@ class PartStore final : public shard::CheckpointImages {
   PartStore(NodePtr node, Bug bug, Trace& trace, PartDisk& disk)
       : node_(std::move(node)), bug_(bug), trace_(trace), disk_(disk) {}
 
-  absl::Status Begin(uint64_t epoch, std::shared_ptr<shard::ShardSnapshot> snapshot,
+  absl::Status Begin(uint64_t checkpoint_id, std::shared_ptr<shard::ShardSnapshot> snapshot,
                      std::function<void(std::shared_ptr<shard::ShardSnapshot>)> over) override;
   bool busy() const override { return writing_; }
-  shard::CheckpointProgress Progress(uint64_t epoch) const override;
-  absl::StatusOr<shard::FileListSummary> Verify(uint64_t epoch) const override;
-  absl::Status Load(uint64_t epoch, shard::ShardCore& core) const override;
-  absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& epochs) override;
+  shard::CheckpointProgress Progress(uint64_t checkpoint_id) const override;
+  absl::StatusOr<shard::FileListSummary> Verify(uint64_t checkpoint_id) const override;
+  absl::Status Load(uint64_t checkpoint_id, shard::ShardCore& core) const override;
+  absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& checkpoint_ids) override;
   std::vector<uint64_t> List() const override;
 
  private:
   struct Writing {
-    uint64_t epoch = 0;
+    uint64_t checkpoint_id = 0;
     std::shared_ptr<shard::ShardSnapshot> snapshot;
     std::unique_ptr<ImageWriter> writer;
     std::function<void(std::shared_ptr<shard::ShardSnapshot>)> over;

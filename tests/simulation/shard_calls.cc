@@ -30,7 +30,7 @@ PartProgress FromShard(const shard::CheckpointProgress& part) {
   progress.files = part.files.files;
   progress.bytes = part.files.bytes;
   progress.files_checksum = part.files.checksum;
-  progress.base_epoch = part.base_epoch;
+  progress.base_checkpoint_id = part.base_checkpoint_id;
   progress.written_bytes = part.written_bytes;
   progress.error = std::string(part.error.message());
   progress.state = part.state == State::kWriting    ? PartProgress::State::kWriting
@@ -90,25 +90,25 @@ absl::StatusOr<bool> ShardCalls::CreateModel(const std::string& address,
   });
 }
 
-absl::StatusOr<absl::Duration> ShardCalls::WorthWaiting(const std::string& address,
-                                                        uint64_t /*epoch*/, uint64_t generation,
-                                                        absl::Duration /*limit*/,
-                                                        absl::Duration timeout) {
+absl::StatusOr<absl::Duration> ShardCalls::EstimateFreezeDelay(const std::string& address,
+                                                               uint64_t generation,
+                                                               absl::Duration timeout) {
   using Time = absl::Duration;
   return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
-    auto worth = std::make_shared<absl::StatusOr<Time>>(Time());  // shared with the task
+    auto wait = std::make_shared<absl::StatusOr<Time>>(Time());  // shared with the task
     shard.Task(
-        [&shard, worth, generation](shard::ShardCore& core) {
-          *worth = shard.participant().WorthWaiting(core, generation);
-          return worth->status();
+        [&shard, wait, generation](shard::ShardCore& core) {
+          *wait = shard.participant().EstimateFreezeDelay(core, generation);
+          return wait->status();
         },
-        [worth, done](const absl::Status& status) { status.ok() ? done(*worth) : done(status); },
+        [wait, done](const absl::Status& status) { status.ok() ? done(*wait) : done(status); },
         shard::QueuePlace::kFront);
   });
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::string& address,
-                                                                uint64_t epoch, uint64_t generation,
+                                                                uint64_t checkpoint_id,
+                                                                uint64_t generation,
                                                                 absl::Duration limit,
                                                                 absl::Duration timeout) {
   using Steps = std::vector<ClientStep>;
@@ -116,8 +116,8 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::strin
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
     shard.Task(
-        [&shard, steps, epoch, generation, limit](shard::ShardCore& core) {
-          *steps = shard.Freeze(core, epoch, generation, limit);
+        [&shard, steps, checkpoint_id, generation, limit](shard::ShardCore& core) {
+          *steps = shard.Freeze(core, checkpoint_id, generation, limit);
           return steps->status();
         },
         [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
@@ -126,17 +126,17 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::strin
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string& address,
-                                                               uint64_t epoch,
+                                                               uint64_t checkpoint_id,
                                                                const std::vector<ClientStep>& up_to,
-                                                               const std::vector<ClientId>& give_up,
+                                                               const std::vector<ClientId>& evict,
                                                                absl::Duration timeout) {
   using Steps = std::vector<ClientStep>;
   MaybeKill(Fault::kKillAtAdmit, address);
   return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
     auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
     shard.Task(
-        [&shard, steps, epoch, up_to, give_up](shard::ShardCore& core) {
-          *steps = shard.Admit(core, epoch, up_to, give_up);
+        [&shard, steps, checkpoint_id, up_to, evict](shard::ShardCore& core) {
+          *steps = shard.Admit(core, checkpoint_id, up_to, evict);
           return steps->status();
         },
         [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
@@ -144,18 +144,19 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string
   });
 }
 
-absl::StatusOr<absl::Duration> ShardCalls::CutCheckpoint(const std::string& address, uint64_t epoch,
+absl::StatusOr<absl::Duration> ShardCalls::CutCheckpoint(const std::string& address,
+                                                         uint64_t checkpoint_id,
                                                          const coordinator::PartBase& base,
-                                                         bool abandon, absl::Duration timeout) {
+                                                         absl::Duration timeout) {
   using Time = absl::Duration;
   MaybeKill(Fault::kKillAtCut, address);
   return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
     auto stall = std::make_shared<Time>();  // shared with the task
     shard.Task(
-        [&shard, stall, epoch, base, abandon](shard::ShardCore& core) -> absl::Status {
-          if (abandon) return shard.Abandon(core, epoch);
-          ASSIGN_OR_RETURN(const shard::CutSize cut,
-                           shard.Cut(core, epoch, {base.epoch, base.files_checksum}));
+        [&shard, stall, checkpoint_id, base](shard::ShardCore& core) -> absl::Status {
+          ASSIGN_OR_RETURN(
+              const shard::CutSize cut,
+              shard.Cut(core, checkpoint_id, {base.checkpoint_id, base.files_checksum}));
           *stall = cut.stall;
           return absl::OkStatus();
         },
@@ -164,46 +165,65 @@ absl::StatusOr<absl::Duration> ShardCalls::CutCheckpoint(const std::string& addr
   });
 }
 
+absl::Status ShardCalls::AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                         absl::Duration timeout) {
+  MaybeKill(Fault::kKillAtCut, address);
+  return Ask<bool>(
+             address, timeout,
+             [=](ShardProcess& shard, Done<bool> done) {
+               shard.Task(
+                   [&shard, checkpoint_id](shard::ShardCore& core) {
+                     return shard.Abort(core, checkpoint_id);
+                   },
+                   [done](const absl::Status& status) { status.ok() ? done(true) : done(status); },
+                   shard::QueuePlace::kFront);
+             })
+      .status();
+}
+
 absl::StatusOr<PartProgress> ShardCalls::CheckpointProgress(const std::string& address,
-                                                            uint64_t epoch,
+                                                            uint64_t checkpoint_id,
                                                             absl::Duration timeout) {
   MaybeKill(Fault::kKillAtWrite, address);
   const bool hasty = world_.settings.bug == Bug::kCommitBeforeParts;
   return Ask<PartProgress>(address, timeout, [=](ShardProcess& shard, Done<PartProgress> done) {
-    PartProgress progress = FromShard(shard.parts().Progress(epoch));
+    PartProgress progress = FromShard(shard.parts().Progress(checkpoint_id));
     if (hasty) progress.state = PartProgress::State::kPrepared;
     done(std::move(progress));
   });
 }
 
-absl::Status ShardCalls::VerifyCheckpoint(const std::string& address, uint64_t epoch,
+absl::Status ShardCalls::VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                           uint32_t files_checksum, absl::Duration timeout) {
   return Ask<bool>(address, timeout,
                    [=](ShardProcess& shard, Done<bool> done) {
-                     const auto files = shard::VerifyPart(shard.parts(), epoch, files_checksum);
+                     const auto files =
+                         shard::VerifyPart(shard.parts(), checkpoint_id, files_checksum);
                      files.ok() ? done(true) : done(files.status());
                    })
       .status();
 }
 
 absl::Status ShardCalls::RetainCheckpoints(const std::string& address,
-                                           const std::vector<uint64_t>& epochs,
+                                           const std::vector<uint64_t>& checkpoint_ids,
                                            absl::Duration timeout) {
   return Ask<bool>(address, timeout,
                    [=](ShardProcess& shard, Done<bool> done) {
-                     const auto removed = shard.parts().Retain(epochs);
+                     const auto removed = shard.parts().Retain(checkpoint_ids);
                      removed.ok() ? done(true) : done(removed.status());
                    })
       .status();
 }
 
-absl::StatusOr<int64_t> ShardCalls::RollBack(const std::string& address, uint64_t epoch,
+absl::StatusOr<int64_t> ShardCalls::Rollback(const std::string& address, uint64_t checkpoint_id,
                                              uint32_t files_checksum, absl::Duration timeout) {
   MaybeKill(Fault::kKillAtRestore, address);
   return Ask<int64_t>(address, timeout, [=](ShardProcess& shard, Done<int64_t> done) {
-    shard.Task([&shard, epoch, files_checksum](
-                   shard::ShardCore& core) { return shard.RollBack(core, epoch, files_checksum); },
-               [done](const absl::Status& status) { status.ok() ? done(0) : done(status); });
+    shard.Task(
+        [&shard, checkpoint_id, files_checksum](shard::ShardCore& core) {
+          return shard.Rollback(core, checkpoint_id, files_checksum);
+        },
+        [done](const absl::Status& status) { status.ok() ? done(0) : done(status); });
   });
 }
 

@@ -27,27 +27,32 @@ class ShardCalls final : public coordinator::ShardAdmin {
 
   absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& command,
                                    absl::Duration timeout) override;
-  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
-                                              uint64_t generation, absl::Duration limit,
-                                              absl::Duration timeout) override;
-  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                      uint64_t generation, absl::Duration limit,
-                                                      absl::Duration timeout) override;
-  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
-                                                     const std::vector<ClientStep>& up_to,
-                                                     const std::vector<ClientId>& give_up,
+  absl::StatusOr<absl::Duration> EstimateFreezeDelay(const std::string& address,
+                                                     uint64_t generation,
                                                      absl::Duration timeout) override;
-  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
-                                               const coordinator::PartBase& base, bool abandon,
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                      uint64_t checkpoint_id, uint64_t generation,
+                                                      absl::Duration limit,
+                                                      absl::Duration timeout) override;
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address,
+                                                     uint64_t checkpoint_id,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& evict,
+                                                     absl::Duration timeout) override;
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                               const coordinator::PartBase& base,
                                                absl::Duration timeout) override;
+  absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                               absl::Duration timeout) override;
   absl::StatusOr<coordinator::PartProgress> CheckpointProgress(const std::string& address,
-                                                               uint64_t epoch,
+                                                               uint64_t checkpoint_id,
                                                                absl::Duration timeout) override;
-  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t files_checksum,
-                                absl::Duration timeout) override;
-  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                uint32_t files_checksum, absl::Duration timeout) override;
+  absl::Status RetainCheckpoints(const std::string& address,
+                                 const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;
-  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch,
+  absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id,
                                    uint32_t files_checksum, absl::Duration timeout) override;
   void Stop() override {}
 

@@ -130,7 +130,7 @@ absl::Status ShardProcess::Start() {
           if (!begun.ok()) Fail(begun);
         });
   }
-  hooks.on_taken_back = [this] { admission_->OnTakenBack(); };
+  hooks.on_rolled_back = [this] { admission_->OnRolledBack(); };
   hooks.on_broken = [this](const absl::Status& why) { Fail(why); };
   hooks.make_core = [] { return ShardCore(CoreOptions()); };
   parts_ = std::make_unique<PartStore>(node_, world_.settings.bug, world_.trace, disk_.parts);
@@ -225,41 +225,42 @@ void ShardProcess::Task(std::function<absl::Status(ShardCore&)> task,
   Poke(kTurnTime);
 }
 
-absl::StatusOr<std::vector<ClientStep>> ShardProcess::Freeze(ShardCore& core, uint64_t epoch,
+absl::StatusOr<std::vector<ClientStep>> ShardProcess::Freeze(ShardCore& core,
+                                                             uint64_t checkpoint_id,
                                                              uint64_t generation,
                                                              absl::Duration limit) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) {
     return shard::StepGate::Changed(core.contexts());
   }
-  return participant_->Freeze(core, epoch, generation, limit);
+  return participant_->Freeze(core, checkpoint_id, generation, limit);
 }
 
-absl::StatusOr<std::vector<ClientStep>> ShardProcess::Admit(ShardCore& core, uint64_t epoch,
+absl::StatusOr<std::vector<ClientStep>> ShardProcess::Admit(ShardCore& core, uint64_t checkpoint_id,
                                                             const std::vector<ClientStep>& up_to,
-                                                            const std::vector<ClientId>& give_up) {
+                                                            const std::vector<ClientId>& evict) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) return std::vector<ClientStep>();
-  for (const ClientId& client : give_up) world_.oracle.GivenUp(client);
-  return participant_->Admit(core, epoch, up_to, give_up);
+  for (const ClientId& client : evict) world_.oracle.Evicted(client);
+  return participant_->Admit(core, checkpoint_id, up_to, evict);
 }
 
-absl::Status ShardProcess::Abandon(ShardCore& core, uint64_t epoch) {
-  participant_->Abandon(core, epoch);
+absl::Status ShardProcess::Abort(ShardCore& core, uint64_t checkpoint_id) {
+  participant_->Abort(core, checkpoint_id);
   return absl::OkStatus();
 }
 
-absl::StatusOr<shard::CutSize> ShardProcess::Cut(ShardCore& core, uint64_t epoch,
+absl::StatusOr<shard::CutSize> ShardProcess::Cut(ShardCore& core, uint64_t checkpoint_id,
                                                  const shard::PartBase& base) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) {
     RETURN_IF_ERROR(
-        participant_->Freeze(core, epoch, core.generation(), absl::Seconds(1)).status());
+        participant_->Freeze(core, checkpoint_id, core.generation(), absl::Seconds(1)).status());
   }
-  return participant_->Cut(core, epoch, base);
+  return participant_->Cut(core, checkpoint_id, base);
 }
 
-absl::Status ShardProcess::RollBack(ShardCore& core, uint64_t epoch, uint32_t checksum) {
-  RETURN_IF_ERROR(participant_->RollBack(core, epoch, checksum).status());
-  world_.trace.Note("went back", {shard_, static_cast<int64_t>(epoch)});
-  world_.oracle.WentBack(shard_, *disk_.parts.parts.at(epoch), core);
+absl::Status ShardProcess::Rollback(ShardCore& core, uint64_t checkpoint_id, uint32_t checksum) {
+  RETURN_IF_ERROR(participant_->Rollback(core, checkpoint_id, checksum).status());
+  world_.trace.Note("went back", {shard_, static_cast<int64_t>(checkpoint_id)});
+  world_.oracle.WentBack(shard_, *disk_.parts.parts.at(checkpoint_id), core);
   life_ = world_.oracle.life(shard_);
   return absl::OkStatus();
 }
@@ -333,14 +334,14 @@ void ShardProcess::MaybeTakeImage(ShardCore& core) {
 void ShardProcess::WriteImage(const std::shared_ptr<shard::ShardSnapshot>& snapshot,
                               const std::shared_ptr<ImageWriter>& writer) {
   Node::After(node_, kImagePause, [this, snapshot, writer, began = image_at_] {
-    const auto given_up = [this, began] { return !image_running_ || image_at_ != began; };
-    if (given_up()) return snapshot->Release();
+    const auto evicted = [this, began] { return !image_running_ || image_at_ != began; };
+    if (evicted()) return snapshot->Release();
     if (!writer->WriteSome(kImageRows)) return WriteImage(snapshot, writer);
     const absl::Status synced = log_->Sync();
     Task(
-        [this, snapshot, writer, synced, given_up](ShardCore&) {
+        [this, snapshot, writer, synced, evicted](ShardCore&) {
           snapshot->Release();
-          if (given_up()) return absl::OkStatus();
+          if (evicted()) return absl::OkStatus();
           image_running_ = false;
           if (synced.ok()) Publish(writer->Take());
           return synced;
@@ -376,7 +377,7 @@ void ShardProcess::OnOwned(ShardId shard_id, const RegistrationAnswer& answer) {
       [this, shard_id, answer](ShardCore& core) -> absl::Status {
         const SetOwnershipCommand own{.shard = shard_id, .generation = answer.generation};
         RETURN_IF_ERROR(sequencer_->ApplyInTask(core, own, wire::LogOwnership(own)).reply->status);
-        admission_->OnOwned(answer.may_go_back);
+        admission_->OnOwned(answer.rollback_pending);
         owned_ = true;
         world_.trace.Note("owned", {shard_, static_cast<int64_t>(answer.generation),
                                     admission_->waiting() ? 1 : 0});
@@ -398,12 +399,13 @@ void ShardProcess::HeartbeatLater() {
 
 void ShardProcess::Heartbeat() {
   CoordinatorHost::Heartbeat(world_, node_, shard_, generation(),
-                             [this](const absl::StatusOr<bool>& may_go_back) {
-                               if (absl::IsFailedPrecondition(may_go_back.status())) {
+                             [this](const absl::StatusOr<bool>& rollback_pending) {
+                               if (absl::IsFailedPrecondition(rollback_pending.status())) {
                                  return OnFenced();
                                }
-                               if (absl::IsNotFound(may_go_back.status())) return Register();
-                               if (may_go_back.ok()) admission_->OnHeartbeat(*may_go_back);
+                               if (absl::IsNotFound(rollback_pending.status())) return Register();
+                               if (rollback_pending.ok())
+                                 admission_->OnHeartbeat(*rollback_pending);
                                HeartbeatLater();
                              });
 }

@@ -67,15 +67,15 @@ class ShardProcess {
             std::function<void(absl::Status)> done,
             shard::QueuePlace place = shard::QueuePlace::kBack);
   const shard::CheckpointParticipant& participant() const { return *participant_; }
-  absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t epoch,
+  absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t checkpoint_id,
                                                  uint64_t generation, absl::Duration limit);
-  absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t epoch,
+  absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t checkpoint_id,
                                                 const std::vector<ClientStep>& up_to,
-                                                const std::vector<ClientId>& give_up);
-  absl::StatusOr<shard::CutSize> Cut(shard::ShardCore& core, uint64_t epoch,
+                                                const std::vector<ClientId>& evict);
+  absl::StatusOr<shard::CutSize> Cut(shard::ShardCore& core, uint64_t checkpoint_id,
                                      const shard::PartBase& base);
-  absl::Status Abandon(shard::ShardCore& core, uint64_t epoch);
-  absl::Status RollBack(shard::ShardCore& core, uint64_t epoch, uint32_t checksum);
+  absl::Status Abort(shard::ShardCore& core, uint64_t checkpoint_id);
+  absl::Status Rollback(shard::ShardCore& core, uint64_t checkpoint_id, uint32_t checksum);
   PartStore& parts() { return *parts_; }
 
   bool owned() const { return owned_; }

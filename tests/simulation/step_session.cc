@@ -69,7 +69,7 @@ void StepSession::Greet(absl::Duration pause) {
 void StepSession::OnGreeted(const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
-    if (ReasonOf(status) == reason::kRetiredClient) return gone_(std::nullopt);
+    if (ReasonOf(status) == reason::kClosedClient) return gone_(std::nullopt);
     return Greet(kPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
@@ -163,7 +163,7 @@ void StepSession::OnAnswer(int64_t stream, uint64_t sequence, const ShardAnswer&
     return;
   }
   const std::string word = ReasonOf(status);
-  if (word == reason::kRetiredClient) {
+  if (word == reason::kClosedClient) {
     connected_ = false;
     return gone_(std::nullopt);
   }

@@ -29,7 +29,7 @@ constexpr char kUsage[] =
     "Exit codes: 0 stopped by a signal; 10 the cluster was taken back, or has retired this "
     "client:\n"
     "start another one; those of dslide for anything else.\n";
-constexpr int kExitTakenBack = 10;
+constexpr int kExitRolledBack = 10;
 constexpr absl::Duration kReportPause = absl::Milliseconds(5);
 
 struct Options {
@@ -78,9 +78,9 @@ absl::StatusOr<std::unique_ptr<Tracer>> Start(const Options& options) {
 }
 
 // Words with which a cluster says that it is not the one that this client knew.
-bool TakenBack(const absl::Status& status) {
+bool RolledBack(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
-  return reason == "RETIRED_CLIENT" || reason == "LOST_UPDATES" || reason == "UNKNOWN_CLIENT" ||
+  return reason == "CLOSED_CLIENT" || reason == "LOST_UPDATES" || reason == "UNKNOWN_CLIENT" ||
          reason == "UNKNOWN_MODEL";
 }
 
@@ -90,7 +90,7 @@ int ReportEnd(const absl::Status& end, int64_t finished, int64_t sent) {
        {"sent", sent},
        {"reason", ReasonOf(end)},
        {"message", end.ToString()}});
-  return TakenBack(end) ? kExitTakenBack : cli::ExitCodeOf(end);
+  return RolledBack(end) ? kExitRolledBack : cli::ExitCodeOf(end);
 }
 
 int Trace(const Options& options) {

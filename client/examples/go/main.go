@@ -166,7 +166,7 @@ func main() {
 	for _, info := range members.Shards {
 		client := pb.NewShardServiceClient(must(grpc.NewClient(info.Address, grpc.WithTransportCredentials(auth))))
 		hello := must(client.Hello(ctx, &pb.HelloRequest{Job: job, ClientId: id}))
-		defer client.Bye(ctx, &pb.ByeRequest{Job: job, ClientId: id})
+		defer client.CloseClient(ctx, &pb.CloseClientRequest{Job: job, ClientId: id})
 		shards = append(shards, &shard{client, info.CapacityWeight, &pb.RequestEnvelope{Job: job, ClientId: id,
 			Generation: hello.Generation, TopologyVersion: members.TopologyVersion, Model: *model}})
 	}

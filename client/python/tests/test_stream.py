@@ -40,7 +40,7 @@ class FakeShard(shard_pb2_grpc.ShardServiceServicer):
         self.break_before: set[int] = set()  # the stream ends, and nothing was applied
         self.break_after: set[int] = set()  # it was applied, and the answer is lost
         self.twice = False
-        self.byes = 0
+        self.closes = 0
         self._mutex = threading.Lock()
 
     def Hello(self, request: Any, context: Any) -> Any:
@@ -51,9 +51,9 @@ class FakeShard(shard_pb2_grpc.ShardServiceServicer):
                 capabilities=["packed-steps"],
             )
 
-    def Bye(self, request: Any, context: Any) -> Any:
-        self.byes += 1
-        return shard_pb2.ByeResponse()
+    def CloseClient(self, request: Any, context: Any) -> Any:
+        self.closes += 1
+        return shard_pb2.CloseClientResponse()
 
     def Step(self, requests: Any, context: Any) -> Any:
         for request in requests:
@@ -71,7 +71,8 @@ class FakeShard(shard_pb2_grpc.ShardServiceServicer):
 
         def refuse(code: int, reason: str) -> Any:
             answer.error.code, answer.error.reason = code, reason
-            answer.error.retry_after_ms = 2 if code == EXHAUSTED else 0
+            if code == EXHAUSTED:
+                answer.error.retry_after.FromMilliseconds(2)
             return answer
 
         if number in self.break_before:
@@ -131,7 +132,7 @@ def test_answers_come_in_the_order_of_sending() -> None:
         _send(stream, 100)
         assert _numbers(stream, 100) == list(range(1, 101))
         assert stream.packed
-    assert shard.byes == 1
+    assert shard.closes == 1
 
 
 @pytest.mark.parametrize("twice", [False, True])

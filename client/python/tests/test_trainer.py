@@ -217,7 +217,7 @@ def test_checkpoints_of_the_cluster_show_whole_steps(
             while not cluster.status().jobs or cluster.job_status("train-cut").epoch < 2:
                 time.sleep(0.01)
             taken = take_checkpoint(cluster)
-            assert not taken.given_up
+            assert not taken.evicted
             cluster.restore_cluster_checkpoint(taken.epoch)
             # Trainers begin anew from there, and end.
             reports = [trainer.result(timeout=600) for trainer in trainers]

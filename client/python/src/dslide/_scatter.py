@@ -64,7 +64,7 @@ class ScatterQueue:
         # A shard that is gone has nothing to forget.
         with contextlib.suppress(DslideError):
             await self._peer.once(
-                "Bye", shard_pb2.ByeRequest(job=self._settings.job, client_id=self._client_id), 5.0
+                "CloseClient", shard_pb2.CloseClientRequest(job=self._settings.job, client_id=self._client_id), 5.0
             )
 
     async def apply(

@@ -151,8 +151,8 @@ class ShardStream:
         with contextlib.suppress(DslideError):
             run_blocking(
                 self._peer.once(
-                    "Bye",
-                    shard_pb2.ByeRequest(job=self._settings.job, client_id=self._client_id),
+                    "CloseClient",
+                    shard_pb2.CloseClientRequest(job=self._settings.job, client_id=self._client_id),
                     5.0,
                 )
             )
@@ -173,7 +173,7 @@ class ShardStream:
             error.code,
             f"{self._peer.name}: {error.message}",
             error.reason,
-            error.retry_after_ms / 1000,
+            error.retry_after.ToTimedelta().total_seconds(),
         )
 
     def _write(self) -> None:

@@ -245,7 +245,7 @@ class Trainer:
     def _open(self) -> None:
         operations = self._cluster.operations
         self._client_id = os.urandom(16)
-        self._lineage = self._cluster.cluster_map().lineage
+        self._restore_count = self._cluster.cluster_map().restore_count
         settings = dataclasses.replace(self._settings, job=self._job.job)
         try:
             for shard in operations.shards:
@@ -272,11 +272,11 @@ class Trainer:
     def _may_begin_anew(self, error: DslideError, begun_at: int) -> bool:
         if self._report.steps == begun_at:
             return False  # it would never end
-        if error.reason in ("RETIRED_CLIENT", "UNKNOWN_CLIENT"):
+        if error.reason in ("CLOSED_CLIENT", "UNKNOWN_CLIENT"):
             return True
-        return error.reason in ("LOST_UPDATES", "UNKNOWN_MODEL") and self._await_other_lineage()
+        return error.reason in ("LOST_UPDATES", "UNKNOWN_MODEL") and self._await_restore()
 
-    def _await_other_lineage(self) -> bool:
+    def _await_restore(self) -> bool:
         """Whether the cluster is taken back to a checkpoint."""
         deadline = time.monotonic() + self._patience
         try:
@@ -286,7 +286,7 @@ class Trainer:
             return False
         while time.monotonic() < deadline:
             with contextlib.suppress(DslideError):
-                if self._cluster.cluster_map().lineage != self._lineage:
+                if self._cluster.cluster_map().restore_count != self._restore_count:
                     return True
             time.sleep(0.1)
         return False
@@ -353,7 +353,7 @@ class Trainer:
             elif self._leases.has_reports():
                 continue  # what the drain has finished is reported at once
             else:
-                time.sleep(work.wait.retry_after_ms / 1000)
+                time.sleep(work.wait.retry_after.ToTimedelta().total_seconds())
 
     def _train_chunk(self, lease: coordinator_pb2.ChunkLease) -> bool:
         """False at the step limit."""

@@ -30,7 +30,7 @@ ClusterStatus Healthy() {
   status.expected_shards = 2;
   status.shards = {Shard(0), Shard(1)};
   status.models = {"m"};
-  status.checkpoints = CheckpointStatus{.last_epoch = 4,
+  status.checkpoints = CheckpointStatus{.last_checkpoint_id = 4,
                                         .age = absl::Seconds(30),
                                         .interval = absl::Minutes(2),
                                         .failures = 0,
@@ -50,8 +50,8 @@ ShardServerInfo InfoOf(int32_t number) {
 
 std::vector<ClusterCheckpoint> Committed() {
   std::vector<ClusterCheckpoint> committed(2);
-  committed[0].epoch = 4;
-  committed[1].epoch = 3;
+  committed[0].checkpoint_id = 4;
+  committed[1].checkpoint_id = 3;
   return committed;
 }
 
@@ -125,7 +125,7 @@ TEST(ClusterExaminationTest, OtherBuildsAndReturnsAreSaid) {
   status.revision = "def";
   EXPECT_EQ(OfStatus(status).worst(), Severity::kNote);
   status = Healthy();
-  status.lineage = 2;
+  status.restore_count = 2;
   EXPECT_THAT(Worst(OfStatus(status)).what, HasSubstr("taken back to a checkpoint 2 times"));
   ShardServerInfo info = InfoOf(1);
   info.version = "1.2.2";

@@ -57,10 +57,10 @@ class FakeShard final : public v1::ShardService::Service {
   }
   void AnswerTwice() { answers_twice_ = true; }
   void NeverAnswer() { silent_ = true; }
-  // Byes are answered when so many have come, or their callers have gone.
-  void HoldByesUntil(int count) { byes_together_ = count; }
-  // Byes are answered as if nobody were there.
-  void RefuseByes() { refuse_byes_ = true; }
+  // Closes are answered when so many have come, or their callers have gone.
+  void HoldClosesUntil(int count) { closes_together_ = count; }
+  // Closes are answered as if nobody were there.
+  void RefuseCloses() { refuse_closes_ = true; }
   void RefuseSequence(uint64_t sequence) { refuse_ = sequence; }
   // Refuses a sequence that often with `code`, leaving its number unused.
   void Refuse(uint64_t sequence, int times, absl::StatusCode code) {
@@ -98,15 +98,16 @@ class FakeShard final : public v1::ShardService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Bye(grpc::ServerContext* context, const v1::ByeRequest*, v1::ByeResponse*) override {
-    ++byes_begun_;
-    while (byes_begun_ < byes_together_ && !context->IsCancelled()) {
+  grpc::Status CloseClient(grpc::ServerContext* context, const v1::CloseClientRequest*,
+                           v1::CloseClientResponse*) override {
+    ++closes_begun_;
+    while (closes_begun_ < closes_together_ && !context->IsCancelled()) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
-    ++byes;
-    return refuse_byes_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "nobody is here")
-                        : grpc::Status::OK;
+    ++closes;
+    return refuse_closes_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "nobody is here")
+                          : grpc::Status::OK;
   }
 
   grpc::Status Step(grpc::ServerContext* context,
@@ -123,7 +124,7 @@ class FakeShard final : public v1::ShardService::Service {
     return grpc::Status::OK;
   }
 
-  std::atomic<int> byes{0};
+  std::atomic<int> closes{0};
 
  private:
   bool Handle(const v1::StepRequest& request, v1::StepResponse* response) {
@@ -152,7 +153,7 @@ class FakeShard final : public v1::ShardService::Service {
         it != open_refusals_.end() && it->second.first-- > 0) {
       response->mutable_error()->set_code(static_cast<int>(it->second.second));
       response->mutable_error()->set_reason("REFUSED");
-      response->mutable_error()->set_retry_after_ms(2);
+      response->mutable_error()->mutable_retry_after()->set_nanos(2'000'000);
       return true;
     }
     if (sequence == applied_ + 1) {
@@ -173,9 +174,9 @@ class FakeShard final : public v1::ShardService::Service {
 
   std::atomic<bool> silent_{false};
   std::atomic<bool> answers_twice_{false};
-  std::atomic<bool> refuse_byes_{false};
-  std::atomic<int> byes_together_{0};
-  std::atomic<int> byes_begun_{0};
+  std::atomic<bool> refuse_closes_{false};
+  std::atomic<int> closes_together_{0};
+  std::atomic<int> closes_begun_{0};
   std::atomic<uint64_t> refuse_{0};
   std::atomic<int> refuse_hello_{0};
   std::atomic<int> streams_{0};

@@ -280,26 +280,26 @@ TEST_F(ShardStreamTest, CloseRetiresTheClientAndCancelsTheRest) {
   const auto stream = Open();
   EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
   EXPECT_TRUE(stream->Close().ok());
-  EXPECT_EQ(fake_.byes, 1);
+  EXPECT_EQ(fake_.closes, 1);
   EXPECT_EQ(stream->Send(2, 2, Op())->Take().status().code(), absl::StatusCode::kCancelled);
 }
 
 // It would take all of the 5 s that a good-bye may have.
 TEST_F(ShardStreamTest, TheGoodByeToAShardThatIsGoneIsNotRepeated) {
   const auto stream = Open();
-  fake_.RefuseByes();
+  fake_.RefuseCloses();
   EXPECT_EQ(stream->Close().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(fake_.byes, 1);
+  EXPECT_EQ(fake_.closes, 1);
 }
 
 TEST_F(ShardStreamTest, GoodByesAreSaidAtTheSameTime) {
   constexpr int kStreams = 8;
   // One after the other, they would wait in vain.
-  fake_.HoldByesUntil(kStreams);
+  fake_.HoldClosesUntil(kStreams);
   std::vector<std::unique_ptr<ShardStream>> streams;
   for (int i = 0; i < kStreams; ++i) streams.push_back(Open());
   CloseStreams(streams);
-  EXPECT_EQ(fake_.byes, kStreams);
+  EXPECT_EQ(fake_.closes, kStreams);
 }
 
 TEST(ShardStreamOpenTest, AnUnreachableShardIsAnErrorWithinTheDeadline) {

@@ -21,7 +21,7 @@ TEST(SealedTextTest, WhatIsSealedComesBack) {
 }
 
 TEST(SealedTextTest, EveryFlippedBitAndEveryCutIsNoticed) {
-  const std::string sealed = SealText("lineage 3\n");
+  const std::string sealed = SealText("restore_count 3\n");
   for (size_t i = 0; i < 8 * sealed.size(); ++i) {
     std::string bad = sealed;
     bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << (i % 8)));

@@ -303,11 +303,11 @@ TEST(ControlCodecTest, HelloAndByeComeBack) {
   EXPECT_EQ(DecodeHello(response).next_sequence, 5u);
   EXPECT_EQ(DecodeHello(response).generation, 3u);
 
-  v1::ByeRequest bye;
-  EncodeBye({.job = "j", .client = hello.client}, &bye);
-  EXPECT_EQ(DecodeBye(bye)->client, hello.client);
+  v1::CloseClientRequest bye;
+  EncodeCloseClient({.job = "j", .client = hello.client}, &bye);
+  EXPECT_EQ(DecodeCloseClient(bye)->client, hello.client);
   bye.set_job("");
-  EXPECT_EQ(ReasonOf(DecodeBye(bye).status()), reason::kBadName);
+  EXPECT_EQ(ReasonOf(DecodeCloseClient(bye).status()), reason::kBadName);
 }
 
 TEST(ControlCodecTest, DropAndDescribeCheckTheName) {

@@ -467,7 +467,7 @@ TEST(StepCodecTest, AnErrorWithoutAKnownCodeIsUnknown) {
 }
 
 TEST(StepCodecTest, AReplyOfAnotherCommandIsAnInternalError) {
-  const auto answer = DecodeStepResponse(Answered({.status = {}, .body = ByeReply{}}));
+  const auto answer = DecodeStepResponse(Answered({.status = {}, .body = CloseClientReply{}}));
   ASSERT_TRUE(answer.ok());
   EXPECT_TRUE(absl::IsInternal(answer->reply.status));
 }

@@ -55,13 +55,13 @@ class ClusterCheckpointsTest : public ::testing::Test {
   // The checkpoint that this one of shard i was built on.
   uint64_t BaseOf(const absl::StatusOr<Manifest>& taken, size_t i = 0) {
     EXPECT_TRUE(taken.ok()) << taken.status();
-    return taken.ok() ? taken->parts[i].base_epoch : UINT64_MAX;
+    return taken.ok() ? taken->parts[i].base_checkpoint_id : UINT64_MAX;
   }
   std::vector<uint64_t> Committed() const {
-    std::vector<uint64_t> epochs;
+    std::vector<uint64_t> checkpoint_ids;
     const auto manifests = checkpoints_->List();
-    for (const Manifest& manifest : *manifests) epochs.push_back(manifest.epoch);
-    return epochs;
+    for (const Manifest& manifest : *manifests) checkpoint_ids.push_back(manifest.checkpoint_id);
+    return checkpoint_ids;
   }
 
   FakeClock clock_;

@@ -28,7 +28,7 @@ TEST_F(ClusterCheckpointsTest, CommitsWhatAllShardsHaveWritten) {
   Shard(2)([](auto& shard) { shard.stall = absl::Milliseconds(30); });
   const auto taken = Take();
   ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_EQ(taken->epoch, 1u);
+  EXPECT_EQ(taken->checkpoint_id, 1u);
   ASSERT_EQ(taken->parts.size(), 3u);
   EXPECT_EQ(taken->parts[2].shard, ShardId(2));
   EXPECT_EQ(taken->parts[2].generation, 7u);
@@ -57,7 +57,7 @@ TEST_F(ClusterCheckpointsTest, AdmitsTheHighestStepOfAnyShardOnAll) {
   EXPECT_EQ(admitted[0].step, 5);
   EXPECT_EQ(admitted[1].step, 2);
   EXPECT_EQ(taken->steps.size(), 2u);
-  EXPECT_THAT(taken->given_up, IsEmpty());
+  EXPECT_THAT(taken->evicted, IsEmpty());
 }
 
 // A step whose end stands behind the beginning of the next one takes that one with it.
@@ -85,7 +85,7 @@ TEST_F(ClusterCheckpointsTest, RetiresWhoDoesNotFinishInTimeOnAllShards) {
   });
   const auto taken = Take();
   ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_THAT(taken->given_up, ElementsAre(kBob));
+  EXPECT_THAT(taken->evicted, ElementsAre(kBob));
   ASSERT_EQ(taken->steps.size(), 1u);
   EXPECT_EQ(taken->steps[0].client, kAnn);
   for (int i = 0; i < 3; ++i) {
@@ -112,9 +112,9 @@ TEST_F(ClusterCheckpointsTest, WhoWasRetiredForNothingIsNamedByTheNextOne) {
   });
   const auto taken = Take();
   ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_THAT(taken->given_up, ElementsAre(kBob));
+  EXPECT_THAT(taken->evicted, ElementsAre(kBob));
   // Once.
-  EXPECT_THAT(Take()->given_up, IsEmpty());
+  EXPECT_THAT(Take()->evicted, IsEmpty());
 }
 
 TEST_F(ClusterCheckpointsTest, AFailedCutLetsStepsGoOnAndCommitsNothing) {
@@ -129,7 +129,7 @@ TEST_F(ClusterCheckpointsTest, AFailedCutLetsStepsGoOnAndCommitsNothing) {
   EXPECT_THAT(Committed(), IsEmpty());
   Shard(1)([](auto& shard) { shard.cut_failure = absl::OkStatus(); });
   // A number is never used again: parts of it may be lying about.
-  EXPECT_EQ(Take()->epoch, 2u);
+  EXPECT_EQ(Take()->checkpoint_id, 2u);
 }
 
 // What has broken the checkpoint breaks the word that it is over, too: trainers would stand still.
@@ -144,7 +144,7 @@ TEST_F(ClusterCheckpointsTest, AFreezeIsEndedWhereItsEndDoesNotArriveAtOnce) {
   for (int i = 1; i < 3; ++i) {
     Shard(i)([](auto& shard) {
       shard.cut_failure = absl::UnavailableError("connection reset");
-      shard.abandons_lost = 3;
+      shard.aborts_lost = 3;
     });
   }
   EXPECT_TRUE(absl::IsUnavailable(Take().status()));
@@ -201,7 +201,7 @@ TEST_F(ClusterCheckpointsTest, KeepsTheNewestAndGoesOnCountingAfterARestart) {
   EXPECT_THAT(Committed(), ElementsAre(4, 3));
   Shard(0)([](auto& shard) { EXPECT_EQ(shard.cuts.size(), 2u); });
   Open();
-  EXPECT_EQ(Take()->epoch, 5u);
+  EXPECT_EQ(Take()->checkpoint_id, 5u);
   EXPECT_THAT(*checkpoints_->Prune(map_, 1), ElementsAre(4));
   EXPECT_THAT(Committed(), ElementsAre(5));
 }
@@ -213,12 +213,12 @@ TEST_F(ClusterCheckpointsTest, EverySoManyThOneHasAllRows) {
   EXPECT_THAT(bases, ElementsAre(0, 1, 2, 0, 4, 5, 0));
   const auto last = checkpoints_->Read(6);
   ASSERT_TRUE(last.ok()) << last.status();
-  EXPECT_EQ(last->parts[2].full_epoch, 4u);
+  EXPECT_EQ(last->parts[2].full_checkpoint_id, 4u);
   EXPECT_EQ(last->parts[2].increments, 2);
   EXPECT_EQ(last->parts[2].written_bytes, 50);
   Shard(1)([](auto& shard) {
     EXPECT_EQ(shard.bases[3].files_checksum, 2u) << "as the manifest of its base says";
-    EXPECT_EQ(shard.bases[4].epoch, 0u);
+    EXPECT_EQ(shard.bases[4].checkpoint_id, 0u);
   });
   // A coordinator that was restarted counts on.
   Open(/*full_every=*/3);
@@ -236,7 +236,7 @@ TEST_F(ClusterCheckpointsTest, AnIncrementIsBuiltOnTheNewestCommittedOne) {
   EXPECT_FALSE(Take().ok());
   Shard(1)([](auto& shard) { shard.cut_failure = absl::OkStatus(); });
   const auto third = Take();
-  EXPECT_EQ(third->epoch, 3u);
+  EXPECT_EQ(third->checkpoint_id, 3u);
   EXPECT_EQ(BaseOf(third), 1u);
 }
 
@@ -246,16 +246,16 @@ TEST_F(ClusterCheckpointsTest, AShardMayWriteAllRowsAllTheSame) {
   auto taken = Take();
   EXPECT_EQ(BaseOf(taken, 0), 1u);
   EXPECT_EQ(BaseOf(taken, 1), 0u);
-  EXPECT_EQ(taken->parts[1].full_epoch, 2u);
+  EXPECT_EQ(taken->parts[1].full_checkpoint_id, 2u);
   EXPECT_EQ(taken->parts[1].increments, 0);
   EXPECT_TRUE(IsIncrement(*taken));
   Shard(1)([](auto& shard) { shard.writes_all_rows = false; });
   taken = Take();
-  EXPECT_EQ(taken->parts[0].full_epoch, 1u);
-  EXPECT_EQ(taken->parts[1].full_epoch, 2u);
+  EXPECT_EQ(taken->parts[0].full_checkpoint_id, 1u);
+  EXPECT_EQ(taken->parts[1].full_checkpoint_id, 2u);
   // What nobody asked for is not believed.
   Shard(2)([](auto& shard) {
-    shard.on_progress = [](PartProgress& progress) { progress.base_epoch = 1; };
+    shard.on_progress = [](PartProgress& progress) { progress.base_checkpoint_id = 1; };
   });
   EXPECT_TRUE(absl::IsInternal(Take().status()));
 }
@@ -276,7 +276,7 @@ TEST_F(ClusterCheckpointsTest, AnotherProcessOfAShardWritesAllRows) {
 TEST_F(ClusterCheckpointsTest, AfterARestoreAllRowsAreWritten) {
   EXPECT_EQ(BaseOf(Take()), 0u);
   EXPECT_EQ(BaseOf(Take()), 1u);
-  ASSERT_TRUE(checkpoints_->RollBack(map_, 2).ok());
+  ASSERT_TRUE(checkpoints_->Rollback(map_, 2).ok());
   EXPECT_EQ(BaseOf(Take()), 0u);
   EXPECT_EQ(BaseOf(Take()), 3u);
 }
@@ -308,40 +308,40 @@ TEST_F(ClusterCheckpointsTest, GoesBackOnlyToWhatIsWholeOnAllShards) {
   ASSERT_TRUE(Take().ok());
   ASSERT_TRUE(Take().ok());
   Shard(1)([](auto& shard) { shard.cuts[2].files_checksum = 99; });
-  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->RollBack(map_, 0).status()));
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Rollback(map_, 0).status()));
   for (int i = 0; i < 3; ++i) {
     Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, IsEmpty()); });
   }
-  EXPECT_EQ(checkpoints_->lineage(), 0u);
-  const auto older = checkpoints_->RollBack(map_, 1);
+  EXPECT_EQ(checkpoints_->restore_count(), 0u);
+  const auto older = checkpoints_->Rollback(map_, 1);
   ASSERT_TRUE(older.ok()) << older.status();
   for (int i = 0; i < 3; ++i) {
     Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
   }
-  EXPECT_EQ(checkpoints_->lineage(), 1u);
+  EXPECT_EQ(checkpoints_->restore_count(), 1u);
   Open();
-  EXPECT_EQ(checkpoints_->lineage(), 1u);
+  EXPECT_EQ(checkpoints_->restore_count(), 1u);
 }
 
 TEST_F(ClusterCheckpointsTest, PassesOverWhatIsKnownToBeDamaged) {
   EXPECT_TRUE(absl::IsNotFound(checkpoints_->NewestWhole().status()));
   ASSERT_TRUE(Take().ok());
   ASSERT_TRUE(Take().ok());
-  EXPECT_EQ(checkpoints_->NewestWhole()->epoch, 2u);
+  EXPECT_EQ(checkpoints_->NewestWhole()->checkpoint_id, 2u);
   ASSERT_TRUE(checkpoints_->MarkDamage(2, "shard 1: a file is gone\nand more").ok());
   Open();  // a mark survives its coordinator
   EXPECT_EQ(checkpoints_->Damage(2), "shard 1: a file is gone and more");
   EXPECT_EQ(checkpoints_->List()->front().damage, "shard 1: a file is gone and more");
   const auto choice = checkpoints_->NewestWhole();
   ASSERT_TRUE(choice.ok()) << choice.status();
-  EXPECT_EQ(choice->epoch, 1u);
+  EXPECT_EQ(choice->checkpoint_id, 1u);
   EXPECT_THAT(choice->skipped, ElementsAre(2));
   ASSERT_TRUE(checkpoints_->MarkDamage(1, "shard 0: too").ok());
   const auto none = checkpoints_->NewestWhole();
   EXPECT_TRUE(absl::IsDataLoss(none.status())) << none.status();
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("shard 1: a file is gone"));
   ASSERT_TRUE(checkpoints_->MarkDamage(2, "").ok());
-  EXPECT_EQ(checkpoints_->NewestWhole()->epoch, 2u);
+  EXPECT_EQ(checkpoints_->NewestWhole()->checkpoint_id, 2u);
   // A mark goes with its checkpoint: the number may come back.
   ASSERT_TRUE(checkpoints_->Prune(map_, 1).ok());
   EXPECT_EQ(checkpoints_->Damage(1), "");
@@ -371,7 +371,7 @@ TEST_F(ClusterCheckpointsTest, TakesInACopyThatIsWholeOnAllShards) {
   ASSERT_TRUE(adopted.ok()) << adopted.status();
   EXPECT_EQ(*checkpoints_->Text(1), *text);
   // The next one has a number of its own.
-  EXPECT_EQ(Take()->epoch, 2u);
+  EXPECT_EQ(Take()->checkpoint_id, 2u);
   EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text + "x").status()));
 }
 
@@ -390,7 +390,7 @@ TEST_F(ClusterCheckpointsTest, RefusesOneOfAnotherNumberOfShards) {
   ASSERT_TRUE(Take().ok());
   map_.shards.pop_back();
   EXPECT_EQ(ReasonOf(checkpoints_->Verify(map_, 1).status()), reason::kShardsChanged);
-  EXPECT_EQ(ReasonOf(checkpoints_->RollBack(map_, 1).status()), reason::kShardsChanged);
+  EXPECT_EQ(ReasonOf(checkpoints_->Rollback(map_, 1).status()), reason::kShardsChanged);
 }
 
 TEST_F(ClusterCheckpointsTest, SaysWhenThereIsNone) {

@@ -50,11 +50,11 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   EXPECT_EQ(coordinator_->ListModels()[0].name, "m");
   ASSERT_EQ(coordinator_->Status().jobs.size(), 1u);
   EXPECT_EQ(coordinator_->Status().jobs[0].progress.samples_done, 0);
-  EXPECT_EQ(coordinator_->Map()->lineage, 1u);
+  EXPECT_EQ(coordinator_->Map()->restore_count, 1u);
   // Also what a coordinator has forgotten comes back.
   Restart(/*with_store=*/true);
   RegisterBoth();
-  EXPECT_EQ(coordinator_->Map()->lineage, 1u);
+  EXPECT_EQ(coordinator_->Map()->restore_count, 1u);
   EXPECT_TRUE(coordinator_->Status().jobs.empty());
   ASSERT_TRUE(coordinator_->RestoreClusterCheckpoint(1).ok());
   EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
@@ -86,24 +86,24 @@ TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint)
         << line << metrics_.Expose();
   };
   await("dslide_coordinator_checkpoints_damaged 0\n");
-  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 2u);
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 2u);
   // Heartbeats are missing meanwhile, which is no matter: shards are asked all the same.
   clock_.Advance(absl::Hours(25));
   await("dslide_coordinator_checkpoints_damaged 1\n");
   await("dslide_coordinator_checkpoint_scrub_age_seconds 0\n");
-  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 1u);
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 1u);
   EXPECT_THAT(coordinator_->ListClusterCheckpoints()->front().damage, HasSubstr("shard 1"));
   // A shard that does not answer says nothing about its files.
   shards_.With("b:1", [](auto& shard) { shard.failure = absl::UnavailableError("away"); });
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->VerifyClusterCheckpoint(1).status()));
-  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 1u);
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 1u);
   // Mended, and found so.
   shards_.With("b:1", [](auto& shard) {
     shard.failure = absl::OkStatus();
     shard.cuts[2].files_checksum = 2;
   });
   EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok());
-  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->epoch, 2u);
+  EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 2u);
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoints_damaged 0\n"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(CoordinatorCheckpointTest, AShardThatComesBackWithoutItsRowsTakesTheClust
   StartWithModel();
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
-  AwaitRollBack("a:1");
+  AwaitRollback("a:1");
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 
@@ -140,7 +140,9 @@ TEST_F(CoordinatorCheckpointTest, WithoutACheckpointNobodyWaitsForOne) {
   shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
   const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
   ASSERT_TRUE(owner.ok()) << owner.status();
-  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
+  Await([&] {
+    return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->rollback_pending;
+  });
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
@@ -153,7 +155,9 @@ TEST_F(CoordinatorCheckpointTest, NoCheckpointIsTakenBeforeAShardHasItsModelsAga
   });
   const auto owner = coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {});
   ASSERT_TRUE(owner.ok()) << owner.status();
-  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
+  Await([&] {
+    return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->rollback_pending;
+  });
   const absl::Status refused = coordinator_->TakeClusterCheckpoint().status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
   EXPECT_THAT(refused.message(), HasSubstr("shard 1 came back and does not have all models"));
@@ -168,14 +172,14 @@ TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybod
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
   shards_.With("b:1",
-               [](auto& shard) { shard.roll_back_failure = absl::UnavailableError("it died"); });
+               [](auto& shard) { shard.rollback_failure = absl::UnavailableError("it died"); });
   EXPECT_FALSE(coordinator_->RestoreClusterCheckpoint(1).ok());
   shards_.With("a:1", [](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->Map().status()));
   EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok()) << "a person may look";
   // The next coordinator knows of it, and goes on with the same checkpoint.
   coordinator_.reset();
-  shards_.With("b:1", [](auto& shard) { shard.roll_back_failure = absl::OkStatus(); });
+  shards_.With("b:1", [](auto& shard) { shard.rollback_failure = absl::OkStatus(); });
   Restart(/*with_store=*/true);
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->Map().status()));
   RegisterBoth();
@@ -194,8 +198,8 @@ TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   const ShardRegistration anew = Registration(3, "b:1", 1, 3.0);
   const auto owner = coordinator_->RegisterShard(anew, {});
   ASSERT_TRUE(owner.ok()) << owner.status();
-  EXPECT_TRUE(owner->may_go_back);
-  EXPECT_TRUE(coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back);
+  EXPECT_TRUE(owner->rollback_pending);
+  EXPECT_TRUE(coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->rollback_pending);
   coordinator_.reset();
   FailWith("a:1", absl::OkStatus());
   FailWith("b:1", absl::OkStatus());
@@ -203,9 +207,11 @@ TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   // The same process once more: for this coordinator it is no news.
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0, 1.0), {TestModel("m")}).ok());
   ASSERT_TRUE(coordinator_->RegisterShard(anew, {}).ok());
-  AwaitRollBack("a:1");
-  AwaitRollBack("b:1");
-  Await([&] { return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->may_go_back; });
+  AwaitRollback("a:1");
+  AwaitRollback("b:1");
+  Await([&] {
+    return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->rollback_pending;
+  });
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
 }
 

@@ -42,42 +42,48 @@ class ForwardingAdmin final : public ShardAdmin {
                                          const std::string& c, absl::Duration t) override {
     return to_->LoadCheckpoint(address, m, c, t);
   }
-  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t epoch,
-                                              uint64_t generation, absl::Duration limit,
-                                              absl::Duration t) override {
-    return to_->WorthWaiting(address, epoch, generation, limit, t);
-  }
-  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                      uint64_t generation, absl::Duration limit,
-                                                      absl::Duration t) override {
-    return to_->FreezeSteps(address, epoch, generation, limit, t);
-  }
-  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t epoch,
-                                                     const std::vector<ClientStep>& up_to,
-                                                     const std::vector<ClientId>& give_up,
+  absl::StatusOr<absl::Duration> EstimateFreezeDelay(const std::string& address,
+                                                     uint64_t generation,
                                                      absl::Duration t) override {
-    return to_->AdmitSteps(address, epoch, up_to, give_up, t);
+    return to_->EstimateFreezeDelay(address, generation, t);
   }
-  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
-                                               const PartBase& base, bool abandon,
-                                               absl::Duration t) override {
-    return to_->CutCheckpoint(address, epoch, base, abandon, t);
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                      uint64_t checkpoint_id, uint64_t generation,
+                                                      absl::Duration limit,
+                                                      absl::Duration t) override {
+    return to_->FreezeSteps(address, checkpoint_id, generation, limit, t);
   }
-  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address,
+                                                     uint64_t checkpoint_id,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& evict,
+                                                     absl::Duration t) override {
+    return to_->AdmitSteps(address, checkpoint_id, up_to, evict, t);
+  }
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                               const PartBase& base, absl::Duration t) override {
+    return to_->CutCheckpoint(address, checkpoint_id, base, t);
+  }
+  absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                               absl::Duration t) override {
+    return to_->AbortCheckpoint(address, checkpoint_id, t);
+  }
+  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
+                                                  uint64_t checkpoint_id,
                                                   absl::Duration t) override {
-    return to_->CheckpointProgress(address, epoch, t);
+    return to_->CheckpointProgress(address, checkpoint_id, t);
   }
-  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
-                                absl::Duration t) override {
-    return to_->VerifyCheckpoint(address, epoch, checksum, t);
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                uint32_t checksum, absl::Duration t) override {
+    return to_->VerifyCheckpoint(address, checkpoint_id, checksum, t);
   }
   absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
                                  absl::Duration t) override {
     return to_->RetainCheckpoints(address, epochs, t);
   }
-  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch, uint32_t checksum,
-                                   absl::Duration t) override {
-    return to_->RollBack(address, epoch, checksum, t);
+  absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id,
+                                   uint32_t checksum, absl::Duration t) override {
+    return to_->Rollback(address, checkpoint_id, checksum, t);
   }
   void Stop() override {}
 
@@ -139,7 +145,7 @@ class CoordinatorFixture : public ::testing::Test {
   static void Await(const Done& done) {
     ASSERT_TRUE(Eventually(done));
   }
-  void AwaitRollBack(const std::string& address) {
+  void AwaitRollback(const std::string& address) {
     Await([&] { return shards_.With(address, [](auto& s) { return !s.rolled_back.empty(); }); });
   }
   static JobSpec Spec() {

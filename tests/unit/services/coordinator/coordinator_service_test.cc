@@ -101,7 +101,7 @@ class CoordinatorServiceTest : public ::testing::Test {
     ASSERT_TRUE(Register(-1, "inproc:0", &response).ok());
     EXPECT_EQ(response.shard_id(), 0);
     EXPECT_EQ(response.generation(), 1u);
-    EXPECT_EQ(response.heartbeat_interval_ms(), 1000u);
+    EXPECT_EQ(response.heartbeat_interval().seconds(), 1);
     ASSERT_TRUE(Register(1, "inproc:1", &response).ok());
     EXPECT_EQ(response.shard_id(), 1);
   }

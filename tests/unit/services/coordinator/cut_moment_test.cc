@@ -10,10 +10,10 @@ namespace {
 class CutMomentTest : public ClusterCheckpointsTest {
  protected:
   // Shard i says so `times` times, and then that this is a good moment.
-  void Busy(int i, int64_t times, absl::Duration worth_waiting) {
+  void Busy(int i, int64_t times, absl::Duration freeze_delay) {
     Shard(i)([=](auto& shard) {
-      shard.worth_waiting = [=]() mutable {
-        return times-- > 0 ? worth_waiting : absl::ZeroDuration();
+      shard.freeze_delay = [=]() mutable {
+        return times-- > 0 ? freeze_delay : absl::ZeroDuration();
       };
     });
   }

@@ -22,21 +22,21 @@ class FakeShards final : public ShardAdmin {
  public:
   struct Shard {
     std::map<std::string, CreateModelCommand> models;
-    std::set<std::string> checkpoints;              // "model/checkpoint"
-    absl::Status failure;                           // what every call answers, if not OK
-    std::function<absl::Duration()> worth_waiting;  // null: always a good moment
-    std::vector<ClientStep> changed;                // what a freeze finds
+    std::set<std::string> checkpoints;             // "model/checkpoint"
+    absl::Status failure;                          // what every call answers, if not OK
+    std::function<absl::Duration()> freeze_delay;  // null: always a good moment
+    std::vector<ClientStep> changed;               // what a freeze finds
     std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
                                           const std::vector<ClientId>&)>
         incomplete;  // after an admission; null: nothing
-    absl::Status create_failure, cut_failure, roll_back_failure;
-    int abandons_lost = 0;  // so many of the next do not arrive
+    absl::Status create_failure, cut_failure, rollback_failure;
+    int aborts_lost = 0;  // so many of the next do not arrive
     uint64_t frozen = 0;
     absl::Duration stall;
     int creates = 0, admissions = 0;
     std::vector<ClientId> retired;
     std::map<uint64_t, PartProgress> cuts;
-    std::map<uint64_t, PartBase> bases;  // that were named, by epoch
+    std::map<uint64_t, PartBase> bases;  // that were named, by checkpoint_id
     bool writes_all_rows = false;
     std::function<void(PartProgress&)> on_progress;  // spoils or watches an answer; null: neither
     std::vector<uint64_t> rolled_back;
@@ -84,96 +84,104 @@ class FakeShards final : public ShardAdmin {
     }
     return 10;
   }
-  absl::StatusOr<absl::Duration> WorthWaiting(const std::string& address, uint64_t, uint64_t,
-                                              absl::Duration, absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    return shard.worth_waiting ? shard.worth_waiting() : absl::ZeroDuration();
-  }
-  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address, uint64_t epoch,
-                                                      uint64_t, absl::Duration,
-                                                      absl::Duration) override {
-    const absl::MutexLock lock(&mu_);
-    Shard& shard = shards_[address];
-    if (!shard.failure.ok()) return shard.failure;
-    shard.frozen = epoch;
-    return shard.changed;
-  }
-  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t,
-                                                     const std::vector<ClientStep>& up_to,
-                                                     const std::vector<ClientId>& give_up,
+  absl::StatusOr<absl::Duration> EstimateFreezeDelay(const std::string& address, uint64_t,
                                                      absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    shard.retired.insert(shard.retired.end(), give_up.begin(), give_up.end());
-    ++shard.admissions;
-    return shard.incomplete ? shard.incomplete(up_to, give_up) : std::vector<ClientStep>();
+    return shard.freeze_delay ? shard.freeze_delay() : absl::ZeroDuration();
   }
-  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t epoch,
-                                               const PartBase& base, bool abandon,
-                                               absl::Duration) override {
+  absl::StatusOr<std::vector<ClientStep>> FreezeSteps(const std::string& address,
+                                                      uint64_t checkpoint_id, uint64_t,
+                                                      absl::Duration, absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
-    if (abandon && shard.abandons_lost > 0) {
-      --shard.abandons_lost;
-      return absl::UnavailableError("connection reset");
-    }
+    if (!shard.failure.ok()) return shard.failure;
+    shard.frozen = checkpoint_id;
+    return shard.changed;
+  }
+  absl::StatusOr<std::vector<ClientStep>> AdmitSteps(const std::string& address, uint64_t,
+                                                     const std::vector<ClientStep>& up_to,
+                                                     const std::vector<ClientId>& evict,
+                                                     absl::Duration) override {
+    const absl::MutexLock lock(&mu_);
+    Shard& shard = shards_[address];
+    if (!shard.failure.ok()) return shard.failure;
+    shard.retired.insert(shard.retired.end(), evict.begin(), evict.end());
+    ++shard.admissions;
+    return shard.incomplete ? shard.incomplete(up_to, evict) : std::vector<ClientStep>();
+  }
+  absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                               const PartBase& base, absl::Duration) override {
+    const absl::MutexLock lock(&mu_);
+    Shard& shard = shards_[address];
     shard.frozen = 0;
-    if (abandon) return absl::ZeroDuration();
     if (!shard.failure.ok() || !shard.cut_failure.ok()) {
       return shard.failure.ok() ? shard.cut_failure : shard.failure;
     }
     // What is named and here is built on, unless the shard has a reason not to.
-    shard.bases[epoch] = base;
-    const auto known = shard.cuts.find(base.epoch);
-    const bool builds = base.epoch != 0 && !shard.writes_all_rows && known != shard.cuts.end() &&
+    shard.bases[checkpoint_id] = base;
+    const auto known = shard.cuts.find(base.checkpoint_id);
+    const bool builds = base.checkpoint_id != 0 && !shard.writes_all_rows &&
+                        known != shard.cuts.end() &&
                         known->second.files_checksum == base.files_checksum;
-    shard.cuts[epoch] = {.state = PartProgress::State::kPrepared,
-                         .rows = 10,
-                         .files = 2,
-                         .bytes = 1000,
-                         .files_checksum = static_cast<uint32_t>(epoch),
-                         .base_epoch = builds ? base.epoch : 0,
-                         .written_bytes = builds ? 50 : 1000,
-                         .error = ""};
+    shard.cuts[checkpoint_id] = {.state = PartProgress::State::kPrepared,
+                                 .rows = 10,
+                                 .files = 2,
+                                 .bytes = 1000,
+                                 .files_checksum = static_cast<uint32_t>(checkpoint_id),
+                                 .base_checkpoint_id = builds ? base.checkpoint_id : 0,
+                                 .written_bytes = builds ? 50 : 1000,
+                                 .error = ""};
     return shard.stall;
   }
-  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address, uint64_t epoch,
-                                                  absl::Duration) override {
+  absl::Status AbortCheckpoint(const std::string& address, uint64_t, absl::Duration) override {
+    const absl::MutexLock lock(&mu_);
+    Shard& shard = shards_[address];
+    if (shard.aborts_lost > 0) {
+      --shard.aborts_lost;
+      return absl::UnavailableError("connection reset");
+    }
+    shard.frozen = 0;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
+                                                  uint64_t checkpoint_id, absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    PartProgress progress = shard.cuts.contains(epoch) ? shard.cuts[epoch] : PartProgress();
+    PartProgress progress =
+        shard.cuts.contains(checkpoint_id) ? shard.cuts[checkpoint_id] : PartProgress();
     if (shard.on_progress) shard.on_progress(progress);
     return progress;
   }
-  absl::Status VerifyCheckpoint(const std::string& address, uint64_t epoch, uint32_t checksum,
-                                absl::Duration) override {
+  absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                                uint32_t checksum, absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    const auto cut = shard.cuts.find(epoch);
+    const auto cut = shard.cuts.find(checkpoint_id);
     if (cut == shard.cuts.end()) return absl::NotFoundError("no part");
     return cut->second.files_checksum == checksum ? absl::OkStatus()
                                                   : absl::DataLossError("another part");
   }
-  absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
+  absl::Status RetainCheckpoints(const std::string& address,
+                                 const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     std::erase_if(shards_[address].cuts, [&](const auto& cut) {
-      return std::find(epochs.begin(), epochs.end(), cut.first) == epochs.end();
+      return std::find(checkpoint_ids.begin(), checkpoint_ids.end(), cut.first) ==
+             checkpoint_ids.end();
     });
     return absl::OkStatus();
   }
-  absl::StatusOr<int64_t> RollBack(const std::string& address, uint64_t epoch, uint32_t,
+  absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id, uint32_t,
                                    absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    if (!shard.roll_back_failure.ok()) return shard.roll_back_failure;
-    shard.rolled_back.push_back(epoch);
+    if (!shard.rollback_failure.ok()) return shard.rollback_failure;
+    shard.rolled_back.push_back(checkpoint_id);
     return 10;
   }
   void Stop() override {}

@@ -22,20 +22,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Manifest Sample(uint64_t epoch) {
+Manifest Sample(uint64_t checkpoint_id) {
   Manifest manifest;
-  manifest.epoch = epoch;
+  manifest.checkpoint_id = checkpoint_id;
   manifest.created_unix_ms = 1'700'000'000'123;
   manifest.topology_version = 4;
-  manifest.lineage = 2;
+  manifest.restore_count = 2;
   manifest.parts = {{.shard = ShardId(0),
                      .generation = 3,
                      .rows = 10,
                      .files = 2,
                      .bytes = 500,
                      .files_checksum = 0xfedcba98,
-                     .base_epoch = epoch - 1,
-                     .full_epoch = 1,
+                     .base_checkpoint_id = checkpoint_id - 1,
+                     .full_checkpoint_id = 1,
                      .increments = 3,
                      .written_bytes = 40},
                     {.shard = ShardId(1), .generation = 5}};
@@ -60,7 +60,7 @@ Manifest Sample(uint64_t epoch) {
   completing.done.clear();
   manifest.jobs = {job, completing};
   manifest.steps = {{ClientId{1, 2, 255}, 77}};
-  manifest.given_up = {ClientId{9}};
+  manifest.evicted = {ClientId{9}};
   manifest.stall_us = 1234;
   manifest.duration_us = 5678;
   return manifest;
@@ -70,7 +70,7 @@ TEST(ManifestTest, ComesBackWhole) {
   const Manifest in = Sample(7);
   const auto out = DecodeManifest(EncodeManifest(in));
   ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_EQ(out->epoch, 7u);
+  EXPECT_EQ(out->checkpoint_id, 7u);
   EXPECT_EQ(out->created_unix_ms, in.created_unix_ms);
   EXPECT_EQ(out->topology_version, 4u);
   ASSERT_EQ(out->parts.size(), 2u);
@@ -79,11 +79,11 @@ TEST(ManifestTest, ComesBackWhole) {
   EXPECT_EQ(out->parts[0].files, 2);
   EXPECT_EQ(out->parts[0].bytes, 500);
   EXPECT_EQ(out->parts[0].files_checksum, 0xfedcba98);
-  EXPECT_EQ(out->parts[0].base_epoch, 6u);
-  EXPECT_EQ(out->parts[0].full_epoch, 1u);
+  EXPECT_EQ(out->parts[0].base_checkpoint_id, 6u);
+  EXPECT_EQ(out->parts[0].full_checkpoint_id, 1u);
   EXPECT_EQ(out->parts[0].increments, 3);
   EXPECT_EQ(out->parts[0].written_bytes, 40);
-  EXPECT_EQ(out->lineage, 2u);
+  EXPECT_EQ(out->restore_count, 2u);
   EXPECT_EQ(WrittenBytes(*out), 40);
   EXPECT_TRUE(IsIncrement(*out));
   EXPECT_EQ(out->parts[1].shard, ShardId(1));
@@ -92,7 +92,7 @@ TEST(ManifestTest, ComesBackWhole) {
   ASSERT_EQ(out->steps.size(), 1u);
   EXPECT_EQ(out->steps[0].client, in.steps[0].client);
   EXPECT_EQ(out->steps[0].step, 77);
-  EXPECT_EQ(out->given_up, in.given_up);
+  EXPECT_EQ(out->evicted, in.evicted);
   EXPECT_EQ(out->stall_us, 1234);
   EXPECT_EQ(out->duration_us, 5678);
 }
@@ -108,8 +108,8 @@ TEST(ManifestTest, WithoutAWordAboutIncrementsAllRowsWereWritten) {
   }
   const auto out = DecodeManifest(SealOpenText(json.dump(1)));
   ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_EQ(out->parts[0].base_epoch, 0u);
-  EXPECT_EQ(out->parts[0].full_epoch, 7u);
+  EXPECT_EQ(out->parts[0].base_checkpoint_id, 0u);
+  EXPECT_EQ(out->parts[0].full_checkpoint_id, 7u);
   EXPECT_EQ(out->parts[0].increments, 0);
   EXPECT_EQ(out->parts[0].written_bytes, 500);
   EXPECT_FALSE(IsIncrement(*out));
@@ -147,10 +147,11 @@ class ManifestStoreTest : public ::testing::Test {
 
 TEST_F(ManifestStoreTest, KeepsWhatWasCommittedAndListsTheNewestFirst) {
   EXPECT_THAT(store_->List(), IsEmpty());
-  for (const uint64_t epoch : {2, 11, 1}) ASSERT_TRUE(store_->Commit(Sample(epoch)).ok());
+  for (const uint64_t checkpoint_id : {2, 11, 1})
+    ASSERT_TRUE(store_->Commit(Sample(checkpoint_id)).ok());
   Open();
   EXPECT_THAT(store_->List(), ElementsAre(11, 2, 1));
-  EXPECT_EQ(store_->Read(11)->epoch, 11u);
+  EXPECT_EQ(store_->Read(11)->checkpoint_id, 11u);
   ASSERT_TRUE(store_->Remove(11).ok());
   ASSERT_TRUE(store_->Remove(11).ok());
   EXPECT_THAT(store_->List(), ElementsAre(2, 1));
@@ -173,43 +174,44 @@ TEST_F(ManifestStoreTest, NoticesSwappedFiles) {
 }
 
 TEST_F(ManifestStoreTest, CountsHowOftenTheClusterWasTakenBack) {
-  EXPECT_EQ(store_->Lineage(), 0u);
-  ASSERT_TRUE(store_->CommitLineage(3).ok());
+  EXPECT_EQ(store_->RestoreCount(), 0u);
+  ASSERT_TRUE(store_->CommitRestoreCount(3).ok());
   Open();
-  EXPECT_EQ(store_->Lineage(), 3u);
+  EXPECT_EQ(store_->RestoreCount(), 3u);
   std::ofstream(directory_ + "/checkpoints/LINEAGE") << "lineage 4\ncrc32c 00000000\n";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
 TEST_F(ManifestStoreTest, RemembersClientsThatTheNextManifestHasToName) {
   const std::vector<ClientId> gone = {{1, 0xff}, {2}};
-  EXPECT_THAT(store_->GivenUp(), IsEmpty());
-  ASSERT_TRUE(store_->KeepGivenUp(gone).ok());
+  EXPECT_THAT(store_->Evicted(), IsEmpty());
+  ASSERT_TRUE(store_->KeepEvicted(gone).ok());
   Open();
-  EXPECT_EQ(store_->GivenUp(), gone);
-  ASSERT_TRUE(store_->KeepGivenUp({}).ok());
+  EXPECT_EQ(store_->Evicted(), gone);
+  ASSERT_TRUE(store_->KeepEvicted({}).ok());
   Open();
-  EXPECT_THAT(store_->GivenUp(), IsEmpty());
-  ASSERT_TRUE(store_->KeepGivenUp(gone).ok());
+  EXPECT_THAT(store_->Evicted(), IsEmpty());
+  ASSERT_TRUE(store_->KeepEvicted(gone).ok());
   std::ofstream(directory_ + "/checkpoints/GIVEN_UP", std::ios::app) << "x";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
 TEST_F(ManifestStoreTest, ARestoreThatWasBegunIsRememberedUntilItIsDone) {
-  EXPECT_EQ(store_->restore_mark().epoch(), std::nullopt);
+  EXPECT_EQ(store_->restore_mark().checkpoint_id(), std::nullopt);
   ASSERT_TRUE(store_->restore_mark().Want().ok());
   EXPECT_FALSE(store_->restore_mark().begun()) << "no shard has changed yet";
   Open();
-  EXPECT_EQ(store_->restore_mark().epoch(), RestoreMark::kNewest);
+  EXPECT_EQ(store_->restore_mark().checkpoint_id(), RestoreMark::kNewest);
   ASSERT_TRUE(store_->restore_mark().Begin(7).ok());
   ASSERT_TRUE(store_->restore_mark().Want().ok());
   Open();
-  EXPECT_EQ(store_->restore_mark().epoch(), 7u) << "a wish does not change where shards are going";
+  EXPECT_EQ(store_->restore_mark().checkpoint_id(), 7u)
+      << "a wish does not change where shards are going";
   EXPECT_TRUE(store_->restore_mark().begun());
   ASSERT_TRUE(store_->restore_mark().Clear().ok());
   ASSERT_TRUE(store_->restore_mark().Clear().ok());
   Open();
-  EXPECT_EQ(store_->restore_mark().epoch(), std::nullopt);
+  EXPECT_EQ(store_->restore_mark().checkpoint_id(), std::nullopt);
   std::ofstream(directory_ + "/checkpoints/RESTORING") << "restoring 4\ncrc32c 00000000\n";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }

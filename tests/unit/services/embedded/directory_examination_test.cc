@@ -256,9 +256,9 @@ class CoordinatorDirectoryTest : public DirectoryExaminationTest {
     auto manifests = coordinator::ManifestStore::Open(root_.string());
     ASSERT_TRUE(manifests.ok()) << manifests.status();
     coordinator::Manifest manifest;
-    manifest.epoch = 5;
+    manifest.checkpoint_id = 5;
     ASSERT_TRUE((*manifests)->Commit(manifest).ok());
-    manifest.epoch = 6;
+    manifest.checkpoint_id = 6;
     ASSERT_TRUE((*manifests)->Commit(manifest).ok());
   }
   std::string Error(const std::function<void()>& damage) {
@@ -284,7 +284,8 @@ TEST_F(CoordinatorDirectoryTest, EachDamageIsNamed) {
   EXPECT_THAT(Error([&] { fs::remove(root_ / "catalog" / "CURRENT"); }), HasSubstr("CURRENT"));
   EXPECT_THAT(Error([&] { FlipBit(checkpoints_ / "MANIFEST-00000000000000000005"); }),
               HasSubstr("MANIFEST-00000000000000000005"));
-  EXPECT_THAT(Error([&] { Write(checkpoints_ / "LINEAGE", "lineage 3\n"); }), HasSubstr("LINEAGE"));
+  EXPECT_THAT(Error([&] { Write(checkpoints_ / "LINEAGE", "restore_count 3\n"); }),
+              HasSubstr("LINEAGE"));
   EXPECT_THAT(Error([&] { Write(checkpoints_ / "GIVEN_UP", "aa\n"); }), HasSubstr("GIVEN_UP"));
   EXPECT_THAT(Error([&] {
                 auto manifests = coordinator::ManifestStore::OpenExisting(root_.string());

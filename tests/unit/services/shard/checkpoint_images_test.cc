@@ -45,9 +45,9 @@ class CheckpointImagesTest : public LogDirectoryTest {
     images_ = *std::move(opened);
   }
   // Writes this shard's part and waits for it.
-  void Write(uint64_t epoch) {
+  void Write(uint64_t checkpoint_id) {
     absl::Notification over;
-    const absl::Status begun = images_->Begin(epoch, ShardSnapshot::Take(0, *core_),
+    const absl::Status begun = images_->Begin(checkpoint_id, ShardSnapshot::Take(0, *core_),
                                               [&](const std::shared_ptr<ShardSnapshot>& snapshot) {
                                                 snapshot->Release();
                                                 over.Notify();
@@ -93,7 +93,7 @@ TEST_F(CheckpointImagesTest, APartOfAnEarlierCutOfThatNumberIsGoneOnceTheNextOne
 
 TEST_F(CheckpointImagesTest, RetainRemovesTheOthers) {
   Open();
-  for (const uint64_t epoch : {1, 2, 3}) Write(epoch);
+  for (const uint64_t checkpoint_id : {1, 2, 3}) Write(checkpoint_id);
   EXPECT_EQ(*images_->Retain({2}), 2);
   EXPECT_EQ(images_->List(), std::vector<uint64_t>{2});
   EXPECT_EQ(images_->Progress(3).state, State::kUnknown);

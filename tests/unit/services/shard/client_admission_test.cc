@@ -36,41 +36,41 @@ class ClientAdmissionTest : public ::testing::Test, protected SequencerParts {
 TEST_F(ClientAdmissionTest, NobodyIsGreetedBeforeTheShardHasItsGeneration) {
   Make(/*knows_clients=*/true);
   EXPECT_EQ(Greeting(), reason::kNotOwnedYet);
-  admission_->OnHeartbeat(/*may_go_back=*/false);
+  admission_->OnHeartbeat(/*rollback_pending=*/false);
   EXPECT_EQ(Greeting(), reason::kNotOwnedYet);
   EXPECT_FALSE(admission_->waiting());
-  admission_->OnOwned(/*may_go_back=*/true);
+  admission_->OnOwned(/*rollback_pending=*/true);
   EXPECT_EQ(Greeting(), "") << "it knows them, and has nothing to wait for";
 }
 
 TEST_F(ClientAdmissionTest, WithoutRowsItWaitsForItsWayBack) {
   Make(/*knows_clients=*/false);
-  admission_->OnOwned(/*may_go_back=*/true);
+  admission_->OnOwned(/*rollback_pending=*/true);
   EXPECT_EQ(Greeting(), reason::kAwaitingRestore);
   EXPECT_TRUE(admission_->waiting());
-  admission_->OnHeartbeat(/*may_go_back=*/true);
-  admission_->OnOwned(/*may_go_back=*/true);  // another coordinator
+  admission_->OnHeartbeat(/*rollback_pending=*/true);
+  admission_->OnOwned(/*rollback_pending=*/true);  // another coordinator
   EXPECT_EQ(Greeting(), reason::kAwaitingRestore);
-  admission_->OnTakenBack();
+  admission_->OnRolledBack();
   EXPECT_EQ(Greeting(), "");
-  admission_->OnHeartbeat(/*may_go_back=*/true);
-  admission_->OnOwned(/*may_go_back=*/true);
+  admission_->OnHeartbeat(/*rollback_pending=*/true);
+  admission_->OnOwned(/*rollback_pending=*/true);
   EXPECT_EQ(Greeting(), "") << "others have not gone back yet";
 }
 
 TEST_F(ClientAdmissionTest, WithoutRowsItWaitsUntilTheCoordinatorHasNothingToGoBackTo) {
   Make(/*knows_clients=*/false);
-  admission_->OnOwned(/*may_go_back=*/true);
-  admission_->OnHeartbeat(/*may_go_back=*/false);
+  admission_->OnOwned(/*rollback_pending=*/true);
+  admission_->OnHeartbeat(/*rollback_pending=*/false);
   EXPECT_EQ(Greeting(), "");
 }
 
 // The coordinator may reach the shard before the shard has heard of its generation.
 TEST_F(ClientAdmissionTest, TheWayBackMayComeBeforeTheGeneration) {
   Make(/*knows_clients=*/false);
-  admission_->OnTakenBack();
+  admission_->OnRolledBack();
   EXPECT_EQ(Greeting(), reason::kNotOwnedYet);
-  admission_->OnOwned(/*may_go_back=*/true);
+  admission_->OnOwned(/*rollback_pending=*/true);
   EXPECT_EQ(Greeting(), "");
 }
 

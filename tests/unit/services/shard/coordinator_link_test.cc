@@ -31,14 +31,14 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
     left_ = false;
     response->set_shard_id(std::max(0, request->shard_id()));
     response->set_generation(10 + registrations_);
-    response->set_heartbeat_interval_ms(10);
-    response->set_may_go_back(may_go_back_);
+    response->mutable_heartbeat_interval()->set_nanos(10'000'000);
+    response->set_rollback_pending(rollback_pending_);
     return grpc::Status::OK;
   }
   grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     const absl::MutexLock lock(&mu_);
-    response->set_may_go_back(may_go_back_);
+    response->set_rollback_pending(rollback_pending_);
     EXPECT_EQ(request->generation(), 10u + registrations_);
     ++heartbeats_;
     memory_ = request->memory_bytes();
@@ -56,9 +56,9 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
     const absl::MutexLock lock(&mu_);
     known_ = false;
   }
-  void SetMayGoBack(bool may_go_back) {
+  void SetRollbackPending(bool rollback_pending) {
     const absl::MutexLock lock(&mu_);
-    may_go_back_ = may_go_back;
+    rollback_pending_ = rollback_pending;
   }
   void FailHeartbeats(absl::Status status) {
     const absl::MutexLock lock(&mu_);
@@ -96,7 +96,7 @@ class FakeCoordinator final : public v1::CoordinatorService::Service {
   absl::Mutex mu_;
   bool known_ = false;
   bool left_ = false;
-  bool may_go_back_ = false;
+  bool rollback_pending_ = false;
   int registrations_ = 0;
   int heartbeats_ = 0;
   int64_t memory_ = -1;
@@ -203,18 +203,18 @@ TEST_F(CoordinatorLinkTest, RegistersAgainWithACoordinatorThatForgot) {
   EXPECT_EQ(Generation(), 12u);
 }
 
-TEST_F(CoordinatorLinkTest, WithoutItsRowsItGreetsNobodyWhileTheClusterMayGoBack) {
-  coordinator_.SetMayGoBack(true);
+TEST_F(CoordinatorLinkTest, WithoutItsRowsItGreetsNobodyWhileTheClusterRollbackPending) {
+  coordinator_.SetRollbackPending(true);
   StartReady();
   coordinator_.AwaitHeartbeats(2);
   const absl::Status refused = Hello(trainer_.Hello()).status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
   EXPECT_EQ(ReasonOf(refused), reason::kAwaitingRestore);
-  coordinator_.SetMayGoBack(false);
+  coordinator_.SetRollbackPending(false);
   coordinator_.AwaitHeartbeats(2);
   EXPECT_TRUE(Hello(trainer_.Hello()).ok());
   // From then on it has rows that count, whatever others have lost.
-  coordinator_.SetMayGoBack(true);
+  coordinator_.SetRollbackPending(true);
   coordinator_.AwaitHeartbeats(2);
   EXPECT_TRUE(Hello(trainer_.Hello()).ok());
 }

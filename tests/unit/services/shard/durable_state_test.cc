@@ -104,7 +104,7 @@ class RandomClients {
       case 0:
         return trainer.Hello();
       case 1:
-        return rng_.NextBelow(6) == 0 ? Command(trainer.Bye()) : Command(trainer.Hello());
+        return rng_.NextBelow(6) == 0 ? Command(trainer.CloseClient()) : Command(trainer.Hello());
       case 2:
         return rng_.NextBelow(4) == 0 ? Command(DropModelCommand{.model = "m"})
                                       : Command(SampleCreate());

@@ -50,10 +50,10 @@ inline wire::LoggedCommand LogOf(const Command& command) {
     wire::EncodeHello(*hello, &request);
     return Bytes(wire::LoggedKind::kHello, request);
   }
-  if (const auto* bye = std::get_if<ByeCommand>(&command)) {
-    v1::ByeRequest request;
-    wire::EncodeBye(*bye, &request);
-    return Bytes(wire::LoggedKind::kBye, request);
+  if (const auto* bye = std::get_if<CloseClientCommand>(&command)) {
+    v1::CloseClientRequest request;
+    wire::EncodeCloseClient(*bye, &request);
+    return Bytes(wire::LoggedKind::kCloseClient, request);
   }
   if (const auto* refused = std::get_if<RefusedCommand>(&command)) {
     return wire::LogRefused(*refused);

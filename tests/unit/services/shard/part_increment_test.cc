@@ -70,18 +70,18 @@ class PartIncrementTest : public LogDirectoryTest {
     }
   }
   // Cuts now, has `meanwhile` done, and writes.
-  CheckpointProgress WritePart(uint64_t epoch, uint64_t base,
+  CheckpointProgress WritePart(uint64_t checkpoint_id, uint64_t base,
                                const std::function<void()>& meanwhile = {}) {
     core_->SettleTables();
-    at_cut_[epoch] = Describe(*core_);
+    at_cut_[checkpoint_id] = Describe(*core_);
     changed_.clear();
-    PartBase on{.epoch = base};
+    PartBase on{.checkpoint_id = base};
     if (base != 0) on.files_checksum = images_->Progress(base).files.checksum;
     if (on.files_checksum == 0) on.files_checksum = 1;
-    std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(0, *core_, epoch, on);
+    std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(0, *core_, checkpoint_id, on);
     if (meanwhile) meanwhile();
     absl::Notification over;
-    const absl::Status begun = images_->Begin(epoch, std::move(snapshot),
+    const absl::Status begun = images_->Begin(checkpoint_id, std::move(snapshot),
                                               [&](const std::shared_ptr<ShardSnapshot>& written) {
                                                 written->Release();
                                                 over.Notify();
@@ -89,26 +89,26 @@ class PartIncrementTest : public LogDirectoryTest {
     EXPECT_TRUE(begun.ok()) << begun;
     over.WaitForNotification();
     while (images_->busy()) absl::SleepFor(absl::Milliseconds(1));
-    return images_->Progress(epoch);
+    return images_->Progress(checkpoint_id);
   }
   // What there is on the disk gives the state of the cut, bit for bit.
-  void ExpectLoads(uint64_t epoch) {
-    EXPECT_TRUE(images_->Verify(epoch).ok()) << images_->Verify(epoch).status();
-    const auto inspected = InspectImage(images_->PathOf(epoch));
+  void ExpectLoads(uint64_t checkpoint_id) {
+    EXPECT_TRUE(images_->Verify(checkpoint_id).ok()) << images_->Verify(checkpoint_id).status();
+    const auto inspected = InspectImage(images_->PathOf(checkpoint_id));
     EXPECT_TRUE(inspected.ok()) << inspected.status();
     ShardCore loaded(SampleOptions());
-    const absl::Status status = images_->Load(epoch, loaded);
+    const absl::Status status = images_->Load(checkpoint_id, loaded);
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_EQ(Describe(loaded), at_cut_[epoch]) << "epoch " << epoch;
+    EXPECT_EQ(Describe(loaded), at_cut_[checkpoint_id]) << "checkpoint_id " << checkpoint_id;
   }
-  std::string InPart(uint64_t epoch, const std::string& name) const {
-    return absl::StrCat(images_->PathOf(epoch), "/", name);
+  std::string InPart(uint64_t checkpoint_id, const std::string& name) const {
+    return absl::StrCat(images_->PathOf(checkpoint_id), "/", name);
   }
   // The part of 2 is an increment on that of 1.
   void WriteTwo() {
-    EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
+    EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
     Scatter();
-    ASSERT_EQ(WritePart(2, 1).base_epoch, 1u);
+    ASSERT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
   }
   static std::string LargestTable(const std::string& directory) {
     std::string largest;
@@ -135,7 +135,7 @@ TEST_F(PartIncrementTest, HasTheRowsThatHaveChangedAndNoOthers) {
   const auto changed = changed_;
   const CheckpointProgress part = WritePart(2, 1);
   ASSERT_EQ(part.state, CheckpointProgress::State::kPrepared);
-  EXPECT_EQ(part.base_epoch, 1u);
+  EXPECT_EQ(part.base_checkpoint_id, 1u);
   EXPECT_EQ(part.rows, full.rows);
   EXPECT_GT(part.files.files, full.files.files);
   EXPECT_LT(part.written_bytes, part.files.bytes);
@@ -153,69 +153,69 @@ TEST_F(PartIncrementTest, HasTheRowsThatHaveChangedAndNoOthers) {
 }
 
 TEST_F(PartIncrementTest, StandsForItselfWhenItsBasesAreGone) {
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
-  for (uint64_t epoch = 2; epoch <= 6; ++epoch) {
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
+  for (uint64_t checkpoint_id = 2; checkpoint_id <= 6; ++checkpoint_id) {
     Scatter();
     Scatter("input");
-    EXPECT_EQ(WritePart(epoch, epoch - 1).base_epoch, epoch - 1);
-    ExpectLoads(epoch);
-    ASSERT_TRUE(images_->Retain({epoch - 1, epoch}).ok());
-    ExpectLoads(epoch - 1);
+    EXPECT_EQ(WritePart(checkpoint_id, checkpoint_id - 1).base_checkpoint_id, checkpoint_id - 1);
+    ExpectLoads(checkpoint_id);
+    ASSERT_TRUE(images_->Retain({checkpoint_id - 1, checkpoint_id}).ok());
+    ExpectLoads(checkpoint_id - 1);
   }
   Open();
-  EXPECT_EQ(images_->Progress(6).base_epoch, 5u);
+  EXPECT_EQ(images_->Progress(6).base_checkpoint_id, 5u);
   ExpectLoads(6);
   const std::string rows = LargestTable(InPart(6, "model-001"));
   struct stat file = {};
   ASSERT_EQ(stat(rows.c_str(), &file), 0);
-  EXPECT_EQ(file.st_nlink, 2u) << "of epochs 5 and 6, the others' are gone";
+  EXPECT_EQ(file.st_nlink, 2u) << "of checkpoint_ids 5 and 6, the others' are gone";
 }
 
 TEST_F(PartIncrementTest, ComesBackBitForBitAfterTraining) {
   for (int i = 0; i < 5; ++i) Step();
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
-  for (uint64_t epoch = 2; epoch <= 4; ++epoch) {
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
+  for (uint64_t checkpoint_id = 2; checkpoint_id <= 4; ++checkpoint_id) {
     Step();
-    EXPECT_EQ(WritePart(epoch, epoch - 1).base_epoch, epoch - 1);
-    ExpectLoads(epoch);
+    EXPECT_EQ(WritePart(checkpoint_id, checkpoint_id - 1).base_checkpoint_id, checkpoint_id - 1);
+    ExpectLoads(checkpoint_id);
   }
 }
 
 TEST_F(PartIncrementTest, IsOfTheCutWhateverChangesBeforeItIsWritten) {
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
   Scatter();
-  EXPECT_EQ(WritePart(2, 1, [this] { Step(); }).base_epoch, 1u);
+  EXPECT_EQ(WritePart(2, 1, [this] { Step(); }).base_checkpoint_id, 1u);
   ExpectLoads(2);
   // What changed meanwhile belongs to the next one.
-  EXPECT_EQ(WritePart(3, 2).base_epoch, 2u);
+  EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 2u);
   ExpectLoads(3);
 }
 
 // The checkpoint of a cut failed on another shard: what had changed until then is not lost.
 TEST_F(PartIncrementTest, ACutThatWasNotCommittedLosesNothing) {
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
   Scatter();
-  EXPECT_EQ(WritePart(2, 1).base_epoch, 1u);
+  EXPECT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
   Scatter("input");
-  EXPECT_EQ(WritePart(3, 1).base_epoch, 1u);
+  EXPECT_EQ(WritePart(3, 1).base_checkpoint_id, 1u);
   ExpectLoads(3);
   // The number was not committed either, and is taken again.
   Scatter();
-  EXPECT_EQ(WritePart(3, 1).base_epoch, 1u);
+  EXPECT_EQ(WritePart(3, 1).base_checkpoint_id, 1u);
   ExpectLoads(3);
 }
 
 TEST_F(PartIncrementTest, AllRowsAreWrittenWhenMoreThanHalfHaveChanged) {
   ASSERT_TRUE(core_->Apply(DropModelCommand{.model = "idle"}).reply->status.ok());
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
   Scatter();
-  EXPECT_EQ(WritePart(2, 1).base_epoch, 1u);
+  EXPECT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
   for (int i = 0; i < 40; ++i) {
     Scatter();
     Scatter("input");
   }
   const CheckpointProgress part = WritePart(3, 2);
-  EXPECT_EQ(part.base_epoch, 0u);
+  EXPECT_EQ(part.base_checkpoint_id, 0u);
   EXPECT_EQ(part.written_bytes, part.files.bytes);
   ExpectLoads(3);
 }
@@ -223,41 +223,41 @@ TEST_F(PartIncrementTest, AllRowsAreWrittenWhenMoreThanHalfHaveChanged) {
 TEST_F(PartIncrementTest, AllRowsAreWrittenWhereTheBaseIsNotWhatThisProcessWrote) {
   WriteTwo();
   Open();
-  EXPECT_EQ(WritePart(3, 2).base_epoch, 0u) << "written by another process";
-  EXPECT_EQ(WritePart(4, 7).base_epoch, 0u) << "never seen";
+  EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 0u) << "written by another process";
+  EXPECT_EQ(WritePart(4, 7).base_checkpoint_id, 0u) << "never seen";
   fs::remove(LargestTable(InPart(4, "model-001")));
-  EXPECT_EQ(WritePart(5, 4).base_epoch, 0u) << "a file is gone";
+  EXPECT_EQ(WritePart(5, 4).base_checkpoint_id, 0u) << "a file is gone";
   ExpectLoads(5);
   fs::resize_file(LargestTable(InPart(5, "model-001")), 100);
-  EXPECT_EQ(WritePart(6, 5).base_epoch, 0u) << "a file is cut";
+  EXPECT_EQ(WritePart(6, 5).base_checkpoint_id, 0u) << "a file is cut";
   ExpectLoads(6);
   ASSERT_TRUE(images_->Retain({}).ok());
-  EXPECT_EQ(WritePart(7, 6).base_epoch, 0u) << "the part is gone";
+  EXPECT_EQ(WritePart(7, 6).base_checkpoint_id, 0u) << "the part is gone";
   // A list that is not the one that the manifest pins.
   ASSERT_TRUE(WriteFileList(images_->PathOf(7)).ok());
   std::ofstream(InPart(7, "surplus")) << "x";
   const uint32_t checksum = images_->Progress(7).files.checksum;
   ASSERT_NE(WriteFileList(images_->PathOf(7))->checksum, checksum);
-  EXPECT_EQ(WritePart(8, 7).base_epoch, 0u) << "another list";
+  EXPECT_EQ(WritePart(8, 7).base_checkpoint_id, 0u) << "another list";
   ExpectLoads(8);
 }
 
 TEST_F(PartIncrementTest, AllRowsAreWrittenWhenTheModelsAreOthers) {
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
   CreateModelCommand more = SampleCreate();
   more.spec.name = "more";
   ASSERT_TRUE(core_->Apply(more).reply->status.ok());
-  EXPECT_EQ(WritePart(2, 1).base_epoch, 0u);
+  EXPECT_EQ(WritePart(2, 1).base_checkpoint_id, 0u);
   Scatter();
-  EXPECT_EQ(WritePart(3, 2).base_epoch, 2u);
+  EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 2u);
   ASSERT_TRUE(core_->Apply(DropModelCommand{.model = "more"}).reply->status.ok());
-  EXPECT_EQ(WritePart(4, 3).base_epoch, 0u);
+  EXPECT_EQ(WritePart(4, 3).base_checkpoint_id, 0u);
   // Its rows are others than those of the cut, whatever its name.
   ASSERT_TRUE(core_->Apply(DropModelCommand{.model = "idle"}).reply->status.ok());
   CreateModelCommand idle = SampleCreate();
   idle.spec.name = "idle";
   ASSERT_TRUE(core_->Apply(idle).reply->status.ok());
-  EXPECT_EQ(WritePart(5, 4).base_epoch, 0u);
+  EXPECT_EQ(WritePart(5, 4).base_checkpoint_id, 0u);
   ExpectLoads(5);
 }
 
@@ -266,7 +266,7 @@ TEST_F(PartIncrementTest, ARestoredStateBeginsWithAllRows) {
   auto restored = std::make_unique<ShardCore>(SampleOptions());
   ASSERT_TRUE(images_->Load(2, *restored).ok());
   core_ = std::move(restored);
-  EXPECT_EQ(WritePart(3, 2).base_epoch, 0u);
+  EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 0u);
   ExpectLoads(3);
 }
 
@@ -301,7 +301,7 @@ TEST_F(PartIncrementTest, DamageIsNamedAndNothingIsLoaded) {
   }
   // An increment of another checkpoint in the place of this one's.
   Scatter();
-  ASSERT_EQ(WritePart(3, 1).base_epoch, 1u);
+  ASSERT_EQ(WritePart(3, 1).base_checkpoint_id, 1u);
   fs::remove_all(InPart(2, "delta-001-001"));
   fs::copy(InPart(3, "delta-001-001"), InPart(2, "delta-001-001"));
   EXPECT_TRUE(absl::IsDataLoss(images_->Verify(2).status()));
@@ -325,7 +325,7 @@ TEST_F(PartIncrementTest, OnlyIncrementsAreOfTheNewFormat) {
   const auto head = ReadImageHead(images_->PathOf(2));
   ASSERT_TRUE(head.ok()) << head.status();
   EXPECT_EQ(head->increments, 1);
-  EXPECT_EQ(head->base_epoch, 1u);
+  EXPECT_EQ(head->base_checkpoint_id, 1u);
   EXPECT_THAT(head->models, ::testing::ElementsAre("idle", "m"));
 }
 
@@ -335,7 +335,7 @@ TEST_F(PartIncrementTest, ASnapshotThatWasGivenUpIsNotWritten) {
     if (base == 1) {
       ASSERT_EQ(WritePart(1, 0).state, CheckpointProgress::State::kPrepared);
     }
-    const auto snapshot = ShardSnapshot::TakeCut(0, *core_, 2, {.epoch = base});
+    const auto snapshot = ShardSnapshot::TakeCut(0, *core_, 2, {.checkpoint_id = base});
     Scatter();
     snapshot->Abandon();
     const std::string directory = Path(absl::StrCat("image-", base));

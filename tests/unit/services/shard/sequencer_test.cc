@@ -201,11 +201,11 @@ TEST_F(SequencerTest, StopAnswersWhatWaitsAndRefusesWhatComes) {
 
 TEST_F(SequencerTest, WhatWaitsForACutGoesOnWhenTheShardIsAboutToStop) {
   Make();
-  const auto freeze = [&](uint64_t epoch) {
+  const auto freeze = [&](uint64_t checkpoint_id) {
     bool frozen = false;
     EXPECT_TRUE(sequencer_
                     ->RunTask([&](ShardCore&) {
-                      sequencer_->Freeze(epoch, absl::Hours(1));
+                      sequencer_->Freeze(checkpoint_id, absl::Hours(1));
                       frozen = sequencer_->gate().frozen();
                       return absl::OkStatus();
                     })
@@ -234,10 +234,12 @@ TEST_F(SequencerTest, MeasuresForHowLongAFreezeMakesRequestsWait) {
   HandClock clock;
   sequencer_ = std::make_unique<Sequencer>(*core_, SequencerOptions{.threads = false},
                                            shard_metrics_, clock);
-  const auto freeze = [&](uint64_t epoch) {
-    ASSERT_TRUE(
-        sequencer_->SubmitTask([=, this](ShardCore&) { sequencer_->Freeze(epoch, absl::Hours(1)); })
-            .ok());
+  const auto freeze = [&](uint64_t checkpoint_id) {
+    ASSERT_TRUE(sequencer_
+                    ->SubmitTask([=, this](ShardCore&) {
+                      sequencer_->Freeze(checkpoint_id, absl::Hours(1));
+                    })
+                    .ok());
     sequencer_->Turn();
   };
   // Asked by a task that takes 3 ms.

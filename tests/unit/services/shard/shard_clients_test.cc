@@ -84,10 +84,10 @@ TEST_F(ShardClientsTest, AGapIsRefusedUntilItIsFilled) {
 
 TEST_F(ShardClientsTest, SequencesThatTheClientGaveUpAreSkippedForGood) {
   trainer_.set_keep(9);
-  const ScatterCommand given_up = trainer_.Scatter(ScatterMode::kAdd);
+  const ScatterCommand evicted = trainer_.Scatter(ScatterMode::kAdd);
   trainer_.set_keep(0);
   EXPECT_TRUE(Do(trainer_.Scatter(ScatterMode::kAdd)).reply->status.ok());
-  EXPECT_EQ(Reason(Do(given_up)), reason::kStaleSequence);
+  EXPECT_EQ(Reason(Do(evicted)), reason::kStaleSequence);
 }
 
 TEST_F(ShardClientsTest, TheWindowIsBounded) {
@@ -210,13 +210,13 @@ TEST_F(ShardClientsTest, StrangersMustSayHello) {
 TEST_F(ShardClientsTest, AClientThatLeftStaysAway) {
   Must(trainer_.EmbedForward(), 1);
   EXPECT_EQ(core_->contexts().count(), 1);
-  EXPECT_TRUE(Do(trainer_.Bye()).reply->status.ok());
-  EXPECT_TRUE(Do(trainer_.Bye()).reply->status.ok());  // again is fine
+  EXPECT_TRUE(Do(trainer_.CloseClient()).reply->status.ok());
+  EXPECT_TRUE(Do(trainer_.CloseClient()).reply->status.ok());  // again is fine
   EXPECT_EQ(core_->contexts().count(), 0);
   EXPECT_EQ(core_->clients().open_clients(), 0);
   EXPECT_EQ(core_->clients().reply_bytes(), 0);
-  EXPECT_EQ(Reason(Do(trainer_.Hello())), reason::kRetiredClient);
-  EXPECT_EQ(Reason(Do(trainer_.Scatter(ScatterMode::kAdd))), reason::kRetiredClient);
+  EXPECT_EQ(Reason(Do(trainer_.Hello())), reason::kClosedClient);
+  EXPECT_EQ(Reason(Do(trainer_.Scatter(ScatterMode::kAdd))), reason::kClosedClient);
 }
 
 TEST_F(ShardClientsTest, AClientBelongsToOneJob) {
@@ -242,7 +242,7 @@ TEST_F(ShardClientsTest, SilentClientsMakeRoomForNewOnes) {
   EXPECT_EQ(core_->contexts().count(), 1);
   EXPECT_TRUE(Do(fresh.Hello()).reply->status.ok());
   EXPECT_EQ(core_->contexts().count(), 0) << "the dead client's context must go with it";
-  EXPECT_EQ(Reason(Do(dead.Scatter(ScatterMode::kAdd))), reason::kRetiredClient);
+  EXPECT_EQ(Reason(Do(dead.Scatter(ScatterMode::kAdd))), reason::kClosedClient);
 }
 
 TEST_F(ShardClientsTest, SilentClientsMakeRoomForContexts) {

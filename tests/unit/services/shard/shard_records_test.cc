@@ -74,16 +74,16 @@ class ShardRecordsTest : public LogDirectoryTest {
     }
   }
   // The part of a cluster checkpoint: cuts now, has `meanwhile` done, and writes.
-  CheckpointProgress WritePart(uint64_t epoch, uint64_t base,
+  CheckpointProgress WritePart(uint64_t checkpoint_id, uint64_t base,
                                const std::function<void()>& meanwhile = {}) {
     core_->SettleTables();
-    at_cut_[epoch] = {RecordsOf(*core_), core_->Digest()};
-    PartBase on{.epoch = base};
+    at_cut_[checkpoint_id] = {RecordsOf(*core_), core_->Digest()};
+    PartBase on{.checkpoint_id = base};
     if (base != 0) on.files_checksum = images_->Progress(base).files.checksum;
-    std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(0, *core_, epoch, on);
+    std::shared_ptr<ShardSnapshot> snapshot = ShardSnapshot::TakeCut(0, *core_, checkpoint_id, on);
     if (meanwhile) meanwhile();
     absl::Notification over;
-    const absl::Status begun = images_->Begin(epoch, std::move(snapshot),
+    const absl::Status begun = images_->Begin(checkpoint_id, std::move(snapshot),
                                               [&](const std::shared_ptr<ShardSnapshot>& written) {
                                                 written->Release();
                                                 over.Notify();
@@ -91,17 +91,17 @@ class ShardRecordsTest : public LogDirectoryTest {
     EXPECT_TRUE(begun.ok()) << begun;
     over.WaitForNotification();
     while (images_->busy()) absl::SleepFor(absl::Milliseconds(1));
-    return images_->Progress(epoch);
+    return images_->Progress(checkpoint_id);
   }
-  void ExpectLoads(uint64_t epoch) {
-    const auto inspected = InspectImage(images_->PathOf(epoch));
+  void ExpectLoads(uint64_t checkpoint_id) {
+    const auto inspected = InspectImage(images_->PathOf(checkpoint_id));
     ASSERT_TRUE(inspected.ok()) << inspected.status();
     ShardCore loaded(SampleOptions());
-    const absl::Status status = images_->Load(epoch, loaded);
+    const absl::Status status = images_->Load(checkpoint_id, loaded);
     ASSERT_TRUE(status.ok()) << status;
-    const auto& [records, digest] = at_cut_[epoch];
-    EXPECT_EQ(RecordsOf(loaded), records) << "epoch " << epoch;
-    EXPECT_EQ(loaded.Digest(), digest) << "epoch " << epoch;
+    const auto& [records, digest] = at_cut_[checkpoint_id];
+    EXPECT_EQ(RecordsOf(loaded), records) << "checkpoint_id " << checkpoint_id;
+    EXPECT_EQ(loaded.Digest(), digest) << "checkpoint_id " << checkpoint_id;
     int64_t rows = 0;
     for (const ShardTable& table : loaded.FindModel("m")->tables())
       rows += table.stored().present();
@@ -179,14 +179,16 @@ TEST_F(ShardRecordsTest, ANamedCheckpointBringsThemBack) {
 }
 
 TEST_F(ShardRecordsTest, AnIncrementHasWhatHasComeAndWhatHasGone) {
-  EXPECT_EQ(WritePart(1, 0).base_epoch, 0u);
-  for (uint64_t epoch = 2; epoch <= 5; ++epoch) {
+  EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
+  for (uint64_t checkpoint_id = 2; checkpoint_id <= 5; ++checkpoint_id) {
     Change(60);
-    EXPECT_EQ(WritePart(epoch, epoch - 1, [this] { Change(200); }).base_epoch, epoch - 1)
-        << images_->Progress(epoch).error;
-    ExpectLoads(epoch);
+    EXPECT_EQ(
+        WritePart(checkpoint_id, checkpoint_id - 1, [this] { Change(200); }).base_checkpoint_id,
+        checkpoint_id - 1)
+        << images_->Progress(checkpoint_id).error;
+    ExpectLoads(checkpoint_id);
     // What changed meanwhile is most of the rows; the next part is to be built on few.
-    EXPECT_EQ(WritePart(epoch, 0).base_epoch, 0u);
+    EXPECT_EQ(WritePart(checkpoint_id, 0).base_checkpoint_id, 0u);
   }
   ExpectLoads(1);
 }
@@ -196,14 +198,14 @@ TEST_F(ShardRecordsTest, ARowThatIsGoneStandsInTheIncrementAlone) {
   linear.Put(LocalRow(2), SampleRecord(5, rng_));
   WritePart(1, 0);
   linear.Erase(LocalRow(2));
-  ASSERT_EQ(WritePart(2, 1).base_epoch, 1u);
+  ASSERT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
   const auto metadata = ReadCheckpointMetadata(absl::StrCat(images_->PathOf(2), "/delta-000-001"));
   ASSERT_TRUE(metadata.ok()) << metadata.status();
   EXPECT_EQ(metadata->tables[5].changed_rows, 1);
   EXPECT_EQ(metadata->tables[5].present, linear.present());
   ExpectLoads(2);
   linear.Put(LocalRow(2), SampleRecord(5, rng_));
-  ASSERT_EQ(WritePart(3, 2).base_epoch, 2u);
+  ASSERT_EQ(WritePart(3, 2).base_checkpoint_id, 2u);
   ExpectLoads(3);
   // In the place of the increment it came with, it would come back.
   Rewrite(absl::StrCat(images_->PathOf(2), "/delta-000-001"), [](Rows& rows) { rows.clear(); });

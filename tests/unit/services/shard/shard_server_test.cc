@@ -243,8 +243,8 @@ TEST_F(ShardServerTest, CutsNeedADataDirectory) {
   EXPECT_EQ(reason_of(stub_->VerifyCheckpoint(Context().get(), {}, &verify)), reason::kNoDataDir);
   v1::RetainCheckpointsResponse retain;
   EXPECT_EQ(reason_of(stub_->RetainCheckpoints(Context().get(), {}, &retain)), reason::kNoDataDir);
-  v1::RollBackResponse back;
-  EXPECT_EQ(reason_of(stub_->RollBack(Context().get(), {}, &back)), reason::kNoDataDir);
+  v1::RollbackResponse back;
+  EXPECT_EQ(reason_of(stub_->Rollback(Context().get(), {}, &back)), reason::kNoDataDir);
 }
 
 TEST_F(ShardServerTest, WithoutADataDirectoryThereAreNoCheckpoints) {
@@ -261,11 +261,11 @@ TEST_F(ShardServerTest, WithoutADataDirectoryThereAreNoCheckpoints) {
 
 TEST_F(ShardServerTest, ByeRetiresTheClient) {
   Prepare();
-  v1::ByeRequest request;
-  wire::EncodeBye(trainer_.Bye(), &request);
-  v1::ByeResponse response;
-  ASSERT_TRUE(stub_->Bye(Context().get(), request, &response).ok());
-  EXPECT_EQ(ReasonOf(Hello(trainer_.Hello()).status()), reason::kRetiredClient);
+  v1::CloseClientRequest request;
+  wire::EncodeCloseClient(trainer_.CloseClient(), &request);
+  v1::CloseClientResponse response;
+  ASSERT_TRUE(stub_->CloseClient(Context().get(), request, &response).ok());
+  EXPECT_EQ(ReasonOf(Hello(trainer_.Hello()).status()), reason::kClosedClient);
 }
 
 TEST_F(ShardServerTest, ADrainAnswersWhatWasSentAndEndsTheStream) {

@@ -33,7 +33,7 @@ class SampleTrainer {
   HelloCommand Hello() const {
     return {.job = "job", .client = client_, .acknowledged_sequence = 0};
   }
-  ByeCommand Bye() const { return {.job = "job", .client = client_}; }
+  CloseClientCommand CloseClient() const { return {.job = "job", .client = client_}; }
 
   // The envelope of the next mutation; everything before it is acknowledged.
   Envelope Next() {

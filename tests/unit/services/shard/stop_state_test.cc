@@ -24,13 +24,13 @@ TEST(StopStateTest, BringsBackClientsWithTheirAnswers) {
   const ClientId bob = {2};
   stopped.Apply(HelloCommand{.job = "job", .client = ann, .acknowledged_sequence = 0});
   stopped.Apply(HelloCommand{.job = "job", .client = bob, .acknowledged_sequence = 3});
-  stopped.Apply(ByeCommand{.job = "job", .client = ClientId{9}});
+  stopped.Apply(CloseClientCommand{.job = "job", .client = ClientId{9}});
   ShardCore started({});
   ASSERT_TRUE(Decode(EncodeStopState(stopped), started).ok());
   EXPECT_EQ(started.clients().open_clients(), 2);
   EXPECT_FALSE(started.clients().clients().at(ann).lost);
   EXPECT_TRUE(started.clients().clients().at(bob).lost);
-  EXPECT_EQ(started.clients().retired().size(), 1u);
+  EXPECT_EQ(started.clients().closed().size(), 1u);
   EXPECT_EQ(EncodeStopState(started), EncodeStopState(stopped));
 }
 

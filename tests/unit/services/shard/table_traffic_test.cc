@@ -57,7 +57,7 @@ TEST(TableTrafficTest, OperationsHaveTheNamesOfTheCommands) {
        std::vector<Command>{ScatterCommand(), GatherCommand(), TopKCommand()}) {
     EXPECT_EQ(OperationOf(command).operation, CommandNames()[CommandKind(command)]);
   }
-  EXPECT_EQ(OperationOf(ByeCommand()).operation, "");
+  EXPECT_EQ(OperationOf(CloseClientCommand()).operation, "");
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ public final class Example {
       System.out.printf("{\"model\":\"%s\",\"shards\":%d,\"rows_changed\":%d,\"predictions\":%s}%n",
           spec.getName(), shards.size(), ids.size(), predictions);
     } finally {
-      for (var shard : shards) shard.stub().bye(ByeRequest.newBuilder().setJob(JOB).setClientId(id).build());
+      for (var shard : shards) shard.stub().bye(CloseClientRequest.newBuilder().setJob(JOB).setClientId(id).build());
     }
   }
 
