@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/command_line.h"
+#include "client/cli/global_options.h"
 #include "client/cli/terminal.h"
 #include "core/base/status_macros.h"
 

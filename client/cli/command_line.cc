@@ -1,16 +1,13 @@
 #include "client/cli/command_line.h"
 
-#include <cstdio>
-#include <utility>
+#include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/command_bench.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/terminal.h"
 #include "core/base/log.h"
 #include "core/base/reason.h"
-#include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/math/kernels.h"
 
@@ -28,21 +25,6 @@ Every flag can also be set in the environment: --model-dir as DSLIDE_MODEL_DIR. 
 Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an address,
 4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
 Documentation: docs/cli.md)";
-
-void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
-  AddOption(app, "-o,--output", global.output, "Form of the result: text or json")
-      .OneOf({"text", "json"});
-  AddOption(app, "--timeout", global.timeout, "Deadline of every call to the cluster, e.g. 30s");
-  app.AddSwitch("-q,--quiet", global.quiet, "No progress on stderr");
-  app.AddSwitch("--insecure", global.insecure,
-                "Allow plaintext connections to other machines (trusted networks only)");
-  AddOption(app, "--tls-ca", global.tls.ca,
-            "PEM file of the authorities of the cluster's certificates; encrypts connections");
-  AddOption(app, "--tls-crl-dir", global.tls.crl_dir,
-            "Directory of those authorities' lists of revoked certificates");
-  AddOption(app, "--tls-cert", global.tls.cert, "PEM file of this client's certificate");
-  AddOption(app, "--tls-key", global.tls.key, "PEM file of the certificate's private key");
-}
 
 int UsageError(const std::string& command, const std::string& text) {
   PrintNote(absl::StrCat(command, ": ", text, "\nSee: ", command, " --help"));
@@ -65,25 +47,6 @@ std::optional<int> EndOf(const Parsed& parsed) {
 }
 
 }  // namespace
-
-absl::StatusOr<absl::Duration> GlobalOptions::Timeout() const {
-  absl::StatusOr<absl::Duration> parsed = ParseDuration(timeout);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--timeout: ", parsed.status().message()));
-  }
-  if (*parsed <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("--timeout 0: a call needs a deadline above 0");
-  }
-  return parsed;
-}
-
-std::string EnvironmentName(const std::string& names) {
-  std::string variable = "DSLIDE_";
-  for (const char c : names.substr(names.rfind("--") + 2)) {
-    variable += c == '-' ? '_' : absl::ascii_toupper(static_cast<unsigned char>(c));
-  }
-  return variable;
-}
 
 int RunCommandLine(const std::vector<std::string>& args) {
   // Its flags are its own.

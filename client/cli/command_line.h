@@ -3,34 +3,14 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "client/cpp/channel_factory.h"
+#include "client/cli/global_options.h"
 #include "core/flags/command_line.h"
-#include "core/tls/tls_files.h"
 
 namespace dslide::cli {
-
-// Flags that every subcommand has.
-struct GlobalOptions {
-  std::string output = "text";  // or "json"
-  std::string timeout = "30s";
-  bool quiet = false;
-  bool insecure = false;
-  TlsFiles tls = {};
-
-  bool json() const { return output == "json"; }
-  // Errors: InvalidArgument naming the flag.
-  absl::StatusOr<absl::Duration> Timeout() const;
-  // How a cluster that runs elsewhere is reached.
-  ChannelOptions Channels() const { return {.insecure = insecure, .tls = tls}; }
-};
 
 // What parsing leaves behind: the subcommand to run.
 struct Context {
@@ -39,14 +19,6 @@ struct Context {
   std::function<absl::StatusOr<int>()> run;
 };
 
-// DSLIDE_MODEL_DIR of "-m,--model-dir".
-std::string EnvironmentName(const std::string& names);
-
-// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
-template <typename T>
-Flag AddOption(CliCommand command, const std::string& names, T& value, const std::string& help) {
-  return command.Add(names, value, help).Environment(EnvironmentName(names));
-}
 // Each file registers its own subcommand.
 void AddTrainCommand(CliCommand app, Context& context);
 void AddTuneCommand(CliCommand app, Context& context);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/command_line.h"
+#include "client/cli/global_options.h"
 #include "core/base/status_macros.h"
 #include "core/data/sparse_dataset.h"
 

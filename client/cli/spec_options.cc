@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/command_line.h"
 #include "client/cli/default_spec.h"
+#include "client/cli/global_options.h"
 #include "client/cli/text_file.h"
 #include "client/components/component_spec.h"
 #include "core/base/status_macros.h"

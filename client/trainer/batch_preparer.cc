@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Netwo
       network, std::move(embedding_slots), std::move(head_slots), std::move(options)));
 }
 
-absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Open(const ClusterClient& cluster,
+absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Open(ClusterClient& cluster,
                                                                    const Network& network,
                                                                    BatchPreparerOptions options) {
   ASSIGN_OR_RETURN(SlotMap embedding_slots, cluster.Slots(network.embedding().num_slots));

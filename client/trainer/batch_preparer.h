@@ -63,7 +63,7 @@ class BatchPreparer {
                                                                BatchPreparerOptions options);
 
   // The same with the slots that the cluster deals. Errors: those of the cluster, too.
-  static absl::StatusOr<std::unique_ptr<BatchPreparer>> Open(const ClusterClient& cluster,
+  static absl::StatusOr<std::unique_ptr<BatchPreparer>> Open(ClusterClient& cluster,
                                                              const Network& network,
                                                              BatchPreparerOptions options);
 

@@ -54,5 +54,7 @@ using Step = StrongInt<struct StepTag, int64_t>;
 
 // Tables have at most this many rows; it keeps a row id in 32 bits on the wire and in memory.
 inline constexpr int64_t kMaxTableRows = int64_t{1} << 31;
+// Stands for "no row", where there are fewer than were asked for.
+inline constexpr RowId kNoRow = RowId(0xffffffff);
 
 }  // namespace dslide

@@ -17,7 +17,6 @@
 #include "core/base/ids.h"
 #include "core/model/component_ops.h"
 #include "core/model/explicit_rows.h"
-#include "core/model/head_table.h"
 #include "core/model/model_spec.h"
 #include "core/model/received_rows.h"
 #include "core/model/replies.h"

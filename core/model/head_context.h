@@ -1,4 +1,4 @@
-// A head's batch, what Forward() answers, and what it leaves for Backward().
+// A head's batch, and what Forward() leaves for Backward().
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/model/explicit_rows.h"
+#include "core/model/head_forward.h"
 
 namespace dslide {
 
@@ -31,25 +32,6 @@ struct HeadBatch {
     return absl::MakeConstSpan(labels).subspan(label_offsets[sample],
                                                label_offsets[sample + 1] - label_offsets[sample]);
   }
-};
-
-// Exact best rows of one sample.
-struct RecallTop {
-  uint32_t sample = 0;
-  std::vector<RowId> rows;  // at most 10, by falling logit
-  std::vector<float> logits;
-  // 1: a candidate that hashing found, or in a batch without fingerprints an explicit row.
-  std::vector<uint8_t> found;
-};
-
-struct HeadForwardOutput {
-  std::vector<float> max_logits;  // [batch]; -inf without rows (softmax), 0 (sigmoid)
-  // [batch]; sum of weight * exp(logit - max); sigmoid: of weight * log(1 + exp(logit)).
-  std::vector<float> exp_sums;
-  std::vector<float> label_logits;  // [labels.size()]
-  int64_t active_pairs = 0;         // over all samples, tail rows not counted
-  int64_t distinct_rows = 0;
-  std::vector<RecallTop> recall;
 };
 
 // The distinct rows of a batch and their scores, row by row.

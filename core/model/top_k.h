@@ -13,18 +13,9 @@
 #include "core/base/parallel.h"
 #include "core/model/explicit_rows.h"
 #include "core/model/row_reader.h"
+#include "core/model/scored_rows.h"
 
 namespace dslide {
-
-// Stands for "no row" where a query has fewer than k.
-inline constexpr RowId kNoRow = RowId(0xffffffffu);
-
-struct ScoredRows {
-  std::vector<RowId> rows;    // [batch, k], best first; kNoRow where there are fewer
-  std::vector<float> logits;  // [batch, k]; -inf where there are fewer
-  int64_t scored_rows = 0;    // rows scored, summed over the queries
-  bool exact = true;          // every row was scored
-};
 
 // The k best of the rows offered to it, for one query. Not thread-safe.
 class TopRows {

@@ -8,7 +8,8 @@
 
 namespace dslide::wire {
 
-// Beyond what the message can hold (10,000 years), the nearest that it can. Exact to the nanosecond.
+// Beyond what the message can hold (10,000 years), the nearest that it can. Exact to the
+// nanosecond.
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration* out);
 
 // Of any content, also one that is no proper Duration; never infinite.

@@ -70,7 +70,7 @@ ClusterCheckpoints::ClusterCheckpoints(ClusterCheckpointOptions options, ShardAd
       clock_(clock),
       store_(std::move(store)) {
   const std::vector<uint64_t> committed = store_->List();
-  if (!committed.empty()) last_epoch_ = committed.front();
+  if (!committed.empty()) last_checkpoint_id_ = committed.front();
   restore_count_ = store_->RestoreCount();
 }
 
@@ -280,7 +280,7 @@ absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, const Manifes
 absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
                                                   const std::function<void(Manifest&)>& capture,
                                                   const std::function<void()>& after_cut) {
-  const uint64_t checkpoint_id = ++last_epoch_;
+  const uint64_t checkpoint_id = ++last_checkpoint_id_;
   Manifest manifest;
   manifest.checkpoint_id = checkpoint_id;
   manifest.created_unix_ms = absl::ToUnixMillis(absl::Now());
@@ -402,7 +402,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const 
   RETURN_IF_ERROR(VerifyParts(map, manifest));
   if (!present.ok()) RETURN_IF_ERROR(store_->Commit(manifest));
   RETURN_IF_ERROR(store_->MarkDamage(manifest.checkpoint_id, ""));
-  last_epoch_ = std::max(last_epoch_, manifest.checkpoint_id);
+  last_checkpoint_id_ = std::max(last_checkpoint_id_, manifest.checkpoint_id);
   LogInfo("cluster checkpoint taken in from a copy", {{"checkpoint_id", manifest.checkpoint_id}});
   return manifest;
 }

@@ -133,7 +133,7 @@ class ClusterCheckpoints {
   const Clock* const clock_;
   const std::unique_ptr<ManifestStore> store_;
   uint64_t restore_count_ = 0;
-  uint64_t last_epoch_ = 0;  // also of those that failed: numbers are never used twice
+  uint64_t last_checkpoint_id_ = 0;  // also of those that failed: numbers are never used twice
 };
 
 }  // namespace dslide::coordinator

@@ -21,7 +21,7 @@ struct JobView {
 
 // Cluster checkpoints as far as this process knows; times by its clock.
 struct CheckpointFigures {
-  uint64_t last_epoch = 0;       // committed by this process; 0: none yet
+  uint64_t last_checkpoint_id = 0;       // committed by this process; 0: none yet
   absl::Duration last = {};      // when, or the start
   absl::Duration cost = {};      // of that one, from the freeze until it was committed
   absl::Duration stall = {};     // how long trainers stood still for it
@@ -39,7 +39,7 @@ struct CheckpointFigures {
 };
 
 struct CheckpointStatus {
-  uint64_t last_epoch = 0;
+  uint64_t last_checkpoint_id = 0;
   absl::Duration age;
   absl::Duration interval;  // zero: only by hand
   int64_t failures = 0;

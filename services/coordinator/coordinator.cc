@@ -130,7 +130,7 @@ void Coordinator::AddCheckpointMetrics() {
   const auto gauge = [this](const char* name, const char* help, std::function<double()> read) {
     metrics_->AddGaugeCallback(this, name, help, {}, std::move(read));
   };
-  gauge("dslide_coordinator_checkpoint_epoch",
+  gauge("dslide_coordinator_checkpoint_id",
         "Number of the newest cluster checkpoint of this process; 0 before the first.", [this] {
           const absl::MutexLock lock(&mu_);
           return static_cast<double>(figures_.last_checkpoint_id);

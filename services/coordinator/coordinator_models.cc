@@ -234,7 +234,7 @@ absl::Status Coordinator::RollbackIfRequested() {
     rollback_requested_ = false;
     return absl::OkStatus();
   }
-  return RestoreClusterCheckpoint(restore_mark_->epoch().value_or(RestoreMark::kNewest)).status();
+  return RestoreClusterCheckpoint(restore_mark_->checkpoint_id().value_or(RestoreMark::kNewest)).status();
 }
 
 absl::Status Coordinator::SyncShard(ShardId shard, uint64_t generation) {

@@ -46,7 +46,7 @@ v1::FreezeStepsRequest FreezeRequest(uint64_t checkpoint_id, uint64_t generation
   v1::FreezeStepsRequest request;
   request.set_checkpoint_id(checkpoint_id);
   request.set_generation(generation);
-  request.set_limit_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(limit)));
+  wire::EncodeDuration(limit, request.mutable_limit());
   return request;
 }
 

@@ -89,7 +89,7 @@ TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
                                    .written_bytes = 20845});
   ASSERT_EQ(manifest->jobs.size(), 1u);
   EXPECT_EQ(manifest->jobs[0].spec.job, "golden-job");
-  EXPECT_EQ(manifest->jobs[0].checkpoint_id, 1);
+  EXPECT_EQ(manifest->jobs[0].epoch, 1);
   EXPECT_TRUE(manifest->steps.empty());
 }
 

@@ -287,12 +287,11 @@ void Oracle::NewJob(const coordinator::Job& job) {
   counted_.clear();
   const coordinator::JobRecord record = job.Record();
   for (const coordinator::JobRecord::Range& range : record.done) {
-    for (int64_t i = 0; i < range.count; ++i)
-      counted_.insert({record.checkpoint_id, range.first + i});
+    for (int64_t i = 0; i < range.count; ++i) counted_.insert({record.epoch, range.first + i});
   }
-  for (int64_t checkpoint_id = 0; checkpoint_id < record.checkpoint_id; ++checkpoint_id) {
+  for (int64_t epoch = 0; epoch < record.epoch; ++epoch) {
     for (int64_t chunk = 0; chunk < job.spec().NumChunks(); ++chunk)
-      counted_.insert({checkpoint_id, chunk});
+      counted_.insert({epoch, chunk});
   }
   counted_at_start_ = static_cast<int64_t>(counted_.size());
   counts_at_start_ = job.counters().chunks_done;
@@ -300,18 +299,16 @@ void Oracle::NewJob(const coordinator::Job& job) {
 
 void Oracle::Counted(const coordinator::Job& job) {
   const coordinator::JobRecord record = job.Record();
-  const auto count = [&](int64_t checkpoint_id, int64_t chunk) {
-    if (!counted_.insert({checkpoint_id, chunk}).second ||
-        trained_.contains({checkpoint_id, chunk}))
-      return;
-    trace_.Violation(absl::StrCat("chunk ", chunk, " of checkpoint_id ", checkpoint_id,
-                                  " counts, and nobody has ", "trained it"));
+  const auto count = [&](int64_t epoch, int64_t chunk) {
+    if (!counted_.insert({epoch, chunk}).second || trained_.contains({epoch, chunk})) return;
+    trace_.Violation(absl::StrCat("chunk ", chunk, " of epoch ", epoch, " counts, and nobody has ",
+                                  "trained it"));
   };
-  for (int64_t chunk = 0; record.checkpoint_id > 0 && chunk < job.spec().NumChunks(); ++chunk) {
-    count(record.checkpoint_id - 1, chunk);
+  for (int64_t chunk = 0; record.epoch > 0 && chunk < job.spec().NumChunks(); ++chunk) {
+    count(record.epoch - 1, chunk);
   }
   for (const coordinator::JobRecord::Range& range : record.done) {
-    for (int64_t i = 0; i < range.count; ++i) count(record.checkpoint_id, range.first + i);
+    for (int64_t i = 0; i < range.count; ++i) count(record.epoch, range.first + i);
   }
   const int64_t counts = job.counters().chunks_done - counts_at_start_;
   if (counts == static_cast<int64_t>(counted_.size()) - counted_at_start_) return;

@@ -94,7 +94,7 @@ class Oracle {
   void Counted(const coordinator::Job& job);
   // From here on chunks are counted by this job, as it is now.
   void NewJob(const coordinator::Job& job);
-  void Trained(int64_t checkpoint_id, int64_t chunk) { trained_.insert({checkpoint_id, chunk}); }
+  void Trained(int64_t epoch, int64_t chunk) { trained_.insert({epoch, chunk}); }
 
   // At the end, when all shards are up and all clients have come to rest.
   void Finish(const std::vector<const shard::ShardCore*>& cores);
@@ -127,7 +127,7 @@ class Oracle {
   std::vector<Shard> shards_;
   bool went_back_ = false;
   bool committed_ = false;                         // there is a checkpoint
-  std::set<std::pair<int64_t, int64_t>> trained_;  // (checkpoint_id, chunk)
+  std::set<std::pair<int64_t, int64_t>> trained_;  // (epoch, chunk)
   std::set<std::pair<int64_t, int64_t>> counted_;
   int64_t counted_at_start_ = 0;  // of the present job
   int64_t counts_at_start_ = 0;

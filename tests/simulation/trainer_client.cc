@@ -226,7 +226,7 @@ void TrainerClient::OnAnswer(int64_t number) {
   world_.trace.Note("step", {node_->place(), number});
   Go();
   if (!open_.empty() || chunk_left_ > 0 || chunk_.lease == 0) return;
-  world_.oracle.Trained(chunk_.checkpoint_id, chunk_.first / 2);
+  world_.oracle.Trained(chunk_.epoch, chunk_.first / 2);
   finished_.push_back({.lease = chunk_.lease, .samples = chunk_.count});
   chunk_ = {};
   AskForWork(/*wants_work=*/true);

@@ -89,7 +89,7 @@ TEST_F(ClusterCheckpointsTest, RetiresWhoDoesNotFinishInTimeOnAllShards) {
   ASSERT_EQ(taken->steps.size(), 1u);
   EXPECT_EQ(taken->steps[0].client, kAnn);
   for (int i = 0; i < 3; ++i) {
-    Shard(i)([](auto& shard) { EXPECT_THAT(shard.retired, ElementsAre(kBob)); });
+    Shard(i)([](auto& shard) { EXPECT_THAT(shard.closed, ElementsAre(kBob)); });
   }
 }
 

@@ -34,7 +34,7 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   const ClientId client = {1};
   ASSERT_TRUE(coordinator_->RegisterJob(spec, client).ok());
   ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoint_epoch 1\n"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoint_id 1\n"));
 
   const auto work = coordinator_->AcquireWork(spec.job, {.client = client});
   const auto& chunk = std::get<ChunkWork>(*work);

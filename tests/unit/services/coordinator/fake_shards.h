@@ -14,34 +14,14 @@
 #include "absl/synchronization/mutex.h"
 #include "services/coordinator/shard_admin.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/services/coordinator/fake_shard.h"
 
 namespace dslide::coordinator {
 
 // Shards by address that only remember which models they have.
 class FakeShards final : public ShardAdmin {
  public:
-  struct Shard {
-    std::map<std::string, CreateModelCommand> models;
-    std::set<std::string> checkpoints;             // "model/checkpoint"
-    absl::Status failure;                          // what every call answers, if not OK
-    std::function<absl::Duration()> freeze_delay;  // null: always a good moment
-    std::vector<ClientStep> changed;               // what a freeze finds
-    std::function<std::vector<ClientStep>(const std::vector<ClientStep>&,
-                                          const std::vector<ClientId>&)>
-        incomplete;  // after an admission; null: nothing
-    absl::Status create_failure, cut_failure, rollback_failure;
-    int aborts_lost = 0;  // so many of the next do not arrive
-    uint64_t frozen = 0;
-    absl::Duration stall;
-    int creates = 0, admissions = 0;
-    std::vector<ClientId> retired;
-    std::map<uint64_t, PartProgress> cuts;
-    std::map<uint64_t, PartBase> bases;  // that were named, by checkpoint_id
-    bool writes_all_rows = false;
-    std::function<void(PartProgress&)> on_progress;  // spoils or watches an answer; null: neither
-    std::vector<uint64_t> rolled_back;
-    int64_t largest_head = 0;  // rows, over all models it was ever asked to create
-  };
+  using Shard = FakeShard;
 
   absl::StatusOr<bool> CreateModel(const std::string& address, const CreateModelCommand& command,
                                    absl::Duration) override {
@@ -107,7 +87,7 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
-    shard.retired.insert(shard.retired.end(), evict.begin(), evict.end());
+    shard.closed.insert(shard.closed.end(), evict.begin(), evict.end());
     ++shard.admissions;
     return shard.incomplete ? shard.incomplete(up_to, evict) : std::vector<ClientStep>();
   }
