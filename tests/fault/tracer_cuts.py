@@ -42,7 +42,7 @@ class Manifest:
 
 
 def read_manifests(directory):
-    """{epoch: Manifest} of a coordinator's data directory."""
+    """{checkpoint_id: Manifest} of a coordinator's data directory."""
     found = {}
     for path in (directory / "checkpoints").glob("MANIFEST-*"):
         if _MANIFEST.fullmatch(path.name):
@@ -82,7 +82,7 @@ def judge(cut, tracer, rows, sent=None):
     verdict = Verdict(tracer)
 
     def wrong(what):
-        verdict.problems.append(f"checkpoint {manifest.epoch}, {tracer} "
+        verdict.problems.append(f"checkpoint {manifest.checkpoint_id}, {tracer} "
                                 f"({life.client[:8]}, {life.in_flight} in flight): {what}")
 
     for shard, numbers in enumerate(rows):
