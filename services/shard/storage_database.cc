@@ -1,6 +1,8 @@
 #include "services/shard/storage_database.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -81,6 +83,9 @@ rocksdb::ReadOptions FullScan() {
 absl::StatusOr<RowDatabaseWriter> RowDatabaseWriter::Create(const std::string& directory) {
   rocksdb::Options options = DatabaseOptions();
   rocksdb::DB* raw = nullptr;
+  // RocksDB would warn of a directory that it is about to make. It says what is wrong with one.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
   const rocksdb::Status opened = rocksdb::DB::Open(options, directory, &raw);
   std::unique_ptr<rocksdb::DB> db(raw);
   RETURN_IF_ERROR(FromRocks("making the database", opened));

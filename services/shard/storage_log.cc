@@ -138,6 +138,9 @@ absl::StatusOr<std::unique_ptr<LogStorage>> LogStorage::Create(const std::string
   options.create_if_missing = true;
   options.error_if_exists = true;
   rocksdb::DB* raw = nullptr;
+  // RocksDB would warn of a directory that it is about to make. It says what is wrong with one.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
   const rocksdb::Status made = rocksdb::DB::Open(options, directory, &raw);
   std::unique_ptr<rocksdb::DB> db(raw);
   RETURN_IF_ERROR(WriteFailure(made));
