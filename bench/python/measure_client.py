@@ -22,9 +22,9 @@ ROUNDS = 31
 
 def gather_with_stubs(cluster, ids):
     """A plain loop over the generated code, as anybody would write it."""
-    owners = cluster.operations.owners(cluster.model("bench").spec.tables[0].num_slots)
+    owners = cluster.connection.owners(cluster.model("bench").spec.tables[0].num_slots)
     blocks = []
-    for shard, peer in enumerate(cluster.operations.shards):
+    for shard, peer in enumerate(cluster.connection.shards):
         mine = ids[owners[ids % len(owners)] == shard].astype("<u4")
         request = shard_pb2.GatherRequest(model="bench", table="rows", rows=shard_pb2.RowSelection(
             row_ids=mine.tobytes()))

@@ -24,7 +24,6 @@
 #include "core/lsh/hash_family.h"
 #include "core/model/model_spec_json.h"
 #include "core/model/row_init.h"
-#include "core/partition/slot_map.h"
 #include "core/wire/sample_ids.h"
 
 namespace dslide {
@@ -135,39 +134,6 @@ void PrintFirstRows(CounterRng& rng) {
   }
 }
 
-bool PrintSlots(CounterRng& rng) {
-  std::vector<double> weights;
-  std::vector<int64_t> shards;
-  std::vector<int64_t> slots;
-  std::vector<uint16_t> owners;
-  for (int64_t i = 0; i < kCases; ++i) {
-    const int64_t n = Between(rng, 1, 6);
-    const int64_t num_slots = i % 1000 == 0 ? kDefaultNumSlots : Between(rng, n, 40);
-    std::vector<double> mine(static_cast<size_t>(n), 1.0);
-    if (rng.NextBelow(3) != 0) {
-      for (double& weight : mine) weight = 0.1 * static_cast<double>(1 + rng.NextBelow(40));
-    }
-    const absl::StatusOr<SlotMap> map = SlotMap::Deal(num_slots, mine);
-    if (!map.ok()) {
-      std::cerr << map.status() << '\n';
-      return false;
-    }
-    weights.insert(weights.end(), mine.begin(), mine.end());
-    shards.push_back(n);
-    slots.push_back(num_slots);
-    for (const ShardId owner : map->owners()) {
-      owners.push_back(static_cast<uint16_t>(owner.value()));
-    }
-  }
-  Section section("slots", Json::object());
-  section.Add("shards", "<i8", {kCases}, shards);
-  section.Add("slots", "<i8", {kCases}, slots);
-  section.Add("weights", "<f8", {static_cast<int64_t>(weights.size())}, weights);
-  section.Add("owners", "<u2", {static_cast<int64_t>(owners.size())}, owners);
-  section.Print();
-  return true;
-}
-
 void PrintRoundings(CounterRng& rng) {
   std::vector<uint32_t> bits;
   std::vector<uint16_t> halves;
@@ -269,7 +235,6 @@ int Run() {
   if (!PrintFingerprints(HashFamilyKind::kSimHash, rng)) return 1;
   if (!PrintFingerprints(HashFamilyKind::kDwta, rng)) return 1;
   PrintFirstRows(rng);
-  if (!PrintSlots(rng)) return 1;
   PrintRoundings(rng);
   PrintPackedIds(rng);
   PrintOrders(rng);

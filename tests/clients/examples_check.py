@@ -21,7 +21,7 @@ SETTINGS = ["--dim", 24, "--epochs", 2, "--batch-size", 64, "--in-flight", 1, "-
 # Two that differ in all that prediction depends on.
 MODELS = {"single": ["--activations", "f32", "--transform", "l2"],
           "half": ["--activations", "bf16", "--transform", "raw"]}
-# So that dealing the slots is no matter of taking turns.
+# So that owners of slots do not just take turns.
 CAPACITIES = (1, 2.7, 0.6)
 CHANGED_ROWS = 10
 

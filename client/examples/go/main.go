@@ -34,7 +34,6 @@ var ctx, _ = context.WithTimeout(context.Background(), 20*time.Second) // its de
 
 type shard struct {
 	pb.ShardServiceClient
-	capacity float64
 	envelope *pb.RequestEnvelope // of the last command
 }
 
@@ -60,17 +59,11 @@ func pack(numbers any) []byte     { return must(binary.Append(nil, binary.Little
 func u32Of(data []byte) uint32    { return binary.LittleEndian.Uint32(data) }
 func floatOf(data []byte) float32 { return math.Float32frombits(u32Of(data)) }
 
-// deal gives each slot's owner: the shard that is furthest behind its share. Conversions prevent fusing.
-func deal(slots int64, shards []*shard) []*shard {
-	most := slices.MaxFunc(shards, func(a, b *shard) int { return cmp.Compare(a.capacity, b.capacity) }).capacity
-	owners, dealt, total := make([]*shard, slots), map[*shard]float64{}, 0.0
-	for _, s := range shards {
-		total += s.capacity / most
-	}
-	for i := range owners {
-		behind := func(s *shard) float64 { return float64(s.capacity/most*float64(i+1)) - float64(dealt[s]*total) }
-		owners[i] = slices.MaxFunc(shards, func(a, b *shard) int { return cmp.Compare(behind(a), behind(b)) })
-		dealt[owners[i]]++
+// ownersOf returns the shard of each slot of a table.
+func ownersOf(table *pb.TableSpec, members *pb.GetClusterMapResponse, shards []*shard) (owners []*shard) {
+	same := func(slots *pb.SlotAssignment) bool { return slots.NumSlots == table.NumSlots }
+	for owner := range slices.Chunk(members.Slots[slices.IndexFunc(members.Slots, same)].Owners, 2) {
+		owners = append(owners, shards[binary.LittleEndian.Uint16(owner)])
 	}
 	return owners
 }
@@ -110,12 +103,12 @@ func (s *shard) change(table string, rows []uint32, delta float32) {
 }
 
 // hidden returns the input of the head: the sum of the rows of the features, over all shards, above 0.
-func hidden(shards []*shard, spec *pb.ModelSpec, features string) *pb.Matrix {
+func hidden(shards, owners []*shard, spec *pb.ModelSpec, features string) *pb.Matrix {
 	table, sum := spec.Tables[0], make([]float32, spec.Tables[0].Dim)
 	if table.BiasRow {
 		features += fmt.Sprintf(",%d:1", table.Rows-1)
 	}
-	owners, rows, values := deal(table.NumSlots, shards), map[*shard][]uint32{}, map[*shard][]float32{}
+	rows, values := map[*shard][]uint32{}, map[*shard][]float32{}
 	for pair := range strings.SplitSeq(features, ",") {
 		row, value := uint32(0), float32(0)
 		must(fmt.Sscanf(pair, "%d:%g", &row, &value))
@@ -167,7 +160,7 @@ func main() {
 		client := pb.NewShardServiceClient(must(grpc.NewClient(info.Address, grpc.WithTransportCredentials(auth))))
 		hello := must(client.Hello(ctx, &pb.HelloRequest{Job: job, ClientId: id}))
 		defer client.CloseClient(ctx, &pb.CloseClientRequest{Job: job, ClientId: id})
-		shards = append(shards, &shard{client, info.CapacityWeight, &pb.RequestEnvelope{Job: job, ClientId: id,
+		shards = append(shards, &shard{client, &pb.RequestEnvelope{Job: job, ClientId: id,
 			Generation: hello.Generation, TopologyVersion: members.TopologyVersion, Model: *model}})
 	}
 	spec := must(shards[0].DescribeModel(ctx, &pb.DescribeModelRequest{Model: *model})).Spec
@@ -175,7 +168,7 @@ func main() {
 		log.Fatal("error: UNIMPLEMENTED -: models with dense layers are not supported here")
 	}
 	head, rows, best := spec.Tables[1], map[*shard][]uint32{}, []prediction{}
-	owners := deal(head.NumSlots, shards)
+	owners := ownersOf(head, members, shards)
 	for row := range min(10, head.Rows) {
 		s := owners[row%head.NumSlots]
 		rows[s] = append(rows[s], uint32(row))
@@ -185,7 +178,7 @@ func main() {
 		s.change(head.Name, part, -0.25) // takes it back
 	}
 	request := &pb.TopKRequest{Model: *model, Table: head.Name, K: k, Mode: pb.TopKMode_TOP_K_MODE_EXACT,
-		Hidden: hidden(shards, spec, *features)}
+		Hidden: hidden(shards, ownersOf(spec.Tables[0], members, shards), spec, *features)}
 	for _, s := range shards {
 		answer := must(s.TopK(ctx, request))
 		for i := 0; i < 4*k && u32Of(answer.RowIds[i:]) != noRow; i += 4 {

@@ -46,22 +46,9 @@ const numbersOf = ({ elementType, data }) => (elementType === 'ELEMENT_TYPE_BF16
   ? fromBits(unpack(data, 'readUInt16LE', 2).map((half) => half * 0x10000))
   : unpack(data, 'readFloatLE'));
 
-// The owner of each slot: the next one goes to the shard that is furthest behind its share.
-function deal(numSlots, capacities) {
-  const weights = capacities.map((capacity) => capacity / Math.max(...capacities));
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const dealt = weights.map(() => 0);
-  return Array.from({ length: numSlots }, (_, slot) => {
-    const behind = weights.map((weight, s) => weight * (slot + 1) - dealt[s] * total);
-    const owner = behind.indexOf(Math.max(...behind));
-    dealt[owner] += 1;
-    return owner;
-  });
-}
-
 // The shards that own some of the ids, which ascend, each with its part of them.
-function slice({ shards }, table, ids) {
-  const owners = deal(Number(table.numSlots), shards.map(({ capacity }) => capacity));
+function slice({ shards, slots }, table, ids) {
+  const owners = slots.get(table.numSlots);
   return shards
     .map((shard, s) => ({ shard, rows: ids.filter((id) => owners[id % owners.length] === s) }))
     .filter(({ rows }) => rows.length > 0);
@@ -77,9 +64,11 @@ async function connect({ address, ca, cert, key, model }) {
     const client = new v1.ShardService(info.address, credentials);
     const { spec } = await unary(client, 'describeModel', { model });
     const { generation } = await unary(client, 'hello', { job: JOB, clientId });
-    return { client, spec, generation, sequence: 0, capacity: info.capacityWeight };
+    return { client, spec, generation, sequence: 0 };
   }));
-  return { shards, spec: shards[0].spec, clientId, topologyVersion: map.topologyVersion };
+  // The owners of the slots of tables, by the number of slots.
+  const slots = new Map(map.slots.map((of) => [of.numSlots, unpack(of.owners, 'readUInt16LE', 2)]));
+  return { shards, slots, spec: shards[0].spec, clientId, topologyVersion: map.topologyVersion };
 }
 
 // Numbers the next command of this client for the shard. All earlier ones have been answered. One
@@ -181,8 +170,8 @@ async function main() {
   try {
     console.log(JSON.stringify(await run(cluster, values)));
   } finally {
-    const goodbye = { job: JOB, clientId: cluster.clientId }; // a shard keeps at most 4,096 clients
-    await Promise.all(cluster.shards.map(({ client }) => unary(client, 'bye', goodbye)));
+    const me = { job: JOB, clientId: cluster.clientId }; // a shard keeps at most 4,096 clients
+    await Promise.all(cluster.shards.map(({ client }) => unary(client, 'closeClient', me)));
   }
 }
 

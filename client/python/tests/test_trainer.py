@@ -218,12 +218,12 @@ def test_checkpoints_of_the_cluster_show_whole_steps(
                 time.sleep(0.01)
             taken = take_checkpoint(cluster)
             assert not taken.evicted
-            cluster.restore_cluster_checkpoint(taken.epoch)
+            cluster.restore_cluster_checkpoint(taken.checkpoint_id)
             # Trainers begin anew from there, and end.
             reports = [trainer.result(timeout=600) for trainer in trainers]
         assert max(report.new_beginnings for report in reports) >= 1
         assert cluster.job_status("train-cut").finished
-        cluster.restore_cluster_checkpoint(taken.epoch)
+        cluster.restore_cluster_checkpoint(taken.checkpoint_id)
         # At the cut every step is everywhere, or nowhere.
         steps = {
             table.applied_steps for part in cluster.model("cut").describe() for table in part.tables
@@ -246,7 +246,7 @@ def test_a_new_beginning_waits_for_the_cluster(
             if len(opened) % 2 == 1 and failures:
                 failures -= 1
                 opened.pop()
-                raise dslide.UnavailableError("is being taken back")
+                raise dslide.UnavailableError("is being restored")
             super().__init__(*arguments)
             opened.append(self)
 

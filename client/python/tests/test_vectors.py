@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dslide import arrays, hashing, order, slots, spec
+from dslide import arrays, hashing, order, spec
 from dslide.first_rows import first_rows
 from dslide.v1 import model_pb2
 
@@ -81,19 +81,6 @@ def test_first_rows(sections: dict[str, list[Section]]) -> None:
         )
         rows += len(values)
     assert rows >= 10_000
-
-
-def test_dealing_of_slots(sections: dict[str, list[Section]]) -> None:
-    found = sections["slots"][0].arrays
-    weight = owner = 0
-    assert len(found["shards"]) >= 10_000
-    for shards, num_slots in zip(found["shards"].tolist(), found["slots"].tolist()):
-        weights = found["weights"][weight : weight + shards].tolist()
-        np.testing.assert_array_equal(
-            slots.deal(num_slots, weights), found["owners"][owner : owner + num_slots], str(weights)
-        )
-        weight += shards
-        owner += num_slots
 
 
 def test_rounding_to_bf16(sections: dict[str, list[Section]]) -> None:

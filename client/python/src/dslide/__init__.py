@@ -11,7 +11,9 @@ wrong is a `dslide.DslideError`.
 """
 
 from dslide import aio
-from dslide._operations import Rows, Selection, TopK
+from dslide._evaluation import Precision
+from dslide._predictions import Selection, TopK
+from dslide._rows import Rows
 from dslide._transport import Tls
 from dslide._version import __version__
 from dslide.client import Client, Model, connect
@@ -36,7 +38,7 @@ from dslide.local import LocalCluster, local
 from dslide.memory import keep_freed_memory
 from dslide.sparse_text import read_sparse
 from dslide.spec import ModelSpec, load_spec
-from dslide.trainer import Precision, Report, Trainer
+from dslide.trainer import Report, Trainer
 
 __all__ = [
     "AbortedError",

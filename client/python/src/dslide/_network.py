@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dslide import _random, arrays, hashing
 from dslide.errors import InternalError, InvalidArgumentError
-from dslide.slots import Ragged
+from dslide.ragged import Ragged
 from dslide.spec import resolved_head
 from dslide.v1 import common_pb2, model_pb2, shard_pb2
 

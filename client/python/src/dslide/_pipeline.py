@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dslide import _network, arrays
 from dslide._network import DenseLayer, HiddenDropout, Network
 from dslide._stream import ShardStream
-from dslide.slots import Ragged
+from dslide.ragged import Ragged
 from dslide.v1 import common_pb2, shard_pb2
 
 F32 = npt.NDArray[np.float32]

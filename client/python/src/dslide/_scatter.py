@@ -58,13 +58,15 @@ class ScatterQueue:
         )
 
     async def close(self) -> None:
-        """Retires the client at the shard, if that has heard of it."""
+        """Closes the client at the shard, if that has heard of it."""
         if self._generation == 0:
             return
         # A shard that is gone has nothing to forget.
         with contextlib.suppress(DslideError):
             await self._peer.once(
-                "CloseClient", shard_pb2.CloseClientRequest(job=self._settings.job, client_id=self._client_id), 5.0
+                "CloseClient",
+                shard_pb2.CloseClientRequest(job=self._settings.job, client_id=self._client_id),
+                5.0,
             )
 
     async def apply(

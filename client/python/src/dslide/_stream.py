@@ -144,7 +144,7 @@ class ShardStream:
             held += 1
 
     def close(self) -> None:
-        """Ends the stream and retires the client: the shard frees its contexts and answers."""
+        """Ends the stream and closes the client: the shard frees its contexts and answers."""
         self._disconnect()
         self._unanswered.clear()
         # A shard that is gone has nothing to forget.

@@ -32,6 +32,7 @@ _OPTIONS = [
     ("grpc.min_reconnect_backoff_ms", 3000),
     ("grpc.max_reconnect_backoff_ms", 2000),
 ]
+LONG_TIMEOUT = 3600.0  # seconds, of calls that write or read all rows
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 METADATA = (("dslide-client", f"python/{__version__}"),)

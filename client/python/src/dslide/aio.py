@@ -12,8 +12,9 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from dslide import _checkpoints, _jobs, _models, _predictions, _rows, _status
+from dslide._connection import Connection
 from dslide._io import AsyncIo
-from dslide._operations import Operations
 from dslide._transport import Settings, Tls
 from dslide.spec import ModelSpec
 
@@ -22,21 +23,21 @@ T = TypeVar("T")
 
 
 def _awaited(
-    operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]],
+    operation: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
     @functools.wraps(operation)
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await operation(self.operations, *args, **kwargs)
+        return await operation(self.connection, *args, **kwargs)
 
     return method
 
 
 def _bound(
-    operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]],
+    operation: Callable[Concatenate[Connection, str, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AsyncModel, P], Coroutine[Any, Any, T]]:
     @functools.wraps(operation)
     async def method(self: AsyncModel, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await operation(self.operations, self.spec.name, *args, **kwargs)
+        return await operation(self.connection, self.spec.name, *args, **kwargs)
 
     return method
 
@@ -44,18 +45,18 @@ def _bound(
 class AsyncModel:
     """A model of a cluster, as `dslide.Model`. Made by `AsyncClient.model`."""
 
-    def __init__(self, operations: Operations, spec: ModelSpec) -> None:
-        self.operations = operations
+    def __init__(self, connection: Connection, spec: ModelSpec) -> None:
+        self.connection = connection
         self.spec = spec
 
-    gather = _bound(Operations.gather)
-    gather_rows = _bound(Operations.gather_rows)
-    select = _bound(Operations.select)
-    top_k = _bound(Operations.top_k)
-    scatter = _bound(Operations.scatter)
-    describe = _bound(Operations.describe_model)
-    save_checkpoint = _bound(Operations.save_checkpoint)
-    restore_checkpoint = _bound(Operations.restore_checkpoint)
+    gather = _bound(_rows.gather)
+    gather_rows = _bound(_rows.gather_rows)
+    select = _bound(_predictions.select)
+    top_k = _bound(_predictions.top_k)
+    scatter = _bound(_rows.scatter)
+    describe = _bound(_models.describe_model)
+    save_checkpoint = _bound(_checkpoints.save_checkpoint)
+    restore_checkpoint = _bound(_checkpoints.restore_checkpoint)
 
 
 class AsyncClient:
@@ -64,20 +65,20 @@ class AsyncClient:
     def __init__(self, address: str, settings: Settings) -> None:
         self._address = address
         self._settings = settings
-        self._operations: Operations | None = None
+        self._connection: Connection | None = None
 
     @property
-    def operations(self) -> Operations:
-        if self._operations is None:
+    def connection(self) -> Connection:
+        if self._connection is None:
             raise RuntimeError("not connected: use `async with dslide.aio.connect(…) as cluster`")
-        return self._operations
+        return self._connection
 
     async def __aenter__(self) -> AsyncClient:
-        self._operations = Operations(AsyncIo(), self._address, self._settings)
+        self._connection = Connection(AsyncIo(), self._address, self._settings)
         try:
-            await self._operations.open()
+            await self._connection.open()
         except BaseException:
-            await self._operations.close()
+            await self._connection.close()
             raise
         return self
 
@@ -91,29 +92,29 @@ class AsyncClient:
 
     @property
     def num_shards(self) -> int:
-        return len(self.operations.shards)
+        return len(self.connection.shards)
 
     async def model(self, name: str) -> AsyncModel:
         """A model of the cluster. Raises NotFoundError naming those that there are."""
-        return AsyncModel(self.operations, await self.operations.model(name))
+        return AsyncModel(self.connection, await _models.model(self.connection, name))
 
     async def create_model(self, spec: Any) -> AsyncModel:
         """As `dslide.Client.create_model`."""
-        return AsyncModel(self.operations, await self.operations.create_model(spec))
+        return AsyncModel(self.connection, await _models.create_model(self.connection, spec))
 
-    close = _awaited(Operations.close)
-    cluster_map = _awaited(Operations.cluster_map)
-    status = _awaited(Operations.status)
-    metrics = _awaited(Operations.metrics)
-    list_models = _awaited(Operations.list_models)
-    drop_model = _awaited(Operations.drop_model)
-    save_cluster_checkpoint = _awaited(Operations.save_cluster_checkpoint)
-    list_cluster_checkpoints = _awaited(Operations.list_cluster_checkpoints)
-    restore_cluster_checkpoint = _awaited(Operations.restore_cluster_checkpoint)
-    register_job = _awaited(Operations.register_job)
-    acquire_work = _awaited(Operations.acquire_work)
-    leave_job = _awaited(Operations.leave_job)
-    job_status = _awaited(Operations.job_status)
+    close = _awaited(Connection.close)
+    cluster_map = _awaited(Connection.cluster_map)
+    status = _awaited(_status.status)
+    metrics = _awaited(_status.metrics)
+    list_models = _awaited(_models.list_models)
+    drop_model = _awaited(_models.drop_model)
+    save_cluster_checkpoint = _awaited(_checkpoints.save_cluster_checkpoint)
+    list_cluster_checkpoints = _awaited(_checkpoints.list_cluster_checkpoints)
+    restore_cluster_checkpoint = _awaited(_checkpoints.restore_cluster_checkpoint)
+    register_job = _awaited(_jobs.register_job)
+    acquire_work = _awaited(_jobs.acquire_work)
+    leave_job = _awaited(_jobs.leave_job)
+    job_status = _awaited(_jobs.job_status)
 
 
 def connect(

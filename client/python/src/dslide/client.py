@@ -7,8 +7,9 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from dslide import _checkpoints, _jobs, _models, _predictions, _rows, _status
+from dslide._connection import Connection
 from dslide._io import BlockingIo, run_blocking
-from dslide._operations import Operations
 from dslide._transport import Settings, Tls
 from dslide.spec import ModelSpec
 
@@ -17,21 +18,21 @@ T = TypeVar("T")
 
 
 def _blocking(
-    operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]],
+    operation: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
     @functools.wraps(operation)
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_blocking(operation(self.operations, *args, **kwargs))
+        return run_blocking(operation(self.connection, *args, **kwargs))
 
     return method
 
 
 def _bound(
-    operation: Callable[Concatenate[Operations, str, P], Coroutine[Any, Any, T]],
+    operation: Callable[Concatenate[Connection, str, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Model, P], T]:
     @functools.wraps(operation)
     def method(self: Model, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_blocking(operation(self.operations, self.spec.name, *args, **kwargs))
+        return run_blocking(operation(self.connection, self.spec.name, *args, **kwargs))
 
     return method
 
@@ -39,18 +40,18 @@ def _bound(
 class Model:
     """A model of a cluster: its spec, and the rows of its tables. Made by `Client.model`."""
 
-    def __init__(self, operations: Operations, spec: ModelSpec) -> None:
-        self.operations = operations
+    def __init__(self, connection: Connection, spec: ModelSpec) -> None:
+        self.connection = connection
         self.spec = spec
 
-    gather = _bound(Operations.gather)
-    gather_rows = _bound(Operations.gather_rows)
-    select = _bound(Operations.select)
-    top_k = _bound(Operations.top_k)
-    scatter = _bound(Operations.scatter)
-    describe = _bound(Operations.describe_model)
-    save_checkpoint = _bound(Operations.save_checkpoint)
-    restore_checkpoint = _bound(Operations.restore_checkpoint)
+    gather = _bound(_rows.gather)
+    gather_rows = _bound(_rows.gather_rows)
+    select = _bound(_predictions.select)
+    top_k = _bound(_predictions.top_k)
+    scatter = _bound(_rows.scatter)
+    describe = _bound(_models.describe_model)
+    save_checkpoint = _bound(_checkpoints.save_checkpoint)
+    restore_checkpoint = _bound(_checkpoints.restore_checkpoint)
 
 
 class Client:
@@ -61,9 +62,9 @@ class Client:
     """
 
     def __init__(self, address: str, settings: Settings) -> None:
-        self.operations = Operations(BlockingIo(), address, settings)
+        self.connection = Connection(BlockingIo(), address, settings)
         try:
-            run_blocking(self.operations.open())
+            run_blocking(self.connection.open())
         except BaseException:
             self.close()
             raise
@@ -81,11 +82,11 @@ class Client:
 
     @property
     def num_shards(self) -> int:
-        return len(self.operations.shards)
+        return len(self.connection.shards)
 
     def model(self, name: str) -> Model:
         """A model of the cluster. Raises NotFoundError naming those that there are."""
-        return Model(self.operations, run_blocking(self.operations.model(name)))
+        return Model(self.connection, run_blocking(_models.model(self.connection, name)))
 
     def create_model(self, spec: Any) -> Model:
         """Creates a model on all shards; an equal one that is there is left as it is.
@@ -93,21 +94,21 @@ class Client:
         `spec` is a ModelSpec, its dictionary, or the path of its JSON file; every table has rows.
         Raises FailedPreconditionError when a different one has the name.
         """
-        return Model(self.operations, run_blocking(self.operations.create_model(spec)))
+        return Model(self.connection, run_blocking(_models.create_model(self.connection, spec)))
 
-    close = _blocking(Operations.close)
-    cluster_map = _blocking(Operations.cluster_map)
-    status = _blocking(Operations.status)
-    metrics = _blocking(Operations.metrics)
-    list_models = _blocking(Operations.list_models)
-    drop_model = _blocking(Operations.drop_model)
-    save_cluster_checkpoint = _blocking(Operations.save_cluster_checkpoint)
-    list_cluster_checkpoints = _blocking(Operations.list_cluster_checkpoints)
-    restore_cluster_checkpoint = _blocking(Operations.restore_cluster_checkpoint)
-    register_job = _blocking(Operations.register_job)
-    acquire_work = _blocking(Operations.acquire_work)
-    leave_job = _blocking(Operations.leave_job)
-    job_status = _blocking(Operations.job_status)
+    close = _blocking(Connection.close)
+    cluster_map = _blocking(Connection.cluster_map)
+    status = _blocking(_status.status)
+    metrics = _blocking(_status.metrics)
+    list_models = _blocking(_models.list_models)
+    drop_model = _blocking(_models.drop_model)
+    save_cluster_checkpoint = _blocking(_checkpoints.save_cluster_checkpoint)
+    list_cluster_checkpoints = _blocking(_checkpoints.list_cluster_checkpoints)
+    restore_cluster_checkpoint = _blocking(_checkpoints.restore_cluster_checkpoint)
+    register_job = _blocking(_jobs.register_job)
+    acquire_work = _blocking(_jobs.acquire_work)
+    leave_job = _blocking(_jobs.leave_job)
+    job_status = _blocking(_jobs.job_status)
 
 
 def connect(

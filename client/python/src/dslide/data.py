@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dslide import _random
 from dslide.errors import InvalidArgumentError
-from dslide.slots import Ragged
+from dslide.ragged import Ragged
 
 MAX_ID = 1 << 31
 

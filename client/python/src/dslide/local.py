@@ -62,7 +62,7 @@ class LocalCluster(Client):
         try:
             self.address = self._start(shards, pathlib.Path(data_dir), threads, _program(binary))
             self._inner = connect(self.address, timeout=timeout)
-            self.operations = self._inner.operations
+            self.connection = self._inner.connection
         except BaseException:
             self._stop()
             raise

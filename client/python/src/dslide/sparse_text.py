@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dslide import _random
 from dslide.data import MAX_ID, Data, key_of_shape, sorted_within_samples
 from dslide.errors import InvalidArgumentError, NotFoundError
-from dslide.slots import Ragged
+from dslide.ragged import Ragged
 
 _POWERS_OF_TEN = np.array([10**k for k in range(8)], dtype=np.float32)
 _BLANK, _TAB, _COMMA, _COLON, _LINE = (ord(c) for c in " \t,:\n")

@@ -9,22 +9,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dslide import _network
+from dslide._batches import BatchPreparer
+from dslide._evaluation import Evaluation, Precision
 from dslide._leases import Leases
 from dslide._network import Network
-from dslide._pipeline import Batch, Step, StepPipeline
+from dslide._pipeline import Step, StepPipeline
+from dslide._progress import Progress
 from dslide._stream import ShardStream
 from dslide.client import Client
-from dslide.data import Data, compute_idf, from_arrays, transform
+from dslide.data import Data, compute_idf, from_arrays
 from dslide.errors import (
     DeadlineExceededError,
     DslideError,
@@ -36,31 +36,19 @@ from dslide.errors import (
     UnimplementedError,
 )
 from dslide.order import EpochOrder, TrainingSplit
-from dslide.slots import Ragged, slice_ragged
 from dslide.sparse_text import read_sparse
 from dslide.spec import default_spec, fit_spec, load_spec
 from dslide.v1 import coordinator_pb2, model_pb2
 
 F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
 _BEST = "best"  # the checkpoint that holds the best epoch of a model
 _CHUNK_BATCHES = 16
-_SCORES_PER_CALL = 1 << 26  # an exact scan of so many ends within a deadline anywhere
 _TRANSFORMS = {
     model_pb2.INPUT_TRANSFORM_RAW: "raw",
     model_pb2.INPUT_TRANSFORM_L2: "l2",
     model_pb2.INPUT_TRANSFORM_TF_IDF: "tf_idf",
 }
 _AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """Shares of right labels among the first 1, 3 and 5 predictions."""
-
-    at_1: float
-    at_3: float
-    at_5: float
 
 
 @dataclass
@@ -137,7 +125,7 @@ class Trainer:
         self.spec = fit_spec(wanted, self.data.num_features, self.data.num_labels)
         self._network = Network(self.spec)
         self._max_steps = max_steps
-        self._show = progress
+        self._progress = Progress(progress)
         self._patience = patience
         training = self.spec.training
         if training.propensity_strength > 0:
@@ -151,19 +139,40 @@ class Trainer:
             training.validation_fraction,
             training.validation_max_samples,
         )
-        self._transform = _TRANSFORMS[training.transform]
+        transform = _TRANSFORMS[training.transform]
         self.idf: F32 | None = None
-        if self._transform == "tf_idf":
+        if transform == "tf_idf":
             self.idf = compute_idf(
                 self.data, self._split.training_points(np.arange(self._split.num_training))
             )
         self._model = cluster.create_model(self.spec)
-        self._owners = [
-            cluster.operations.owners(table.num_slots)
-            for table in (self._network.embedding, self._network.head)
-        ]
-        self._job = coordinator_pb2.JobSpec(
-            job=job or f"train-{self.spec.name}",
+        connection = cluster.connection
+        self._batches = BatchPreparer(
+            self._network,
+            len(connection.shards),
+            [
+                connection.owners(table.num_slots)
+                for table in (self._network.embedding, self._network.head)
+            ],
+            transform,
+            self.idf,
+        )
+        self._evaluation = Evaluation(self._network, self._model, self._batches)
+        self._job = self._job_spec(job)
+        self._settings = connection.settings
+        self._chunks: dict[int, _Chunk] = {}
+        self._report = Report(model=self.spec.name, job=self._job.job)
+        self._evaluation_seconds = 0.0
+        self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
+        self._can_checkpoint = True
+        self._leases: Leases | None = None
+        self._streams: list[ShardStream] = []
+        self._open()
+
+    def _job_spec(self, name: str) -> coordinator_pb2.JobSpec:
+        training = self.spec.training
+        return coordinator_pb2.JobSpec(
+            job=name or f"train-{self.spec.name}",
             model=self.spec.name,
             samples_per_epoch=self._split.num_training,
             chunk_samples=training.chunk_samples or _CHUNK_BATCHES * training.batch_size,
@@ -173,16 +182,6 @@ class Trainer:
             seed=self.spec.seed,
             data_fingerprint=self.data.fingerprint,
         )
-        self._settings = cluster.operations.settings
-        self._chunks: dict[int, _Chunk] = {}
-        self._report = Report(model=self.spec.name, job=self._job.job)
-        self._evaluation_seconds = 0.0
-        self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
-        self._can_checkpoint = True
-        self._bar: Any = None
-        self._leases: Leases | None = None
-        self._streams: list[ShardStream] = []
-        self._open()
 
     def __enter__(self) -> Trainer:
         return self
@@ -191,7 +190,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Leaves the job and retires this trainer at the shards."""
+        """Leaves the job and closes this trainer at the shards."""
         leases, self._leases = self._leases, None
         if leases is not None:
             leases.close()
@@ -207,7 +206,7 @@ class Trainer:
         start = time.monotonic()
         self._join()
         begun_at = -1
-        with self._progress():
+        with self._progress.bar(self._split.num_training * self.spec.training.max_epochs):
             while True:
                 try:
                     self._run()
@@ -219,47 +218,46 @@ class Trainer:
                     self._begin_anew(error)
         self._report.seconds += time.monotonic() - start - self._evaluation_seconds
         self._evaluation_seconds = 0.0
-        _, samples, loss = self._epoch
-        self._report.last_loss = loss / samples if samples else 0.0
+        self._report.last_loss = self._mean_loss()
         return self._report
 
     def evaluate(self, data: Any) -> Precision:
         """Exact precision at 1, 3 and 5 on any data of the same shape; points without labels do
         not count."""
         points = _as_data(data)
-        return self._measure(points, np.arange(points.num_points))
+        everything = np.arange(points.num_points)
+        return self._evaluation.measure(self._pipeline, points, everything)
 
     def predict(
         self, data: Any, k: int = 5, *, hashed: bool = False
     ) -> tuple[F32, npt.NDArray[np.uint32]]:
         """Logits float32 [points, k] and labels uint32 [points, k], best first."""
         points = _as_data(data)
-        parts = [
-            self._predict(points, some, k, hashed)
-            for some in self._evaluation_batches(np.arange(points.num_points))
-        ]
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        best = self._evaluation.predict(
+            self._pipeline, points, np.arange(points.num_points), k, hashed
+        )
+        return best.logits, best.ids
 
     # --- Life ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        operations = self._cluster.operations
+        connection = self._cluster.connection
         self._client_id = os.urandom(16)
         self._restore_count = self._cluster.cluster_map().restore_count
         settings = dataclasses.replace(self._settings, job=self._job.job)
         try:
-            for shard in operations.shards:
+            for shard in connection.shards:
                 self._streams.append(
                     ShardStream(
                         shard,
                         settings,
                         self._client_id,
                         self.spec.name,
-                        operations.map.topology_version,
+                        connection.map.topology_version,
                     )
                 )
         except BaseException:
-            self.close()  # a shard keeps what it has for each client until it says goodbye
+            self.close()  # a shard keeps what it has for each client until that is closed
             raise
         self._pipeline = StepPipeline(
             self._network, self._streams, self.spec.seed, self._on_finished
@@ -277,7 +275,7 @@ class Trainer:
         return error.reason in ("LOST_UPDATES", "UNKNOWN_MODEL") and self._await_restore()
 
     def _await_restore(self) -> bool:
-        """Whether the cluster is taken back to a checkpoint."""
+        """Whether the cluster is restored from a checkpoint; waits for it."""
         deadline = time.monotonic() + self._patience
         try:
             if not self._cluster.list_cluster_checkpoints():
@@ -292,7 +290,9 @@ class Trainer:
         return False
 
     def _begin_anew(self, why: DslideError) -> None:
-        self._say(f"NOTE: beginning anew as another client, with the work that is open ({why})")
+        self._progress.say(
+            f"NOTE: beginning anew as another client, with the work that is open ({why})"
+        )
         self._chunks.clear()
         self._report.new_beginnings += 1
         deadline = time.monotonic() + self._patience
@@ -302,7 +302,7 @@ class Trainer:
                 self._open()
                 self._join()
                 return
-            except _AWAY:  # the cluster may be on its way back to a checkpoint still
+            except _AWAY:  # the rollback may not have ended yet
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(0.5)
@@ -318,7 +318,7 @@ class Trainer:
             except NotFoundError:
                 self._pipeline.drain()
                 self._chunks.clear()
-                self._say(
+                self._progress.say(
                     "NOTE: the coordinator was restarted and has forgotten the job: its "
                     "epoch begins again"
                 )
@@ -330,14 +330,14 @@ class Trainer:
                     drained = True
                 if away_since == 0.0:
                     away_since = time.monotonic()
-                    self._say(f"the coordinator is away, trying again: {error}")
+                    self._progress.say(f"the coordinator is away, trying again: {error}")
                 if time.monotonic() - away_since >= self._patience:
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, 2.0)
                 continue
             if away_since:
-                self._say("the coordinator is back")
+                self._progress.say("the coordinator is back")
             pause, away_since, drained = 0.1, 0.0, False
             kind = work.WhichOneof("work")
             if kind == "chunk":
@@ -366,7 +366,7 @@ class Trainer:
             if self._max_steps and self._report.steps + self._under_way() >= self._max_steps:
                 self._pipeline.drain()
                 return False
-            batch = self._prepare(lease, points[first : first + size])
+            batch = self._batches.batch(self.data, lease, points[first : first + size])
             if len(batch.points):
                 chunk.submitted += 1
                 self._pipeline.submit(batch)
@@ -377,32 +377,6 @@ class Trainer:
     def _under_way(self) -> int:
         return sum(chunk.submitted - chunk.finished for chunk in self._chunks.values())
 
-    def _inputs(self, features: Ragged) -> list[Ragged]:
-        embedding = self._network.embedding
-        if embedding.bias_row:
-            features = _network.with_bias_row(features, self._network.num_features)
-        return slice_ragged(self._owners[0], len(self._streams), features)
-
-    def _prepare(self, lease: coordinator_pb2.ChunkLease, points: I64) -> Batch:
-        labelled = np.diff(self.data.labels.offsets)[points] > 0
-        points = points[labelled]  # points without labels teach nothing
-        features, labels = self.data.take(points)
-        features = transform(features, self._transform, self.idf)
-        p = self.spec.training.input_dropout
-        if p > 0:
-            features = _network.input_dropout(features, p, self.spec.seed, lease.epoch, points)
-        counts = np.diff(labels.offsets).astype(np.float32)
-        softmax = self._network.head.head.loss == model_pb2.HEAD_LOSS_SOFTMAX
-        targets = np.float32(1) / counts if softmax else np.ones(len(points), np.float32)
-        return Batch(
-            lease.lease_id,
-            lease.epoch,
-            points,
-            self._inputs(features),
-            slice_ragged(self._owners[1], len(self._streams), labels),
-            targets,
-        )
-
     def _on_finished(self, step: Step) -> None:
         samples = len(step.batch.points)
         self._report.steps += 1
@@ -412,7 +386,11 @@ class Trainer:
         if epoch != step.batch.epoch:
             seen, loss = 0, 0.0
         self._epoch = (step.batch.epoch, seen + samples, loss + step.loss_sum)
-        self._advance_bar(step)
+        self._progress.advance(
+            samples,
+            f"epoch {self._epoch[0] + 1}/{self.spec.training.max_epochs}",
+            self._mean_loss(),
+        )
         chunk = self._chunks.get(step.batch.lease)
         if chunk is None:
             return
@@ -420,6 +398,11 @@ class Trainer:
         chunk.samples += samples
         chunk.loss_sum += step.loss_sum
         self._report_if_done(step.batch.lease)
+
+    def _mean_loss(self) -> float:
+        """Of the samples of the last epoch seen, so far."""
+        _, samples, loss = self._epoch
+        return loss / samples if samples else 0.0
 
     def _report_if_done(self, lease: int) -> None:
         chunk = self._chunks.get(lease)
@@ -435,54 +418,12 @@ class Trainer:
 
     # --- Evaluation ---------------------------------------------------------------------------
 
-    def _evaluation_batches(self, points: I64) -> Iterator[I64]:
-        size = min(
-            max(_SCORES_PER_CALL // max(self._network.num_labels, 1), 1),
-            self.spec.training.batch_size,
-            256,
-        )
-        for first in range(0, len(points), size):
-            yield points[first : first + size]
-
-    def _predict(
-        self, data: Data, points: I64, k: int, hashed: bool
-    ) -> tuple[F32, npt.NDArray[np.uint32]]:
-        if data.num_features > self._network.num_features:
-            raise InvalidArgumentError(
-                f"{data.name} has {data.num_features} features, the model "
-                f"has {self._network.num_features}"
-            )
-        features, _ = data.take(points)
-        hidden = self._pipeline.hidden(self._inputs(transform(features, self._transform, self.idf)))
-        best = self._model.top_k(self._network.head.name, hidden, k, hashed=hashed)
-        return best.logits, best.ids
-
-    def _measure(self, data: Data, points: I64) -> Precision:
-        hits, counted = np.zeros(5), 0
-        for some in self._evaluation_batches(points):
-            _, predicted = self._predict(data, some, 5, False)
-            _, labels = data.take(some)
-            # A pair of sample and label is one number.
-            truth = (labels.sample_of() << 32) | labels.ids.astype(np.int64)
-            guess = (np.arange(len(some))[:, None] << 32) | predicted.astype(np.int64)
-            hits += np.isin(guess, truth).sum(axis=0)
-            counted += int((np.diff(labels.offsets) > 0).sum())
-        if counted == 0:
-            raise InvalidArgumentError(
-                f"{data.name}: no point has a label, so there is no accuracy to measure"
-            )
-        found = np.cumsum(hits)
-        return Precision(
-            float(found[0] / counted),
-            float(found[2] / (3 * counted)),
-            float(found[4] / (5 * counted)),
-        )
-
     def _validate(self, work: coordinator_pb2.EvaluationLease) -> None:
         start = time.monotonic()
-        at_1 = self._measure(self.data, self._split.validation_points()).at_1
+        held_out = self._split.validation_points()
+        at_1 = self._evaluation.measure(self._pipeline, self.data, held_out).at_1
         better = at_1 > work.metric_to_beat
-        self._say(
+        self._progress.say(
             f"epoch {work.epoch + 1}: P@1 {at_1:.4f} on the held-out points"
             f"{' (the best so far)' if better else ''}"
         )
@@ -491,7 +432,7 @@ class Trainer:
                 self._model.save_checkpoint(_BEST)
             except (FailedPreconditionError, UnimplementedError) as error:
                 self._can_checkpoint = False
-                self._say(
+                self._progress.say(
                     f"NOTE: the best epoch cannot be kept, the result will be the last one: "
                     f"{error}. Start the shards with a data directory to keep the best."
                 )
@@ -509,51 +450,11 @@ class Trainer:
             self._model.restore_checkpoint(_BEST)
             self._report.best_restored = True
         except (NotFoundError, FailedPreconditionError) as error:
-            self._say(
+            self._progress.say(
                 f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
                 f"the last one: {error}"
             )
         self._evaluation_seconds += time.monotonic() - start
-
-    # --- Progress -----------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _progress(self) -> Iterator[None]:
-        if self._show:
-            with contextlib.suppress(ImportError):
-                from tqdm.auto import tqdm
-
-                training = self.spec.training
-                self._bar = tqdm(
-                    total=self._split.num_training * training.max_epochs,
-                    unit=" samples",
-                    unit_scale=True,
-                    dynamic_ncols=True,
-                )
-        try:
-            yield
-        finally:
-            bar, self._bar = self._bar, None
-            if bar is not None:
-                bar.close()
-
-    def _advance_bar(self, step: Step) -> None:
-        if self._bar is None:
-            return
-        epoch, seen, loss = self._epoch
-        self._bar.set_description(
-            f"epoch {epoch + 1}/{self.spec.training.max_epochs}", refresh=False
-        )
-        self._bar.set_postfix_str(f"loss {loss / max(seen, 1):.3f}", refresh=False)
-        self._bar.update(len(step.batch.points))
-
-    def _say(self, message: str) -> None:
-        if not self._show:
-            return
-        if self._bar is not None:
-            self._bar.write(message, file=sys.stderr)
-        else:
-            print(message, file=sys.stderr, flush=True)
 
 
 def _as_data(data: Any) -> Data:

@@ -22,8 +22,7 @@ public final class Example {
   private record Prediction(int label, float logit) {}
 
   /** A shard, and the envelope of this client's last command for it. */
-  private record Shard(ShardServiceGrpc.ShardServiceBlockingV2Stub stub, double capacity,
-      RequestEnvelope.Builder envelope) {
+  private record Shard(ShardServiceGrpc.ShardServiceBlockingV2Stub stub, RequestEnvelope.Builder envelope) {
     /** Numbers a command. One whose answer was lost is sent again with the same number, and applied once. */
     RequestEnvelope.Builder next() {
       return envelope.setSequence(envelope.getSequence() + 1).setFirstIncomplete(envelope.getSequence());
@@ -75,28 +74,18 @@ public final class Example {
         .setElementType(ElementType.ELEMENT_TYPE_F32).setData(data).build();
   }
 
-  /** The ids by the shard that owns them: the next slot goes to the one furthest behind its share. */
-  private static Map<Integer, List<Integer>> slice(TableSpec table, List<Shard> all, Set<Integer> ids) {
-    var largest = all.stream().mapToDouble(Shard::capacity).max().orElseThrow();
-    var total = 0.0; // in a loop: streams round sums in another way
-    for (var shard : all) total += shard.capacity() / largest;
-    var owners = new int[(int) table.getNumSlots()];
-    var dealt = new double[all.size()];
-    for (int slot = 0; slot < owners.length; slot++) {
-      var furthest = Double.NEGATIVE_INFINITY;
-      for (int s = 0; s < dealt.length; s++) {
-        var behind = all.get(s).capacity() / largest * (slot + 1) - dealt[s] * total;
-        if (behind > furthest) owners[slot] = s;
-        furthest = Math.max(furthest, behind);
-      }
-      dealt[owners[slot]]++;
-    }
-    return ids.stream().sorted().collect(
-        Collectors.groupingBy(id -> owners[id % owners.length], TreeMap::new, Collectors.toList()));
+  /** The ids by the shard that owns them, ascending. */
+  private static Map<Integer, List<Integer>> slice(TableSpec table, GetClusterMapResponse map, Set<Integer> ids) {
+    var slots = (int) table.getNumSlots();
+    var owners = view(map.getSlotsList().stream().filter(s -> s.getNumSlots() == slots).findFirst().orElseThrow()
+        .getOwners());
+    return ids.stream().sorted().collect(Collectors.groupingBy(
+        id -> (int) owners.getChar(2 * (id % slots)), TreeMap::new, Collectors.toList()));
   }
 
   /** The input of the head: the sum of the rows of the features, over all shards, above 0. */
-  private static Matrix hidden(ModelSpec spec, List<Shard> shards, String features) throws Exception {
+  private static Matrix hidden(ModelSpec spec, GetClusterMapResponse map, List<Shard> shards, String features)
+      throws Exception {
     var input = new TreeMap<Integer, Float>(); // values as the model sees them, after l2 or tf-idf
     for (var pair : features.split(",")) {
       input.put(Integer.valueOf(pair.split(":")[0]), Float.valueOf(pair.split(":")[1]));
@@ -105,7 +94,7 @@ public final class Example {
     if (table.getBiasRow()) input.put((int) table.getRows() - 1, 1f);
     var bf16 = spec.getActivations() == ElementType.ELEMENT_TYPE_BF16;
     var sum = new float[(int) table.getDim()];
-    for (var part : slice(table, shards, input.keySet()).entrySet()) { // in shard order: always the same bits
+    for (var part : slice(table, map, input.keySet()).entrySet()) { // in shard order: always the same bits
       var shard = shards.get(part.getKey());
       var rows = part.getValue();
       var values = pack(rows.size(), i -> Float.floatToRawIntBits(input.get(rows.get(i))));
@@ -146,7 +135,7 @@ public final class Example {
       var hello = stub.hello(HelloRequest.newBuilder().setJob(JOB).setClientId(id).build());
       var envelope = RequestEnvelope.newBuilder().setJob(JOB).setClientId(id).setModel(options.get("model"))
           .setTopologyVersion(map.getTopologyVersion()).setGeneration(hello.getGeneration());
-      shards.add(new Shard(stub, info.getCapacityWeight(), envelope));
+      shards.add(new Shard(stub, envelope));
     }
     try {
       var model = DescribeModelRequest.newBuilder().setModel(options.get("model")).build();
@@ -155,12 +144,12 @@ public final class Example {
       if (spec.getTablesCount() != 2) throw dense.asException();
       var head = spec.getTables(1);
       var ids = IntStream.range(0, (int) Math.min(10, head.getRows())).boxed().collect(Collectors.toSet());
-      for (var part : slice(head, shards, ids).entrySet()) {
+      for (var part : slice(head, map, ids).entrySet()) {
         var shard = shards.get(part.getKey());
         shard.change(head.getName(), part.getValue(), 0.25f);
         shard.change(head.getName(), part.getValue(), -0.25f); // takes it back
       }
-      var request = TopKRequest.newBuilder().setHidden(hidden(spec, shards, options.get("features"))).setK(K)
+      var request = TopKRequest.newBuilder().setHidden(hidden(spec, map, shards, options.get("features"))).setK(K)
           .setModel(spec.getName()).setTable(head.getName()).setMode(TopKMode.TOP_K_MODE_EXACT).build();
       var best = new ArrayList<Prediction>();
       for (var shard : shards) {
@@ -176,7 +165,8 @@ public final class Example {
       System.out.printf("{\"model\":\"%s\",\"shards\":%d,\"rows_changed\":%d,\"predictions\":%s}%n",
           spec.getName(), shards.size(), ids.size(), predictions);
     } finally {
-      for (var shard : shards) shard.stub().bye(CloseClientRequest.newBuilder().setJob(JOB).setClientId(id).build());
+      var me = CloseClientRequest.newBuilder().setJob(JOB).setClientId(id).build();
+      for (var shard : shards) shard.stub().closeClient(me);
     }
   }
 

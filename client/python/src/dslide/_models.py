@@ -1,0 +1,87 @@
+"""The models of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dslide import hashing
+from dslide._connection import Connection
+from dslide._transport import LONG_TIMEOUT
+from dslide.errors import InvalidArgumentError, NotFoundError
+from dslide.spec import load_spec, resolved_head
+from dslide.v1 import coordinator_pb2, model_pb2, shard_pb2
+
+
+async def create_model(connection: Connection, spec: Any) -> model_pb2.ModelSpec:
+    """Creates a model on all shards, unless an equal one is there."""
+    model = load_spec(spec)
+    await connection.coordinator.call(
+        "RegisterModel", coordinator_pb2.RegisterModelRequest(spec=model)
+    )
+    connection.families.pop(model.name, None)
+    return await _open(connection, model)
+
+
+async def _open(connection: Connection, spec: model_pb2.ModelSpec) -> model_pb2.ModelSpec:
+    await connection.learn_owners(spec)
+    connection.specs[spec.name] = spec
+    return spec
+
+
+async def list_models(connection: Connection) -> list[model_pb2.ModelSpec]:
+    """All models of the cluster."""
+    response = await connection.coordinator.call("ListModels", coordinator_pb2.ListModelsRequest())
+    return list(response.models)
+
+
+async def model(connection: Connection, name: str) -> model_pb2.ModelSpec:
+    """The spec of a model. Raises NotFoundError naming those that there are."""
+    if name in connection.specs:
+        return connection.specs[name]
+    known = {spec.name: spec for spec in await list_models(connection)}
+    if name not in known:
+        there = f"it has: {', '.join(known)}" if known else "it has none: train one first"
+        raise NotFoundError(f"the cluster has no model {name!r}; {there}", reason="UNKNOWN_MODEL")
+    return await _open(connection, known[name])
+
+
+async def describe_model(
+    connection: Connection, name: str, *, digests: bool = False
+) -> list[shard_pb2.DescribeModelResponse]:
+    """What each shard holds of a model, by ordinal; digests cost a pass over all rows."""
+    request = shard_pb2.DescribeModelRequest(model=name, with_digests=digests)
+    timeout = LONG_TIMEOUT if digests else connection.settings.timeout
+    return await connection.io.gather(
+        [shard.call("DescribeModel", request, timeout) for shard in connection.shards]
+    )
+
+
+async def drop_model(connection: Connection, name: str) -> None:
+    """Drops a model and its rows, everywhere."""
+    connection.specs.pop(name, None)
+    await connection.coordinator.call(
+        "UnregisterModel", coordinator_pb2.UnregisterModelRequest(model=name)
+    )
+
+
+async def find_table(connection: Connection, name: str, table: str) -> model_pb2.TableSpec:
+    """A table of a model; who owns its slots is known then."""
+    spec = await model(connection, name)
+    for known in spec.tables:
+        if known.name == table:
+            return known
+    names = ", ".join(known.name for known in spec.tables)
+    raise InvalidArgumentError(
+        f"model {name!r} has no table {table!r}; it has: {names}", reason="UNKNOWN_TABLE"
+    )
+
+
+def hash_family(
+    connection: Connection, name: str, table: model_pb2.TableSpec
+) -> hashing.HashFamily | None:
+    """How a model's head is hashed; None: every row is active."""
+    if table.role != model_pb2.TABLE_ROLE_HEAD or table.head.max_active == 0:
+        return None
+    if name not in connection.families:
+        connection.families[name] = hashing.hash_family(resolved_head(table).hash, table.dim)
+    return connection.families[name]
