@@ -9,13 +9,13 @@
 #include "bench/neighbours/neighbours_command.h"
 #include "bench/rpc/rpc_command.h"
 #include "bench/train/train_command.h"
-#include "core/base/heap.h"
+#include "core/base/malloc_tuning.h"
 #include "core/base/version.h"
 #include "core/flags/command_line.h"
 
 int main(int argc, char** argv) {
   dslide::bench::RestartWithBetterBlas(argv);
-  dslide::KeepFreedMemory();
+  dslide::TuneMalloc();
   std::signal(SIGPIPE, SIG_IGN);
   dslide::CommandLine command_line("dslide bench",
                                    "Measures dslide beside what it is compared with.",

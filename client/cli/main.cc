@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "client/cli/command_line.h"
-#include "core/base/heap.h"
-#include "core/base/passive_waiting.h"
+#include "core/base/malloc_tuning.h"
+#include "core/base/omp_spinning.h"
 
 int main(int argc, char** argv) {
-  dslide::WaitPassively(argv);
-  dslide::KeepFreedMemory();
+  dslide::DisableOmpSpinning(argv);
+  dslide::TuneMalloc();
   // A reader that goes away (dslide ... | head) is a failed write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   return dslide::cli::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc));

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "client/cpp/row_slices.h"
-#include "client/cpp/scatter_lane.h"
+#include "client/cpp/scatter_queue.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {
@@ -93,7 +93,7 @@ struct ClusterClient::Impl {
   std::unique_ptr<CoordinatorClient> coordinator;
   ClusterMap map;
   std::vector<std::unique_ptr<ShardClient>> shards;
-  std::vector<std::unique_ptr<ScatterLane>> lanes;  // destroyed before the shards they use
+  std::vector<std::unique_ptr<ScatterQueue>> queues;  // destroyed before the shards they use
   absl::Mutex mu;
   absl::flat_hash_map<std::string, ModelSpec> models ABSL_GUARDED_BY(mu);
 
@@ -121,15 +121,15 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
     ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> to_shard, channels(entry.address));
     impl->shards.push_back(std::make_unique<ShardClient>(std::move(to_shard), entry.shard,
                                                          entry.address, options, &impl->counters));
-    impl->lanes.push_back(std::make_unique<ScatterLane>(*impl->shards.back(), options, client,
-                                                        impl->map.topology_version));
+    impl->queues.push_back(std::make_unique<ScatterQueue>(*impl->shards.back(), options, client,
+                                                          impl->map.topology_version));
   }
   impl->options = std::move(options);
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(impl)));
 }
 
 ClusterClient::ClusterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ClusterClient::~ClusterClient() { impl_->lanes.clear(); }
+ClusterClient::~ClusterClient() { impl_->queues.clear(); }
 
 const ClientOptions& ClusterClient::options() const { return impl_->options; }
 const ClusterMap& ClusterClient::map() const { return impl_->map; }
@@ -375,7 +375,7 @@ void ClusterClient::ScatterAsync(const std::string& model, const std::string& ta
     command.table = table;
     command.mode = mode;
     command.rows = std::move((*parts)[s]);
-    impl_->lanes[s]->Submit(std::move(command), [fan_in, s](ScatterResult result) {
+    impl_->queues[s]->Submit(std::move(command), [fan_in, s](ScatterResult result) {
       fan_in->Set(s, std::move(result));
     });
   }

@@ -44,8 +44,8 @@ bool IsTransient(const absl::Status& refusal) {
 
 }  // namespace
 
-// Everything is guarded by `mu`. One Reactor at a time carries the stream; the mender thread makes
-// the next one after a break.
+// Everything is guarded by `mu`. One Reactor at a time carries the stream; the reconnector thread
+// makes the next one after a break.
 struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   class Reactor;
 
@@ -67,8 +67,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
     return reactor != nullptr && held > 0 && held == written;
   }
   void OnBroken(const absl::Status& status);
-  void Mend();
-  void RunMender();
+  void Reconnect();
+  void RunReconnector();
   void FailAll(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void StartReactor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void Stop();
@@ -77,7 +77,7 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   const ShardStreamOptions options;
   WireCounters& counters;
   const std::unique_ptr<v1::ShardService::Stub> stub;
-  std::thread mender;
+  std::thread reconnector;
   // Whether the shard, as it last said, reads packed requests.
   std::atomic<bool> packed = false;
   // Whether it takes rows that the client names.
@@ -371,7 +371,7 @@ void ShardStream::Impl::StartReactor() {
 }
 
 // Opens the stream again, within the deadline of the oldest operation.
-void ShardStream::Impl::Mend() {
+void ShardStream::Impl::Reconnect() {
   absl::Time deadline;
   {
     absl::MutexLock lock(&mu);
@@ -404,7 +404,7 @@ void ShardStream::Impl::Mend() {
   FailAll(status);
 }
 
-void ShardStream::Impl::RunMender() {
+void ShardStream::Impl::RunReconnector() {
   for (;;) {
     {
       absl::MutexLock lock(&mu);
@@ -422,7 +422,7 @@ void ShardStream::Impl::RunMender() {
         continue;
       }
     }
-    Mend();
+    Reconnect();
   }
 }
 
@@ -434,7 +434,7 @@ void ShardStream::Impl::Stop() {
     FailAll(absl::CancelledError(absl::StrCat("the stream to ", shard.peer(), " was closed")));
     if (reactor != nullptr) reactor->Cancel();
   }
-  mender.join();
+  reconnector.join();
   absl::MutexLock lock(&mu);
   const auto quiet = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return live_reactors == 0; };
   mu.Await(absl::Condition(&quiet));
@@ -449,7 +449,7 @@ absl::StatusOr<std::unique_ptr<ShardStream>> ShardStream::Open(ShardClient& shar
     absl::MutexLock lock(&impl->mu);
     impl->StartReactor();
   }
-  impl->mender = std::thread([raw = impl.get()] { raw->RunMender(); });
+  impl->reconnector = std::thread([raw = impl.get()] { raw->RunReconnector(); });
   return std::unique_ptr<ShardStream>(new ShardStream(std::move(impl)));
 }
 

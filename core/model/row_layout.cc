@@ -15,8 +15,8 @@ RowLayout RowLayout::Of(const TableSpec& spec) {
   layout.precision = spec.precision;
   layout.has_bias = spec.role != TableRole::kEmbedding;
   layout.state = StateSizesOf(spec.optimizer);
-  layout.weight_bytes = RoundUpToLine(spec.dim * (layout.short_weights() ? 2 : 4));
-  layout.vector_bytes = RoundUpToLine(spec.dim * (layout.short_state() ? 2 : 4));
+  layout.weight_bytes = RoundUpToLine(spec.dim * (layout.bf16_weights() ? 2 : 4));
+  layout.vector_bytes = RoundUpToLine(spec.dim * (layout.bf16_state() ? 2 : 4));
   layout.tail_offset = layout.weight_bytes + layout.state.vectors * layout.vector_bytes;
   layout.tail_floats = 1 + layout.state.bias_floats + layout.state.row_floats + 1;
   layout.record_bytes = layout.tail_offset + RoundUpToLine(4 * layout.tail_floats);

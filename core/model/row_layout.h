@@ -30,12 +30,12 @@ struct RowLayout {
   int64_t tail_floats = 0;   // of the tail that mean something, last step included
   int64_t record_bytes = 0;  // multiple of 64
 
-  bool short_weights() const { return precision != RowPrecision::kF32; }
-  bool short_state() const { return precision == RowPrecision::kBf16; }
+  bool bf16_weights() const { return precision != RowPrecision::kF32; }
+  bool bf16_state() const { return precision == RowPrecision::kBf16; }
   // Bytes of numbers alone, without rounding up: of the weights, and of all optimizer state.
-  int64_t used_weight_bytes() const { return dim * (short_weights() ? 2 : 4); }
+  int64_t used_weight_bytes() const { return dim * (bf16_weights() ? 2 : 4); }
   int64_t used_state_bytes() const {
-    return state.vectors * dim * (short_state() ? 2 : 4) +
+    return state.vectors * dim * (bf16_state() ? 2 : 4) +
            4 * ((has_bias ? state.bias_floats : 0) + state.row_floats);
   }
 };

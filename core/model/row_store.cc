@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec
                    AlignedBuffer::Create(BytesFor(spec, num_rows) / int64_t{sizeof(float)}));
   const RowInit init(spec, model_seed);
   if (init.is_zero()) return store;
-  const bool is_short = store->layout_.short_weights();
+  const bool is_short = store->layout_.bf16_weights();
   ParallelFor(parallelism, num_rows, kRowsPerGrain, [&](int64_t i, int) {
     const LocalRow row(static_cast<uint32_t>(i));
     char* const record = store->Record(row);
@@ -124,7 +124,7 @@ void RowStore::StoreLastStep(LocalRow row, Step step) {
   std::memcpy(Tail(row) + layout_.tail_floats - 1, &last_step, sizeof(last_step));
 }
 
-void RowStore::DieOfShortWeights() const {
+void RowStore::FailOnBf16Weights() const {
   const std::string precision(PrecisionName(layout_.precision));
   std::fprintf(stderr, "RowStore::Weights: the rows are stored as %s; use ReadWeights\n",
                precision.c_str());
@@ -140,14 +140,14 @@ const float* RowStore::WidenWeights(LocalRow row, float* scratch) const {
 RowSource RowStore::SourceOf(const char* record, Workspace& work) const {
   RowSource source;
   source.weights = reinterpret_cast<const float*>(record);
-  if (layout_.short_weights()) {
+  if (layout_.bf16_weights()) {
     Widen(record, true, layout_.dim, work.weights);
     source.weights = work.weights;
   }
   if (layout_.state.vectors > 0) {
     source.state = reinterpret_cast<const float*>(record + layout_.weight_bytes);
   }
-  for (int64_t v = 0; layout_.short_state() && v < layout_.state.vectors; ++v) {
+  for (int64_t v = 0; layout_.bf16_state() && v < layout_.state.vectors; ++v) {
     Widen(record + layout_.weight_bytes + v * layout_.vector_bytes, true, layout_.dim,
           work.state + v * stride_);
     source.state = work.state;
@@ -176,7 +176,7 @@ RowView RowStore::ViewOf(Workspace& work) const {
 // Rounds weights that are stored in bf16. False when one passes the bound: rounding may go up.
 bool RowStore::ShortenWeights(LocalRow row, const RowUpdate& update, bool to_nearest,
                               Workspace& work) const {
-  if (!layout_.short_weights()) return true;
+  if (!layout_.bf16_weights()) return true;
   if (to_nearest) {
     FloatsToBFloat16(work.weights, layout_.dim, work.shortened);
     float* const rounded = work.weights;
@@ -190,7 +190,7 @@ bool RowStore::ShortenWeights(LocalRow row, const RowUpdate& update, bool to_nea
 // The same of state vectors.
 void RowStore::ShortenState(LocalRow row, const RowUpdate& update, bool to_nearest,
                             Workspace& work) const {
-  if (!layout_.short_state()) return;
+  if (!layout_.bf16_state()) return;
   const uint64_t key = RoundingBitsOf(row, update);
   for (int64_t v = 1; v <= layout_.state.vectors; ++v) {
     const float* const vector = work.weights + v * stride_;
@@ -211,7 +211,7 @@ uint64_t RowStore::RoundingBitsOf(LocalRow row, const RowUpdate& update) const {
 
 const float* RowStore::ReadLag(LocalRow row, float* scratch) const {
   const char* const lag = Record(row) + layout_.tail_offset - layout_.vector_bytes;
-  if (!layout_.short_state()) return reinterpret_cast<const float*>(lag);
+  if (!layout_.bf16_state()) return reinterpret_cast<const float*>(lag);
   Widen(lag, true, layout_.dim, scratch);
   return scratch;
 }
@@ -221,7 +221,7 @@ void RowStore::MoveAverage(LocalRow row, const RowSource& from, Step step, Works
   // The average is of the weights as they are stored. Their roundings would add up otherwise.
   const float* before = from.weights;
   const float* after = work.weights;
-  if (layout_.short_weights()) {
+  if (layout_.bf16_weights()) {
     before = WidenWeights(row, work.spare);
     after = work.spare + stride_;
     BFloat16ToFloats(work.shortened, layout_.dim, work.spare + stride_);
@@ -237,7 +237,7 @@ void RowStore::MoveAverage(LocalRow row, const RowSource& from, Step step, Works
 }
 
 void RowStore::ReadAverage(LocalRow row, Step now, float* out) const {
-  if (layout_.short_weights()) {
+  if (layout_.bf16_weights()) {
     WidenWeights(row, out);
   } else {
     std::memcpy(out, Record(row), layout_.dim * sizeof(float));
@@ -256,14 +256,14 @@ float RowStore::AverageBias(LocalRow row, Step now) const {
 void RowStore::Store(LocalRow row, const Workspace& work) {
   char* const record = Record(row);
   const int64_t dim = layout_.dim;
-  if (layout_.short_weights()) {
+  if (layout_.bf16_weights()) {
     std::memcpy(record, work.shortened, dim * sizeof(BFloat16));
   } else {
     std::memcpy(record, work.weights, dim * sizeof(float));
   }
   for (int64_t v = 0; v < layout_.state.vectors; ++v) {
     char* const vector = record + layout_.weight_bytes + v * layout_.vector_bytes;
-    if (layout_.short_state()) {
+    if (layout_.bf16_state()) {
       std::memcpy(vector, work.shortened + (1 + v) * stride_, dim * sizeof(BFloat16));
     } else {
       std::memcpy(vector, work.state + v * stride_, dim * sizeof(float));
@@ -334,9 +334,9 @@ bool RowStore::ChangeWeights(LocalRow row, Change change, const char* values, fl
     std::memcpy(work.weights, values, dim * sizeof(float));
     good = AllWithin(work.weights, dim, update.magnitude_bound);
   } else {
-    Widen(record, layout_.short_weights(), dim, work.weights);
+    Widen(record, layout_.bf16_weights(), dim, work.weights);
     for (int64_t v = 0; v < layout_.state.vectors; ++v) {
-      Widen(record + layout_.weight_bytes + v * layout_.vector_bytes, layout_.short_state(), dim,
+      Widen(record + layout_.weight_bytes + v * layout_.vector_bytes, layout_.bf16_state(), dim,
             work.state + v * stride_);
     }
     std::copy_n(Tail(row), layout_.tail_floats - 1, work.tail);
@@ -366,7 +366,7 @@ absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
   bool padding_is_zero = true;
   bool finite = true;
   for (int64_t v = 0; v < 1 + layout_.state.vectors; ++v) {
-    const bool is_short = v == 0 ? layout_.short_weights() : layout_.short_state();
+    const bool is_short = v == 0 ? layout_.bf16_weights() : layout_.bf16_state();
     const int64_t bytes = v == 0 ? layout_.weight_bytes : layout_.vector_bytes;
     const int64_t begin = v == 0 ? 0 : layout_.weight_bytes + (v - 1) * bytes;
     const int64_t used = layout_.dim * (is_short ? 2 : 4);

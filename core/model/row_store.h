@@ -55,12 +55,12 @@ class RowStore final : public HashedRows, public StoredRows {
   int64_t dim() const override { return layout_.dim; }
   // Weights of a table in f32, where they lie. Requires precision f32; ReadWeights() serves all.
   const float* Weights(LocalRow row) const {
-    if (layout_.short_weights()) DieOfShortWeights();
+    if (layout_.bf16_weights()) FailOnBf16Weights();
     return reinterpret_cast<const float*>(Record(row));
   }
   // The weights as floats: the record itself, or `scratch` filled. scratch: [stride()].
   const float* ReadWeights(LocalRow row, float* scratch) const override {
-    if (layout_.short_weights()) return WidenWeights(row, scratch);
+    if (layout_.bf16_weights()) return WidenWeights(row, scratch);
     return reinterpret_cast<const float*>(Record(row));
   }
   float Bias(LocalRow row) const override { return Tail(row)[0]; }
@@ -134,7 +134,7 @@ class RowStore final : public HashedRows, public StoredRows {
   const float* Tail(LocalRow row) const {
     return reinterpret_cast<const float*>(Record(row) + layout_.tail_offset);
   }
-  [[noreturn]] void DieOfShortWeights() const;
+  [[noreturn]] void FailOnBf16Weights() const;
   const float* WidenWeights(LocalRow row, float* scratch) const;
   RowSource SourceOf(const char* record, Workspace& work) const;
   RowView ViewOf(Workspace& work) const;

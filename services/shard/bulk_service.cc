@@ -106,9 +106,9 @@ void GatherCall::Filled(size_t chunk) {
   {
     const absl::MutexLock lock(&mu_);
     messages_[chunk].filled = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(std::move(next));
+  Perform(std::move(next));
 }
 
 void GatherCall::Answered(const absl::Status& status) {
@@ -116,12 +116,12 @@ void GatherCall::Answered(const absl::Status& status) {
   {
     const absl::MutexLock lock(&mu_);
     answer_ = status;
-    next = Decide();
+    next = NextAction();
   }
-  Do(std::move(next));
+  Perform(std::move(next));
 }
 
-GatherCall::Next GatherCall::Decide() {
+GatherCall::Next GatherCall::NextAction() {
   Next next;
   if (writing_) return next;
   // With a command log the answer says when everything that the rows show is safe.
@@ -141,7 +141,7 @@ GatherCall::Next GatherCall::Decide() {
   return next;
 }
 
-void GatherCall::Do(Next next) {
+void GatherCall::Perform(Next next) {
   if (next.write.has_value()) {
     record_.Sent(next.write->size());
     sending_ = grpc::ByteBuffer(&*next.write, 1);
@@ -163,9 +163,9 @@ void GatherCall::OnWriteDone(bool ok) {
     const absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok) broken_ = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(std::move(next));
+  Perform(std::move(next));
 }
 
 ScatterCall::ScatterCall(ServiceContext& shared, grpc::CallbackServerContext* context,

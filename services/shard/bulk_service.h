@@ -55,8 +55,8 @@ class GatherCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, priv
                                          const GatherReply& reply) override;
   void Filled(size_t chunk) override;
   void Answered(const absl::Status& status);
-  Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Do(Next next);
+  Next NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(Next next);
 
   ServiceContext& shared_;
   CallRecord record_;

@@ -43,9 +43,9 @@ v1::CheckpointState EncodeState(CheckpointProgress::State state) {
 
 }  // namespace
 
-void ShardServiceImpl::RunAside(Unary* call, std::function<absl::Status()> work) {
+void ShardServiceImpl::RunInBackground(Unary* call, std::function<absl::Status()> work) {
   if (participant_ == nullptr) return Refuse(call, NoDataDir());
-  aside_.Run([this, call, work = std::move(work)] {
+  background_.Run([this, call, work = std::move(work)] {
     const absl::Status done = work();
     if (!done.ok()) shared_.metrics->RecordRefusal(done);
     call->End(done);
@@ -152,7 +152,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::VerifyCheckpoint(
     grpc::CallbackServerContext* context, const v1::VerifyCheckpointRequest* request,
     v1::VerifyCheckpointResponse* response) {
   Unary* const call = Start("VerifyCheckpoint", context, *request);
-  RunAside(call, [this, request, response]() -> absl::Status {
+  RunInBackground(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(
         const FileListSummary files,
         VerifyPart(participant_->images(), request->checkpoint_id(), request->files_checksum()));
@@ -167,7 +167,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::RetainCheckpoints(
     grpc::CallbackServerContext* context, const v1::RetainCheckpointsRequest* request,
     v1::RetainCheckpointsResponse* response) {
   Unary* const call = Start("RetainCheckpoints", context, *request);
-  RunAside(call, [this, request, response]() -> absl::Status {
+  RunInBackground(call, [this, request, response]() -> absl::Status {
     RETURN_IF_ERROR(CheckCount(request->checkpoint_ids_size(), kMaxRetained, "checkpoint_ids"));
     const std::vector<uint64_t> checkpoint_ids(request->checkpoint_ids().begin(),
                                                request->checkpoint_ids().end());
@@ -195,7 +195,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::ReadCheckpointFile(
     grpc::CallbackServerContext* context, const v1::ReadCheckpointFileRequest* request,
     v1::ReadCheckpointFileResponse* response) {
   Unary* const call = Start("ReadCheckpointFile", context, *request);
-  RunAside(call, [this, request, response]() -> absl::Status {
+  RunInBackground(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(*response->mutable_data(),
                      transfer_->Read(request->checkpoint_id(), request->path(), request->offset()));
     return absl::OkStatus();
@@ -207,7 +207,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpointFile(
     grpc::CallbackServerContext* context, const v1::WriteCheckpointFileRequest* request,
     v1::WriteCheckpointFileResponse*) {
   Unary* const call = Start("WriteCheckpointFile", context, *request);
-  RunAside(call, [this, request]() -> absl::Status {
+  RunInBackground(call, [this, request]() -> absl::Status {
     return transfer_->Write(request->checkpoint_id(), request->path(), request->offset(),
                             request->data());
   });
@@ -218,7 +218,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::AdoptCheckpoint(
     grpc::CallbackServerContext* context, const v1::AdoptCheckpointRequest* request,
     v1::AdoptCheckpointResponse* response) {
   Unary* const call = Start("AdoptCheckpoint", context, *request);
-  RunAside(call, [this, request, response]() -> absl::Status {
+  RunInBackground(call, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const FileListSummary files,
                      transfer_->Adopt(request->checkpoint_id(), request->files_checksum()));
     response->set_files(files.files);

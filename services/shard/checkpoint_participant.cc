@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
         .job = known == core.clients().clients().end() ? "unknown" : known->second.job,
         .client = client};
     RETURN_IF_ERROR(sequencer_->ApplyInTask(core, bye, wire::LogCloseClient(bye)).reply->status);
-    gate.Forget(client);
+    gate.Drop(client);
   }
   for (const ClientStep& step : up_to) gate.Admit(step.client, step.step);
   DSLIDE_FAILPOINT("shard.cut.admitted");
@@ -149,7 +149,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Rollback(ShardCore& core, uint64_
   absl::Status loaded = images_->Load(checkpoint_id, restored);
   DSLIDE_FAILPOINT("shard.rollback.loaded");
   if (loaded.ok()) {
-    core.Become(std::move(restored));
+    core.ReplaceState(std::move(restored));
     DSLIDE_FAILPOINT("shard.rollback.replaced");
     if (hooks_.rows_replaced) loaded = hooks_.rows_replaced(core);
   }

@@ -50,7 +50,7 @@ struct BytesOf {
   }
 };
 
-absl::Status Retired(const ClientId& client) {
+absl::Status ClosedClient(const ClientId& client) {
   return StatusWithReason(
       absl::StatusCode::kFailedPrecondition, reason::kClosedClient,
       absl::StrCat("client ", ShortName(client),
@@ -90,7 +90,7 @@ absl::StatusOr<ClientTable::Client*> ClientTable::Find(const ClientId& client,
                                                        const std::string& job) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) {
-    if (closed_.contains(client)) return Retired(client);
+    if (closed_.contains(client)) return ClosedClient(client);
     return StatusWithReason(
         absl::StatusCode::kFailedPrecondition, reason::kUnknownClient,
         absl::StrCat("client ", ShortName(client),
@@ -129,7 +129,7 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
     Acknowledge(*known, acknowledged < known->next ? acknowledged + 1 : known->next);
     return known->next;
   }
-  if (closed_.contains(client)) return Retired(client);
+  if (closed_.contains(client)) return ClosedClient(client);
   if (!MakeRoom(client, now, [&] { return open_clients() < limits_.max_clients; })) {
     return OverloadStatus(reason::kTooManyClients,
                           absl::StrCat("all ", limits_.max_clients,
@@ -147,7 +147,7 @@ absl::StatusOr<uint64_t> ClientTable::Open(const ClientId& client, const std::st
   return 1;
 }
 
-void ClientTable::Retire(const ClientId& client) {
+void ClientTable::Close(const ClientId& client) {
   if (const auto found = clients_.find(client); found != clients_.end()) {
     reply_bytes_ -= found->second.reply_bytes;
     clients_.erase(found);
@@ -250,7 +250,7 @@ bool ClientTable::EvictIdlest(const ClientId& except, int64_t now) {
   if (idlest == nullptr) return false;
   const ClientId client = idlest->first;
   evicted_.push_back(client);
-  Retire(client);
+  Close(client);
   return true;
 }
 

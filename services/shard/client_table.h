@@ -76,7 +76,7 @@ class ClientTable {
                                 uint64_t acknowledged, int64_t now);
 
   // Forgets everything about a client but its id, which is refused from then on.
-  void Retire(const ClientId& client);
+  void Close(const ClientId& client);
 
   // Classifies a mutation. Returns the first answer of a repeated one, null for a new one, which is
   // then the next in sequence.

@@ -143,7 +143,7 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
     table.Restore(id, std::move(client));
   }
   for (uint64_t count = in.Count(); count > 0 && in.ok(); --count) {
-    table.Retire(in.Number<ClientId>());
+    table.Close(in.Number<ClientId>());
   }
   return absl::OkStatus();
 }

@@ -2,9 +2,9 @@
 
 #include <atomic>
 
-#include "core/base/heap.h"
 #include "core/base/log.h"
-#include "core/base/passive_waiting.h"
+#include "core/base/malloc_tuning.h"
+#include "core/base/omp_spinning.h"
 #include "core/base/status_macros.h"
 #include "core/math/kernels.h"
 #include "services/common/config.h"
@@ -115,7 +115,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
-  KeepFreedMemory();
+  TuneMalloc();
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     LogError("wrong environment", {{"error", kernels.message()}});
     return kExitUsage;
@@ -164,6 +164,6 @@ int Main(int argc, char** argv) {
 }  // namespace dslide::shard
 
 int main(int argc, char** argv) {
-  dslide::WaitPassively(argv);
+  dslide::DisableOmpSpinning(argv);
   return dslide::shard::Main(argc, argv);
 }

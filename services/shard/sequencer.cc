@@ -141,7 +141,7 @@ bool Sequencer::Pop(Item& item) {
 void Sequencer::ApplyLoop() {
   for (Item item; Next(item); item = Item()) Handle(std::move(item));
   gate_.Open();
-  GoOn();
+  ReleaseHeld();
   const absl::MutexLock lock(&reply_mu_);
   applied_all_ = true;
 }
@@ -150,7 +150,7 @@ void Sequencer::Handle(Item item) {
   if (gate_.frozen() && clock_.Now() >= gate_opens_) {
     LogWarning("no cut was made in time: steps go on", {{"checkpoint_id", gate_.checkpoint_id()}});
     gate_.Open();
-    GoOn();
+    ReleaseHeld();
   }
   if (item.task || item.request.done) ApplyOrHold(std::move(item));
   hold_meter_.Note(!held_.empty(), clock_.Now());
@@ -166,13 +166,13 @@ bool Sequencer::Hold(Item& item) {
 void Sequencer::ApplyOrHold(Item item) {
   if (item.task) {
     Apply(std::move(item));
-    return GoOn();
+    return ReleaseHeld();
   }
   if (!Hold(item)) return Apply(std::move(item));
   waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Sequencer::GoOn() {
+void Sequencer::ReleaseHeld() {
   if (held_.empty()) return;
   std::map<ClientId, std::deque<Item>> held;
   held.swap(held_);
@@ -205,7 +205,7 @@ absl::Duration Sequencer::Stall() const {
   return hold_meter_.Total(clock_.Now(), std::max(arrival, task_start_));
 }
 
-void Sequencer::StopHolding() {
+void Sequencer::DisableGate() {
   // Refused only after Stop(), which lets everything go by itself.
   SubmitTask([this](ShardCore&) {
     holds_ = false;
@@ -370,7 +370,7 @@ Sequencer::Done Sequencer::TakeReply() {
   return done;
 }
 
-bool Sequencer::Turn() {
+bool Sequencer::RunOnce() {
   Item item;
   bool found = false;
   {

@@ -93,7 +93,7 @@ class Sequencer {
   void Freeze(uint64_t checkpoint_id, absl::Duration limit);
   // What waits goes on, and nothing is held any more, for good: the shard is about to stop. From
   // any thread. A checkpoint that counted on it finds that nothing is frozen here.
-  void StopHolding();
+  void DisableGate();
   // Within a task: for how long this freeze has made requests wait by now, at the gate or for the
   // task itself. While a shard still works on what the gate lets through, nobody has to wait.
   absl::Duration Stall() const;
@@ -110,8 +110,8 @@ class Sequencer {
   void Stop();
 
   // Without threads: applies the next in the queue, and gives answers. False when it was empty.
-  bool Turn();
-  // When Turn() has to be called though nothing is queued: the end of a freeze.
+  bool RunOnce();
+  // When RunOnce() has to be called though nothing is queued: the end of a freeze.
   absl::Duration WakeAt() const { return gate_.frozen() ? gate_opens_ : absl::InfiniteDuration(); }
 
   // Time that the command applied last had waited.
@@ -143,7 +143,7 @@ class Sequencer {
   void Handle(Item item);  // also ends a freeze whose time is over; the item may be empty
   bool Hold(Item& item);   // takes it where the gate makes it wait; else false
   void ApplyOrHold(Item item);
-  void GoOn();  // applies what waits, as far as it need not wait any more
+  void ReleaseHeld();  // applies what waits, as far as it need not wait any more
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
   absl::Status CheckAdmission(const Request& request);

@@ -15,7 +15,7 @@ struct SequencerOptions {
   int64_t queue_bytes = int64_t{128} << 20;
   int64_t queue_commands = 4096;
   int64_t control_commands = 256;
-  // False: there are none, and the owner's one thread does their work by Turn().
+  // False: there are none, and the owner's one thread does their work by RunOnce().
   bool threads = true;
 };
 

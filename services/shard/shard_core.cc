@@ -360,7 +360,7 @@ void ShardCore::DropAllModels() {
   models_.clear();
 }
 
-void ShardCore::Become(ShardCore other) {
+void ShardCore::ReplaceState(ShardCore other) {
   DropAllModels();
   models_ = std::move(other.models_);
   std::vector<ClientId> known;
@@ -374,7 +374,7 @@ void ShardCore::Become(ShardCore other) {
   SetLimits(CoreLimits(options_));
   for (const auto& [id, client] : clients_.clients()) known.push_back(id);
   for (const ClientId& id : known) {
-    clients_.Retire(id);
+    clients_.Close(id);
     contexts_.DropClient(id);
   }
 }
@@ -446,7 +446,7 @@ Answer ShardCore::Run(HelloCommand& command) {
 }
 
 Answer ShardCore::Run(CloseClientCommand& command) {
-  clients_.Retire(command.client);
+  clients_.Close(command.client);
   contexts_.DropClient(command.client);
   return Ok(CloseClientReply{});
 }

@@ -79,11 +79,11 @@ class ShardCore {
                                                        int64_t record_bytes = 0);
   // Replaces the model of that name, or adds it; open steps' contexts of it are dropped.
   void InstallModel(std::unique_ptr<ShardModel> model);
-  // Drops all models, for room: what is left is good for nothing until Become().
+  // Drops all models, for room: what is left is good for nothing until ReplaceState().
   void DropAllModels();
   // Takes over the state of a core that an image was loaded into. Who this shard is, its limits and
   // the metrics' counts stay; clients that the state knows are refused from now on.
-  void Become(ShardCore other);
+  void ReplaceState(ShardCore other);
 
   const CoreLimits& limits() const { return options_; }
   void SetLimits(const CoreLimits& limits);

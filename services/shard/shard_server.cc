@@ -131,7 +131,7 @@ ServerHooks ShardServer::MakeServerHooks() {
     if (membership_ != nullptr) membership_->Stop();
     service_->StopStreams();
     // Nobody waits for the cut of a cluster checkpoint, which may never come.
-    sequencer_->StopHolding();
+    sequencer_->DisableGate();
   };
   hooks.running_calls = [this] { return service_->running_calls(); };
   hooks.after_shutdown = [this] {

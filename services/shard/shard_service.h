@@ -10,7 +10,7 @@
 #include "core/metrics/metrics.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/rpc_metrics.h"
-#include "services/shard/aside.h"
+#include "services/shard/background_tasks.h"
 #include "services/shard/checkpoint_participant.h"
 #include "services/shard/checkpoint_transfer.h"
 #include "services/shard/shard_call_service.h"
@@ -167,7 +167,7 @@ class ShardServiceImpl final : public ShardServiceBase {
   static absl::Status NoDataDir();
   void Refuse(Unary* call, const absl::Status& why);
   // Runs `work`, which reads files, on a thread of its own.
-  void RunAside(Unary* call, std::function<absl::Status()> work);
+  void RunInBackground(Unary* call, std::function<absl::Status()> work);
 
   const ShardServiceOptions options_;
   CheckpointParticipant* const participant_;
@@ -175,7 +175,7 @@ class ShardServiceImpl final : public ShardServiceBase {
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
   const std::unique_ptr<CheckpointTransfer> transfer_;  // null without images
-  Aside aside_;                                         // last: what runs uses everything above
+  BackgroundTasks background_;                          // last: what runs uses everything above
 };
 
 }  // namespace dslide::shard

@@ -49,7 +49,7 @@ class StepGate {
   void Admit(const ClientId& client, int64_t up_to);
 
   // Not followed any more: it was retired.
-  void Forget(const ClientId& client) { admitted_.erase(client); }
+  void Drop(const ClientId& client) { admitted_.erase(client); }
 
   // Whether the command has to wait. Asked in the order of arrival.
   bool MustWait(const Command& command, const StepContexts& contexts) const;

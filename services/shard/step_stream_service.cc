@@ -38,9 +38,9 @@ StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* cont
   {
     const absl::MutexLock lock(&mu_);
     if (!open) stopping_ = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 bool StepStream::HasRoom() const {
@@ -49,7 +49,7 @@ bool StepStream::HasRoom() const {
          bytes_ < limits.stream_bytes;
 }
 
-StepStream::Next StepStream::Decide() {
+StepStream::Next StepStream::NextAction() {
   Next next;
   if (finished_) return next;
   if (!writing_ && broken_) {
@@ -75,7 +75,7 @@ StepStream::Next StepStream::Decide() {
   return next;
 }
 
-void StepStream::Do(const Next& next) {
+void StepStream::Perform(const Next& next) {
   if (next.write) {
     const absl::Duration start = shared_.clock->Now();
     response_.Clear();
@@ -126,17 +126,17 @@ void StepStream::OnReadDone(bool ok) {
       bytes_ += bytes;
     }
     ok = wanted;
-    if (!ok) next = Decide();
+    if (!ok) next = NextAction();
   }
-  if (!ok) return Do(next);
+  if (!ok) return Perform(next);
   record_.Received(received_.Length());
   Handle(TakeSlices(received_), id);
   {
     const absl::MutexLock lock(&mu_);
     handling_ = false;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 void StepStream::Handle(const std::shared_ptr<const MessageSlices>& message, uint64_t id) {
@@ -180,9 +180,9 @@ void StepStream::Complete(uint64_t id, Answer answer) {
     Slot& slot = slots_[id - first_id_];
     slot.answer = std::move(answer);
     slot.ready = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 void StepStream::OnWriteDone(bool ok) {
@@ -191,9 +191,9 @@ void StepStream::OnWriteDone(bool ok) {
     const absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok) broken_ = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 void StepStream::OnCancel() {
@@ -201,9 +201,9 @@ void StepStream::OnCancel() {
   {
     const absl::MutexLock lock(&mu_);
     broken_ = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 void StepStream::Stop() {
@@ -211,9 +211,9 @@ void StepStream::Stop() {
   {
     const absl::MutexLock lock(&mu_);
     stopping_ = true;
-    next = Decide();
+    next = NextAction();
   }
-  Do(next);
+  Perform(next);
 }
 
 void StepStream::OnDone() {

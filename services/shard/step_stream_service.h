@@ -52,8 +52,8 @@ class StepStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void Handle(const std::shared_ptr<const MessageSlices>& message, uint64_t id);
   void Complete(uint64_t id, Answer answer);
-  Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Do(const Next& next);
+  Next NextAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const Next& next);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& shared_;

@@ -62,10 +62,10 @@ std::string RowText(const RowStore& store, LocalRow row) {
   const RowLayout& layout = store.layout();
   const absl::Span<const char> record = store.RecordSpan(row);
   std::string text = absl::StrCat("  row ", Word(store.rows().ToGlobal(row)));
-  text += List("weights", Numbers(record, 0, layout.dim, layout.short_weights()));
+  text += List("weights", Numbers(record, 0, layout.dim, layout.bf16_weights()));
   for (int64_t i = 0; i < layout.state.vectors; ++i) {
     const int64_t at = layout.weight_bytes + i * layout.vector_bytes;
-    text += List("state", Numbers(record, at, layout.dim, layout.short_state()));
+    text += List("state", Numbers(record, at, layout.dim, layout.bf16_state()));
   }
   text += List("tail", Numbers(record, layout.tail_offset, layout.tail_floats - 1, false));
   return absl::StrCat(text, " last step ", store.LastStep(row).value(), "\n");

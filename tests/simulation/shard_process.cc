@@ -274,16 +274,16 @@ void ShardProcess::Compare() {
 void ShardProcess::Poke(absl::Duration pause) {
   if (turning_) return;
   turning_ = true;
-  Node::After(node_, pause, [this] { Turn(); });
+  Node::After(node_, pause, [this] { RunOnce(); });
 }
 
-void ShardProcess::Turn() {
+void ShardProcess::RunOnce() {
   turning_ = false;
-  if (sequencer_->Turn()) Poke(kTurnTime);
+  if (sequencer_->RunOnce()) Poke(kTurnTime);
   const absl::Duration wake_at = sequencer_->WakeAt();
   if (wake_at == wake_at_ || wake_at == absl::InfiniteDuration()) return;
   wake_at_ = wake_at;
-  Node::After(node_, wake_at - world_.loop.Now(), [this] { Turn(); });
+  Node::After(node_, wake_at - world_.loop.Now(), [this] { RunOnce(); });
 }
 
 void ShardProcess::Fail(const absl::Status& why) {

@@ -90,7 +90,7 @@ class ShardProcess {
   void StartLog(const LogRead& found);
   void Submit(shard::Sequencer::Request request, Respond respond);
   void Poke(absl::Duration pause);
-  void Turn();
+  void RunOnce();
   void Fail(const absl::Status& why);
   absl::StatusOr<uint64_t> SettleTables(shard::ShardCore& core);
   absl::Status ForceImage(shard::ShardCore& core);

@@ -1,4 +1,4 @@
-#include "core/base/heap.h"
+#include "core/base/malloc_tuning.h"
 
 #include <cstdlib>
 #include <memory>
@@ -23,7 +23,7 @@ TEST(HeapTest, WhatPassesThroughTheHeapLiesInHugePages) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        KeepFreedMemory();
+        TuneMalloc();
         const auto buffer = std::make_unique<char[]>(1 << 20);
         const bool huge = absl::StrContains(MemoryFlags(buffer.get()), " hg");
         std::exit(huge ? 0 : 1);

@@ -94,7 +94,7 @@ TEST_P(RowAveragesTest, AveragesAreThoseOfAllSteps) {
       // Six roundings an update of numbers below 8; a lag in bf16 is rounded by 2^-7 of itself in
       // each update, of which decay leaves ten such errors together.
       const double exact = static_cast<double>(step) * 6.0 * 8.0 * 0x1.0p-24;
-      const double bound = exact + (layout.short_state() ? 10.0 * 0x1.0p-7 * 2.0 : 0.0);
+      const double bound = exact + (layout.bf16_state() ? 10.0 * 0x1.0p-7 * 2.0 : 0.0);
       for (size_t j = 0; j < dim; ++j) {
         ASSERT_NEAR(mean[j], dense[r][j].Mean(), bound) << r << " at step " << step;
       }

@@ -106,8 +106,8 @@ TEST_P(RowStoreKindTest, RecordsAreAlignedAndUnusedBytesStayZero) {
     ASSERT_TRUE(Apply(*store, row, gradient, 0.5f, step));
     EXPECT_EQ(store->LastStep(row), Step(step));
     const std::vector<char> record = Bytes(*store, row);
-    const int64_t weight_size = layout.short_weights() ? 2 : 4;
-    const int64_t state_size = layout.short_state() ? 2 : 4;
+    const int64_t weight_size = layout.bf16_weights() ? 2 : 4;
+    const int64_t state_size = layout.bf16_state() ? 2 : 4;
     expect_zero(record, weight_size * dim, layout.weight_bytes);
     for (int64_t v = 0; v < store->optimizer().state_vectors(); ++v) {
       const int64_t begin = layout.weight_bytes + v * layout.vector_bytes;

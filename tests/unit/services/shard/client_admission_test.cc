@@ -25,7 +25,7 @@ class ClientAdmissionTest : public ::testing::Test, protected SequencerParts {
     request.control = true;
     request.done = [&](const Answer& answer) { why = ReasonOf(answer.reply->status); };
     EXPECT_TRUE(sequencer_.Submit(std::move(request)).ok());
-    sequencer_.Turn();
+    sequencer_.RunOnce();
     return why;
   }
 

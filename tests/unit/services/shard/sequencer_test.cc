@@ -224,7 +224,7 @@ TEST_F(SequencerTest, WhatWaitsForACutGoesOnWhenTheShardIsAboutToStop) {
   ASSERT_TRUE(sequencer_->Submit(std::move(request)).ok());
   ASSERT_TRUE(sequencer_->RunTask([](ShardCore&) { return absl::OkStatus(); }).ok());
   ASSERT_EQ(sequencer_->waiting(), 1);
-  sequencer_->StopHolding();
+  sequencer_->DisableGate();
   answered.WaitForNotification();
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_FALSE(freeze(2));  // nothing is held any more
@@ -240,7 +240,7 @@ TEST_F(SequencerTest, MeasuresForHowLongAFreezeMakesRequestsWait) {
                       sequencer_->Freeze(checkpoint_id, absl::Hours(1));
                     })
                     .ok());
-    sequencer_->Turn();
+    sequencer_->RunOnce();
   };
   // Asked by a task that takes 3 ms.
   const auto stall = [&] {
@@ -250,7 +250,7 @@ TEST_F(SequencerTest, MeasuresForHowLongAFreezeMakesRequestsWait) {
       stall = sequencer_->Stall();
     };
     EXPECT_TRUE(sequencer_->SubmitTask(ask, QueuePlace::kFront).ok());
-    sequencer_->Turn();
+    sequencer_->RunOnce();
     return stall;
   };
   freeze(1);
@@ -262,7 +262,7 @@ TEST_F(SequencerTest, MeasuresForHowLongAFreezeMakesRequestsWait) {
   change.done = [&](const Answer&) { changed = true; };
   ASSERT_TRUE(sequencer_->Submit(std::move(change)).ok());
   EXPECT_EQ(stall(), absl::Milliseconds(3)) << "it waits for the task";
-  sequencer_->Turn();
+  sequencer_->RunOnce();
   clock.now_ms += 20;
   EXPECT_EQ(stall(), absl::Milliseconds(23)) << "and at the gate";
   sequencer_->gate().Open();

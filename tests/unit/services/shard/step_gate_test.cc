@@ -179,7 +179,7 @@ TEST_F(StepGateTest, ForgetsWhoIsRetired) {
   Forward(kAnn, 4);
   gate_.Freeze(1);
   gate_.Admit(kAnn, 4);
-  gate_.Forget(kAnn);
+  gate_.Drop(kAnn);
   EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
 }
 

@@ -1,4 +1,4 @@
-#include "core/base/heap.h"
+#include "core/base/malloc_tuning.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ void ReserveHugePages() {
 }  // namespace
 #endif
 
-void KeepFreedMemory() {
+void TuneMalloc() {
 #ifdef __GLIBC__
   // Blocks below this come from the heap; it is the most that glibc accepts.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

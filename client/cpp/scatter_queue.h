@@ -19,16 +19,16 @@ namespace dslide {
 // Numbers the scatters, sends them in order, and when an answer is lost asks the shard which number
 // it expects next: so "unknown" becomes "applied" or is sent again, until the deadline.
 //
-// Thread safety: safe from any thread. Callbacks run on the lane's thread.
-class ScatterLane {
+// Thread safety: safe from any thread. Callbacks run on the queue's thread.
+class ScatterQueue {
  public:
-  // `shard` must outlive the lane. The thread starts with the first scatter.
-  ScatterLane(ShardClient& shard, ClientOptions options, ClientId client,
-              uint64_t topology_version);
+  // `shard` must outlive the queue. The thread starts with the first scatter.
+  ScatterQueue(ShardClient& shard, ClientOptions options, ClientId client,
+               uint64_t topology_version);
   // Finishes what was submitted.
-  ~ScatterLane();
-  ScatterLane(const ScatterLane&) = delete;
-  ScatterLane& operator=(const ScatterLane&) = delete;
+  ~ScatterQueue();
+  ScatterQueue(const ScatterQueue&) = delete;
+  ScatterQueue& operator=(const ScatterQueue&) = delete;
 
   // The envelope's job, client and numbers are filled in here.
   void Submit(ScatterCommand command, std::function<void(ScatterResult)> done);
@@ -49,7 +49,7 @@ class ScatterLane {
   const ClientOptions options_;
   const ClientId client_;
   const uint64_t topology_version_;
-  // Of the lane's thread.
+  // Of the queue's thread.
   bool introduced_ = false;
   uint64_t generation_ = 0;
   uint64_t next_sequence_ = 1;

@@ -13,6 +13,6 @@ namespace dslide {
 // main(), so the program starts itself anew with the variable set to "passive". A variable that is
 // set already is left alone. When the program cannot be started anew this returns, and threads
 // spin.
-void WaitPassively(char** argv);
+void DisableOmpSpinning(char** argv);
 
 }  // namespace dslide

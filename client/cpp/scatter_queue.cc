@@ -1,4 +1,4 @@
-#include "client/cpp/scatter_lane.h"
+#include "client/cpp/scatter_queue.h"
 
 #include <utility>
 
@@ -11,14 +11,14 @@
 
 namespace dslide {
 
-ScatterLane::ScatterLane(ShardClient& shard, ClientOptions options, ClientId client,
-                         uint64_t topology_version)
+ScatterQueue::ScatterQueue(ShardClient& shard, ClientOptions options, ClientId client,
+                           uint64_t topology_version)
     : shard_(shard),
       options_(std::move(options)),
       client_(client),
       topology_version_(topology_version) {}
 
-ScatterLane::~ScatterLane() {
+ScatterQueue::~ScatterQueue() {
   bool started = false;
   {
     absl::MutexLock lock(&mu_);
@@ -31,7 +31,7 @@ ScatterLane::~ScatterLane() {
   if (introduced_) (void)shard_.CloseClient(CloseClientCommand{options_.job, client_});
 }
 
-void ScatterLane::Submit(ScatterCommand command, std::function<void(ScatterResult)> done) {
+void ScatterQueue::Submit(ScatterCommand command, std::function<void(ScatterResult)> done) {
   absl::MutexLock lock(&mu_);
   items_.push_back({std::make_shared<ScatterCommand>(std::move(command)), std::move(done),
                     absl::Now() + options_.timeout});
@@ -41,7 +41,7 @@ void ScatterLane::Submit(ScatterCommand command, std::function<void(ScatterResul
   }
 }
 
-void ScatterLane::Run() {
+void ScatterQueue::Run() {
   for (;;) {
     Item item;
     {
@@ -63,7 +63,7 @@ void ScatterLane::Run() {
   }
 }
 
-absl::StatusOr<Outcome> ScatterLane::Ask(uint64_t sequence, absl::Time deadline) {
+absl::StatusOr<Outcome> ScatterQueue::Ask(uint64_t sequence, absl::Time deadline) {
   HelloCommand hello;
   hello.job = options_.job;
   hello.client = client_;
@@ -85,7 +85,7 @@ absl::StatusOr<Outcome> ScatterLane::Ask(uint64_t sequence, absl::Time deadline)
                                           " of this client, which has sent ", sequence));
 }
 
-ScatterResult ScatterLane::Send(Item& item) {
+ScatterResult ScatterQueue::Send(Item& item) {
   const uint64_t salt = client_[0];
   if (!introduced_) {
     // Resolves a former scatter of unknown fate, too: its number is used or free.

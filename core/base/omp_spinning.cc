@@ -1,4 +1,4 @@
-#include "core/base/passive_waiting.h"
+#include "core/base/omp_spinning.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 namespace dslide {
 
-void WaitPassively(char** argv) {
+void DisableOmpSpinning(char** argv) {
   constexpr char kVariable[] = "OMP_WAIT_POLICY";
   if (std::getenv(kVariable) != nullptr) return;
   // The path itself, not the link: the kernel names the process after it.

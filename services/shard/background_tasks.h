@@ -12,17 +12,17 @@
 namespace dslide::shard {
 
 // Thread safety: safe from any thread.
-class Aside {
+class BackgroundTasks {
  public:
-  Aside() = default;
+  BackgroundTasks() = default;
   // Waits for what runs.
-  ~Aside() {
+  ~BackgroundTasks() {
     const absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(
         +[](int* running) { return *running == 0; }, &running_));
   }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  BackgroundTasks(const BackgroundTasks&) = delete;
+  BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
   void Run(std::function<void()> work) {
     {

@@ -10,6 +10,6 @@ namespace dslide {
 // gRPC stream, bench/rpc). Keeps up to 256 MiB, and asks for huge pages for the first 192, so that
 // rows in passing wait for no translations either. For main(), before threads start; elsewhere than
 // with glibc it does nothing.
-void KeepFreedMemory();
+void TuneMalloc();
 
 }  // namespace dslide
