@@ -51,7 +51,7 @@ KERNELS = [
     # Ids and their counts; a tenth of the ids is written.
     ("SplitByCountBenchmark", 6000 * (4 + 2) + 600 * 4, "SplitByCountReferenceBenchmark", 1,
      "LimitRead/16384"),
-    # Rows with their signatures, of which few are kept; counts alone.
+    # Rows with their sketches, of which few are kept; counts alone.
     ("ReadNearBenchmark", 6000 * 8, "ReadNearReferenceBenchmark", 1,
      "LimitRead/16384"),
     ("CountAtLeastBenchmark", 6000, "CountAtLeastReferenceBenchmark", 1,

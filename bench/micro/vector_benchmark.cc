@@ -8,7 +8,7 @@
 #include "benchmark/benchmark.h"
 #include "core/base/bfloat16.h"
 #include "core/math/kernels.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 #include "tests/reference/math_reference.h"
 #include "tests/reference/optim_reference.h"
 #include "tests/reference/vector_reference.h"
@@ -188,9 +188,9 @@ void SplitByCountReferenceBenchmark(benchmark::State& state) {
 }
 BENCHMARK(SplitByCountReferenceBenchmark);
 
-// What one sample reads of its buckets: rows and their signatures, of which one in seven is near.
-struct SignatureWork {
-  SignatureWork() {
+// What one sample reads of its buckets: rows and their sketches, of which one in seven is near.
+struct SketchWork {
+  SketchWork() {
     for (int64_t i = 0; i < SplitWork::kIds; ++i) {
       words.push_back(CounterBits(1, i));
       counts.push_back(static_cast<uint8_t>(CounterBits(3, i) % 45));
@@ -205,36 +205,35 @@ struct SignatureWork {
 };
 
 void ReadNearBenchmark(benchmark::State& state) {
-  SignatureWork work;
+  SketchWork work;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(ReadNear(work.words.data(), SplitWork::kIds, SignatureWork::kQuery,
-                                      SignatureWork::kIdBits, SignatureWork::kBound,
-                                      work.ids.data(), work.counts.data()));
+    benchmark::DoNotOptimize(ReadNear(work.words.data(), SplitWork::kIds, SketchWork::kQuery,
+                                      SketchWork::kIdBits, SketchWork::kBound, work.ids.data(),
+                                      work.counts.data()));
     benchmark::ClobberMemory();
   }
 }
 BENCHMARK(ReadNearBenchmark);
 void ReadNearReferenceBenchmark(benchmark::State& state) {
-  const SignatureWork work;
+  const SketchWork work;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(reference::ReadNear(work.words, SignatureWork::kQuery,
-                                                 SignatureWork::kIdBits, SignatureWork::kBound));
+    benchmark::DoNotOptimize(reference::ReadNear(work.words, SketchWork::kQuery,
+                                                 SketchWork::kIdBits, SketchWork::kBound));
   }
 }
 BENCHMARK(ReadNearReferenceBenchmark);
 
 void CountAtLeastBenchmark(benchmark::State& state) {
-  const SignatureWork work;
+  const SketchWork work;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        CountAtLeast(work.counts.data(), SplitWork::kIds, SignatureWork::kBound));
+    benchmark::DoNotOptimize(CountAtLeast(work.counts.data(), SplitWork::kIds, SketchWork::kBound));
   }
 }
 BENCHMARK(CountAtLeastBenchmark);
 void CountAtLeastReferenceBenchmark(benchmark::State& state) {
-  const SignatureWork work;
+  const SketchWork work;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(reference::CountAtLeast(work.counts, SignatureWork::kBound));
+    benchmark::DoNotOptimize(reference::CountAtLeast(work.counts, SketchWork::kBound));
   }
 }
 BENCHMARK(CountAtLeastReferenceBenchmark);

@@ -5,7 +5,7 @@
 
 #include "core/lsh/candidates.h"
 #include "core/math/kernels.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 namespace dslide {
 namespace {

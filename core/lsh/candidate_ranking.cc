@@ -7,7 +7,7 @@
 #include "core/lsh/candidates.h"
 #include "core/lsh/row_order.h"
 #include "core/math/kernels.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 namespace dslide {
 namespace {

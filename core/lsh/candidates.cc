@@ -5,7 +5,7 @@
 #include "core/base/counter_rng.h"
 #include "core/base/prefetch.h"
 #include "core/math/kernels.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 namespace dslide {
 namespace {
@@ -90,7 +90,7 @@ int64_t ReadBuckets(const SelectScratch::Query& query, SignedRowLayout layout, u
   int64_t count = 0;
   for (const SelectScratch::Read& read : query.reads) {
     count +=
-        ReadNear(read.rows.signed_rows(), read.rows.size(), read.signature, layout.row_bits(),
+        ReadNear(read.rows.signed_rows(), read.rows.size(), read.sketch, layout.row_bits(),
                  likeness, Numbers(scratch.read.data()) + count, scratch.equal_bits.data() + count);
   }
   return count;
@@ -100,7 +100,7 @@ int64_t ReadBuckets(const SelectScratch::Query& query, SignedRowLayout layout, u
 LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScratch& scratch,
                         SelectScratch::Query& query) {
   const SignedRowLayout layout = source.tables.layout();
-  const auto all_bits = static_cast<uint8_t>(layout.signature_bits());
+  const auto all_bits = static_cast<uint8_t>(layout.sketch_bits());
   // What was read is all that has this likeness or more.
   uint8_t read = std::min(scratch.expected_likeness, all_bits);
   int64_t rows_read = ReadBuckets(query, layout, read, scratch);
@@ -148,11 +148,11 @@ void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerp
   query.rows_read = 0;
   for (int64_t t = 0; t < num_tables; ++t) {
     const BucketRows bucket = source.tables.Bucket(source.codes, t, fingerprints[t]);
-    const uint64_t signature =
-        source.tables.layout().Pack(LocalRow(0), source.codes.SignatureFor(t)(query.codes.data()));
+    const uint64_t sketch =
+        source.tables.layout().Pack(LocalRow(0), source.codes.SketchFor(t)(query.codes.data()));
     const auto read = [&](int64_t first, int64_t size) {
       if (size == 0) return;
-      query.reads.push_back({bucket.Part(first, size), signature});
+      query.reads.push_back({bucket.Part(first, size), sketch});
       Prefetch(query.reads.back().rows);
     };
     if (bucket.size() <= source.read_cap) {

@@ -9,7 +9,7 @@
 #include "core/lsh/hash_tables.h"
 #include "core/lsh/row_codes.h"
 #include "core/lsh/select_scratch.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 namespace dslide {
 
@@ -19,7 +19,7 @@ struct CandidateSource {
   const RowCodes& codes;
   uint64_t start_key;  // for the first row that is read of a large bucket
   int64_t read_cap;    // rows read of a bucket, at most
-  // Rows to rank for each that the budget has room for. 0: all; then tables need no signatures.
+  // Rows to rank for each that the budget has room for. 0: all; then tables need no sketches.
   int64_t ranked_per_active;
 };
 
@@ -31,7 +31,7 @@ void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerp
 
 // The second stage. Puts to query.seen, once each, in an order of no meaning, the rows that share a
 // bucket with the query and look near to it. A row's likeness is the number of bits of its
-// signature that are the query's, the most in any of the tables in which it was read; the rows of
+// sketch that are the query's, the most in any of the tables in which it was read; the rows of
 // the highest likenesses are taken, and with the last likeness all rows of it, until there are
 // ranked_per_active * budget. All rows where no more are read, or where that is 0.
 // Labels are not put there: query.label_found says whether one would have been. Asks the memory

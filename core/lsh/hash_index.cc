@@ -39,7 +39,7 @@ void DieUnlessBelow(const char* what, absl::Span<const LocalRow> rows, int64_t n
   std::abort();
 }
 
-bool HasSignatures(const HashSpec& spec) { return spec.ranked_per_active > 0; }
+bool HasSketches(const HashSpec& spec) { return spec.ranked_per_active > 0; }
 
 absl::Duration Now(const SelectScratch& scratch) {
   return scratch.clock == nullptr ? absl::ZeroDuration() : scratch.clock->Now();
@@ -63,7 +63,7 @@ struct HashIndex::State {
 
   // Makes room for the codes' rows.
   void ResetTables(HashTables& which) const {
-    which.Reset(codes, SearchedTables(spec), HasSignatures(spec));
+    which.Reset(codes, SearchedTables(spec), HasSketches(spec));
   }
 
   const HashSpec spec;
@@ -363,8 +363,8 @@ int64_t HashIndex::StepsUntilVisible(const HashSpec& spec, int64_t num_rows) {
 IndexBytes HashIndex::BytesFor(const HashSpec& spec, int64_t num_rows) {
   const int64_t bits = FingerprintBits(spec);
   const int64_t sets = StepsUntilVisible(spec, num_rows) > 0 ? 2 : 1;
-  return {.tables = sets *
-                    HashTables::BytesFor(SearchedTables(spec), bits, num_rows, HasSignatures(spec)),
+  return {.tables =
+              sets * HashTables::BytesFor(SearchedTables(spec), bits, num_rows, HasSketches(spec)),
           .codes = RowCodes::BytesFor(spec.num_tables, bits, num_rows)};
 }
 

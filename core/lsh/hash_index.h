@@ -1,7 +1,7 @@
 // The hash tables of one shard's part of a head: built from its rows, asked for candidates.
 //
 // Layout per table: ids counting-sorted by fingerprint plus bucket offsets: 4 bytes a row and
-// table, 8 with signatures, twice where the next tables are sorted while the present ones serve.
+// table, 8 with sketches, twice where the next tables are sorted while the present ones serve.
 // All codes of a row, packed, to rank candidates by and to sort from: about K L bits a row.
 
 #pragma once
@@ -51,7 +51,7 @@ enum class Refresh {
 
 // Bytes that an index holds, by what for.
 struct IndexBytes {
-  int64_t tables = 0;  // ids, signatures and bucket offsets
+  int64_t tables = 0;  // ids, sketches and bucket offsets
   int64_t codes = 0;   // the rows' packed codes
 };
 
@@ -117,7 +117,7 @@ class HashIndex {
 
   // Finds the rows that each query touches: its labels, then candidates up to `budget` rows in all.
   // Labels are never cut. Candidates are the rows that share a bucket with the query in any table,
-  // or, with `ranked_per_active`, those whose signatures are most alike (core/lsh/candidates.h),
+  // or, with `ranked_per_active`, those whose sketches are most alike (core/lsh/candidates.h),
   // ranked by how many of all K L codes are equal (ties: the smaller row first): their angle to the
   // query, as finely as the codes know it.
   //   selections : [queries].

@@ -20,7 +20,7 @@ struct HashSpec {
   // K: codes concatenated into one table address. Raising it makes buckets smaller and purer.
   // 0 chooses it from the number of rows. SimHash range [1, 24]; DWTA: codes x bits <= 24.
   int64_t codes_per_table = 0;
-  // L: tables. Raising it finds more true rows; costs 4 bytes a row (8 with signatures) and a
+  // L: tables. Raising it finds more true rows; costs 4 bytes a row (8 with sketches) and a
   // lookup a sample, each. 0 chooses it. Range [1, 256].
   int64_t num_tables = 0;
   // DWTA only: coordinates compared per code. A power of two in [2, 256].
@@ -31,13 +31,13 @@ struct HashSpec {
   // At most this many ids are read from one bucket, from a deterministic start. Range [1, 65536].
   int64_t bucket_read_cap = 4096;
   // Of the rows read, this many for each of the head's active rows are ranked by all their codes:
-  // those whose signatures, at least 32 code bits kept beside each id, are most like the query's
+  // those whose sketches, at least 32 code bits kept beside each id, are most like the query's
   // (for DWTA, too, bits and not codes are compared). Lowering it makes selections cheaper and
-  // coarser. 0 ranks all rows and keeps no signatures, which take 4 bytes a row and table. Range
+  // coarser. 0 ranks all rows and keeps no sketches, which take 4 bytes a row and table. Range
   // [0, 1000].
   int64_t ranked_per_active = 0;
   // Of the L tables, the first so many are kept and searched; the codes of the others only rank
-  // what was found. Lowering it saves 4 bytes a row and table (8 with signatures; twice, see
+  // what was found. Lowering it saves 4 bytes a row and table (8 with sketches; twice, see
   // hash_index.h), their sorting and a lookup a sample, each, and finds fewer true rows. 0: all.
   // Range [0, num_tables].
   int64_t searched_tables = 0;

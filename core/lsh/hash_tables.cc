@@ -19,7 +19,7 @@ int64_t OffsetsPerTable(int64_t address_bits) { return (int64_t{1} << address_bi
 
 }  // namespace
 
-void HashTables::Reset(const RowCodes& codes, int64_t num_tables, bool with_signatures) {
+void HashTables::Reset(const RowCodes& codes, int64_t num_tables, bool with_sketches) {
   num_tables_ = num_tables;
   num_rows_ = codes.num_rows();
   fingerprint_bits_ = codes.fingerprint_bits();
@@ -27,12 +27,12 @@ void HashTables::Reset(const RowCodes& codes, int64_t num_tables, bool with_sign
   shift_ = fingerprint_bits_ - address_bits;
   offsets_per_table_ = OffsetsPerTable(address_bits);
   offsets_.assign(num_tables_ * offsets_per_table_, 0);
-  with_signatures_ = with_signatures;
+  with_sketches_ = with_sketches;
   layout_ = SignedRowLayout(num_rows_);
   const int64_t entries = num_tables_ * num_rows_;
   rows_ = HugeVector<LocalRow>();
   signed_rows_ = HugeVector<uint64_t>();
-  if (with_signatures) {
+  if (with_sketches) {
     signed_rows_.resize(entries);
   } else {
     rows_.resize(entries);
@@ -47,7 +47,7 @@ void HashTables::SortTable(const RowCodes& codes, int64_t table, HugeVector<Entr
   uint32_t* offsets = Offsets(table);
   Entry* const sorted = entries.data() + table * num_rows_;
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
-  const RowCodes::SignatureOf signature = codes.SignatureFor(table);
+  const RowCodes::SketchOf sketch = codes.SketchFor(table);
   const int64_t shift = shift_;
   const SignedRowLayout layout = layout_;
   const auto num_rows = static_cast<uint32_t>(num_rows_);
@@ -57,7 +57,7 @@ void HashTables::SortTable(const RowCodes& codes, int64_t table, HugeVector<Entr
   for (uint32_t row = 0; row < num_rows; ++row) {
     const uint32_t place = offsets[(fingerprints[row] >> shift) + 1]++;
     if constexpr (std::is_same_v<Entry, uint64_t>) {
-      sorted[place] = layout.Pack(LocalRow(row), signature(codes.WordsOf(LocalRow(row))));
+      sorted[place] = layout.Pack(LocalRow(row), sketch(codes.WordsOf(LocalRow(row))));
     } else {
       sorted[place] = LocalRow(row);
     }
@@ -82,7 +82,7 @@ void HashTables::SortRunsOfAddresses(const RowCodes& codes, int64_t table, Entry
 
 void HashTables::Sort(const RowCodes& codes, Parallelism parallelism) {
   ParallelFor(parallelism, num_tables_, /*grain=*/1, [&](int64_t table, int) {
-    if (with_signatures_) {
+    if (with_sketches_) {
       SortTable(codes, table, signed_rows_);
     } else {
       SortTable(codes, table, rows_);
@@ -114,13 +114,13 @@ BucketRows HashTables::Find(const RowCodes& codes, int64_t table, uint32_t finge
 
 BucketRows HashTables::Bucket(const RowCodes& codes, int64_t table, uint32_t fingerprint) const {
   if (fingerprint >> fingerprint_bits_ != 0) return {};
-  return with_signatures_ ? Find(codes, table, fingerprint, signed_rows_)
-                          : Find(codes, table, fingerprint, rows_);
+  return with_sketches_ ? Find(codes, table, fingerprint, signed_rows_)
+                        : Find(codes, table, fingerprint, rows_);
 }
 
 int64_t HashTables::BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows,
-                             bool with_signatures) {
-  const int64_t row_bytes = with_signatures ? sizeof(uint64_t) : sizeof(LocalRow);
+                             bool with_sketches) {
+  const int64_t row_bytes = with_sketches ? sizeof(uint64_t) : sizeof(LocalRow);
   const int64_t offsets = OffsetsPerTable(AddressBits(fingerprint_bits, num_rows));
   return num_tables * (num_rows * row_bytes + offsets * static_cast<int64_t>(sizeof(uint32_t)));
 }

@@ -35,7 +35,7 @@ class BucketRows {
     if (rows_ != nullptr) part.rows_ += first;
     return part;
   }
-  // [size()]; null where there are signatures, and null where there are none.
+  // [size()]; null where there are sketches, and null where there are none.
   const LocalRow* rows() const { return rows_; }
   const uint64_t* signed_rows() const { return signed_rows_; }
   const void* memory() const {
@@ -50,10 +50,10 @@ class BucketRows {
 };
 
 // Per table the rows in the order of (fingerprint, row), so that a bucket is one contiguous,
-// ascending run; each with its signature, if wanted. A row and its signature lie together because
+// ascending run; each with its sketch, if wanted. A row and its sketch lie together because
 // sorting then writes half as many lines.
 //
-// Memory a row and table: 4 bytes of id, or 8 with a signature, plus 4 bytes for each possible
+// Memory a row and table: 4 bytes of id, or 8 with a sketch, plus 4 bytes for each possible
 // address: a fingerprint's upper bits, limited so that there are at most about four addresses a
 // row. Where that leaves lower bits, a bucket is found by binary search among the rows of its
 // address. Thread safety: const methods are concurrent; the caller excludes them during the others.
@@ -61,12 +61,12 @@ class HashTables {
  public:
   // Makes room for the first `num_tables` tables of codes of the shape of `codes`, all buckets
   // empty.
-  void Reset(const RowCodes& codes, int64_t num_tables, bool with_signatures);
+  void Reset(const RowCodes& codes, int64_t num_tables, bool with_sketches);
 
   // Sorts all rows by their fingerprints in `codes`, whose shape is that of Reset().
   void Sort(const RowCodes& codes, Parallelism parallelism);
 
-  // The rows whose fingerprint in `table` is `fingerprint`, with signatures as of Sort(); none for
+  // The rows whose fingerprint in `table` is `fingerprint`, with sketches as of Sort(); none for
   // a fingerprint of too many bits. `codes` are those of Sort(). (Later ones do no harm: of the
   // rows of an address, some are taken or left by what they are now.)
   BucketRows Bucket(const RowCodes& codes, int64_t table, uint32_t fingerprint) const;
@@ -78,12 +78,12 @@ class HashTables {
 
   int64_t num_tables() const { return num_tables_; }
   int64_t num_rows() const { return num_rows_; }
-  // Of rows with signatures.
+  // Of rows with sketches.
   SignedRowLayout layout() const { return layout_; }
   int64_t memory_bytes() const;
   // memory_bytes() after a Reset() with these.
   static int64_t BytesFor(int64_t num_tables, int64_t fingerprint_bits, int64_t num_rows,
-                          bool with_signatures);
+                          bool with_sketches);
 
  private:
   uint32_t* Offsets(int64_t table) { return offsets_.data() + table * offsets_per_table_; }
@@ -107,10 +107,10 @@ class HashTables {
   int64_t shift_ = 0;              // address = fingerprint >> shift_
   int64_t offsets_per_table_ = 0;  // addresses + 2: see SortTable
   HugeVector<uint32_t> offsets_;   // [num_tables, offsets_per_table]
-  bool with_signatures_ = false;
+  bool with_sketches_ = false;
   SignedRowLayout layout_;
-  HugeVector<LocalRow> rows_;         // [num_tables, num_rows] without signatures, else none
-  HugeVector<uint64_t> signed_rows_;  // [num_tables, num_rows] with signatures, else none
+  HugeVector<LocalRow> rows_;         // [num_tables, num_rows] without sketches, else none
+  HugeVector<uint64_t> signed_rows_;  // [num_tables, num_rows] with sketches, else none
 };
 
 }  // namespace dslide

@@ -62,15 +62,15 @@ void RowCodes::CopyToColumns(absl::Span<const LocalRow> rows, int64_t stride,
   }
 }
 
-RowCodes::SignatureOf RowCodes::SignatureFor(int64_t table) const {
-  SignatureOf signature;
-  signature.word_ = table / tables_per_word_;
-  signature.next_word_ = (signature.word_ + 1) % stride_;
-  const int64_t first_table = signature.word_ * tables_per_word_;
+RowCodes::SketchOf RowCodes::SketchFor(int64_t table) const {
+  SketchOf sketch;
+  sketch.word_ = table / tables_per_word_;
+  sketch.next_word_ = (sketch.word_ + 1) % stride_;
+  const int64_t first_table = sketch.word_ * tables_per_word_;
   const int64_t tables = std::min(tables_per_word_, num_tables_ - first_table);
-  signature.last_own_bit_ = (table - first_table + 1) * fingerprint_bits_ - 1;
-  signature.rest_bits_ = tables * fingerprint_bits_ - 1 - signature.last_own_bit_;
-  return signature;
+  sketch.last_own_bit_ = (table - first_table + 1) * fingerprint_bits_ - 1;
+  sketch.rest_bits_ = tables * fingerprint_bits_ - 1 - sketch.last_own_bit_;
+  return sketch;
 }
 
 // Codes of one bit in rows of a few words, unrolled: most of the time of a selection is spent here.

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "core/base/huge_pages.h"
 #include "core/base/ids.h"
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 namespace dslide {
 
@@ -46,10 +46,10 @@ class RowCodes {
   // Asks the memory system for the codes of `rows`.
   void Prefetch(absl::Span<const LocalRow> rows) const;
 
-  // Where the signature of one table is in packed codes: the 64 bits that follow the table's
+  // Where the sketch of one table is in packed codes: the 64 bits that follow the table's
   // fingerprint, which are the rest of its word, then the next word (after the last one the first)
   // from its lowest bit, then zeros.
-  class SignatureOf {
+  class SketchOf {
    public:
     // Of a row's or a query's packed codes.
     uint64_t operator()(const uint64_t* words) const {
@@ -65,7 +65,7 @@ class RowCodes {
     int64_t last_own_bit_;
     int64_t rest_bits_;
   };
-  SignatureOf SignatureFor(int64_t table) const;
+  SketchOf SketchFor(int64_t table) const;
   // The packed codes of a row.
   const uint64_t* WordsOf(LocalRow row) const { return &words_[row.value() * stride_]; }
 

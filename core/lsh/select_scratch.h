@@ -19,10 +19,10 @@ namespace dslide {
 // One scratch may serve several indexes in turn.
 class SelectScratch {
  public:
-  // A part of a bucket that is to be read, and the query's signature in its table.
+  // A part of a bucket that is to be read, and the query's sketch in its table.
   struct Read {
     BucketRows rows;
-    uint64_t signature = 0;  // as the signed rows have it
+    uint64_t sketch = 0;  // as the signed rows have it
   };
   // What is known of one query. Several are on their way at a time, each a stage further than the
   // next, so that memory has been asked for long before it is needed.
@@ -40,7 +40,7 @@ class SelectScratch {
 
   HugeVector<uint32_t> marks;       // two bits for each of num_rows, see candidates.cc
   std::vector<LocalRow> read;       // room for the rows of all buckets, with repetitions
-  std::vector<uint8_t> equal_bits;  // [read]: bits of their signatures equal to the query's
+  std::vector<uint8_t> equal_bits;  // [read]: bits of their sketches equal to the query's
   uint8_t expected_likeness = 0;    // enough rows are expected to have it: see candidates.cc
   uint16_t expected_equal = 0;      // codes that those taken of a pool are expected to share
   std::vector<uint16_t> equal;      // [seen]: codes equal to the query's

@@ -1,4 +1,4 @@
-// A row and its signature in one word. Internal to core/lsh.
+// A row and its sketch in one word. Internal to core/lsh.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// The lowest bits of the word are the row, all others the first bits of its signature: by it a
+// The lowest bits of the word are the row, all others the first bits of its sketch: by it a
 // selection knows most of the rows that it need not look at. The fewer rows, the more it knows.
 class SignedRowLayout {
  public:
@@ -19,12 +19,10 @@ class SignedRowLayout {
       : row_bits_(num_rows > 1 ? std::bit_width(static_cast<uint64_t>(num_rows - 1)) : 1) {}
 
   int row_bits() const { return row_bits_; }
-  int signature_bits() const { return 64 - row_bits_; }
+  int sketch_bits() const { return 64 - row_bits_; }
 
-  // Bits of `signature` beyond signature_bits() are left out.
-  uint64_t Pack(LocalRow row, uint64_t signature) const {
-    return signature << row_bits_ | row.value();
-  }
+  // Bits of `sketch` beyond sketch_bits() are left out.
+  uint64_t Pack(LocalRow row, uint64_t sketch) const { return sketch << row_bits_ | row.value(); }
   LocalRow RowOf(uint64_t signed_row) const {
     return LocalRow(static_cast<uint32_t>(signed_row & ((uint64_t{1} << row_bits_) - 1)));
   }

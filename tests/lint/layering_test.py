@@ -111,6 +111,12 @@ RULES = [
         # A log line carries the time at which it is written.
         r"core/base/(clock\.(cc|h)|log\.cc)$|services/|client/",
     ),
+    (
+        "an identifier for which docs/glossary.md has another word",
+        r"\b\w*(?:[Ll]ineage|[Gg]iven_?[Uu]p|[Ww]orth_?[Ww]aiting|RollBack|roll_back|go_back|GoBack"
+        r"|[Tt]aken_?[Bb]ack|[Mm]ender\b|Aside\b|GoOn\b|DieOf|Retire[ds]?\b|Passively)\w*",
+        r"^$",
+    ),
     # std::bad_alloc is how an allocator tells a standard container that there is no memory.
     ("throw", r"\bthrow\b", r"core/base/huge_pages\.h$"),
 ]
@@ -328,6 +334,7 @@ class PlantedTest(unittest.TestCase):
             ("services/shard/shard_core.cc", "rocksdb::DB* db;"),
             ("core/lsh/a.cc", "#pragma omp parallel for"),
             ("core/lsh/a.cc", '#include "hwy/highway.h"'),
+            ("services/shard/a.cc", "uint64_t lineage_ = 0;"),
             ("services/shard/a.cc", "prometheus::Counter c;"),
             ("core/data/a.cc", "std::mt19937 g;"),
             ("core/model/a.cc", "auto t = std::chrono::steady_clock::now();"),

@@ -229,8 +229,8 @@ std::vector<LocalRow> RowsSharingABucket(const std::vector<std::vector<uint32_t>
   return rows;
 }
 
-std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
-                            int64_t table) {
+std::vector<bool> Sketch(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
+                         int64_t table) {
   const int64_t own_bits = FingerprintBits(spec);
   const int64_t per_word = 64 / own_bits;
   const int64_t words = (spec.num_tables + per_word - 1) / per_word;
@@ -255,8 +255,8 @@ namespace {
 // Of the rows read, with their likenesses, those that are ranked. Labels do not count.
 std::set<LocalRow> MostAlike(const std::map<LocalRow, int64_t>& likeness,
                              absl::Span<const LocalRow> labels, int64_t wanted,
-                             int64_t signature_bits) {
-  for (int64_t least = signature_bits;; --least) {
+                             int64_t sketch_bits) {
+  for (int64_t least = sketch_bits;; --least) {
     std::set<LocalRow> kept;
     int64_t others = 0;
     for (const auto& [row, bits] : likeness) {
@@ -275,15 +275,15 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
                               absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,
                               int64_t budget) {
   // What a word has room for beside a row.
-  int64_t signature_bits = 63;
-  while (uint64_t{1} << (64 - signature_bits) < row_fingerprints.size()) --signature_bits;
+  int64_t sketch_bits = 63;
+  while (uint64_t{1} << (64 - sketch_bits) < row_fingerprints.size()) --sketch_bits;
   std::map<LocalRow, int64_t> likeness;
   int64_t reads = 0;
   const int64_t searched = spec.searched_tables == 0 ? spec.num_tables : spec.searched_tables;
   for (int64_t t = 0; t < searched; ++t) {
     const std::vector<LocalRow> bucket = RowsSharingABucket(row_fingerprints, t, query[t]);
     if (bucket.empty()) continue;
-    const std::vector<bool> sought = Signature(spec, query, t);
+    const std::vector<bool> sought = Sketch(spec, query, t);
     uint64_t place = 0;
     if (static_cast<int64_t>(bucket.size()) > spec.bucket_read_cap) {
       place = CounterBits(DeriveKey(DeriveKey(spec.seed, 3), t), query[t]) % bucket.size();
@@ -292,9 +292,9 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
          read < std::min<int64_t>(spec.bucket_read_cap, static_cast<int64_t>(bucket.size()));
          ++read) {
       const LocalRow row = bucket[place];
-      const std::vector<bool> own = Signature(spec, row_fingerprints[row.value()], t);
+      const std::vector<bool> own = Sketch(spec, row_fingerprints[row.value()], t);
       int64_t equal = 0;
-      for (int64_t bit = 0; bit < signature_bits; ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
+      for (int64_t bit = 0; bit < sketch_bits; ++bit) equal += own[bit] == sought[bit] ? 1 : 0;
       likeness[row] = std::max(likeness[row], equal);
       place = (place + 1) % bucket.size();
       ++reads;
@@ -302,7 +302,7 @@ std::set<LocalRow> Candidates(const HashSpec& spec,
   }
   const int64_t wanted = spec.ranked_per_active * std::max<int64_t>(budget, 0);
   const bool all = spec.ranked_per_active == 0 || reads <= wanted;
-  return MostAlike(likeness, labels, all ? reads + 1 : wanted, signature_bits);
+  return MostAlike(likeness, labels, all ? reads + 1 : wanted, sketch_bits);
 }
 
 SelectedRows Select(const HashSpec& spec,

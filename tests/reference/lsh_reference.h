@@ -43,8 +43,8 @@ std::vector<LocalRow> RowsSharingABucket(const std::vector<std::vector<uint32_t>
 // whose fingerprints share a word of 64 bits with this one's, those after it; then the tables of
 // the next word (after the last word the first); then zeros.
 //   fingerprints : [L] of a row or a query.
-std::vector<bool> Signature(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
-                            int64_t table);
+std::vector<bool> Sketch(const HashSpec& spec, absl::Span<const uint32_t> fingerprints,
+                         int64_t table);
 
 // The rows that a selection ranks, labels among them: all that are read, or of more than
 // ranked_per_active for each place of the budget those of the highest likenesses, until there are
@@ -59,7 +59,7 @@ struct SelectedRows {
   std::vector<LocalRow> missed_labels;  // sorted
 };
 
-// HashIndex::Select by comparing all fingerprints, and signatures bit by bit, and sorting all rows.
+// HashIndex::Select by comparing all fingerprints, and sketches bit by bit, and sorting all rows.
 SelectedRows Select(const HashSpec& spec,
                     const std::vector<std::vector<uint32_t>>& row_fingerprints,
                     absl::Span<const uint32_t> query, absl::Span<const LocalRow> labels,

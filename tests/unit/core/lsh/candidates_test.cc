@@ -40,7 +40,7 @@ class CandidatesTest : public ::testing::TestWithParam<Shape> {
     for (int64_t r = 0; r < kRows; ++r) rows_.push_back(Near(/*family=*/r % 3, /*id=*/r));
     codes_.Reset(spec_.num_tables, spec_.codes_per_table, /*bits_per_code=*/1, kRows);
     for (int64_t r = 0; r < kRows; ++r) codes_.Set(r, rows_[r].data());
-    tables_.Reset(codes_, codes_.num_tables(), /*with_signatures=*/true);
+    tables_.Reset(codes_, codes_.num_tables(), /*with_sketches=*/true);
     tables_.Sort(codes_, Parallelism{1});
   }
 

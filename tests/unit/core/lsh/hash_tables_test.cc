@@ -46,7 +46,7 @@ void ExpectBuckets(const HashTables& tables, const RowCodes& codes, const RowFin
       EXPECT_EQ(RowsOfBucket(bucket), reference::RowsSharingABucket(all, t, fingerprint));
       for (int64_t i = 0; i < bucket.size(); ++i) {
         EXPECT_EQ(bucket.signed_rows()[i],
-                  tables.layout().Pack(bucket[i], codes.SignatureFor(t)(codes.WordsOf(bucket[i]))));
+                  tables.layout().Pack(bucket[i], codes.SketchFor(t)(codes.WordsOf(bucket[i]))));
       }
       if (bucket.size() > 2) {
         const BucketRows part = bucket.Part(1, bucket.size() - 2);
@@ -65,7 +65,7 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/true);
   RowFingerprints all = RandomFingerprints(param, 3);
   for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
   tables.Sort(codes, Parallelism{1});
@@ -80,14 +80,14 @@ TEST_P(HashTablesTest, BucketHoldsTheRowsOfItsFingerprintAscending) {
   ExpectBuckets(tables, codes, all, param);
 }
 
-TEST_P(HashTablesTest, BucketsAreTheSameWithoutSignatures) {
+TEST_P(HashTablesTest, BucketsAreTheSameWithoutSketches) {
   const Case& param = GetParam();
   const RowFingerprints all = RandomFingerprints(param, 5);
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
   HashTables tables;
-  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/false);
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/false);
   tables.Sort(codes, Parallelism{2});
   for (int64_t t = 0; t < param.tables; ++t) {
     for (uint32_t value = 0; value < param.distinct; ++value) {
@@ -103,28 +103,28 @@ TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
   RowCodes codes;
   codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
   HashTables tables;
-  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/true);
   EXPECT_GE(tables.memory_bytes(), param.rows * param.tables * (4 + 4));
   EXPECT_LE(tables.memory_bytes(),
             param.tables * (param.rows * (4 + 4 + 16) + (int64_t{1} << 8) * 4 + 64));
   EXPECT_EQ(tables.memory_bytes(),
-            HashTables::BytesFor(param.tables, param.bits, param.rows, /*with_signatures=*/true));
+            HashTables::BytesFor(param.tables, param.bits, param.rows, /*with_sketches=*/true));
 }
 
-TEST(HashTablesTest, SignaturesAreThereOnlyWhereWanted) {
+TEST(HashTablesTest, SketchesAreThereOnlyWhereWanted) {
   RowCodes codes;
   codes.Reset(/*num_tables=*/3, /*codes_per_table=*/6, /*bits_per_code=*/1, /*num_rows=*/50);
   HashTables tables;
-  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/false);
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/false);
   tables.Sort(codes, Parallelism{1});
   const BucketRows bucket = tables.Bucket(codes, 1, 0);
   ASSERT_EQ(bucket.size(), 50);
   EXPECT_EQ(bucket.signed_rows(), nullptr);
   for (int64_t i = 0; i < bucket.size(); ++i) EXPECT_EQ(bucket.rows()[i], bucket[i]);
   EXPECT_EQ(bucket.Part(7, 3).rows(), bucket.rows() + 7);
-  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/false));
-  tables.Reset(codes, codes.num_tables(), /*with_signatures=*/true);
-  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_signatures=*/true));
+  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_sketches=*/false));
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/true);
+  EXPECT_EQ(tables.memory_bytes(), HashTables::BytesFor(3, 6, 50, /*with_sketches=*/true));
   EXPECT_EQ(HashTables::BytesFor(3, 6, 50, true) - HashTables::BytesFor(3, 6, 50, false),
             3 * 50 * 4);
 }

@@ -115,7 +115,7 @@ TEST_P(RowCodesTest, BitsBeyondAFingerprintAreIgnored) {
   EXPECT_EQ(equal, codes.num_codes());
 }
 
-TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
+TEST_P(RowCodesTest, SketchesAreTheBitsAfterTheTablesOwn) {
   const CodesShape& shape = GetParam();
   RowCodes codes;
   codes.Reset(shape.num_tables, shape.codes_per_table, shape.bits_per_code, 2);
@@ -131,10 +131,10 @@ TEST_P(RowCodesTest, SignaturesAreTheBitsAfterTheTablesOwn) {
   codes.Pack(fingerprints.data(), query.data());
   for (int64_t t = 0; t < shape.num_tables; ++t) {
     uint64_t expected = 0;
-    const std::vector<bool> bits = reference::Signature(spec, fingerprints, t);
+    const std::vector<bool> bits = reference::Sketch(spec, fingerprints, t);
     for (size_t i = 0; i < bits.size(); ++i) expected |= uint64_t{bits[i]} << i;
-    EXPECT_EQ(codes.SignatureFor(t)(codes.WordsOf(LocalRow(1))), expected) << "table " << t;
-    EXPECT_EQ(codes.SignatureFor(t)(query.data()), expected) << "table " << t;
+    EXPECT_EQ(codes.SketchFor(t)(codes.WordsOf(LocalRow(1))), expected) << "table " << t;
+    EXPECT_EQ(codes.SketchFor(t)(query.data()), expected) << "table " << t;
   }
 }
 

@@ -23,7 +23,7 @@ constexpr int64_t kDrawnRows = 500;
 constexpr int64_t kDrawnQueries = 13;
 constexpr int64_t kEverything = 100'000;
 
-// ranked_per_active: without signatures and with them.
+// ranked_per_active: without sketches and with them.
 class SampledCandidatesTest : public ::testing::TestWithParam<int64_t> {
  protected:
   SampledCandidatesTest() {
@@ -76,7 +76,7 @@ TEST_P(SampledCandidatesTest, TheBestAreThoseOfASmallerBudgetAndTheOthersAreDraw
       const Selection selection = Select(Query(q, drawn, 77), labels + places);
       const std::set<LocalRow> active = AsSet(selection.active);
       ASSERT_EQ(active.size(), selection.active.size()) << "no row twice";
-      // With signatures a smaller budget has fewer rows ranked, and may have others as its best.
+      // With sketches a smaller budget has fewer rows ranked, and may have others as its best.
       const bool all_ranked = GetParam() == 0;
       const Selection best = Select(Query(q), labels + places - (all_ranked ? drawn : 0));
       for (const LocalRow row : best.active) EXPECT_TRUE(!all_ranked || active.count(row) == 1);
@@ -96,7 +96,7 @@ TEST_P(SampledCandidatesTest, TheBestAreThoseOfASmallerBudgetAndTheOthersAreDraw
       rest.insert(selection.left_out.begin(), selection.left_out.end());
       EXPECT_EQ(static_cast<int64_t>(rest.size()), selection.drawn_from);
       if (!all_ranked) continue;
-      // Without signatures every row that was read is ranked: all that a budget of any size takes.
+      // Without sketches every row that was read is ranked: all that a budget of any size takes.
       std::set<LocalRow> everything = AsSet(best.active);
       everything.insert(rest.begin(), rest.end());
       EXPECT_EQ(everything, AsSet(Select(Query(q), kEverything).active));

@@ -14,7 +14,7 @@ constexpr int64_t kDim = 24;
 constexpr int64_t kRows = 500;
 constexpr int64_t kQueries = 13;
 
-// ranked_per_active: without signatures and with them.
+// ranked_per_active: without sketches and with them.
 class SelectManyTest : public ::testing::TestWithParam<int64_t> {
  protected:
   SelectManyTest() : index_(MakeIndex()) {

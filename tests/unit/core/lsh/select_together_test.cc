@@ -21,7 +21,7 @@ constexpr int64_t kPoolDim = 24;
 constexpr int64_t kPoolRows = 500;
 constexpr int64_t kPoolQueries = 37;  // of two whole grains and a part
 
-// Family; ranked_per_active: without signatures and with them.
+// Family; ranked_per_active: without sketches and with them.
 class SelectTogetherTest : public ::testing::TestWithParam<std::tuple<HashFamilyKind, int64_t>> {
  protected:
   SelectTogetherTest() {

@@ -1,11 +1,11 @@
-// Comparing codes and signatures, and counting how many are near enough.
+// Comparing codes and sketches, and counting how many are near enough.
 
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 // Counting the bits of a vector's lanes is one instruction there, and ten elsewhere.
 #define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/math/kernels_signature.cc"
+#define HWY_TARGET_INCLUDE "core/math/kernels_sketch.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include <bit>
@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 HWY_INLINE uint64_t IdMask(int id_bits) { return (uint64_t{1} << id_bits) - 1; }
 
 // What is left of a word by an exclusive or with this, but for the id, are the bits of its
-// signature that are those of the query's.
+// sketch that are those of the query's.
 HWY_INLINE uint64_t Unlike(uint64_t query, int id_bits) { return ~query & ~IdMask(id_bits); }
 
 int64_t ReadNearImpl(const uint64_t* HWY_RESTRICT words, size_t n, uint64_t query, int id_bits,

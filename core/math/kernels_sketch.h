@@ -1,5 +1,5 @@
-// Kernels that compare hash codes: signatures, which are some bits of them, and all of them. A word
-// with a signature holds an id in its lowest `id_bits`, 1 to 32 of them, and the signature in the
+// Kernels that compare hash codes: sketches, which are some bits of them, and all of them. A word
+// with a sketch holds an id in its lowest `id_bits`, 1 to 32 of them, and the sketch in the
 // others.
 //
 // As in core/math/kernels.h: the instruction set is chosen at run time, results are equal on all.
@@ -11,8 +11,8 @@
 
 namespace dslide {
 
-// Takes ids and signatures apart: writes to `ids` those in whose signatures at least `bound` bits
-// are those of the signature in `query`, and to `equal` how many are, in their order. Returns how
+// Takes ids and sketches apart: writes to `ids` those in whose sketches at least `bound` bits
+// are those of the sketch in `query`, and to `equal` how many are, in their order. Returns how
 // many ids that are.
 //   words : [n]; ids, equal : room for n; what is behind those written is undefined.
 int64_t ReadNear(const uint64_t* words, int64_t n, uint64_t query, int id_bits, uint8_t bound,

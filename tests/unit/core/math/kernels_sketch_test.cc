@@ -1,4 +1,4 @@
-#include "core/math/kernels_signature.h"
+#include "core/math/kernels_sketch.h"
 
 #include <cstdint>
 #include <vector>
@@ -13,18 +13,18 @@ namespace dslide {
 namespace {
 
 // Once for each instruction set, with one that only these kernels are compiled for.
-class SignatureKernelTest : public testing::TestWithParam<int64_t> {
+class SketchKernelTest : public testing::TestWithParam<int64_t> {
  protected:
   void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
   void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
 };
 
-std::vector<int64_t> SignatureTargets() {
+std::vector<int64_t> SketchTargets() {
   std::vector<int64_t> targets = KernelTargets();
   if ((hwy::SupportedTargets() & HWY_AVX3_DL) != 0) targets.push_back(HWY_AVX3_DL);
   return targets;
 }
-INSTANTIATE_TEST_SUITE_P(Targets, SignatureKernelTest, testing::ValuesIn(SignatureTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, SketchKernelTest, testing::ValuesIn(SketchTargets()),
                          KernelTargetName);
 
 std::vector<uint64_t> RandomWords(int64_t n) {
@@ -33,7 +33,7 @@ std::vector<uint64_t> RandomWords(int64_t n) {
   return words;
 }
 
-TEST_P(SignatureKernelTest, ReadsAsTheReferenceAtEveryLength) {
+TEST_P(SketchKernelTest, ReadsAsTheReferenceAtEveryLength) {
   for (const int64_t n : Lengths()) {
     GuardedArray<uint64_t> words(RandomWords(n));
     for (const uint64_t query : {uint64_t{0}, ~uint64_t{0}, uint64_t{0x123456789abcdef}}) {
@@ -56,7 +56,7 @@ TEST_P(SignatureKernelTest, ReadsAsTheReferenceAtEveryLength) {
   }
 }
 
-TEST_P(SignatureKernelTest, CountsFromNoneToAllBitsAndNoneOfTheId) {
+TEST_P(SketchKernelTest, CountsFromNoneToAllBitsAndNoneOfTheId) {
   constexpr int kIdBits = 20;
   std::vector<uint64_t> words;
   for (int bits = 0; bits <= 64 - kIdBits; ++bits) {
@@ -72,7 +72,7 @@ TEST_P(SignatureKernelTest, CountsFromNoneToAllBitsAndNoneOfTheId) {
   }
 }
 
-TEST_P(SignatureKernelTest, CountsWhatReachesABound) {
+TEST_P(SketchKernelTest, CountsWhatReachesABound) {
   for (const int64_t n : Lengths()) {
     CounterRng rng(n);
     std::vector<uint8_t> values(n);
@@ -85,7 +85,7 @@ TEST_P(SignatureKernelTest, CountsWhatReachesABound) {
   }
 }
 
-TEST_P(SignatureKernelTest, CountsWiderNumbersThatReachABound) {
+TEST_P(SketchKernelTest, CountsWiderNumbersThatReachABound) {
   for (const int64_t n : Lengths()) {
     CounterRng rng(n);
     std::vector<uint16_t> values(n);
@@ -101,7 +101,7 @@ TEST_P(SignatureKernelTest, CountsWiderNumbersThatReachABound) {
   }
 }
 
-TEST_P(SignatureKernelTest, CountsEqualCodesInColumns) {
+TEST_P(SketchKernelTest, CountsEqualCodesInColumns) {
   struct Case {
     int64_t words, codes_per_word, bits_per_code;
   };
@@ -133,7 +133,7 @@ TEST_P(SignatureKernelTest, CountsEqualCodesInColumns) {
   }
 }
 
-TEST_P(SignatureKernelTest, ComparesCountsWithoutASign) {
+TEST_P(SketchKernelTest, ComparesCountsWithoutASign) {
   std::vector<uint8_t> values;
   for (int i = 0; i < 20; ++i) {
     for (const uint8_t value : {0, 1, 0x7f, 0x80, 0x81, 0xfe, 0xff}) values.push_back(value);
