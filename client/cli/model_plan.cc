@@ -11,6 +11,7 @@
 #include "core/model/record_store.h"
 #include "core/model/row_layout.h"
 #include "core/partition/slot_map.h"
+#include "core/trees/tree_shape.h"
 #include "core/wire/sample_ids.h"
 #include "core/wire/step_size.h"
 

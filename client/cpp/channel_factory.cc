@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/listen_address.h"
 #include "core/base/status_macros.h"
+#include "core/tls/tls_store.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {

@@ -10,7 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/tls/tls_files.h"
-#include "core/tls/tls_store.h"
 
 namespace grpc {
 class Channel;

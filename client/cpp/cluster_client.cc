@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "client/cpp/row_slices.h"
 #include "client/cpp/scatter_queue.h"
+#include "client/cpp/wire_counters.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {

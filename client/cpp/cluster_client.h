@@ -16,11 +16,12 @@
 #include "client/cpp/coordinator_client.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/shard_stream.h"
-#include "client/cpp/wire_counters.h"
 #include "core/model/commands.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
+
+class WireCounters;
 
 // What the shards say about a model, put together.
 struct ModelDescription {

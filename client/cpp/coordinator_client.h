@@ -15,10 +15,11 @@
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
 #include "client/cpp/coordinator_types.h"
-#include "client/cpp/wire_counters.h"
 #include "core/model/model_spec.h"
 
 namespace dslide {
+
+class WireCounters;
 
 struct CheckpointSize {
   int64_t rows = 0;

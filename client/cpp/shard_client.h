@@ -14,11 +14,15 @@
 #include "absl/types/span.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
-#include "client/cpp/wire_counters.h"
 #include "core/model/commands.h"
-#include "core/wire/bulk_codec.h"
 
 namespace dslide {
+
+class WireCounters;
+
+namespace wire {
+struct GatherTarget;
+}  // namespace wire
 
 // What to do about a shard that does not answer.
 inline constexpr char kSilentShardRemedy[] =

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/grpc_status.h"
+#include "client/cpp/wire_counters.h"
 #include "core/base/clock.h"
 #include "core/base/counter_rng.h"
 #include "core/base/reason.h"

@@ -12,10 +12,11 @@
 #include "client/cpp/client_options.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/step_channel.h"
-#include "client/cpp/wire_counters.h"
 #include "core/model/model_spec.h"
 
 namespace dslide {
+
+class WireCounters;
 
 struct ShardStreamOptions {
   std::string job;

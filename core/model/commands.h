@@ -18,12 +18,13 @@
 #include "core/model/component_ops.h"
 #include "core/model/explicit_rows.h"
 #include "core/model/model_spec.h"
-#include "core/model/received_rows.h"
 #include "core/model/replies.h"
-#include "core/model/row_sink.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {
+
+class RowSink;
+struct ReceivedRows;
 
 // 128 random bits, one per client process.
 using ClientId = std::array<uint8_t, 16>;
@@ -109,7 +110,7 @@ struct ScatterCommand {
   // of the command.
   std::shared_ptr<const ReceivedRows> received = nullptr;
 
-  absl::Span<const RowId> row_ids() const { return received ? received->rows : rows.rows; }
+  absl::Span<const RowId> row_ids() const;
 };
 
 struct GatherCommand {

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/model/explicit_rows.h"
-#include "core/model/head_forward.h"
+#include "core/model/head_answers.h"
 
 namespace dslide {
 

@@ -15,9 +15,10 @@
 #include "core/model/record_spec.h"
 #include "core/optim/optimizer_spec.h"
 #include "core/partition/slot_map.h"
-#include "core/trees/tree_shape.h"
 
 namespace dslide {
+
+class TreeShape;
 
 enum class TableRole {
   kEmbedding,  // wide input: row = feature; a sample's hidden vector sums the rows of its features

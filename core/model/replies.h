@@ -9,9 +9,8 @@
 
 #include "absl/status/status.h"
 #include "core/base/ids.h"
-#include "core/model/head_forward.h"
+#include "core/model/head_answers.h"
 #include "core/model/model_spec.h"
-#include "core/model/scored_rows.h"
 
 namespace dslide {
 

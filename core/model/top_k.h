@@ -12,8 +12,8 @@
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/model/explicit_rows.h"
+#include "core/model/head_answers.h"
 #include "core/model/row_reader.h"
-#include "core/model/scored_rows.h"
 
 namespace dslide {
 

@@ -46,4 +46,6 @@ struct TlsMaterial {
 // the certificate or is encrypted, and certificates that have expired or are not valid yet.
 absl::StatusOr<TlsMaterial> LoadTlsMaterial(const TlsFiles& files);
 
+inline constexpr absl::Duration kDefaultTlsReloadInterval = absl::Seconds(60);
+
 }  // namespace dslide

@@ -19,8 +19,6 @@
 
 namespace dslide {
 
-inline constexpr absl::Duration kDefaultTlsReloadInterval = absl::Seconds(60);
-
 // What gRPC's own watcher would do with a half-written or mismatched set is to drop the good one
 // and refuse every connection from then on: so it is given checked copies. Those are files in
 // memory (memory_file.h); the key reaches no other disk than its own.

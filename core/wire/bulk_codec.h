@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/model/commands.h"
+#include "core/model/received_rows.h"
 #include "core/wire/array_codec.h"
 #include "core/wire/bulk_fields.h"
 #include "dslide/v1/shard.pb.h"

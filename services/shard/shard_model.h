@@ -22,8 +22,10 @@
 #include "core/model/head_hashes.h"
 #include "core/model/head_table.h"
 #include "core/model/model_spec.h"
+#include "core/model/received_rows.h"
 #include "core/model/record_store.h"
 #include "core/model/row_reader.h"
+#include "core/model/row_sink.h"
 #include "core/model/row_store.h"
 #include "services/shard/components.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/wire_counters.h"
 #include "core/base/reason.h"
 #include "tests/unit/client/cpp/fake_shard.h"
 #include "tests/unit/patience.h"

@@ -1,4 +1,4 @@
-// What a head's forward pass answers for a batch.
+// What a head answers: to a forward pass, and for the best rows of queries.
 
 #pragma once
 
@@ -26,6 +26,14 @@ struct HeadForwardOutput {
   int64_t active_pairs = 0;         // over all samples, tail rows not counted
   int64_t distinct_rows = 0;
   std::vector<RecallTop> recall;
+};
+
+// The best rows of each query of a batch.
+struct ScoredRows {
+  std::vector<RowId> rows;    // [batch, k], best first; kNoRow where there are fewer
+  std::vector<float> logits;  // [batch, k]; -inf where there are fewer
+  int64_t scored_rows = 0;    // rows scored, summed over the queries
+  bool exact = true;          // every row was scored
 };
 
 }  // namespace dslide
