@@ -10,6 +10,27 @@
 #include "core/fusion/fusion_fit.h"
 
 namespace dslide {
+namespace {
+
+// A label that no tree knows has neither row nor path, and 0 would be better than what most labels
+// have: it takes the mean of the others, so that the tree says nothing of it.
+void FillUnknown(const std::vector<RowId>& labels, const std::vector<uint32_t>& leaf_of,
+                 std::vector<float>& scores) {
+  double sum = 0;
+  int64_t known = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (leaf_of[labels[i].value()] == kNoLeaf) continue;
+    sum += static_cast<double>(scores[i]);
+    ++known;
+  }
+  if (known == 0) return;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (leaf_of[labels[i].value()] != kNoLeaf) continue;
+    scores[i] = static_cast<float>(sum / static_cast<double>(known));
+  }
+}
+
+}  // namespace
 
 ComponentScorer::ComponentScorer(const ComponentTables& tables, ComponentShards& shards,
                                  NetworkLogits network)
@@ -99,7 +120,6 @@ void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const 
       const uint32_t leaf = leaves_[static_cast<size_t>(tree)][label.value()];
       float path = MarginLoss(own.back());
       for (int64_t level = 0; level < shape.label_level(); ++level) {
-        // A label that no tree knows hangs nowhere.
         const float margin =
             leaf == kNoLeaf ? 0
                             : score_of(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf)));
@@ -107,6 +127,8 @@ void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const 
       }
       paths.push_back(path);
     }
+    FillUnknown(scores.labels, leaves_[static_cast<size_t>(tree)], own);
+    FillUnknown(scores.labels, leaves_[static_cast<size_t>(tree)], paths);
   }
 }
 
