@@ -1,6 +1,7 @@
 #include "client/components/component_shards.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -98,31 +99,58 @@ absl::Status ComponentShards::AwaitBelow(size_t most) {
 
 absl::Status ComponentShards::Finish() { return AwaitBelow(1); }
 
-absl::Status ComponentShards::AppendPoints(absl::Span<const int64_t> ids,
-                                           const SparseBatch& points) {
+AppendPointsOp ComponentShards::SelectPoints(size_t shard, absl::Span<const int64_t> numbers,
+                                             const SparseBatch& points,
+                                             const PointTimes& times) const {
+  AppendPointsOp op;
+  op.table = tables_.memory->name;
+  op.expire_before = times.expire_before;
+  op.inputs.offsets = {0};
+  op.label_offsets = {0};
+  for (int64_t i = 0; i < points.samples(); ++i) {
+    const int64_t number = numbers[static_cast<size_t>(i)];
+    const RowId row(static_cast<uint32_t>(number % tables_.memory->rows));
+    const bool owned = memory_slots_.OwnerOf(row).value() == static_cast<int32_t>(shard);
+    // Rows are solved from all points.
+    if (tables_.linear == nullptr && !owned) continue;
+    const absl::Span<const RowId> features = points.FeaturesOf(i);
+    const absl::Span<const float> values = points.ValuesOf(i);
+    const absl::Span<const RowId> labels = points.LabelsOf(i);
+    op.numbers.push_back(static_cast<uint32_t>(number));
+    if (!times.of_points.empty()) op.times.push_back(times.of_points[static_cast<size_t>(i)]);
+    op.inputs.features.insert(op.inputs.features.end(), features.begin(), features.end());
+    op.inputs.values.insert(op.inputs.values.end(), values.begin(), values.end());
+    op.inputs.offsets.push_back(static_cast<uint32_t>(op.inputs.features.size()));
+    op.labels.insert(op.labels.end(), labels.begin(), labels.end());
+    op.label_offsets.push_back(static_cast<uint32_t>(op.labels.size()));
+  }
+  return op;
+}
+
+absl::Status ComponentShards::AppendPoints(absl::Span<const int64_t> numbers,
+                                           const SparseBatch& points, const PointTimes& times) {
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    AppendPointsOp op;
-    op.table = tables_.memory->name;
-    op.inputs.offsets = {0};
-    op.label_offsets = {0};
-    for (int64_t i = 0; i < points.samples(); ++i) {
-      const RowId id(static_cast<uint32_t>(ids[static_cast<size_t>(i)]));
-      const bool owned = memory_slots_.OwnerOf(id).value() == static_cast<int32_t>(shard);
-      // Rows are solved from all points.
-      if (tables_.linear == nullptr && !owned) continue;
-      const absl::Span<const RowId> features = points.FeaturesOf(i);
-      const absl::Span<const float> values = points.ValuesOf(i);
-      const absl::Span<const RowId> labels = points.LabelsOf(i);
-      op.points.push_back(id);
-      op.inputs.features.insert(op.inputs.features.end(), features.begin(), features.end());
-      op.inputs.values.insert(op.inputs.values.end(), values.begin(), values.end());
-      op.inputs.offsets.push_back(static_cast<uint32_t>(op.inputs.features.size()));
-      op.labels.insert(op.labels.end(), labels.begin(), labels.end());
-      op.label_offsets.push_back(static_cast<uint32_t>(op.labels.size()));
-    }
-    if (!op.points.empty()) queued_.push_back({shard, Send(shard, std::move(op))});
+    AppendPointsOp op = SelectPoints(shard, numbers, points, times);
+    if (op.numbers.empty() && op.expire_before == 0) continue;
+    queued_.push_back({shard, Send(shard, std::move(op))});
   }
   return AwaitBelow(kQueuedPerShard * shards_.size());
+}
+
+absl::StatusOr<AppendPointsReply> ComponentShards::CountPoints() {
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    pending.push_back(Send(shard, SelectPoints(shard, {}, SparseBatch(), {})));
+  }
+  AppendPointsReply all;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    ASSIGN_OR_RETURN(const AppendPointsReply mine, Take<AppendPointsReply>(shard, *pending[shard]));
+    // Shards that solve rows have all points.
+    all.points =
+        tables_.linear == nullptr ? all.points + mine.points : std::max(all.points, mine.points);
+    all.next = std::max(all.next, mine.next);
+  }
+  return all;
 }
 
 absl::Status ComponentShards::PutRecord(const TableSpec& table, RowId row,
@@ -132,6 +160,38 @@ absl::Status ComponentShards::PutRecord(const TableSpec& table, RowId row,
         {shard, Send(shard, PutRecordOp{.table = table.name, .row = row, .record = record})});
   }
   return AwaitBelow(kQueuedPerShard * shards_.size());
+}
+
+absl::Status ComponentShards::PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers) {
+  const TreeShape& shape = *tables_.shape;
+  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
+    std::string record(static_cast<size_t>(4 * shape.PieceSize(piece)), '\0');
+    std::memcpy(record.data(), numbers.data() + piece * TreeShape::kPieceLabels, record.size());
+    RETURN_IF_ERROR(PutRecord(*tables_.trees, shape.PieceRow(tree, piece), record));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint32_t>> ComponentShards::SolveAndCountCentroids(int64_t first,
+                                                                              int64_t count) {
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    // Every shard that solves rows has all points, so one can say.
+    pending.push_back(Send(shard, SolveRowsOp{.table = tables_.linear->name,
+                                              .tree = -1,
+                                              .first = first,
+                                              .count = count,
+                                              .count_points = shard == 0}));
+  }
+  std::vector<uint32_t> points;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    ASSIGN_OR_RETURN(SolveRowsReply reply, Take<SolveRowsReply>(shard, *pending[shard]));
+    entries_ += reply.entries;
+    if (shard == 0) points = std::move(reply.label_points);
+  }
+  if (static_cast<int64_t>(points.size()) == count) return points;
+  return absl::InternalError(
+      absl::StrCat("shard 0 counted the points of ", points.size(), " labels, not of ", count));
 }
 
 absl::Status ComponentShards::SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count) {

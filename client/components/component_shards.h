@@ -36,6 +36,12 @@ class FoundNeighbours {
   std::vector<std::vector<LabelledNeighbour>> by_sample_;
 };
 
+// How old points are, and which are too old.
+struct PointTimes {
+  absl::Span<const uint32_t> of_points;  // [samples]; empty: all 0
+  uint32_t expire_before = 0;            // older ones are removed, and not added
+};
+
 // Thread safety: one thread. Errors are those of the shards, naming the operation.
 class ComponentShards {
  public:
@@ -50,12 +56,21 @@ class ComponentShards {
   // Goes on with other channels; what was queued is forgotten.
   void Rebind(std::vector<StepChannel*> shards);
 
-  // Queues points for every shard that needs them. ids: [samples], strictly ascending.
-  absl::Status AppendPoints(absl::Span<const int64_t> ids, const SparseBatch& points);
+  // Queues points for every shard that needs them. numbers: [samples], in [0, 2^32), strictly
+  // ascending.
+  absl::Status AppendPoints(absl::Span<const int64_t> numbers, const SparseBatch& points,
+                            const PointTimes& times = {});
+  // The points of the memory, and 1 + the largest number among them, over all shards.
+  absl::StatusOr<AppendPointsReply> CountPoints();
   // Queues a record for every shard.
   absl::Status PutRecord(const TableSpec& table, RowId row, const std::string& record);
+  // Queues the records of a number for each label: the leaves of tree number `tree`, or behind the
+  // last tree the labels' points. numbers: [labels].
+  absl::Status PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers);
   // Queues rows to be made by every shard that holds them.
   absl::Status SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count);
+  // Makes the centroids of some labels. Returns how many points carry each, [count].
+  absl::StatusOr<std::vector<uint32_t>> SolveAndCountCentroids(int64_t first, int64_t count);
   // Waits for everything that was queued.
   absl::Status Finish();
 
@@ -77,6 +92,9 @@ class ComponentShards {
     std::shared_ptr<PendingStep> pending;
   };
 
+  // The points that the shard needs.
+  AppendPointsOp SelectPoints(size_t shard, absl::Span<const int64_t> numbers,
+                              const SparseBatch& points, const PointTimes& times) const;
   std::shared_ptr<PendingStep> Send(size_t shard, StepOp op);
   // Waits until fewer than `most` queued operations have no answer.
   absl::Status AwaitBelow(size_t most);

@@ -1,10 +1,10 @@
 #include "client/components/component_trainer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/components/row_solving.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/fusion/fusion_inputs.h"
@@ -16,8 +16,6 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kPointsAtOnce = 1024;
-// Rows that a shard makes in one operation: well under a second, so that others need not wait.
-constexpr int64_t kRowsAtOnce = 8192;
 // Part of the model's seed that trees are cut with.
 constexpr uint64_t kTreeKey = 0x7472656573;
 
@@ -75,17 +73,6 @@ absl::Status ComponentTrainer::Append(const std::vector<int64_t>& ids, bool send
   return parts_.shards.Finish();
 }
 
-absl::Status ComponentTrainer::PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers) {
-  const TreeShape& shape = *parts_.tables.shape;
-  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
-    std::string record(static_cast<size_t>(4 * shape.PieceSize(piece)), '\0');
-    std::memcpy(record.data(), numbers.data() + piece * TreeShape::kPieceLabels, record.size());
-    RETURN_IF_ERROR(
-        parts_.shards.PutRecord(*parts_.tables.trees, shape.PieceRow(tree, piece), record));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ComponentTrainer::BuildTrees() {
   const TreeShape& shape = *parts_.tables.shape;
   std::vector<PointView> views(records_.size());
@@ -100,31 +87,9 @@ absl::Status ComponentTrainer::BuildTrees() {
     leaves_.push_back(BuildLabelTree(centroids, points.features(), shape.depth(),
                                      DeriveKey(key, static_cast<uint64_t>(tree)),
                                      parts_.parallelism));
-    RETURN_IF_ERROR(PutNumbers(tree, leaves_.back()));
+    RETURN_IF_ERROR(parts_.shards.PutNumbers(tree, leaves_.back()));
   }
-  for (int64_t first = 0; first < shape.labels(); first += kRowsAtOnce) {
-    RETURN_IF_ERROR(
-        parts_.shards.SolveRows(-1, 0, first, std::min(kRowsAtOnce, shape.labels() - first)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ComponentTrainer::SolveLevels(int64_t tree) {
-  const TreeShape& shape = *parts_.tables.shape;
-  for (int64_t level = 0; level <= shape.label_level(); ++level) {
-    const int64_t parents = shape.ParentsAt(level);
-    const int64_t rows = level == shape.label_level()
-                             ? shape.labels()
-                             : int64_t{1} << shape.levels()[static_cast<size_t>(level)];
-    const int64_t at_once =
-        std::max<int64_t>(1, parents * kRowsAtOnce / std::max<int64_t>(rows, 1));
-    for (int64_t first = 0; first < parents; first += at_once) {
-      RETURN_IF_ERROR(Check());
-      RETURN_IF_ERROR(
-          parts_.shards.SolveRows(tree, level, first, std::min(at_once, parents - first)));
-    }
-  }
-  return absl::OkStatus();
+  return SolveCentroids(shape, parts_.shards);
 }
 
 absl::StatusOr<FusionSamples> ComponentTrainer::ScoreHeldOut(const std::vector<int64_t>& ids) {
@@ -205,7 +170,7 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
     RETURN_IF_ERROR(BuildTrees());
     for (int64_t tree = 0; tree < shape->trees(); ++tree) {
       parts_.say(absl::StrCat("solving the rows of tree ", tree + 1, " of ", shape->trees()));
-      RETURN_IF_ERROR(SolveLevels(tree));
+      RETURN_IF_ERROR(SolveTree(*shape, tree, parts_.shards, [this] { return Check(); }));
     }
     RETURN_IF_ERROR(parts_.shards.Finish());
     report_.entries = parts_.shards.entries() - entries_before;
@@ -219,7 +184,7 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
   RETURN_IF_ERROR(Append(held_out_, /*send=*/true));
   fusion.points = report_.points;
   if (shape.has_value()) {
-    RETURN_IF_ERROR(PutNumbers(shape->trees(), label_points_));
+    RETURN_IF_ERROR(parts_.shards.PutNumbers(shape->trees(), label_points_));
     parts_.scorer.SetTrees(leaves_, label_points_);
   }
   if (parts_.tables.fusion != nullptr) {

@@ -77,10 +77,8 @@ class ComponentTrainer {
   absl::Status ReadTraining(bool send);
   absl::Status Append(const std::vector<int64_t>& ids, bool send);
   absl::Status BuildTrees();
-  absl::Status SolveLevels(int64_t tree);
   absl::StatusOr<FusionSamples> ScoreHeldOut(const std::vector<int64_t>& ids);
   absl::StatusOr<std::vector<float>> FitWeights(const std::vector<int64_t>& ids);
-  absl::Status PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers);
 
   const ComponentTrainerParts parts_;
   bool read_ = false;                 // what follows is that of the training points

@@ -116,9 +116,7 @@ class Collector {
 };
 
 // The record of a point with 100 features; of a longer one the processor asks for the rest.
-void PrefetchRecord(PointView point) {
-  PrefetchLines(reinterpret_cast<const char*>(point.features().data()) - 8, 600);
-}
+void PrefetchRecord(PointView point) { PrefetchLines(point.record(), 600); }
 
 }  // namespace
 

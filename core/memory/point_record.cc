@@ -9,8 +9,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 8;
-
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the record of a training point ", what));
 }
@@ -25,8 +23,10 @@ bool Ascending(absl::Span<const RowId> ids) {
 }  // namespace
 
 std::string EncodePoint(absl::Span<const RowId> features, absl::Span<const float> values,
-                        absl::Span<const RowId> labels) {
+                        absl::Span<const RowId> labels, PointStamp stamp) {
   ByteWriter record;
+  record.Number(stamp.number);
+  record.Number(stamp.time);
   record.Number(static_cast<uint32_t>(features.size()));
   record.Number(static_cast<uint32_t>(labels.size()));
   for (const RowId feature : features) record.Number(feature);
@@ -36,14 +36,14 @@ std::string EncodePoint(absl::Span<const RowId> features, absl::Span<const float
 }
 
 absl::Status CheckPointRecord(absl::string_view record) {
-  if (record.size() < kHeaderBytes) return Damaged("is cut");
-  uint32_t counts[2];
-  std::memcpy(counts, record.data(), sizeof(counts));
-  if (record.size() != kHeaderBytes + uint64_t{6} * counts[0] + uint64_t{4} * counts[1]) {
-    return Damaged(absl::StrCat("has ", record.size(), " bytes, which do not fit ", counts[0],
-                                " features and ", counts[1], " labels"));
-  }
+  if (record.size() < PointView::kHeaderBytes) return Damaged("is cut");
   const PointView point(record.data());
+  if (record.size() != PointView::kHeaderBytes + uint64_t{6} * point.num_features() +
+                           uint64_t{4} * point.num_labels()) {
+    return Damaged(absl::StrCat("has ", record.size(), " bytes, which do not fit ",
+                                point.num_features(), " features and ", point.num_labels(),
+                                " labels"));
+  }
   if (!Ascending(point.features())) return Damaged("has features that do not ascend");
   if (!Ascending(point.labels())) return Damaged("has labels that do not ascend");
   for (const BFloat16 value : point.values()) {

@@ -1,6 +1,7 @@
 #include "core/memory/posting_lists.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dslide {
 namespace {
@@ -34,10 +35,7 @@ void PostingLists::Insert(RowId feature, Posting posting) {
     Posting* const gap = std::copy(begin, place, grown.get());
     *gap = posting;
     std::copy(place, end, gap + 1);
-    allocated_bytes_ += AllocatedBytes(capacity);
-    if (list.capacity > 0) allocated_bytes_ -= AllocatedBytes(list.capacity);
-    list.postings = std::move(grown);
-    list.capacity = capacity;
+    Replace(list, std::move(grown), capacity);
   }
   ++list.size;
 }
@@ -48,6 +46,20 @@ void PostingLists::Remove(RowId feature, Posting posting) {
   Posting* const place = std::lower_bound(list.postings.get(), end, posting, Before);
   std::copy(place + 1, end, place);
   --list.size;
+  if (list.size == 0) return Replace(list, nullptr, 0);
+  // A stream leaves features behind that were frequent once.
+  if (list.capacity <= 4 * list.size + 2) return;
+  const uint32_t capacity = GrownCapacity(list.size);
+  auto shrunk = std::make_unique_for_overwrite<Posting[]>(capacity);
+  std::copy(list.postings.get(), list.postings.get() + list.size, shrunk.get());
+  Replace(list, std::move(shrunk), capacity);
+}
+
+void PostingLists::Replace(List& list, std::unique_ptr<Posting[]> postings, uint32_t capacity) {
+  if (capacity > 0) allocated_bytes_ += AllocatedBytes(capacity);
+  if (list.capacity > 0) allocated_bytes_ -= AllocatedBytes(list.capacity);
+  list.postings = std::move(postings);
+  list.capacity = capacity;
 }
 
 int64_t PostingLists::memory_bytes() const {

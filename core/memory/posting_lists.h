@@ -27,7 +27,7 @@ class PostingLists {
   // The posting is not there yet; its value is finite and not 0. Cost: a binary search and the move
   // of the list's smaller values.
   void Insert(RowId feature, Posting posting);
-  // The posting is there.
+  // The posting is there. Gives memory back when a list has become much shorter.
   void Remove(RowId feature, Posting posting);
 
   // By falling value; of equal ones the smaller place first. Valid until the lists change.
@@ -50,6 +50,9 @@ class PostingLists {
     uint32_t size = 0;
     uint32_t capacity = 0;
   };
+
+  // Gives the list other memory, which holds its postings.
+  void Replace(List& list, std::unique_ptr<Posting[]> postings, uint32_t capacity);
 
   std::vector<List> lists_;  // by feature
   int64_t allocated_bytes_ = 0;

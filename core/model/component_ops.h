@@ -31,10 +31,12 @@ struct SparseInputs {
 
 struct AppendPointsOp {
   std::string table;
-  std::vector<RowId> points;  // [batch], strictly ascending
+  std::vector<uint32_t> numbers = {};  // [batch], strictly ascending
   SparseInputs inputs;
   std::vector<uint32_t> label_offsets;  // [batch + 1]
   std::vector<RowId> labels;            // strictly ascending within a sample
+  std::vector<uint32_t> times = {};     // [batch], or empty: all 0
+  uint32_t expire_before = 0;           // points of a smaller time are removed, and not added
 };
 
 struct PutRecordOp {
@@ -54,13 +56,14 @@ struct SolveRowsOp {
   int64_t level = 0;
   int64_t first = 0;  // of the parents, or labels
   int64_t count = 0;
+  bool count_points = false;  // of these labels; with centroids
 };
 
 struct FindNeighboursOp {
   std::string table;
   SparseInputs inputs;
   int64_t k = 0;
-  std::vector<uint32_t> left_out;  // [batch] or empty
+  std::vector<uint32_t> left_out;  // [batch] rows, or empty
 };
 
 struct ScoreRowsOp {

@@ -45,7 +45,8 @@ struct DenseGatherReply {
 };
 struct DenseScatterReply {};
 struct AppendPointsReply {
-  int64_t points = 0;
+  int64_t points = 0;  // present
+  int64_t next = 0;    // above the number of each of them
 };
 struct PutRecordReply {};
 struct GetRecordReply {
@@ -54,10 +55,11 @@ struct GetRecordReply {
 struct SolveRowsReply {
   int64_t rows = 0;
   int64_t entries = 0;
+  std::vector<uint32_t> label_points;  // [count] where they were to be counted
 };
 struct FindNeighboursReply {
   std::vector<uint32_t> counts;  // [batch]
-  std::vector<RowId> points;     // [neighbours]
+  std::vector<RowId> points;     // [neighbours] their rows
   std::vector<float> similarities;
   std::vector<uint32_t> label_offsets;  // [neighbours + 1]
   std::vector<RowId> labels;

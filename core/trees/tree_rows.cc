@@ -8,15 +8,6 @@
 #include "core/trees/label_centroid.h"
 
 namespace dslide {
-namespace {
-
-// Rows are made out of order; those that exist are returned in it.
-std::vector<MadeRow> Present(std::vector<MadeRow> rows) {
-  std::erase_if(rows, [](const MadeRow& row) { return row.record.empty(); });
-  return rows;
-}
-
-}  // namespace
 
 TrainingPoints::TrainingPoints(std::vector<PointView> points, int64_t labels)
     : points_(std::move(points)), by_label_(ListByLabel(points_, labels)) {
@@ -35,14 +26,15 @@ std::vector<MadeRow> MakeCentroids(const TrainingPoints& points, const TreeShape
   std::vector<MadeRow> rows;
   for (int64_t label = first; label < last; ++label) {
     const RowId row = shape.CentroidRow(RowId(static_cast<uint32_t>(label)));
-    if (!points.by_label().Of(label).empty() && wanted(row)) rows.push_back({row, {}});
+    if (wanted(row)) rows.push_back({row, {}});
   }
   std::vector<DenseRow> scratch(static_cast<size_t>(parallelism.threads));
   for (DenseRow& row : scratch) row.Resize(points.features());
   ParallelFor(parallelism, static_cast<int64_t>(rows.size()), 16, [&](int64_t i, int thread) {
     MadeRow& made = rows[static_cast<size_t>(i)];
-    made.record = CentroidRecord(points.points(), points.by_label().Of(made.row.value()),
-                                 scratch[static_cast<size_t>(thread)]);
+    const absl::Span<const uint32_t> mine = points.by_label().Of(made.row.value());
+    if (mine.empty()) return;
+    made.record = CentroidRecord(points.points(), mine, scratch[static_cast<size_t>(thread)]);
   });
   return rows;
 }
@@ -138,7 +130,7 @@ std::vector<MadeRow> TreePoints::Solve(int64_t tree, int64_t level, int64_t firs
                 if (positive.empty()) return;
                 made.record = thread.solver.Solve(all, positive, DeriveKey(key, task.row.value()));
               });
-  return Present(std::move(rows));
+  return rows;
 }
 
 }  // namespace dslide

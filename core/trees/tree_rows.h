@@ -17,10 +17,10 @@
 
 namespace dslide {
 
-// A row that was made; `record` is of sparse_row.h.
+// A row that was made.
 struct MadeRow {
   RowId row;
-  std::string record;
+  std::string record;  // of sparse_row.h; "" for a row that is not to be, as it has no points
 };
 
 // Points, and what is computed from all of them once. Views outlive it. Immutable after
@@ -41,7 +41,7 @@ class TrainingPoints {
   PointLists by_label_;
 };
 
-// The centroids of the labels in [first, last) for which wanted(row) holds and that have points.
+// The centroids of the labels in [first, last) for which wanted(row) holds.
 std::vector<MadeRow> MakeCentroids(const TrainingPoints& points, const TreeShape& shape,
                                    int64_t first, int64_t last,
                                    const std::function<bool(RowId)>& wanted,
@@ -56,7 +56,7 @@ class TreePoints {
 
   // Solves the wanted rows of the children of the parents [first, last) at a level, label_level()
   // included. A label is told from the other points of its leaf, a cluster from those of its
-  // parent. Children without points have no row.
+  // parent.
   //   key : of the tree; each row draws the order of its points from it
   std::vector<MadeRow> Solve(int64_t tree, int64_t level, int64_t first, int64_t last,
                              const std::function<bool(RowId)>& wanted, RowSolverOptions options,

@@ -58,14 +58,47 @@ void EncodeInputs(const SparseInputs& inputs, v1::SparseInputs* out) {
   EncodeFloats(inputs.values, out->mutable_values());
 }
 
+absl::Status CheckAscending(absl::string_view field, absl::Span<const uint32_t> numbers) {
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] > numbers[i - 1]) continue;
+    return Refusal(reason::kNotAscending, field,
+                   absl::StrCat("has ", numbers[i], " behind ", numbers[i - 1], " at position ", i,
+                                ": sort them, each once"));
+  }
+  return absl::OkStatus();
+}
+
+// Nothing but what is to expire.
+absl::Status CheckNoPoints(const v1::AppendPoints& request) {
+  const v1::SparseInputs& inputs = request.inputs();
+  if (request.numbers().empty() && request.times().empty() && request.packed_label_ids().empty() &&
+      inputs.packed_feature_ids().empty() && inputs.values().empty()) {
+    return absl::OkStatus();
+  }
+  return Refusal(reason::kOutOfRange, "append_points.inputs.batch",
+                 "is 0, and there are fields of points: it must say how many points there are");
+}
+
 absl::StatusOr<StepOp> DecodeOp(const v1::AppendPoints& request) {
   AppendPointsOp op;
   RETURN_IF_ERROR(CheckName("append_points.table", request.table()));
   op.table = request.table();
+  op.expire_before = request.expire_before();
+  if (request.inputs().batch() == 0) {
+    RETURN_IF_ERROR(CheckNoPoints(request));
+    op.inputs.offsets = {0};
+    op.label_offsets = {0};
+    return op;
+  }
   ASSIGN_OR_RETURN(op.inputs, DecodeInputs("append_points.inputs", request.inputs()));
   const int64_t batch = op.inputs.batch();
-  ASSIGN_OR_RETURN(op.points, DecodeAscendingRowIds("append_points.point_ids", request.point_ids(),
-                                                    Count::Exactly(batch)));
+  ASSIGN_OR_RETURN(op.numbers,
+                   DecodeU32s("append_points.numbers", request.numbers(), Count::Exactly(batch)));
+  RETURN_IF_ERROR(CheckAscending("append_points.numbers", op.numbers));
+  if (!request.times().empty()) {
+    ASSIGN_OR_RETURN(op.times,
+                     DecodeU32s("append_points.times", request.times(), Count::Exactly(batch)));
+  }
   ASSIGN_OR_RETURN(SampleIds labels, DecodePackedIds("append_points", "packed_label_ids",
                                                      request.packed_label_ids(), batch));
   op.label_offsets = std::move(labels.offsets);
@@ -95,7 +128,8 @@ absl::StatusOr<StepOp> DecodeOp(const v1::SolveRows& request) {
                      .tree = request.tree(),
                      .level = request.level(),
                      .first = request.first(),
-                     .count = request.count()};
+                     .count = request.count(),
+                     .count_points = request.count_points()};
 }
 
 absl::StatusOr<StepOp> DecodeOp(const v1::FindNeighbours& request) {
@@ -170,9 +204,11 @@ absl::StatusOr<StepOp> DecodeComponentOperation(const v1::StepRequest& request) 
 void EncodeComponentOperation(const AppendPointsOp& op, v1::StepRequest* out) {
   v1::AppendPoints* const request = out->mutable_append_points();
   request->set_table(op.table);
-  EncodeRowIds(op.points, request->mutable_point_ids());
+  EncodeU32s(op.numbers, request->mutable_numbers());
   EncodeInputs(op.inputs, request->mutable_inputs());
   EncodePackedIds(op.label_offsets, op.labels, request->mutable_packed_label_ids());
+  EncodeU32s(op.times, request->mutable_times());
+  request->set_expire_before(op.expire_before);
 }
 
 void EncodeComponentOperation(const PutRecordOp& op, v1::StepRequest* out) {
@@ -194,6 +230,7 @@ void EncodeComponentOperation(const SolveRowsOp& op, v1::StepRequest* out) {
   request->set_level(static_cast<uint32_t>(op.level));
   request->set_first(static_cast<uint32_t>(op.first));
   request->set_count(static_cast<uint32_t>(op.count));
+  request->set_count_points(op.count_points);
 }
 
 void EncodeComponentOperation(const FindNeighboursOp& op, v1::StepRequest* out) {
@@ -213,6 +250,7 @@ void EncodeComponentOperation(const ScoreRowsOp& op, v1::StepRequest* out) {
 
 bool EncodeComponentResult(const AppendPointsReply& reply, v1::StepResponse* out) {
   out->mutable_append_points()->set_points(reply.points);
+  out->mutable_append_points()->set_next(reply.next);
   return true;
 }
 
@@ -229,6 +267,7 @@ bool EncodeComponentResult(const GetRecordReply& reply, v1::StepResponse* out) {
 bool EncodeComponentResult(const SolveRowsReply& reply, v1::StepResponse* out) {
   out->mutable_solve_rows()->set_rows(reply.rows);
   out->mutable_solve_rows()->set_entries(reply.entries);
+  EncodeU32s(reply.label_points, out->mutable_solve_rows()->mutable_label_points());
   return true;
 }
 
@@ -249,14 +288,19 @@ bool EncodeComponentResult(const ScoreRowsReply& reply, v1::StepResponse* out) {
 absl::StatusOr<ReplyBody> DecodeComponentResult(const v1::StepResponse& response) {
   switch (response.result_case()) {
     case v1::StepResponse::kAppendPoints:
-      return AppendPointsReply{.points = response.append_points().points()};
+      return AppendPointsReply{.points = response.append_points().points(),
+                               .next = response.append_points().next()};
     case v1::StepResponse::kPutRecord:
       return PutRecordReply{};
     case v1::StepResponse::kGetRecord:
       return GetRecordReply{.record = response.get_record().record()};
-    case v1::StepResponse::kSolveRows:
-      return SolveRowsReply{.rows = response.solve_rows().rows(),
-                            .entries = response.solve_rows().entries()};
+    case v1::StepResponse::kSolveRows: {
+      const v1::SolveRowsResult& result = response.solve_rows();
+      SolveRowsReply reply{.rows = result.rows(), .entries = result.entries(), .label_points = {}};
+      ASSIGN_OR_RETURN(reply.label_points, DecodeU32s("label_points", result.label_points(),
+                                                      Count::AtMost(kMaxElements)));
+      return reply;
+    }
     case v1::StepResponse::kFindNeighbours:
       return DecodeFound(response.find_neighbours());
     case v1::StepResponse::kScoreRows: {

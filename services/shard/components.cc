@@ -16,6 +16,10 @@ namespace {
 
 // Part of the model's seed that the orders of points are drawn from.
 constexpr uint64_t kSolveKey = 0x736f6c7665;
+// Labels whose points are counted at once: their numbers fit into an answer.
+constexpr int64_t kMostCounted = int64_t{1} << 18;
+// Entries of the points' ages that are too few to be worth a clean-up.
+constexpr int64_t kLeastAges = 1024;
 
 absl::string_view BytesOfRecord(absl::Span<const char> record) {
   return {record.data(), record.size()};
@@ -85,38 +89,75 @@ absl::StatusOr<RecordStore*> Components::FindWhole(const std::string& name, RowI
                                                 store->num_rows(), " rows"));
 }
 
-PointView Components::PointAt(uint32_t id) const {
-  const absl::Span<const char> record = tables_.memory->Record(LocalRow(id));
+PointView Components::PointAt(uint32_t row) const {
+  const absl::Span<const char> record = tables_.memory->Record(LocalRow(row));
   return record.empty() ? PointView() : PointView(record.data());
 }
 
-void Components::Index(uint32_t id) {
-  const PointView point = PointAt(id);
+void Components::Index(uint32_t row) {
+  const PointView point = PointAt(row);
   if (point.num_features() > 0) {
     columns_ = std::max<int64_t>(columns_, int64_t{point.features().back().value()} + 1);
   }
-  if (tables_.memory_slots->OwnerOf(RowId(id)) == tables_.shard) neighbours_.Add(id, point);
+  ages_.Add(row, point.time());
+  if (next_number_ >= 0) next_number_ = std::max(next_number_, int64_t{point.number()} + 1);
+  if (tables_.memory_slots->OwnerOf(RowId(row)) == tables_.shard) neighbours_.Add(row, point);
+}
+
+void Components::IndexAges() {
+  ages_.Clear();
+  for (int64_t row = 0; row < tables_.memory->num_rows(); ++row) {
+    const PointView point = PointAt(static_cast<uint32_t>(row));
+    if (point.present()) ages_.Add(static_cast<uint32_t>(row), point.time());
+  }
+}
+
+int64_t Components::NextNumber() {
+  if (next_number_ >= 0) return next_number_;
+  // The point of the largest number has expired before others: rare, as streams have an order.
+  next_number_ = 0;
+  for (int64_t row = 0; row < tables_.memory->num_rows(); ++row) {
+    const PointView point = PointAt(static_cast<uint32_t>(row));
+    if (point.present()) next_number_ = std::max(next_number_, int64_t{point.number()} + 1);
+  }
+  return next_number_;
+}
+
+absl::Status Components::IndexMemory() {
+  const RecordStore& memory = *tables_.memory;
+  for (int64_t i = 0; i < memory.num_rows(); ++i) {
+    const LocalRow row(static_cast<uint32_t>(i));
+    const absl::Span<const char> record = memory.Record(row);
+    if (record.empty()) continue;
+    const absl::Status valid = CheckPointRecord(BytesOfRecord(record));
+    if (!valid.ok()) return BadRecord(memory, row, valid);
+    if (const uint32_t number = PointAt(row.value()).number(); number % memory.num_rows() != i) {
+      return BadRecord(
+          memory, row,
+          absl::DataLossError(absl::StrCat("point ", number, " does not belong here")));
+    }
+    Index(row.value());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Components::Rebuild() {
   neighbours_.Clear();
+  ages_.Clear();
+  next_number_ = 0;
   training_ = nullptr;
   tree_ = nullptr;
   columns_ = 0;
-  for (int64_t id = 0; tables_.memory != nullptr && id < tables_.memory->num_rows(); ++id) {
-    const LocalRow row(static_cast<uint32_t>(id));
-    const absl::Span<const char> record = tables_.memory->Record(row);
-    if (record.empty()) continue;
-    const absl::Status valid = CheckPointRecord(BytesOfRecord(record));
-    if (!valid.ok()) return BadRecord(*tables_.memory, row, valid);
-    Index(row.value());
-  }
+  if (tables_.memory != nullptr) RETURN_IF_ERROR(IndexMemory());
   for (int64_t i = 0; tables_.linear != nullptr && i < tables_.linear->num_rows(); ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     const absl::Span<const char> record = tables_.linear->Record(row);
     if (record.empty()) continue;
-    const absl::Status valid = CheckSparseRowRecord(BytesOfRecord(record), columns_);
+    const absl::Status valid = CheckSparseRowRecord(BytesOfRecord(record), kMaxTableRows);
     if (!valid.ok()) return BadRecord(*tables_.linear, row, valid);
+    // Rows outlive the points that they were solved from.
+    const absl::Span<const uint32_t> columns = SparseRowView(record.data()).columns();
+    if (!columns.empty()) columns_ = std::max(columns_, int64_t{columns.back()} + 1);
   }
   return absl::OkStatus();
 }
@@ -125,42 +166,82 @@ int64_t Components::BytesOf(const AppendPointsOp& op) {
   // Record and posting of each feature, record of each label, and what is kept for each point.
   constexpr int64_t kFeature = 6 + 12;
   constexpr int64_t kLabel = 4;
-  constexpr int64_t kPoint = 64;
+  constexpr int64_t kPoint = 96;
   return kFeature * static_cast<int64_t>(op.inputs.features.size()) +
          kLabel * static_cast<int64_t>(op.labels.size()) + kPoint * op.inputs.batch();
 }
 
-absl::StatusOr<AppendPointsReply> Components::AppendPoints(const AppendPointsOp& op) {
-  ASSIGN_OR_RETURN(RecordStore* const store, Find(op.table, TableRole::kMemory));
-  std::vector<std::string> records;
-  for (int64_t i = 0; i < op.inputs.batch(); ++i) {
-    const RowId id = op.points[static_cast<size_t>(i)];
-    if (id.value() >= store->num_rows()) {
-      return Refuse(reason::kBadRowId,
-                    absl::StrCat("point ", id.value(), ": table \"", op.table, "\" has room for ",
-                                 store->num_rows(), " points"));
-    }
-    const uint32_t first = op.label_offsets[static_cast<size_t>(i)];
-    const uint32_t last = op.label_offsets[static_cast<size_t>(i) + 1];
-    records.push_back(EncodePoint(op.inputs.FeaturesOf(i), op.inputs.ValuesOf(i),
-                                  absl::MakeConstSpan(op.labels).subspan(first, last - first)));
-    const absl::Span<const char> present = store->Record(LocalRow(id.value()));
-    if (!present.empty() && BytesOfRecord(present) != records.back()) {
-      return Refuse(reason::kBadRowId,
-                    absl::StrCat("point ", id.value(), " is in table \"", op.table,
-                                 "\" with another content: points never change; give new ones new "
-                                 "ids"));
-    }
-  }
+absl::StatusOr<std::vector<std::string>> Components::EncodeAppended(
+    const AppendPointsOp& op) const {
+  const int64_t labels = tables_.spec->FindTable(op.table)->memory.labels;
+  std::vector<std::string> records(op.numbers.size());
   for (size_t i = 0; i < records.size(); ++i) {
-    const LocalRow row(op.points[i].value());
-    if (!store->Record(row).empty()) continue;
-    store->Put(row, records[i]);
-    Index(row.value());
-    tree_ = nullptr;
-    training_ = nullptr;
+    const PointStamp stamp = {.number = op.numbers[i], .time = op.times.empty() ? 0 : op.times[i]};
+    const uint32_t first = op.label_offsets[i];
+    const uint32_t last = op.label_offsets[i + 1];
+    if (last > first && op.labels[last - 1].value() >= labels) {
+      return Refuse(reason::kBadRowId,
+                    absl::StrCat("point ", stamp.number, " has label ", op.labels[last - 1].value(),
+                                 ": table \"", op.table, "\" has ", labels, " labels"));
+    }
+    if (stamp.time < op.expire_before) continue;
+    const auto at = static_cast<int64_t>(i);
+    records[i] = EncodePoint(op.inputs.FeaturesOf(at), op.inputs.ValuesOf(at),
+                             absl::MakeConstSpan(op.labels).subspan(first, last - first), stamp);
+    const LocalRow row(static_cast<uint32_t>(stamp.number % tables_.memory->num_rows()));
+    const PointView present = PointAt(row.value());
+    if (!present.present() || present.number() != stamp.number) continue;
+    if (present.time() < op.expire_before) continue;
+    if (BytesOfRecord(tables_.memory->Record(row)) != records[i]) {
+      return Refuse(reason::kBadRowId,
+                    absl::StrCat("point ", stamp.number, " is in table \"", op.table,
+                                 "\" with another content: points never change; give new ones new "
+                                 "numbers"));
+    }
   }
-  return AppendPointsReply{.points = store->present()};
+  return records;
+}
+
+void Components::RemovePoint(uint32_t row) {
+  neighbours_.Remove(row);
+  tables_.memory->Erase(LocalRow(row));
+  tree_ = nullptr;
+  training_ = nullptr;
+}
+
+void Components::RemoveOlderThan(uint32_t time) {
+  while (const std::optional<uint32_t> row = ages_.PopOlderThan(time)) {
+    const PointView point = PointAt(*row);
+    // A younger one may have taken its place.
+    if (!point.present() || point.time() >= time) continue;
+    if (int64_t{point.number()} + 1 == next_number_) next_number_ = -1;
+    RemovePoint(*row);
+  }
+}
+
+void Components::AddPoint(const std::string& record) {
+  const uint32_t number = PointView(record.data()).number();
+  const auto row = static_cast<uint32_t>(number % tables_.memory->num_rows());
+  const PointView present = PointAt(row);
+  // It is there, or would have been forgotten by now.
+  if (present.present() && present.number() >= number) return;
+  if (present.present()) RemovePoint(row);
+  tables_.memory->Put(LocalRow(row), record);
+  Index(row);
+  tree_ = nullptr;
+  training_ = nullptr;
+}
+
+absl::StatusOr<AppendPointsReply> Components::AppendPoints(const AppendPointsOp& op) {
+  ASSIGN_OR_RETURN(const RecordStore* const memory, Find(op.table, TableRole::kMemory));
+  ASSIGN_OR_RETURN(const std::vector<std::string> records, EncodeAppended(op));
+  RemoveOlderThan(op.expire_before);
+  for (const std::string& record : records) {
+    if (!record.empty()) AddPoint(record);
+  }
+  // Points that were replaced leave entries behind: as many as there are points, at most.
+  if (ages_.entries() > 2 * memory->present() + kLeastAges) IndexAges();
+  return AppendPointsReply{.points = memory->present(), .next = NextNumber()};
 }
 
 absl::Status Components::CheckPiece(const PutRecordOp& op) const {
@@ -221,8 +302,8 @@ absl::StatusOr<std::vector<uint32_t>> Components::LeavesOf(int64_t tree) const {
 const TrainingPoints& Components::Training() {
   if (training_ == nullptr) {
     std::vector<PointView> points(static_cast<size_t>(tables_.memory->num_rows()));
-    for (size_t id = 0; id < points.size(); ++id) {
-      points[id] = PointAt(static_cast<uint32_t>(id));
+    for (size_t row = 0; row < points.size(); ++row) {
+      points[row] = PointAt(static_cast<uint32_t>(row));
     }
     training_ = std::make_unique<TrainingPoints>(std::move(points), shape_->labels());
   }
@@ -239,6 +320,12 @@ absl::StatusOr<const TreePoints*> Components::TreeOf(int64_t tree) {
 }
 
 absl::Status Components::CheckSolve(const SolveRowsOp& op) const {
+  if (op.count_points && (op.tree != -1 || op.count > kMostCounted)) {
+    return Refuse(
+        reason::kOutOfRange,
+        absl::StrCat("count_points for tree ", op.tree, " and count ", op.count,
+                     ": points are counted with centroids, of ", kMostCounted, " labels at most"));
+  }
   if (op.tree < -1 || op.tree >= shape_->trees()) {
     return Refuse(reason::kOutOfRange,
                   absl::StrCat("tree ", op.tree, " of ", shape_->trees(), " trees"));
@@ -275,8 +362,14 @@ absl::StatusOr<SolveRowsReply> Components::SolveRows(const SolveRowsOp& op) {
   SolveRowsReply reply;
   for (const MadeRow& row : made) {
     store->Put(rows.ToLocal(row.row), row.record);
+    // Its points were forgotten, or it never had any.
+    if (row.record.empty()) continue;
     ++reply.rows;
     reply.entries += SparseRowView(row.record.data()).entries();
+  }
+  for (int64_t label = op.first; op.count_points && label < op.first + op.count; ++label) {
+    const size_t points = Training().by_label().Of(label).size();
+    reply.label_points.push_back(static_cast<uint32_t>(points));
   }
   return reply;
 }
@@ -348,7 +441,7 @@ absl::StatusOr<ScoreRowsReply> Components::ScoreRows(const ScoreRowsOp& op) cons
 }
 
 int64_t Components::memory_bytes() const {
-  int64_t bytes = neighbours_.memory_bytes();
+  int64_t bytes = neighbours_.memory_bytes() + ages_.memory_bytes();
   if (training_ != nullptr) bytes += training_->by_label().memory_bytes();
   return bytes;
 }

@@ -1,8 +1,10 @@
 // The parts of a model that are kept as records, on one shard: memory, label trees, linear rows,
 // fusion; what is derived from them, and the operations on them.
 //
-// Points lie on every shard that was sent them. Neighbours are looked for among those whose slots
-// this shard owns; rows are solved from all.
+// Points lie on every shard that was sent them, point number p in row p % rows of the memory, where
+// it takes the place of a smaller number. Neighbours are looked for among those whose slots this
+// shard owns; rows are solved from all. A point that was removed leaves no trace but this: the
+// records that were solved from it, until they are solved again.
 
 #pragma once
 
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/parallel.h"
 #include "core/memory/neighbour_index.h"
+#include "core/memory/point_ages.h"
 #include "core/model/commands.h"
 #include "core/model/model_spec.h"
 #include "core/model/record_store.h"
@@ -65,8 +68,18 @@ class Components {
   absl::StatusOr<RecordStore*> FindWhole(const std::string& name, RowId row) const;
   RecordStore* StoreOf(TableRole role) const;
   absl::Status CheckPiece(const PutRecordOp& op) const;
-  PointView PointAt(uint32_t id) const;
-  void Index(uint32_t id);
+  PointView PointAt(uint32_t row) const;
+  // The records of the points to add, [batch]; "" of those that are too old.
+  absl::StatusOr<std::vector<std::string>> EncodeAppended(const AppendPointsOp& op) const;
+  // Puts a record into its row, unless that has a point of its number or a larger one.
+  void AddPoint(const std::string& record);
+  void RemovePoint(uint32_t row);
+  void RemoveOlderThan(uint32_t time);
+  int64_t NextNumber();
+  absl::Status IndexMemory();
+  // Derives from the point of a row what is kept up to date.
+  void Index(uint32_t row);
+  void IndexAges();
   absl::StatusOr<std::vector<uint32_t>> LeavesOf(int64_t tree) const;
   // All points, with what SolveRows() needs of them.
   const TrainingPoints& Training();
@@ -77,13 +90,15 @@ class Components {
   const Parallelism parallelism_;
   std::optional<TreeShape> shape_;
   NeighbourIndex neighbours_;
+  PointAges ages_;
+  int64_t next_number_ = 0;  // above those of all points; -1: to be found again
   mutable std::vector<NeighbourIndex::Scratch> scratch_;  // by thread
   // Made when rows are solved; dropped when points or trees change.
   std::unique_ptr<TrainingPoints> training_;
   std::vector<uint32_t> leaves_;  // of the tree below
   std::unique_ptr<TreePoints> tree_;
   int64_t tree_number_ = -1;
-  int64_t columns_ = 0;  // above every feature of the points
+  int64_t columns_ = 0;  // above every feature of the points and linear rows
 };
 
 }  // namespace dslide::shard

@@ -201,6 +201,29 @@ TEST(NeighbourIndex, RemovedPointsAreAsIfTheyHadNeverBeen) {
   }
 }
 
+TEST(NeighbourIndex, GivesMemoryBackWhenPointsAreRemoved) {
+  const std::vector<IndexedPoint> points = DrawIndexedPoints(3000);
+  NeighbourIndex index;
+  for (uint32_t id = 0; id < points.size(); ++id) {
+    index.Add(id, PointView(points[id].record.data()));
+  }
+  const int64_t full = index.memory_bytes();
+  for (uint32_t id = 0; id < points.size(); ++id) {
+    if (id % 30 != 0) index.Remove(id);
+  }
+  // Ids and places stay, for the points that come next.
+  EXPECT_LT(index.memory_bytes(), full * 2 / 3);
+  NeighbourIndex::Scratch scratch;
+  NeighbourIndex fresh;
+  for (uint32_t id = 0; id < points.size(); id += 30) {
+    fresh.Add(id, PointView(points[id].record.data()));
+  }
+  for (uint32_t id = 0; id < points.size(); id += 310) {
+    EXPECT_THAT(FindIn(index, points[id], 20, id, scratch),
+                ElementsAreArray(FindIn(fresh, points[id], 20, id, scratch)));
+  }
+}
+
 TEST(NeighbourIndex, OfEquallyNearOnesTheSmallerIdIsFirst) {
   const std::string record = EncodePoint({RowId(2)}, {0.5f}, {});
   NeighbourIndex index;

@@ -21,20 +21,29 @@ SparseInputs Inputs() {
 }
 
 std::vector<StepOp> ComponentOps() {
-  return {AppendPointsOp{.table = "points",
-                         .points = {RowId(4), RowId(5), RowId(900)},
-                         .inputs = Inputs(),
-                         .label_offsets = {0, 1, 3, 3},
-                         .labels = {RowId(7), RowId(1), RowId(2)}},
-          PutRecordOp{.table = "trees", .row = RowId(2), .record = "abcd"},
-          GetRecordOp{.table = "fusion", .row = RowId(0)},
-          SolveRowsOp{.table = "linear", .tree = -1, .level = 0, .first = 5, .count = 10},
-          FindNeighboursOp{
-              .table = "points", .inputs = Inputs(), .k = 100, .left_out = {1, 2, 0xffffffff}},
-          ScoreRowsOp{.table = "linear",
-                      .inputs = Inputs(),
-                      .row_offsets = {0, 2, 2, 3},
-                      .rows = {RowId(1), RowId(9), RowId(4)}}};
+  return {
+      AppendPointsOp{.table = "points",
+                     .numbers = {4, 5, 0xffffffff},
+                     .inputs = Inputs(),
+                     .label_offsets = {0, 1, 3, 3},
+                     .labels = {RowId(7), RowId(1), RowId(2)},
+                     .times = {9, 9, 0},
+                     .expire_before = 8},
+      PutRecordOp{.table = "trees", .row = RowId(2), .record = "abcd"},
+      GetRecordOp{.table = "fusion", .row = RowId(0)},
+      SolveRowsOp{
+          .table = "linear", .tree = -1, .level = 0, .first = 5, .count = 10, .count_points = true},
+      FindNeighboursOp{
+          .table = "points", .inputs = Inputs(), .k = 100, .left_out = {1, 2, 0xffffffff}},
+      ScoreRowsOp{.table = "linear",
+                  .inputs = Inputs(),
+                  .row_offsets = {0, 2, 2, 3},
+                  .rows = {RowId(1), RowId(9), RowId(4)}},
+      AppendPointsOp{.table = "points",
+                     .inputs = {.offsets = {0}, .features = {}, .values = {}},
+                     .label_offsets = {0},
+                     .labels = {},
+                     .expire_before = 8}};
 }
 
 v1::StepRequest ComponentRequest(const StepOp& op) {
@@ -57,10 +66,10 @@ TEST(ComponentCodecTest, EveryOperationComesBack) {
 
 TEST(ComponentCodecTest, EveryAnswerComesBack) {
   const std::vector<ReplyBody> bodies = {
-      AppendPointsReply{.points = 7},
+      AppendPointsReply{.points = 7, .next = int64_t{1} << 32},
       PutRecordReply{},
       GetRecordReply{.record = "abc"},
-      SolveRowsReply{.rows = 3, .entries = 44},
+      SolveRowsReply{.rows = 3, .entries = 44, .label_points = {5, 0, 1}},
       FindNeighboursReply{.counts = {2, 0, 1},
                           .points = {RowId(9), RowId(3), RowId(1)},
                           .similarities = {0.5f, 0.25f, 1},
@@ -94,10 +103,12 @@ TEST(ComponentCodecTest, WrongRequestsAreRefused) {
        reason::kOutOfRange},
       {0, [](auto& r) { r.mutable_append_points()->mutable_inputs()->set_batch(4); },
        reason::kBadSize},
-      {0, [](auto& r) { r.mutable_append_points()->mutable_point_ids()->pop_back(); },
+      {0, [](auto& r) { r.mutable_append_points()->mutable_numbers()->pop_back(); },
        reason::kBadSize},
-      {0, [](auto& r) { (*r.mutable_append_points()->mutable_point_ids())[4] = 4; },
+      {0, [](auto& r) { (*r.mutable_append_points()->mutable_numbers())[4] = 4; },
        reason::kNotAscending},
+      {0, [](auto& r) { r.mutable_append_points()->mutable_times()->resize(8); }, reason::kBadSize},
+      {6, [](auto& r) { r.mutable_append_points()->set_times("1234"); }, reason::kOutOfRange},
       {0, [](auto& r) { r.mutable_append_points()->clear_packed_label_ids(); }, reason::kBadSize},
       {1, [](auto& r) { r.mutable_put_record()->clear_record(); }, reason::kBadSize},
       {1,

@@ -34,8 +34,9 @@ inline ModelSpec SampleRecordSpec() {
 
 inline constexpr size_t kFirstRecordTable = 3;
 
-// A record of table `number` of that model. Weights belong to features that many points have.
-inline std::string SampleRecord(size_t number, CounterRng& rng) {
+// A record of a row of table `number` of that model. Weights belong to features that many points
+// have.
+inline std::string SampleRecord(size_t number, LocalRow row, CounterRng& rng) {
   if (number == 3 || number == 5) {
     std::vector<RowId> columns;
     std::vector<float> values;
@@ -44,8 +45,10 @@ inline std::string SampleRecord(size_t number, CounterRng& rng) {
       columns.push_back(RowId(column));
       values.push_back(rng.NextUniform());
     }
-    if (number == 3)
-      return EncodePoint(columns, values, {RowId(static_cast<uint32_t>(rng.NextBelow(9)))});
+    if (number == 3) {
+      return EncodePoint(columns, values, {RowId(static_cast<uint32_t>(rng.NextBelow(9)))},
+                         {.number = row.value()});
+    }
     DenseRow row;
     row.Resize(10);
     for (size_t i = 0; i < columns.size(); ++i) {

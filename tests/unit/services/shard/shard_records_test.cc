@@ -67,7 +67,7 @@ class ShardRecordsTest : public LogDirectoryTest {
       RecordStore& records = *Model().tables()[t].records;
       const LocalRow row(static_cast<uint32_t>(rng_.NextBelow(records.num_rows())));
       const bool erase = rng_.NextBelow(4) == 0;
-      records.Put(row, erase ? std::string() : SampleRecord(t, rng_));
+      records.Put(row, erase ? std::string() : SampleRecord(t, row, rng_));
     }
     for (size_t t = kFirstRecordTable; t < Model().tables().size(); ++t) {
       Model().tables()[t].AdvanceStep({.threads = 1});
@@ -195,7 +195,7 @@ TEST_F(ShardRecordsTest, AnIncrementHasWhatHasComeAndWhatHasGone) {
 
 TEST_F(ShardRecordsTest, ARowThatIsGoneStandsInTheIncrementAlone) {
   RecordStore& linear = *Model().tables()[5].records;
-  linear.Put(LocalRow(2), SampleRecord(5, rng_));
+  linear.Put(LocalRow(2), SampleRecord(5, LocalRow(2), rng_));
   WritePart(1, 0);
   linear.Erase(LocalRow(2));
   ASSERT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
@@ -204,7 +204,7 @@ TEST_F(ShardRecordsTest, ARowThatIsGoneStandsInTheIncrementAlone) {
   EXPECT_EQ(metadata->tables[5].changed_rows, 1);
   EXPECT_EQ(metadata->tables[5].present, linear.present());
   ExpectLoads(2);
-  linear.Put(LocalRow(2), SampleRecord(5, rng_));
+  linear.Put(LocalRow(2), SampleRecord(5, LocalRow(2), rng_));
   ASSERT_EQ(WritePart(3, 2).base_checkpoint_id, 2u);
   ExpectLoads(3);
   // In the place of the increment it came with, it would come back.
@@ -227,12 +227,16 @@ TEST_F(ShardRecordsTest, DamageIsFound) {
        "digest"},
       {"a record of the row beside",
        [&](Rows& rows) {
-         auto node = rows.extract(key_of(rows, 3));
-         for (++node.key().second; rows.contains(node.key()); ++node.key().second) {
-         }
-         rows.insert(std::move(node));
+         const auto first = key_of(rows, 5);
+         std::swap(first->second, std::next(first)->second);
        },
        "digest"},
+      {"a point in the row of another",
+       [&](Rows& rows) {
+         const auto first = key_of(rows, 3);
+         std::swap(first->second, std::next(first)->second);
+       },
+       "does not belong here"},
       {"a surplus record",
        [&](Rows& rows) {
          rows[{6, 7}] = "x";

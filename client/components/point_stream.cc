@@ -1,0 +1,90 @@
+#include "client/components/point_stream.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/components/row_solving.h"
+#include "core/base/status_macros.h"
+#include "core/fusion/fusion_record.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kPointsOfRequest = 1024;
+constexpr int64_t kPointNumbers = int64_t{1} << 32;
+
+}  // namespace
+
+absl::Status PointStream::Check() const {
+  if (parts_.stop_requested == nullptr || !parts_.stop_requested()) return absl::OkStatus();
+  return absl::CancelledError("interrupted");
+}
+
+absl::Status PointStream::CheckFits(const Dataset& data, int64_t first) const {
+  if (first < 0 || first > kPointNumbers - data.num_points()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.path(), ": its ", data.num_points(), " points would have the numbers ",
+                     first, " to ", first + data.num_points() - 1, ", which must be in [0, ",
+                     kPointNumbers, "): train a new model, whose memory counts from 0"));
+  }
+  const int64_t labels = parts_.tables.memory->memory.labels;
+  if (data.num_labels() <= labels) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(data.path(), " has ", data.num_labels(), " labels, the memory has ", labels,
+                   ": it is other data, or train with memory.labels ", data.num_labels()));
+}
+
+absl::Status PointStream::Append(const Dataset& data, int64_t first, const PointTimes& times) {
+  RETURN_IF_ERROR(CheckFits(data, first));
+  SparseBatch samples;
+  for (int64_t begin = 0; begin < data.num_points(); begin += kPointsOfRequest) {
+    RETURN_IF_ERROR(Check());
+    std::vector<int64_t> points;
+    std::vector<int64_t> numbers;
+    for (int64_t i = begin; i < std::min(begin + kPointsOfRequest, data.num_points()); ++i) {
+      points.push_back(i);
+      numbers.push_back(first + i);
+    }
+    RETURN_IF_ERROR(data.ReadSamples(points, &samples));
+    RETURN_IF_ERROR(ApplyTransform(parts_.transform, parts_.idf, &samples));
+    PointTimes part = times;
+    if (!times.of_points.empty()) {
+      part.of_points = times.of_points.subspan(static_cast<size_t>(begin), points.size());
+    }
+    RETURN_IF_ERROR(parts_.shards.AppendPoints(numbers, samples, part));
+  }
+  return parts_.shards.Finish();
+}
+
+absl::Status PointStream::RefreshFusion() {
+  const TableSpec* const table = parts_.tables.fusion;
+  if (table == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string record, parts_.shards.GetRecord(*table, RowId(0)));
+  ASSIGN_OR_RETURN(FusionWeights fusion, DecodeFusion(record));
+  ASSIGN_OR_RETURN(const AppendPointsReply present, parts_.shards.CountPoints());
+  fusion.points = present.points;
+  return parts_.shards.PutRecord(*table, RowId(0), EncodeFusion(fusion));
+}
+
+absl::Status PointStream::Refresh() {
+  const TreeShape& shape = *parts_.tables.shape;
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> label_points,
+                   SolveAndCountCentroids(shape, parts_.shards));
+  RETURN_IF_ERROR(parts_.shards.PutNumbers(shape.trees(), label_points));
+  RETURN_IF_ERROR(RefreshFusion());
+  return parts_.shards.Finish();
+}
+
+absl::StatusOr<int64_t> PointStream::SolveTrees() {
+  const int64_t before = parts_.shards.entries();
+  const TreeShape& shape = *parts_.tables.shape;
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    RETURN_IF_ERROR(SolveTree(shape, tree, parts_.shards, [this] { return Check(); }));
+  }
+  RETURN_IF_ERROR(parts_.shards.Finish());
+  return parts_.shards.entries() - before;
+}
+
+}  // namespace dslide

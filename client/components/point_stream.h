@@ -1,0 +1,63 @@
+// New points for a model's memory, after it was trained.
+//
+// Points get numbers in the order of their data. Point number p lies in row p % rows of the memory,
+// where it takes the place of an older one: the memory keeps the newest `rows` points, and where
+// times are given, only those that are young enough. Whatever is sent may be sent again under the
+// same numbers.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/components/component_shards.h"
+#include "client/components/component_spec.h"
+#include "core/data/dataset.h"
+#include "core/data/transform.h"
+
+namespace dslide {
+
+// What a stream works with. Everything must outlive it.
+struct PointStreamParts {
+  const ComponentTables& tables;
+  ComponentShards& shards;
+  ValueTransform transform;
+  absl::Span<const float> idf;  // [features], for tf-idf only
+  // Asked between operations; true ends them. May be null.
+  std::function<bool()> stop_requested;
+};
+
+// Thread safety: one thread. Errors: those of the data and the shards; Cancelled when somebody
+// asked to stop.
+class PointStream {
+ public:
+  explicit PointStream(PointStreamParts parts) : parts_(std::move(parts)) {}
+
+  // The points of the memory, and the number that the next one should have.
+  absl::StatusOr<AppendPointsReply> Count() { return parts_.shards.CountPoints(); }
+
+  // Sends all points of the data, the first under the number `first`.
+  // Errors: InvalidArgument when numbers or labels do not fit, before anything was sent.
+  absl::Status Append(const Dataset& data, int64_t first, const PointTimes& times);
+
+  // For a model with trees: makes the centroids again from the points that the memory has now, and
+  // counts how many there are, in all and of each label.
+  absl::Status Refresh();
+
+  // For a model with trees, after Refresh(): solves their rows again. Trees keep their shape, the
+  // fusion its weights. Returns the entries of the rows.
+  absl::StatusOr<int64_t> SolveTrees();
+
+ private:
+  absl::Status Check() const;  // Cancelled when somebody asked to stop
+  absl::Status CheckFits(const Dataset& data, int64_t first) const;
+  absl::Status RefreshFusion();
+
+  const PointStreamParts parts_;
+};
+
+}  // namespace dslide
