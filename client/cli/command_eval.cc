@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/accuracy_report.h"
 #include "client/cli/command_line.h"
-#include "client/cli/data_source.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/model_session.h"
 #include "client/cli/terminal.h"
@@ -27,15 +26,6 @@ struct EvalOptions {
   AccuracyOptions accuracy;
 };
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenEvalData(const EvalOptions& options,
-                                                      const ModelSession& session,
-                                                      const std::string& path) {
-  if (options.model.model_dir.empty()) {
-    return OpenData(path, DataOptions(), nullptr, session.parallelism());
-  }
-  return OpenDataFor(session.model(), path, session.parallelism());
-}
-
 // 1 / propensity of each label. Empty, with a note to stderr, when nothing says how often labels
 // occur in training.
 absl::StatusOr<std::vector<float>> PropensitiesFor(const EvalOptions& options,
@@ -44,7 +34,7 @@ absl::StatusOr<std::vector<float>> PropensitiesFor(const EvalOptions& options,
   LabelCounts counts = session.model().label_counts;
   if (!options.training_data.empty()) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> training,
-                     OpenEvalData(options, session, options.training_data));
+                     session.OpenDataset(options.training_data));
     RETURN_IF_ERROR(CheckSameShape(*training, data));
     ASSIGN_OR_RETURN(counts, CountLabels(*training, session.parallelism()));
   }
@@ -64,8 +54,7 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
   ASSIGN_OR_RETURN(const std::vector<int64_t> cutoffs, CheckAccuracyOptions(options.accuracy));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
                    ModelSession::Open(global, options.model));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
-                   OpenEvalData(options, *session, options.data));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session->OpenDataset(options.data));
   ASSIGN_OR_RETURN(const std::vector<float> inverse_propensities,
                    PropensitiesFor(options, *session, *data));
   const absl::Duration start = SteadyClock().Now();

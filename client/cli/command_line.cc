@@ -60,6 +60,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddTrainCommand(app, context);
   AddTuneCommand(app, context);
   AddEvalCommand(app, context);
+  AddAppendCommand(app, context);
   AddPredictCommand(app, context);
   AddStatusCommand(app, context);
   AddCheckpointCommand(app, context);

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/command_line.h"
-#include "client/cli/data_source.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/model_session.h"
 #include "client/cli/prediction_text.h"
@@ -60,13 +59,8 @@ absl::Status PredictText(const GlobalOptions& global, const PredictOptions& opti
 
 absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& options,
                          ModelSession& session) {
-  std::unique_ptr<Dataset> data;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenDataset(options.data));
   const bool named = !options.model.model_dir.empty();
-  if (named) {
-    ASSIGN_OR_RETURN(data, OpenDataFor(session.model(), options.data, session.parallelism()));
-  } else {
-    ASSIGN_OR_RETURN(data, OpenData(options.data, DataOptions(), nullptr, session.parallelism()));
-  }
   for (int64_t first = 0; first < data->num_points(); first += kBatch) {
     std::vector<int64_t> points;
     for (int64_t p = first; p < std::min(first + kBatch, data->num_points()); ++p) {

@@ -126,6 +126,14 @@ absl::Status ComponentSession::Complete() {
   return absl::OkStatus();
 }
 
+PointStream ComponentSession::OpenPointStream(std::function<bool()> stop_requested) {
+  return PointStream({.tables = tables_,
+                      .shards = *shards_,
+                      .transform = TransformOf(spec_),
+                      .idf = idf_,
+                      .stop_requested = std::move(stop_requested)});
+}
+
 absl::StatusOr<std::vector<Prediction>> ComponentSession::Rank(SparseBatch samples, int64_t k) {
   RETURN_IF_ERROR(ApplyTransform(TransformOf(spec_), idf_, &samples));
   return scorer_->Rank(InputsOf(samples), k);

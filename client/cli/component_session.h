@@ -16,6 +16,7 @@
 #include "client/components/component_spec.h"
 #include "client/components/component_trainer.h"
 #include "client/components/memory_candidates.h"
+#include "client/components/point_stream.h"
 #include "client/components/ranking.h"
 #include "client/cpp/cluster_client.h"
 #include "client/trainer/batch_preparer.h"
@@ -55,6 +56,9 @@ class ComponentSession : public StageWorker {
 
   // What predictions need of a model that was trained before.
   absl::Status Load() { return scorer_->Load(); }
+
+  // New points for the memory of a model that was trained before. Ends before the session.
+  PointStream OpenPointStream(std::function<bool()> stop_requested);
 
   // The k best labels of each sample. Errors: those of the shards.
   absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples, int64_t k);

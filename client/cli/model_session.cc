@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
   }
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
-  client.job = "query";
+  client.job = options.job;
   if (!options.cluster.empty()) {
     ASSIGN_OR_RETURN(session->session_, ClusterSession::Connect(options.cluster, global.Channels(),
                                                                 std::move(client)));
@@ -139,6 +139,21 @@ absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
   if (components_ != nullptr) return RecallCount();
   return evaluator_->MeasureRecall(data, AllPoints(std::min(data.num_points(), kRecallPoints)),
                                    &next_step_);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
+  // Without a directory nothing says what the features are.
+  if (model_.features.idf.empty()) return OpenData(path, DataOptions(), nullptr, parallelism_);
+  return OpenDataFor(model_, path, parallelism_);
+}
+
+absl::Status ModelSession::Close() {
+  components_.reset();
+  evaluator_.reset();
+  CloseStreams(streams_);
+  streams_.clear();
+  preparer_.reset();
+  return session_->Close();
 }
 
 ModelSession::~ModelSession() { CloseStreams(streams_); }

@@ -1,4 +1,4 @@
-// A trained model ready to be asked: what `eval` and `predict` work with.
+// A trained model ready to be asked: what `eval`, `predict` and `append` work with.
 
 #pragma once
 
@@ -25,6 +25,7 @@ struct ModelOptions {
   std::string cluster;
   std::string name;  // of the model in the cluster; "": that of model_dir, or the only one
   int64_t threads = 0;
+  std::string job = "query";  // that the session works for
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
@@ -50,6 +51,13 @@ class ModelSession {
   // Evaluator::MeasureRecall() over the first points; zero samples for a model without hashing.
   absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data);
   Parallelism parallelism() const { return parallelism_; }
+  // Null for a model without a memory.
+  ComponentSession* components() { return components_.get(); }
+  // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
+  absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path) const;
+
+  // Ends the session; an embedded cluster writes its rows. Errors: what kept it from doing so.
+  absl::Status Close();
 
  private:
   ModelSession() = default;

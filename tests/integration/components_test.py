@@ -6,6 +6,7 @@ usage: components_test.py --bin-dir DIR [unittest arguments]
 DSLIDE_TEST_SEED sets the seed of the moments (printed by every test).
 """
 
+import functools
 import json
 import time
 
@@ -16,36 +17,56 @@ import shard_crash_test
 GROUPS = 50
 
 
-class ComponentsTest(shard_crash_test.ShardTrainingTest):
+class ComponentCase(shard_crash_test.ShardTrainingTest):
+    """Generated data with few enough labels that a network learns beside the components."""
+
+    SHAPE = ("--features", 2000, "--labels", 300)
+
+    def make(self, name, points, first=0):
+        path = self.directory / name
+        self.assert_ended(
+            self.run_dslide("data", "gen", "--output", path, "--points", points, "--first-point",
+                            first, *self.SHAPE), failures_test.OK)
+        return path
+
+    @functools.cached_property
+    def chosen(self):
+        """The spec that the command chooses for the data."""
+        path = self.directory / "chosen.json"
+        self.assert_ended(
+            self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
+            failures_test.OK)
+        return path.read_text()
+
+    def spec(self, name="spec", without=(), training=None, memory_rows=None):
+        """What the command chooses, but for these roles and settings."""
+        path = self.directory / f"{name}.json"
+        spec = json.loads(self.chosen)
+        spec["name"] = name
+        spec["tables"] = [table for table in spec["tables"] if table["role"] not in without]
+        spec["training"].update(training or {})
+        for table in spec["tables"]:
+            if table["role"] == "memory" and memory_rows:
+                table["rows"] = memory_rows
+        path.write_text(json.dumps(spec))
+        return path
+
+    def ask(self, command, *arguments):
+        asked = self.run_dslide(command, "-o", "json", "--data", self.test_data, *arguments)
+        self.assert_ended(asked, failures_test.OK)
+        return [json.loads(line) for line in asked.stdout.splitlines()]
+
+
+class ComponentsTest(ComponentCase):
     def setUp(self):
         super().setUp()
-        self.data = self.directory / "wide.txt"
-        self.test_data = self.directory / "test.txt"
-        # Few enough labels that a network learns beside the components.
-        shape = ["--features", 2000, "--labels", 300]
-        self.make(self.data, "--points", 3000, *shape)
-        self.make(self.test_data, "--points", 200, "--first-point", 3000, *shape)
-
-    def make(self, path, *arguments):
-        self.assert_ended(self.run_dslide("data", "gen", "--output", path, *arguments),
-                          failures_test.OK)
+        self.data = self.make("wide.txt", 3000)
+        self.test_data = self.make("test.txt", 200, first=3000)
 
     def train(self, *arguments):
         return self.start("dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
                           "--data", self.data, "--eval", self.test_data, "--seed", 5,
                           "--model-dir", self.directory / "model", "--overwrite", *arguments)
-
-    def spec(self, without=(), training=None):
-        """What the command chooses for the data, but for these roles and training settings."""
-        path = self.directory / "spec.json"
-        self.assert_ended(
-            self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
-            failures_test.OK)
-        spec = json.loads(path.read_text())
-        spec["tables"] = [table for table in spec["tables"] if table["role"] not in without]
-        spec["training"].update(training or {})
-        path.write_text(json.dumps(spec))
-        return path
 
     def finish(self, trainer):
         finished = trainer.finish()
@@ -55,11 +76,8 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
         return {name: result[name] for name in ("p_at_1", "p_at_5", "components", "linear_entries")}
 
     def predictions(self):
-        asked = self.run_dslide(
-            "predict", "--model-dir", self.directory / "model", "--cluster",
-            self.coordinator.address, "--data", self.test_data, "-o", "json")
-        self.assert_ended(asked, failures_test.OK)
-        return [json.loads(line) for line in asked.stdout.splitlines()]
+        return self.ask("predict", "--model-dir", self.directory / "model", "--cluster",
+                        self.coordinator.address)
 
     def test_killed_shards_lose_nothing(self):
         self.start_parts_with("--durability", "log")
@@ -137,6 +155,131 @@ class ComponentsTest(shard_crash_test.ShardTrainingTest):
         self.assert_ended(
             self.run_dslide("train", "--data", self.data, "--validation-group", groups),
             failures_test.USAGE, r"has 1 lines, the data 3000 points")
+
+
+class StreamTest(ComponentCase):
+    """Half of the points are trained on, the other half streams in."""
+
+    ROWS = 2000
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.make("first.txt", 1500)
+        self.later = [self.make("second.txt", 750, first=1500),
+                      self.make("third.txt", 750, first=2250)]
+        self.test_data = self.make("test.txt", 200, first=3000)
+        self.times = [self.directory / name for name in ("second.times", "third.times")]
+        for number, path in enumerate(self.times):
+            path.write_text("".join(f"{1000 * number + i}\n" for i in range(750)))
+        without = ("embedding", "head")
+        self.specs = {"by-count": self.spec("by-count", without, memory_rows=self.ROWS),
+                      "by-age": self.spec("by-age", without, memory_rows=4000)}
+
+    def of_model(self, name):
+        return ("--cluster", self.coordinator.address, "--model-dir", self.directory / name)
+
+    def train(self, name):
+        self.assert_ended(
+            self.run_dslide("train", "--data", self.data, "--model", self.specs[name],
+                            "--overwrite", *self.of_model(name)), failures_test.OK)
+
+    def append(self, name, part, *arguments):
+        if name == "by-age":
+            # Those without a time are forgotten with the second part, and 500 of the first part.
+            arguments += ("--times", self.times[part], "--keep-age", 1249)
+        if part == 1:
+            arguments += ("--solve",)
+        return self.start("dslide", "append", "-o", "json", "--data", self.later[part],
+                          *self.of_model(name), *arguments)
+
+    def appended(self, process):
+        finished = process.finish()
+        self.assert_ended(finished, failures_test.OK)
+        result = finished.json()
+        return [result[key] for key in ("points", "first_point", "last_point",
+                                        "memory_points_before", "memory_points")]
+
+    def stream(self, disturb):
+        """What the models answer after they have got all points, and what shards hold then."""
+        self.start_parts_with("--durability", "log")
+        before = {}
+        for name in self.specs:
+            self.train(name)
+            before[name] = self.ask("eval", *self.of_model(name))[0]["p_at_5"]
+        kept = {"by-count": [2000, 2000], "by-age": [2250, 1000]}
+        for part in range(2):
+            for name in self.specs:
+                process = self.append(name, part)
+                disturb(process)
+                first = 1500 + 750 * part
+                had = kept[name][0] if part else 1500
+                self.assertEqual(self.appended(process),
+                                 [750, first, first + 749, had, kept[name][part]])
+        digests = self.restarted_digests()
+        answers = {name: self.ask("predict", *self.of_model(name)) for name in self.specs}
+        return before, digests, answers
+
+    def kill_a_shard(self, appending):
+        appending.wait_for_stderr("should it be cut off")
+        shard = self.random.choice(self.shards)
+        shard.kill()
+        time.sleep(self.random.random() / 4)
+        shard.start()
+
+    def test_appended_points_survive_kills_and_are_worth_it(self):
+        before, digests, answers = self.stream(disturb=lambda process: None)
+        accuracy = self.ask("eval", *self.of_model("by-count"))[0]["p_at_5"]
+        print(f"P@5 with the first half {before['by-count']}, with the stream {accuracy}")
+        self.assertGreater(accuracy, before["by-count"])
+        # A repetition finds everything there.
+        for name in self.specs:
+            kept = {"by-count": 2000, "by-age": 1000}[name]
+            repeated = self.append(name, 1, "--first-point", 2250)
+            self.assertEqual(self.appended(repeated), [750, 2250, 2999, kept, kept])
+            self.assertEqual(self.ask("predict", *self.of_model(name)), answers[name])
+        # One that is cut off, and repeated as it said.
+        more = ["append", "--data", self.data, *self.of_model("by-count")]
+        cut = self.start("dslide", *more)
+        first = cut.wait_for_stderr(r"repeat the command with (--first-point) (\d+)").groups()
+        cut.kill()
+        self.assert_ended(self.run_dslide(*more, *first), failures_test.OK)
+        after_cut = self.ask("predict", *self.of_model("by-count"))
+        self.stop_parts()
+        self.keep_aside("undisturbed")
+
+        again = self.stream(disturb=self.kill_a_shard)
+        self.assertEqual(again, (before, digests, answers))
+        more = ["append", "--data", self.data, *self.of_model("by-count")]
+        self.assert_ended(self.run_dslide(*more), failures_test.OK)
+        self.assertEqual(self.ask("predict", *self.of_model("by-count")), after_cut)
+        self.assertNotEqual(after_cut, answers["by-count"])
+
+    def test_room_for_a_stream_changes_no_prediction(self):
+        answers = []
+        for name, rows in (("exact", 1500), ("roomy", self.ROWS)):
+            spec = self.spec(name, memory_rows=rows)
+            trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--model", spec,
+                                      "--model-dir", self.directory / name)
+            self.assert_ended(trained, failures_test.OK)
+            answers.append([trained.json()["components"],
+                            self.ask("predict", "--model-dir", self.directory / name)])
+        self.assertEqual(answers[0], answers[1])
+        # An embedded model takes new points, too, and keeps them.
+        embedded = ("--model-dir", self.directory / "roomy")
+        added = self.run_dslide("append", "--data", self.later[0], *embedded, "-o", "json")
+        self.assert_ended(added, failures_test.OK)
+        self.assertEqual(added.json()["memory_points"], self.ROWS)
+        added = self.run_dslide("append", "--data", self.later[1], *embedded, "-o", "json")
+        self.assertEqual(added.json()["first_point"], 2250)
+        append = ("append", "--data", self.later[1], *embedded)
+        self.assert_refused(failures_test.USAGE, "--keep-age needs the times",
+                            command=[*append, "--keep-age", 5])
+        self.assert_refused(failures_test.USAGE, "--first-point -1: must be at least 0",
+                            command=[*append, "--first-point", -1])
+        self.assert_refused(failures_test.USAGE, "would have the numbers 4294967000 to",
+                            command=[*append, "--first-point", 4294967000])
+        self.assert_refused(failures_test.USAGE, r"first.txt:1:1: found .*a whole number",
+                            command=[*append, "--times", self.data])
 
 
 if __name__ == "__main__":
