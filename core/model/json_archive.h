@@ -1,37 +1,23 @@
-// Strict reading and writing of JSON objects with one list of fields for both directions.
-//
-// A function template `Visit(Archive&, Struct&)` names each field once; given a JsonReader it fills
-// the struct, given a JsonWriter it writes it. Both archives have the same functions:
-//   Field(name, value)            string, bool, double, int64_t or uint64_t
-//   LaterField(name, value)       the same, written only where it is not 0: a version that does not
-//                                 know the field reads what has no use for it
-//   Word(name, value, words)      an enumeration as a lower-case word
-//   LaterWord(name, value, words) the same, not written where it is the default
-//   Object(name, visit)           calls visit(archive of the nested object)
-//   Objects(name, vector, visit)  calls visit(archive, element) for each element of an array
-//   Forbid(name, reason)          the field has no meaning here
+// Strict reading and writing of JSON objects: archives for the list of fields that a struct has
+// once for all of its forms (model_spec_visitor.h).
 
 #pragma once
 
 #include <cstdint>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/model/enum_words.h"
 #include "nlohmann/json.hpp"
 
 namespace dslide {
 
 // Keeps the order in which fields were written.
 using Json = nlohmann::ordered_json;
-
-// The words of an enumeration, in the order in which errors offer them.
-template <typename Enum>
-using JsonWords = std::vector<std::pair<const char*, Enum>>;
 
 // Parses a document. Errors: InvalidArgument with line and column; also for a key that is twice in
 // one object.
@@ -56,42 +42,40 @@ class JsonReader {
   }
 
   template <typename Enum>
-  void Word(const char* name, Enum& value, const JsonWords<Enum>& words) {
+  void Word(const char* name, Enum& value, const EnumWords<Enum>& words) {
     const Json* found = Find(name);
     if (found == nullptr) return;
-    std::string expected;
     for (const auto& [word, meaning] : words) {
       if (*found == word) {
         value = meaning;
         return;
       }
-      absl::StrAppend(&expected, expected.empty() ? "\"" : ", \"", word, "\"");
     }
-    Fail(PathOf(name), absl::StrCat("one of ", expected), *found);
+    Fail(PathOf(name), OneOf(words), *found);
   }
   template <typename Enum>
-  void LaterWord(const char* name, Enum& value, const JsonWords<Enum>& words) {
+  void LaterWord(const char* name, Enum& value, const EnumWords<Enum>& words) {
     Word(name, value, words);
   }
 
-  template <typename Visit>
-  void Object(const char* name, const Visit& visit) {
+  template <typename T>
+  void Object(const char* name, T& value) {
     const Json* found = Find(name);
     if (found == nullptr) return;
     JsonReader nested(*found, PathOf(name), status_);
-    visit(nested);
+    VisitFields(nested, value);
     nested.Finish();
   }
 
-  template <typename T, typename Visit>
-  void Objects(const char* name, std::vector<T>& values, const Visit& visit) {
+  template <typename T>
+  void Objects(const char* name, std::vector<T>& values) {
     const Json* found = Find(name);
     if (found == nullptr) return;
     if (!found->is_array()) return Fail(PathOf(name), "an array of objects", *found);
     values.assign(found->size(), T());
     for (size_t i = 0; i < values.size(); ++i) {
       JsonReader nested((*found)[i], absl::StrCat(PathOf(name), "[", i, "]"), status_);
-      visit(nested, values[i]);
+      VisitFields(nested, values[i]);
       nested.Finish();
     }
   }
@@ -128,26 +112,26 @@ class JsonWriter {
     if (value != T()) Field(name, value);
   }
   template <typename Enum>
-  void Word(const char* name, Enum value, const JsonWords<Enum>& words) {
+  void Word(const char* name, Enum value, const EnumWords<Enum>& words) {
     for (const auto& [word, meaning] : words) {
       if (meaning == value) object_[name] = word;
     }
   }
   template <typename Enum>
-  void LaterWord(const char* name, Enum value, const JsonWords<Enum>& words) {
+  void LaterWord(const char* name, Enum value, const EnumWords<Enum>& words) {
     if (value != Enum()) Word(name, value, words);
   }
-  template <typename Visit>
-  void Object(const char* name, const Visit& visit) {
+  template <typename T>
+  void Object(const char* name, T& value) {
     JsonWriter nested(&object_[name]);
-    visit(nested);
+    VisitFields(nested, value);
   }
-  template <typename T, typename Visit>
-  void Objects(const char* name, std::vector<T>& values, const Visit& visit) {
+  template <typename T>
+  void Objects(const char* name, std::vector<T>& values) {
     Json& array = object_[name] = Json::array();
     for (T& value : values) {
       JsonWriter nested(&array.emplace_back());
-      visit(nested, value);
+      VisitFields(nested, value);
     }
   }
   void Forbid(const char* name, absl::string_view reason) {}

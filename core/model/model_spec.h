@@ -1,7 +1,8 @@
 // What a model is: named tables and how a network is trained with them. Data only.
 //
-// The JSON form (model_spec_json.h) has the same names in snake_case; the wire form is
-// dslide.v1.ModelSpec. Sizes of 0 marked "from the data" are filled in before a model is created.
+// The JSON form (model_spec_json.h) and the wire form, dslide.v1.ModelSpec, have the same names;
+// model_spec_visitor.h lists them. Sizes of 0 marked "from the data" are filled in before a model
+// is created.
 
 #pragma once
 

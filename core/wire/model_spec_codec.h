@@ -1,4 +1,4 @@
-// v1::ModelSpec <-> ModelSpec.
+// v1::ModelSpec <-> ModelSpec: the JSON form (core/model/model_spec_json.h) as a message.
 
 #pragma once
 
@@ -8,12 +8,14 @@
 
 namespace dslide::wire {
 
-// Errors: InvalidArgument with a reason word when an enumeration is unspecified or unknown, or when
-// ModelSpec::Validate(sizes_known) refuses the result; the message names the field. The head's part
-// of a table without that role, and absent messages, take the defaults.
+// Absent fields take their defaults.
+// Errors: InvalidArgument with a reason word: BAD_ENUM for an unknown word, BAD_MODEL when a table
+// has a field of another role or ModelSpec::Validate(sizes_known) refuses the result; the message
+// names the field.
 absl::StatusOr<ModelSpec> DecodeModelSpec(const v1::ModelSpec& wire, bool sizes_known);
 
-// DecodeModelSpec inverts it exactly for every valid spec.
+// Every field that the roles have, defaults included. DecodeModelSpec inverts it exactly for every
+// valid spec.
 void EncodeModelSpec(const ModelSpec& spec, v1::ModelSpec* out);
 
 }  // namespace dslide::wire

@@ -12,7 +12,7 @@ inline constexpr char kBadName[] = "BAD_NAME";              // not [a-z0-9-]{1,6
 inline constexpr char kBadClientId[] = "BAD_CLIENT_ID";     // not 16 bytes
 inline constexpr char kBadSequence[] = "BAD_SEQUENCE";      // not 1 <= first_incomplete <= sequence
 inline constexpr char kBadStep[] = "BAD_STEP";              // not 0 <= first_open_step <= step
-inline constexpr char kBadEnum[] = "BAD_ENUM";              // unspecified or unknown
+inline constexpr char kBadEnum[] = "BAD_ENUM";              // unspecified or unknown; a word, too
 inline constexpr char kBadSize[] = "BAD_SIZE";              // bytes and counts do not agree
 inline constexpr char kOverLimit[] = "OVER_LIMIT";          // more than a message may hold
 inline constexpr char kBadMessage[] = "BAD_MESSAGE";        // its bytes are no message

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kMagic[] = "DSLR";
 constexpr size_t kMagicBytes = 4;
-constexpr uint8_t kFrameFormat = 1;
+constexpr uint8_t kRecordFormat = 2;
 constexpr size_t kChecksumAt = 24;
 
 absl::Status DamagedRecord(absl::string_view what) {
@@ -32,7 +32,7 @@ std::string EncodeLogFrame(uint64_t lsn, uint32_t previous, uint8_t kind,
   frame.Number(lsn);
   frame.Number(previous);
   frame.Number(kind);
-  frame.Number(kFrameFormat);
+  frame.Number(kRecordFormat);
   frame.Number(uint16_t{0});
   uint32_t crc = ExtendCrc32c(0, frame.bytes());
   for (const absl::string_view piece : payload) crc = ExtendCrc32c(crc, piece);
@@ -67,7 +67,7 @@ absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes) {
   if (crc != record.checksum) return DamagedRecord("does not have its checksum");
   // Below, because only now the byte is known to be what was written.
   RETURN_IF_ERROR(
-      CheckFormat("a log record", format, {.oldest = kFrameFormat, .newest = kFrameFormat}));
+      CheckFormat("a log record", format, {.oldest = kRecordFormat, .newest = kRecordFormat}));
   return record;
 }
 

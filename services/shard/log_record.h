@@ -7,7 +7,7 @@
 //        8      8  lsn, the record's number: 1, 2, 3, ... without gaps
 //       16      4  checksum of the record before it; 0 for record 1
 //       20      1  kind
-//       21      1  format of the frame, 1
+//       21      1  format of frame and payload, 2
 //       22      2  0
 //       24      4  checksum: CRC-32C of the 24 bytes before it and of the payload
 //       28         payload
@@ -44,7 +44,7 @@ std::string EncodeLogFrame(uint64_t lsn, uint32_t previous, uint8_t kind,
                            absl::Span<const absl::string_view> payload, uint32_t* checksum);
 
 // The record that `bytes` begin with; it points into them. Bytes behind it do not matter.
-// Errors: DataLoss saying what is wrong; FailedPrecondition for a frame of another format.
+// Errors: DataLoss saying what is wrong; FailedPrecondition for a record of another format.
 absl::StatusOr<LogRecord> DecodeLogRecord(absl::string_view bytes);
 
 // Where the next frame may begin: the position of the magic, or npos.

@@ -6,11 +6,16 @@
 // and the arrays' little-endian bytes behind it, in that order. Inputs stand beside outputs and
 // follow from one seed. tests/clients/python reads it.
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +29,7 @@
 #include "core/lsh/hash_family.h"
 #include "core/model/model_spec_json.h"
 #include "core/model/row_init.h"
+#include "core/wire/model_spec_codec.h"
 #include "core/wire/sample_ids.h"
 
 namespace dslide {
@@ -214,20 +220,51 @@ void PrintOrders(CounterRng& rng) {
   }
 }
 
+// Protobuf's JSON form of the message that this client sends.
+Json MessageJson(const ModelSpec& spec) {
+  v1::ModelSpec message;
+  wire::EncodeModelSpec(spec, &message);
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto printed = google::protobuf::util::MessageToJsonString(message, &text, options);
+  return printed.ok() ? Json::parse(text) : Json(printed.ToString());
+}
+
 // A table of each role with every default.
 void PrintDefaultSpec() {
   ModelSpec spec;
   spec.name = "model";
   for (const auto& [name, role] : {std::pair{"input", TableRole::kEmbedding},
                                    {"hidden", TableRole::kDense},
-                                   {"labels", TableRole::kHead}}) {
+                                   {"labels", TableRole::kHead},
+                                   {"memory", TableRole::kMemory},
+                                   {"trees", TableRole::kLabelTrees},
+                                   {"linear", TableRole::kLinear},
+                                   {"fusion", TableRole::kFusion}}) {
     TableSpec table;
     table.name = name;
     table.role = role;
     spec.tables.push_back(table);
   }
-  // Fields that the JSON form leaves out where they are 0 are 0 then.
-  Section("default_spec", Json::parse(ModelSpecToJson(spec))).Print();
+  Section("default_spec", MessageJson(spec)).Print();
+}
+
+// What the shipped specs say.
+bool PrintSpecs() {
+  for (const auto& entry : std::filesystem::directory_iterator(DSLIDE_SOURCE_DIR "/docs/models")) {
+    if (entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const std::string name = entry.path().filename().string();
+    const auto spec = ModelSpecFromJson(text, name);
+    if (!spec.ok()) {
+      std::cerr << spec.status() << '\n';
+      return false;
+    }
+    Section("spec", {{"file", name}, {"spec", MessageJson(*spec)}}).Print();
+  }
+  return true;
 }
 
 int Run() {
@@ -239,6 +276,7 @@ int Run() {
   PrintPackedIds(rng);
   PrintOrders(rng);
   PrintDefaultSpec();
+  if (!PrintSpecs()) return 1;
   std::cout.flush();
   return std::cout.good() ? 0 : 1;
 }

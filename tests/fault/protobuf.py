@@ -29,6 +29,11 @@ def uint(number, value):
     return varint(number << 3 | _VARINT) + varint(value) if value else b""
 
 
+def zero(number):
+    """A 0 where an absent field has another default."""
+    return varint(number << 3 | _VARINT) + varint(0)
+
+
 def double(number, value):
     return varint(number << 3 | _FIXED64) + struct.pack("<d", value) if value else b""
 

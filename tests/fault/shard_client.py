@@ -9,15 +9,15 @@ import dataclasses
 import struct
 
 from grpc_client import PATIENCE_SECONDS
-from protobuf import data, decode, double, last, message, signed, text, uint
+from protobuf import data, decode, double, last, message, signed, text, uint, zero
 
 _SHARD = "/dslide.v1.ShardService/"
 _COORDINATOR = "/dslide.v1.CoordinatorService/"
 
-ROLE_EMBEDDING, ROLE_HEAD = 1, 3
+ROLE_EMBEDDING, ROLE_HEAD = "embedding", "head"
 TOP_K_EXACT = 1
-INIT_ZERO, INIT_UNIFORM = 1, 2
-OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM = 1, 2, 4
+INIT_ZERO, INIT_UNIFORM = "zero", "uniform"
+OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM = "sgd", "adagrad", "adam"
 F32 = 1
 SCATTER_ADD = 2
 MAGNITUDE_BOUND = 1e30
@@ -53,19 +53,17 @@ class Table:
     rows: int
     dim: int
     num_slots: int = 64
-    init: int = INIT_ZERO
-    optimizer: int = OPTIMIZER_SGD
-    role: int = ROLE_EMBEDDING
+    init: str = INIT_ZERO
+    optimizer: str = OPTIMIZER_SGD
+    role: str = ROLE_EMBEDDING
 
     def encode(self):
-        init = message(7, uint(1, self.init) + double(2, 0.5))
-        schedule = uint(1, 1)
-        optimizer = (uint(1, self.optimizer) + double(2, 0.01) + double(3, 0.9) + double(4, 0.999)
-                     + double(5, 1e-8) + message(7, schedule))
-        head = message(9, uint(1, 1)) if self.role == ROLE_HEAD else b""
-        return (data(1, self.name) + uint(2, self.role) + uint(3, self.rows)
-                + uint(4, self.dim) + uint(6, self.num_slots) + init + message(8, optimizer)
-                + head + uint(10, 1))
+        init = message(7, data(1, self.init) + double(2, 0.5))
+        optimizer = message(8, data(1, self.optimizer) + double(2, 0.01))
+        # No limit of active rows, no tail, no samples of recall.
+        head = message(10, zero(2) + zero(3) + zero(6)) if self.role == ROLE_HEAD else b""
+        return (data(1, self.name) + data(2, self.role) + uint(3, self.rows)
+                + uint(4, self.dim) + uint(6, self.num_slots) + init + optimizer + head)
 
     def rows_of_shard(self, shard, num_shards):
         return rows_of_shard(self, shard, num_shards)
@@ -83,10 +81,9 @@ class Model:
     seed: int = 1
 
     def encode(self):
-        training = (uint(1, 1) + uint(4, 16) + uint(5, 1) + uint(6, 1) + uint(7, 16))
         return (data(1, self.name) + uint(2, self.seed)
                 + b"".join(message(3, table.encode()) for table in self.tables)
-                + uint(4, F32) + double(5, MAGNITUDE_BOUND) + message(6, training))
+                + double(5, MAGNITUDE_BOUND))
 
 
 def register_model(connection, model):

@@ -194,7 +194,7 @@ absl::Status WriteAll(const std::string& path) {
   RETURN_IF_ERROR(MakeDirectory(path));
   // RocksDB also writes paths.
   fs::current_path(path);
-  RETURN_IF_ERROR(WriteCommandLog("./command-log-v1"));
+  RETURN_IF_ERROR(WriteCommandLog("./command-log-v2"));
   RETURN_IF_ERROR(WriteImages("./image-v2", "./image-v3"));
   RETURN_IF_ERROR(WriteWeightedImage("./image-v2-state-v4"));
   RETURN_IF_ERROR(WriteAveragedImage("./image-v2-state-v5"));

@@ -61,7 +61,7 @@ func floatOf(data []byte) float32 { return math.Float32frombits(u32Of(data)) }
 
 // ownersOf returns the shard of each slot of a table.
 func ownersOf(table *pb.TableSpec, members *pb.GetClusterMapResponse, shards []*shard) (owners []*shard) {
-	same := func(slots *pb.SlotAssignment) bool { return slots.NumSlots == table.NumSlots }
+	same := func(slots *pb.SlotAssignment) bool { return slots.NumSlots == table.GetNumSlots() }
 	for owner := range slices.Chunk(members.Slots[slices.IndexFunc(members.Slots, same)].Owners, 2) {
 		owners = append(owners, shards[binary.LittleEndian.Uint16(owner)])
 	}
@@ -104,21 +104,21 @@ func (s *shard) change(table string, rows []uint32, delta float32) {
 
 // hidden returns the input of the head: the sum of the rows of the features, over all shards, above 0.
 func hidden(shards, owners []*shard, spec *pb.ModelSpec, features string) *pb.Matrix {
-	table, sum := spec.Tables[0], make([]float32, spec.Tables[0].Dim)
-	if table.BiasRow {
-		features += fmt.Sprintf(",%d:1", table.Rows-1)
+	table, sum := spec.Tables[0], make([]float32, spec.Tables[0].GetDim())
+	if table.GetBiasRow() {
+		features += fmt.Sprintf(",%d:1", table.GetRows()-1)
 	}
 	rows, values := map[*shard][]uint32{}, map[*shard][]float32{}
 	for pair := range strings.SplitSeq(features, ",") {
 		row, value := uint32(0), float32(0)
 		must(fmt.Sscanf(pair, "%d:%g", &row, &value))
-		s := owners[int64(row)%table.NumSlots]
+		s := owners[int64(row)%table.GetNumSlots()]
 		rows[s], values[s] = append(rows[s], row), append(values[s], value)
 	}
 	for _, s := range shards { // in this order, so that every client gets the same bits
 		stream := must(s.Step(ctx))
 		_ = stream.Send(&pb.StepRequest{Envelope: s.next(), Step: 1, FirstOpenStep: 1,
-			Operation: &pb.StepRequest_EmbedForward{EmbedForward: &pb.EmbedForward{Table: table.Name, Batch: 1,
+			Operation: &pb.StepRequest_EmbedForward{EmbedForward: &pb.EmbedForward{Table: table.GetName(), Batch: 1,
 				SampleOffsets: pack([]uint32{0, uint32(len(rows[s]))}), RowIds: pack(rows[s]), Values: pack(values[s])}}})
 		answer := must(stream.Recv())
 		if e := answer.GetError(); e != nil {
@@ -132,12 +132,12 @@ func hidden(shards, owners []*shard, spec *pb.ModelSpec, features string) *pb.Ma
 	}
 	for j, x := range sum {
 		bits := math.Float32bits(max(x, 0))
-		if spec.Activations != f32 {
+		if spec.GetActivations() == "bf16" {
 			bits = (bits + 0x7fff + bits>>16&1) &^ 0xffff
 		}
 		sum[j] = math.Float32frombits(bits)
 	}
-	return &pb.Matrix{Rows: 1, Cols: uint32(table.Dim), ElementType: f32, Data: pack(sum)}
+	return &pb.Matrix{Rows: 1, Cols: uint32(table.GetDim()), ElementType: f32, Data: pack(sum)}
 }
 
 func main() {
@@ -169,15 +169,15 @@ func main() {
 	}
 	head, rows, best := spec.Tables[1], map[*shard][]uint32{}, []prediction{}
 	owners := ownersOf(head, members, shards)
-	for row := range min(10, head.Rows) {
-		s := owners[row%head.NumSlots]
+	for row := range min(10, head.GetRows()) {
+		s := owners[row%head.GetNumSlots()]
 		rows[s] = append(rows[s], uint32(row))
 	}
 	for s, part := range rows {
-		s.change(head.Name, part, 0.25)
-		s.change(head.Name, part, -0.25) // takes it back
+		s.change(head.GetName(), part, 0.25)
+		s.change(head.GetName(), part, -0.25) // takes it back
 	}
-	request := &pb.TopKRequest{Model: *model, Table: head.Name, K: k, Mode: pb.TopKMode_TOP_K_MODE_EXACT,
+	request := &pb.TopKRequest{Model: *model, Table: head.GetName(), K: k, Mode: pb.TopKMode_TOP_K_MODE_EXACT,
 		Hidden: hidden(shards, ownersOf(spec.Tables[0], members, shards), spec, *features)}
 	for _, s := range shards {
 		answer := must(s.TopK(ctx, request))
@@ -189,5 +189,5 @@ func main() {
 		return cmp.Or(cmp.Compare(b.Logit, a.Logit), cmp.Compare(a.Label, b.Label))
 	})
 	must(0, json.NewEncoder(os.Stdout).Encode(map[string]any{"model": *model, "shards": len(shards),
-		"rows_changed": min(10, head.Rows), "predictions": best[:min(k, len(best))]}))
+		"rows_changed": min(10, head.GetRows()), "predictions": best[:min(k, len(best))]}))
 }

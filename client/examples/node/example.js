@@ -137,7 +137,7 @@ async function hiddenOf(cluster, features) {
   // In shard order and in f32, so that every client gets the same bits.
   const hidden = parts.reduce((sum, part) => sum.map((x, i) => Math.fround(x + part[i])))
     .map((x) => Math.max(x, 0));
-  return cluster.spec.activations === 'ELEMENT_TYPE_BF16' ? roundToBf16(hidden) : hidden;
+  return cluster.spec.activations === 'bf16' ? roundToBf16(hidden) : hidden;
 }
 
 async function topK({ shards, spec }, head, hidden) {

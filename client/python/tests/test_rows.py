@@ -236,7 +236,7 @@ def test_messages_of_rows_are_ordinary_protobuf(rng: np.random.Generator) -> Non
     # As a table stored in bf16 answers.
     half = common_pb2.RowBlock(
         row_ids=ids.astype("<u4").tobytes(),
-        values=arrays.matrix(values, common_pb2.ELEMENT_TYPE_BF16),
+        values=arrays.matrix(values, bf16=True),
     )
     block = bulk.read_rows(shard_pb2.GatherResponse(rows=half).SerializeToString())
     np.testing.assert_allclose(block.values, values, rtol=2**-8)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
+from google.protobuf import json_format
 
 from dslide import arrays, hashing, order, spec
 from dslide.first_rows import first_rows
@@ -51,9 +53,7 @@ def test_fingerprints(sections: dict[str, list[Section]], family: str) -> None:
             continue
         hidden = section.arrays["hidden"]
         hasher = hashing.hash_family(
-            model_pb2.HashSpec(
-                family=model_pb2.HashFamily.Value(f"HASH_FAMILY_{family.upper()}"), **settings
-            ),
+            model_pb2.HashSpec(family=family, **settings),
             hidden.shape[1],
         )
         np.testing.assert_array_equal(
@@ -70,10 +70,7 @@ def test_first_rows(sections: dict[str, list[Section]]) -> None:
         table = model_pb2.TableSpec(
             name=settings["table"],
             dim=settings["dim"],
-            init=model_pb2.InitSpec(
-                kind=model_pb2.InitKind.Value(f"INIT_KIND_{settings['kind'].upper()}"),
-                scale=settings["scale"],
-            ),
+            init=model_pb2.InitSpec(kind=settings["kind"], scale=settings["scale"]),
         )
         values = first_rows(table, settings["seed"], section.arrays["rows"])
         np.testing.assert_array_equal(
@@ -122,19 +119,16 @@ def test_orders_and_splits(sections: dict[str, list[Section]]) -> None:
 
 def test_defaults_of_specs(sections: dict[str, list[Section]]) -> None:
     """default_spec.json is what C++ takes where a spec says nothing."""
-    ours = spec._defaults()
-    theirs = sections["default_spec"][0].settings
+    theirs = json_format.ParseDict(sections["default_spec"][0].settings, spec.ModelSpec())
+    assert spec._defaults() == theirs
 
-    def without_zeros(value: Any) -> Any:
-        # Fields that are written only where they are not 0.
-        if isinstance(value, dict):
-            return {
-                key: without_zeros(entry)
-                for key, entry in value.items()
-                if entry != 0 or isinstance(entry, bool)
-            }
-        if isinstance(value, list):
-            return [without_zeros(entry) for entry in value]
-        return value
 
-    assert without_zeros(ours) == without_zeros(theirs)
+def test_shipped_specs(sections: dict[str, list[Section]]) -> None:
+    """Protobuf's JSON form reads them as they stand, to what C++ makes of them."""
+    assert len(sections["spec"]) >= 6
+    for section in sections["spec"]:
+        path = ROOT / "docs" / "models" / section.settings["file"]
+        message = json_format.Parse(path.read_text("utf-8"), spec.ModelSpec())
+        theirs = json_format.ParseDict(section.settings["spec"], spec.ModelSpec())
+        assert spec.load_spec(message) == theirs, path
+        assert spec.load_spec(path) == theirs, path

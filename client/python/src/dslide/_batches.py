@@ -13,7 +13,7 @@ from dslide._pipeline import Batch
 from dslide.data import Data, transform
 from dslide.errors import InvalidArgumentError
 from dslide.ragged import Ragged, slice_ragged
-from dslide.v1 import coordinator_pb2, model_pb2
+from dslide.v1 import coordinator_pb2
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class BatchPreparer:
         if p > 0:
             features = _network.input_dropout(features, p, spec.seed, lease.epoch, points)
         counts = np.diff(labels.offsets).astype(np.float32)
-        softmax = self._network.head.head.loss == model_pb2.HEAD_LOSS_SOFTMAX
+        softmax = self._network.head.head.loss == "softmax"
         targets = np.float32(1) / counts if softmax else np.ones(len(points), np.float32)
         return Batch(
             lease.lease_id,

@@ -80,7 +80,7 @@ def hash_family(
     connection: Connection, name: str, table: model_pb2.TableSpec
 ) -> hashing.HashFamily | None:
     """How a model's head is hashed; None: every row is active."""
-    if table.role != model_pb2.TABLE_ROLE_HEAD or table.head.max_active == 0:
+    if table.role != "head" or table.head.max_active == 0:
         return None
     if name not in connection.families:
         connection.families[name] = hashing.hash_family(resolved_head(table).hash, table.dim)

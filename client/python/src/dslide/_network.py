@@ -28,11 +28,7 @@ class Network:
 
     def __init__(self, spec: model_pb2.ModelSpec) -> None:
         roles = [table.role for table in spec.tables]
-        chain = [
-            model_pb2.TABLE_ROLE_EMBEDDING,
-            *[model_pb2.TABLE_ROLE_DENSE] * (len(roles) - 2),
-            model_pb2.TABLE_ROLE_HEAD,
-        ]
+        chain = ["embedding", *["dense"] * (len(roles) - 2), "head"]
         if len(roles) < 2 or roles != chain:
             raise InvalidArgumentError(
                 f"model {spec.name!r} cannot be trained: its {len(roles)} tables must be one "
@@ -49,7 +45,7 @@ class Network:
             if self.head.head.max_active > 0
             else None
         )
-        self.bf16 = spec.activations == common_pb2.ELEMENT_TYPE_BF16
+        self.bf16 = spec.activations == "bf16"
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ class Loss:
 
 
 def combine_loss(
-    loss: int, parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged], targets: F32
+    loss: str, parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged], targets: F32
 ) -> Loss:
     """The softmax (or the sigmoid's sum) over the rows of all shards, in float64."""
     batch = len(targets)
@@ -166,7 +162,7 @@ def combine_loss(
     sums = np.stack([arrays.floats(part.exp_sums) for part in parts]).astype(np.float64)
     if highest.shape != (len(parts), batch) or sums.shape != highest.shape:
         raise InternalError(f"the shards answered {highest.shape[1]} samples; {batch} were asked")
-    softmax = loss == model_pb2.HEAD_LOSS_SOFTMAX
+    softmax = loss == "softmax"
     if softmax:
         top = highest.max(axis=0)
         # A shard without rows for a sample answers (-inf, 0).

@@ -179,7 +179,7 @@ class StepPipeline:
         hidden = step.activations[-1]
         request = shard_pb2.HeadForward(
             table=self._network.head.name,
-            hidden=arrays.matrix(hidden, spec.activations),
+            hidden=arrays.matrix(hidden, bf16=self._network.bf16),
             label_targets=batch.targets.astype("<f4").tobytes(),
         )
         prints = None
@@ -246,7 +246,7 @@ class StepPipeline:
                         ),
                     )
         request = shard_pb2.EmbedBackward(
-            table=network.embedding.name, gradient=arrays.matrix(gradient, network.spec.activations)
+            table=network.embedding.name, gradient=arrays.matrix(gradient, bf16=network.bf16)
         )
         for shard in range(len(self._streams)):
             self._send(step, shard, embed_backward=request)

@@ -17,7 +17,7 @@ from dslide._connection import Connection
 from dslide._io import chunked
 from dslide._models import find_table
 from dslide.errors import InternalError, InvalidArgumentError
-from dslide.v1 import model_pb2, shard_pb2
+from dslide.v1 import shard_pb2
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ async def gather_rows(
     spec = await find_table(connection, model, table)
     wanted = checked_ids(ids, spec.rows, f"gather of table {table!r}")
     unique, inverse = _ascending(wanted)
-    with_bias = spec.role != model_pb2.TABLE_ROLE_EMBEDDING
+    with_bias = spec.role != "embedding"
     shape = (len(wanted), spec.dim)
     if out is not None and (
         out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous
@@ -166,7 +166,7 @@ async def scatter(
     what = f"scatter to table {table!r}"
     rows = checked_ids(ids, spec.rows, what)
     block = checked_floats(values, (len(rows), spec.dim), f"{what}: values")
-    has_bias = spec.role != model_pb2.TABLE_ROLE_EMBEDDING
+    has_bias = spec.role != "embedding"
     if biases is not None and not has_bias:
         raise InvalidArgumentError(f"{what}: its rows have no biases")
     extra = None

@@ -37,16 +37,14 @@ def ids(data: Bytes) -> U32:
     return np.frombuffer(data, dtype="<u4")
 
 
-def matrix(
-    x: F32, element_type: common_pb2.ElementType = common_pb2.ELEMENT_TYPE_F32
-) -> common_pb2.Matrix:
-    """The message of a float32 array, [rows, cols]."""
-    data = (
-        to_bf16(x).astype("<u2").tobytes()
-        if element_type == common_pb2.ELEMENT_TYPE_BF16
-        else x.astype("<f4", copy=False).tobytes()
+def matrix(x: F32, *, bf16: bool = False) -> common_pb2.Matrix:
+    """The message of a float32 array, [rows, cols]; bf16: rounded to that."""
+    return common_pb2.Matrix(
+        rows=x.shape[0],
+        cols=x.shape[1],
+        element_type=common_pb2.ELEMENT_TYPE_BF16 if bf16 else common_pb2.ELEMENT_TYPE_F32,
+        data=(to_bf16(x).astype("<u2") if bf16 else x.astype("<f4", copy=False)).tobytes(),
     )
-    return common_pb2.Matrix(rows=x.shape[0], cols=x.shape[1], element_type=element_type, data=data)
 
 
 def from_matrix(message: common_pb2.Matrix) -> F32:

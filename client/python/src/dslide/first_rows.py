@@ -23,9 +23,9 @@ def first_rows(
     )
     bits = _random.counter_bits(_random.derive_key(key, rows)[:, None], np.arange(table.dim))
     scale = np.float32(table.init.scale if table.init.scale > 0 else 1.0 / math.sqrt(table.dim))
-    if table.init.kind == model_pb2.INIT_KIND_ZERO:
+    if table.init.kind == "zero":
         return np.zeros(bits.shape, dtype=np.float32)
-    if table.init.kind == model_pb2.INIT_KIND_UNIFORM:
+    if table.init.kind == "uniform":
         return scale * (np.float32(2) * _random.uniform(bits) - np.float32(1))
     # A uniform deviate plus a binomial one of 40 fair bits, brought to variance 1.
     unit = scale / np.sqrt(np.float32(10) + np.float32(1) / np.float32(12))

@@ -36,7 +36,7 @@ class HashFamily(Protocol):
 
 def hash_family(spec: model_pb2.HashSpec, dim: int) -> HashFamily:
     """The family that a head's resolved hash settings name, for vectors of `dim` floats."""
-    if spec.family == model_pb2.HASH_FAMILY_DWTA:
+    if spec.family == "dwta":
         return Dwta(spec, dim)
     return SimHash(spec, dim)
 

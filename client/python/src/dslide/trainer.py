@@ -38,16 +38,11 @@ from dslide.errors import (
 from dslide.order import EpochOrder, TrainingSplit
 from dslide.sparse_text import read_sparse
 from dslide.spec import default_spec, fit_spec, load_spec
-from dslide.v1 import coordinator_pb2, model_pb2
+from dslide.v1 import coordinator_pb2
 
 F32 = npt.NDArray[np.float32]
 _BEST = "best"  # the checkpoint that holds the best epoch of a model
 _CHUNK_BATCHES = 16
-_TRANSFORMS = {
-    model_pb2.INPUT_TRANSFORM_RAW: "raw",
-    model_pb2.INPUT_TRANSFORM_L2: "l2",
-    model_pb2.INPUT_TRANSFORM_TF_IDF: "tf_idf",
-}
 _AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
 
 
@@ -139,7 +134,7 @@ class Trainer:
             training.validation_fraction,
             training.validation_max_samples,
         )
-        transform = _TRANSFORMS[training.transform]
+        transform = training.transform
         self.idf: F32 | None = None
         if transform == "tf_idf":
             self.idf = compute_idf(

@@ -1,7 +1,14 @@
 #include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
+#include "core/model/model_spec_json.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/reason_words.h"
@@ -10,7 +17,11 @@
 namespace dslide::wire {
 namespace {
 
-using ::testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::EndsWith;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 TableSpec SampleInput() {
   TableSpec input;
@@ -147,63 +158,127 @@ TEST(ModelSpecCodecTest, EveryFieldComesBack) {
   EXPECT_EQ(DecodeModelSpec(Encoded(drawing), true).value(), drawing);
 }
 
-TEST(ModelSpecCodecTest, WhatTablesOfRecordsHaveNotIsIgnored) {
-  v1::ModelSpec wire = Encoded(WireRecordSpec());
-  for (v1::TableSpec& table : *wire.mutable_tables()) {
-    table.set_dim(8);
-    table.set_bias_row(true);
-    table.mutable_optimizer()->set_learning_rate(-1);
-    table.set_precision(v1::STORAGE_PRECISION_BF16);
+// The names of all fields, of nested messages too, that are absent.
+void ListAbsent(const google::protobuf::Message& message, std::vector<std::string>& absent) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    if (field->is_repeated()) continue;
+    if (!reflection.HasField(message, field)) absent.push_back(field->full_name());
+    if (field->message_type() != nullptr) ListAbsent(reflection.GetMessage(message, field), absent);
   }
-  const auto decoded = DecodeModelSpec(wire, true);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(*decoded, WireRecordSpec());
-  wire.mutable_tables(0)->mutable_head()->set_loss(v1::HEAD_LOSS_SOFTMAX);
-  EXPECT_THAT(std::string(DecodeModelSpec(wire, true).status().message()),
-              HasSubstr("tables[0].head is set"));
 }
 
-TEST(ModelSpecCodecTest, AbsentMessagesTakeTheDefaults) {
-  v1::ModelSpec wire = Encoded(SampleSpec());
-  wire.clear_training();
-  wire.mutable_tables(0)->clear_optimizer();
-  wire.mutable_tables(0)->clear_init();
-  wire.mutable_tables(2)->clear_head();
-  wire.mutable_tables(2)->clear_precision();
-  const auto decoded = DecodeModelSpec(wire, true);
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(decoded->training, TrainingSpec());
-  EXPECT_EQ(decoded->tables[0].optimizer, OptimizerSpec());
-  EXPECT_EQ(decoded->tables[0].init, InitSpec());
-  EXPECT_EQ(decoded->tables[2].head, HeadSpec());
-  EXPECT_EQ(decoded->tables[2].precision, RowPrecision::kF32);
+TEST(ModelSpecCodecTest, EveryFieldIsWritten) {
+  ModelSpec spec;
+  for (const TableSpec& table : SampleSpec().tables) spec.tables.push_back(table);
+  for (const TableSpec& table : WireRecordSpec().tables) spec.tables.push_back(table);
+  const v1::ModelSpec wire = Encoded(spec);
+  v1::TableSpec tables;  // what all of them have together
+  for (const v1::TableSpec& table : wire.tables()) tables.MergeFrom(table);
+  std::vector<std::string> absent;
+  ListAbsent(wire, absent);
+  ListAbsent(tables, absent);
+  EXPECT_THAT(absent, IsEmpty());
 }
 
-TEST(ModelSpecCodecTest, UnspecifiedEnumerationsAreRefusedByName) {
+TEST(ModelSpecCodecTest, AbsentFieldsTakeTheDefaults) {
+  v1::ModelSpec wire;
+  wire.set_name("m");
+  wire.add_tables()->set_name("a");
+  wire.mutable_tables(0)->set_rows(3);
+  wire.mutable_tables(0)->set_dim(4);
+  *wire.add_tables() = wire.tables(0);
+  wire.mutable_tables(1)->set_name("b");
+  wire.mutable_tables(1)->set_role("head");
+  wire.mutable_tables(1)->mutable_head()->set_max_active(0);
+  wire.mutable_tables(1)->mutable_optimizer()->set_beta1(0);
+  const auto decoded = DecodeModelSpec(wire, true);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ModelSpec expected;
+  expected.name = "m";
+  expected.tables.resize(2);
+  expected.tables[0].name = "a";
+  expected.tables[0].rows = 3;
+  expected.tables[0].dim = 4;
+  expected.tables[1] = expected.tables[0];
+  expected.tables[1].name = "b";
+  expected.tables[1].role = TableRole::kHead;
+  expected.tables[1].head.max_active = 0;  // there, and 0
+  expected.tables[1].optimizer.beta1 = 0;
+  EXPECT_EQ(*decoded, expected);
+}
+
+TEST(ModelSpecCodecTest, ShippedSpecsAreReadAsTheyStand) {
+  int64_t specs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DSLIDE_SOURCE_DIR "/docs/models")) {
+    if (entry.path().extension() != ".json") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    v1::ModelSpec wire;
+    const auto parsed = google::protobuf::util::JsonStringToMessage(text, &wire);
+    ASSERT_TRUE(parsed.ok()) << entry.path() << ": " << parsed.ToString();
+    const auto decoded = DecodeModelSpec(wire, /*sizes_known=*/false);
+    ASSERT_TRUE(decoded.ok()) << entry.path() << ": " << decoded.status();
+    EXPECT_EQ(*decoded, ModelSpecFromJson(text, "file").value()) << entry.path();
+    ++specs;
+  }
+  EXPECT_GE(specs, 6);
+}
+
+TEST(ModelSpecCodecTest, UnknownWordsAreRefusedByName) {
   using Spoil = void (*)(v1::ModelSpec&);
   const std::vector<std::pair<const char*, Spoil>> cases = {
-      {"tables[0].role", [](auto& s) { s.mutable_tables(0)->clear_role(); }},
-      {"tables[0].init.kind", [](auto& s) { s.mutable_tables(0)->mutable_init()->clear_kind(); }},
+      {"tables[0].role", [](auto& s) { s.mutable_tables(0)->set_role("zebra"); }},
+      {"tables[0].init.kind",
+       [](auto& s) { s.mutable_tables(0)->mutable_init()->set_kind("zebra"); }},
       {"tables[1].optimizer.kind",
-       [](auto& s) { s.mutable_tables(1)->mutable_optimizer()->clear_kind(); }},
+       [](auto& s) { s.mutable_tables(1)->mutable_optimizer()->set_kind("zebra"); }},
       {"tables[0].optimizer.schedule.kind",
-       [](auto& s) { s.mutable_tables(0)->mutable_optimizer()->mutable_schedule()->clear_kind(); }},
-      {"tables[2].head.loss", [](auto& s) { s.mutable_tables(2)->mutable_head()->clear_loss(); }},
+       [](auto& s) {
+         s.mutable_tables(0)->mutable_optimizer()->mutable_schedule()->set_kind("zebra");
+       }},
+      {"tables[1].precision", [](auto& s) { s.mutable_tables(1)->set_precision("zebra"); }},
+      {"tables[2].head.loss",
+       [](auto& s) { s.mutable_tables(2)->mutable_head()->set_loss("zebra"); }},
       {"tables[2].head.hash.family",
-       [](auto& s) { s.mutable_tables(2)->mutable_head()->mutable_hash()->clear_family(); }},
-      {"activations", [](auto& s) { s.clear_activations(); }},
-      {"training.transform", [](auto& s) { s.mutable_training()->clear_transform(); }},
-      {"tables[0].role",
-       [](auto& s) { s.mutable_tables(0)->set_role(static_cast<v1::TableRole>(77)); }},
-      {"tables[1].precision",
-       [](auto& s) { s.mutable_tables(1)->set_precision(static_cast<v1::StoragePrecision>(9)); }},
+       [](auto& s) { s.mutable_tables(2)->mutable_head()->mutable_hash()->set_family("zebra"); }},
+      {"activations", [](auto& s) { s.set_activations("zebra"); }},
+      {"training.transform", [](auto& s) { s.mutable_training()->set_transform("zebra"); }},
   };
   for (const auto& [field, spoil] : cases) {
     v1::ModelSpec wire = Encoded(SampleSpec());
     spoil(wire);
     const auto decoded = DecodeModelSpec(wire, true);
     EXPECT_EQ(ReasonOf(decoded.status()), reason::kBadEnum) << field;
-    EXPECT_THAT(std::string(decoded.status().message()), HasSubstr(field));
+    EXPECT_THAT(std::string(decoded.status().message()),
+                AllOf(StartsWith(std::string(field) + ": expected one of \""),
+                      EndsWith(", found \"zebra\"")));
+  }
+  v1::ModelSpec wire = Encoded(SampleSpec());
+  wire.set_activations("");
+  EXPECT_EQ(DecodeModelSpec(wire, true).status().message(),
+            "activations: expected one of \"f32\", \"bf16\", found \"\"");
+  wire.set_activations(std::string(5000, 'x'));
+  EXPECT_LT(DecodeModelSpec(wire, true).status().message().size(), 200u);
+}
+
+// What one form of a spec refuses, the other one refuses in the same words.
+TEST(ModelSpecCodecTest, BothFormsRefuseTheSame) {
+  for (const char* table :
+       {R"("role": "heed")", R"("optimizer": {"schedule": {"kind": "Linear"}})", R"("head": {})",
+        R"("role": "dense", "bias_row": false)", R"("role": "linear", "trees": {"depth": 0})",
+        R"("role": "memory", "dim": 4)", R"("role": "fusion", "precision": "f32")",
+        R"("role": "memory", "memory": {"search": "best"})", R"("dim": -1)"}) {
+    const std::string text =
+        absl::StrCat(R"({"name": "m", "tables": [{"name": "t", )", table, "}]}");
+    v1::ModelSpec wire;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &wire).ok()) << text;
+    const absl::Status refused = DecodeModelSpec(wire, /*sizes_known=*/false).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << text;
+    EXPECT_THAT(ReasonOf(refused), AnyOf(reason::kBadEnum, reason::kBadModel)) << text;
+    EXPECT_EQ(absl::StrCat("m.json: ", refused.message()),
+              ModelSpecFromJson(text, "m.json").status().message());
   }
 }
 
@@ -280,7 +355,7 @@ TEST(ControlCodecTest, DescriptionsComeBack) {
   ASSERT_EQ(decoded->tables.size(), 1u);
   EXPECT_EQ(decoded->tables[0].digest, reply.tables[0].digest);
   EXPECT_EQ(decoded->tables[0].applied_steps, 9);
-  response.mutable_spec()->clear_activations();
+  response.mutable_spec()->set_activations("f8");
   EXPECT_TRUE(absl::IsInternal(DecodeDescribeModel(response).status()));
 }
 

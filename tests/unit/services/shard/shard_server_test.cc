@@ -129,7 +129,7 @@ TEST_F(ShardServerTest, UnknownModelsAndWrongShardsAreNamed) {
   const absl::Status wrong =
       FromGrpcStatus(stub_->CreateModel(Context().get(), request, &response));
   EXPECT_EQ(ReasonOf(wrong), reason::kWrongShard);
-  request.mutable_spec()->clear_activations();
+  request.mutable_spec()->set_activations("f8");
   EXPECT_EQ(ReasonOf(FromGrpcStatus(stub_->CreateModel(Context().get(), request, &response))),
             reason::kBadEnum);
 }

@@ -92,7 +92,7 @@ public final class Example {
     }
     var table = spec.getTables(0);
     if (table.getBiasRow()) input.put((int) table.getRows() - 1, 1f);
-    var bf16 = spec.getActivations() == ElementType.ELEMENT_TYPE_BF16;
+    var bf16 = spec.getActivations().equals("bf16");
     var sum = new float[(int) table.getDim()];
     for (var part : slice(table, map, input.keySet()).entrySet()) { // in shard order: always the same bits
       var shard = shards.get(part.getKey());
