@@ -9,9 +9,9 @@
 #include "bench/neighbours/neighbours_command.h"
 #include "bench/rpc/rpc_command.h"
 #include "bench/train/train_command.h"
-#include "core/base/malloc_tuning.h"
 #include "core/base/version.h"
 #include "core/flags/command_line.h"
+#include "core/system/malloc_tuning.h"
 
 int main(int argc, char** argv) {
   dslide::bench::RestartWithBetterBlas(argv);

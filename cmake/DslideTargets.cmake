@@ -2,10 +2,15 @@
 # the build, so that a forgotten registration cannot hide a test.
 
 # dslide_library(NAME DEPS ...) makes library NAME of every .cc in the current folder.
+# ROOMS lists folders below whose sources belong to it as well.
 # EXCLUDE lists file names that belong to another target (a binary's main.cc, for example).
 function(dslide_library name)
-  cmake_parse_arguments(ARG "" "" "DEPS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;EXCLUDE;ROOMS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  foreach(room IN LISTS ARG_ROOMS)
+    file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cc")
+    list(APPEND sources ${found})
+  endforeach()
   foreach(excluded IN LISTS ARG_EXCLUDE)
     list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${excluded}")
   endforeach()
@@ -73,7 +78,7 @@ function(dslide_fuzzer name file)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
-# dslide_failpoints(SOURCE...) compiles the failpoints of these sources in (core/base/failpoint.h), in
+# dslide_failpoints(SOURCE...) compiles the failpoints of these sources in (core/system/failpoint.h), in
 # builds with DSLIDE_FAILPOINTS. Source by source, so that builds with and without share all other
 # objects.
 function(dslide_failpoints)

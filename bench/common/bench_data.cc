@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/common/run_command.h"
 #include "core/base/status_macros.h"
-#include "core/data/synthetic.h"
+#include "core/engine/data/sources/synthetic.h"
 
 namespace dslide::bench {
 namespace {

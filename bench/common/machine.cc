@@ -13,7 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/version.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
 
 namespace dslide::bench {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "bench/dense/blas.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
 
 namespace dslide::bench {
 namespace {

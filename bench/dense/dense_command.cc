@@ -13,8 +13,8 @@
 #include "bench/common/run_command.h"
 #include "bench/dense/dense_run.h"
 #include "core/base/status_macros.h"
-#include "core/data/sparse_dataset.h"
-#include "core/metrics/process_stats.h"
+#include "core/engine/data/sparse_dataset.h"
+#include "core/net/metrics/process_stats.h"
 
 namespace dslide::bench {
 namespace {

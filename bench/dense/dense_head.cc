@@ -5,9 +5,9 @@
 
 #include "bench/dense/blas.h"
 #include "core/base/status_macros.h"
-#include "core/math/kernels.h"
-#include "core/model/model_spec.h"
-#include "core/model/row_init.h"
+#include "core/engine/math/kernels.h"
+#include "core/engine/rows/row_init.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide::bench {
 namespace {

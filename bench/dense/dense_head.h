@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "bench/dense/adam.h"
-#include "core/base/aligned_buffer.h"
 #include "core/base/parallel.h"
-#include "core/data/sparse_batch.h"
+#include "core/engine/data/sparse_batch.h"
+#include "core/system/aligned_buffer.h"
 
 namespace dslide::bench {
 

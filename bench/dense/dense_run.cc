@@ -8,8 +8,8 @@
 #include "bench/common/statistics.h"
 #include "bench/dense/blas.h"
 #include "core/base/status_macros.h"
-#include "core/data/epoch_order.h"
-#include "core/data/transform.h"
+#include "core/engine/data/epoch_order.h"
+#include "core/engine/data/transform.h"
 
 namespace dslide::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "bench/dense/dense_network.h"
 #include "core/base/parallel.h"
-#include "core/data/dataset.h"
+#include "core/engine/data/dataset.h"
 
 namespace dslide::bench {
 

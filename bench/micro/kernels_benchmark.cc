@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "core/base/aligned_buffer.h"
 #include "core/base/counter_rng.h"
-#include "core/math/kernels.h"
-#include "core/optim/optimizer.h"
+#include "core/engine/math/kernels.h"
+#include "core/engine/optim/optimizer.h"
+#include "core/system/aligned_buffer.h"
 #include "tests/reference/math_reference.h"
 
 namespace dslide {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/base/aligned_buffer.h"
 #include "core/base/counter_rng.h"
+#include "core/system/aligned_buffer.h"
 
 namespace dslide::bench {
 

@@ -17,7 +17,7 @@
 #include "bench/neighbours/search_growth.h"
 #include "bench/neighbours/word_points.h"
 #include "core/base/status_macros.h"
-#include "core/data/sparse_dataset.h"
+#include "core/engine/data/sparse_dataset.h"
 
 namespace dslide::bench {
 namespace {

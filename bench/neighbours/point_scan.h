@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "core/memory/neighbour_index.h"
+#include "core/engine/memory/neighbour_index.h"
 
 namespace dslide::bench {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/data/sparse_batch.h"
+#include "core/engine/data/sparse_batch.h"
 
 namespace dslide::bench {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/data/sparse_batch.h"
+#include "core/engine/data/sparse_batch.h"
 
 namespace dslide::bench {
 

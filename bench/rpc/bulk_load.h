@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/wire_counters.h"
-#include "core/base/huge_pages.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
+#include "core/system/huge_pages.h"
 
 namespace dslide::bench {
 

@@ -6,7 +6,7 @@
 #include "bench/rpc/random_rows.h"
 #include "bench/rpc/stream_baseline.h"
 #include "core/base/prefetch.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
 
 namespace dslide::bench {
 namespace {

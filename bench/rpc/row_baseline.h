@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/base/huge_pages.h"
 #include "core/base/ids.h"
+#include "core/system/huge_pages.h"
 
 namespace dslide::bench {
 

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "bench/common/round_budget.h"
 #include "bench/rpc/stream_baseline.h"
-#include "client/cli/terminal.h"
+#include "client/cli/console/terminal.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 

@@ -20,11 +20,11 @@
 #include "bench/rpc/rpc_report.h"
 #include "bench/rpc/stream_baseline.h"
 #include "bench/rpc/tcp_baseline.h"
-#include "client/cli/child_process.h"
-#include "client/cli/terminal.h"
+#include "client/cli/cluster/child_process.h"
+#include "client/cli/console/terminal.h"
 #include "client/cpp/channel_factory.h"
-#include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "core/system/log.h"
 
 namespace dslide::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/common/machine.h"
 #include "bench/common/statistics.h"
-#include "client/cli/terminal.h"
+#include "client/cli/console/terminal.h"
 
 namespace dslide::bench {
 namespace {

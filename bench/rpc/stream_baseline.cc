@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "services/common/transport.h"
+#include "services/common/server/transport.h"
 
 namespace dslide::bench {
 namespace {

@@ -20,11 +20,11 @@
 
 #include "CLI/CLI.hpp"
 #include "core/base/counter_rng.h"
-#include "core/lsh/hash_index.h"
-#include "core/model/batch_selector.h"
-#include "core/model/head_scores.h"
-#include "core/model/head_update.h"
-#include "core/model/row_store.h"
+#include "core/engine/lsh/hash_index.h"
+#include "core/engine/model/batch_selector.h"
+#include "core/engine/model/head_scores.h"
+#include "core/engine/model/head_update.h"
+#include "core/engine/rows/row_store.h"
 
 namespace dslide {
 namespace {

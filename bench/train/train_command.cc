@@ -14,12 +14,12 @@
 #include "bench/common/statistics.h"
 #include "bench/dense/dense_run.h"
 #include "bench/train/training_child.h"
-#include "client/cli/data_source.h"
-#include "client/cli/spec_options.h"
+#include "client/cli/train/data_source.h"
+#include "client/cli/train/spec_options.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
-#include "core/data/sparse_dataset.h"
-#include "core/model/model_spec.h"
+#include "core/engine/data/sparse_dataset.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide::bench {
 namespace {

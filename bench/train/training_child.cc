@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "client/cli/child_process.h"
+#include "client/cli/cluster/child_process.h"
 #include "core/base/status_macros.h"
 
 namespace dslide::bench {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/command_line.h"
-#include "core/base/malloc_tuning.h"
-#include "core/base/omp_spinning.h"
+#include "client/cli/commands/command_line.h"
+#include "core/system/malloc_tuning.h"
+#include "core/system/omp_spinning.h"
 
 int main(int argc, char** argv) {
   dslide::DisableOmpSpinning(argv);

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "core/data/sparse_batch.h"
-#include "core/model/explicit_rows.h"
+#include "core/engine/data/sparse_batch.h"
+#include "core/protocol/explicit_rows.h"
 
 namespace dslide {
 

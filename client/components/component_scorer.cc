@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/fusion/fusion_fit.h"
+#include "core/engine/fusion/fusion_fit.h"
 
 namespace dslide {
 namespace {

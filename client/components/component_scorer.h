@@ -12,10 +12,10 @@
 #include "client/components/component_shards.h"
 #include "client/components/component_spec.h"
 #include "client/components/ranking.h"
-#include "core/fusion/fusion_inputs.h"
-#include "core/fusion/fusion_record.h"
-#include "core/memory/neighbour_votes.h"
-#include "core/model/explicit_rows.h"
+#include "core/engine/fusion/fusion_inputs.h"
+#include "core/engine/fusion/fusion_record.h"
+#include "core/engine/memory/neighbour_votes.h"
+#include "core/protocol/explicit_rows.h"
 
 namespace dslide {
 

@@ -13,10 +13,10 @@
 #include "absl/types/span.h"
 #include "client/components/component_spec.h"
 #include "client/cpp/step_channel.h"
-#include "core/data/sparse_batch.h"
-#include "core/memory/neighbour_votes.h"
-#include "core/model/commands.h"
+#include "core/engine/data/sparse_batch.h"
+#include "core/engine/memory/neighbour_votes.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/commands.h"
 
 namespace dslide {
 

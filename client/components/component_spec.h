@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "core/model/model_spec.h"
-#include "core/trees/tree_shape.h"
+#include "core/spec/model_spec.h"
+#include "core/spec/tree_shape.h"
 
 namespace dslide {
 

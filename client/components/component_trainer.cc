@@ -7,10 +7,10 @@
 #include "client/components/row_solving.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
-#include "core/fusion/fusion_inputs.h"
-#include "core/memory/point_record.h"
-#include "core/trees/label_tree.h"
-#include "core/trees/tree_rows.h"
+#include "core/engine/fusion/fusion_inputs.h"
+#include "core/engine/memory/point_record.h"
+#include "core/engine/trees/label_tree.h"
+#include "core/engine/trees/tree_rows.h"
 
 namespace dslide {
 namespace {

@@ -19,10 +19,10 @@
 #include "client/components/component_shards.h"
 #include "client/components/component_spec.h"
 #include "core/base/parallel.h"
-#include "core/data/dataset.h"
-#include "core/data/epoch_order.h"
-#include "core/data/transform.h"
-#include "core/fusion/fusion_fit.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/epoch_order.h"
+#include "core/engine/data/transform.h"
+#include "core/engine/fusion/fusion_fit.h"
 
 namespace dslide {
 

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/components/candidate_source.h"
 #include "client/components/component_shards.h"
-#include "core/memory/neighbour_votes.h"
+#include "core/engine/memory/neighbour_votes.h"
 
 namespace dslide {
 

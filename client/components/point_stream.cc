@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/components/row_solving.h"
 #include "core/base/status_macros.h"
-#include "core/fusion/fusion_record.h"
+#include "core/engine/fusion/fusion_record.h"
 
 namespace dslide {
 namespace {

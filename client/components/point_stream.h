@@ -16,8 +16,8 @@
 #include "absl/types/span.h"
 #include "client/components/component_shards.h"
 #include "client/components/component_spec.h"
-#include "core/data/dataset.h"
-#include "core/data/transform.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/transform.h"
 
 namespace dslide {
 

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "core/data/dataset.h"
-#include "core/eval/ranking_metrics.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/eval/ranking_metrics.h"
 
 namespace dslide {
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/components/component_shards.h"
-#include "core/trees/tree_shape.h"
+#include "core/spec/tree_shape.h"
 
 namespace dslide {
 

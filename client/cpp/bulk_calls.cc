@@ -12,7 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "client/cpp/byte_slices.h"
 #include "client/cpp/grpc_status.h"
-#include "core/wire/bulk_frames.h"
+#include "core/wire/bulk/bulk_frames.h"
 
 namespace dslide {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/wire_counters.h"
-#include "core/model/commands.h"
-#include "core/wire/bulk_codec.h"
+#include "core/protocol/commands.h"
+#include "core/wire/bulk/bulk_codec.h"
 #include "core/wire/row_codec.h"
 #include "dslide/v1/shard.pb.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "core/wire/bulk_fields.h"
+#include "core/wire/bulk/bulk_fields.h"
 
 namespace dslide {
 

@@ -7,9 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/listen_address.h"
 #include "core/base/status_macros.h"
-#include "core/tls/tls_store.h"
+#include "core/net/tls/tls_store.h"
+#include "core/system/listen_address.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/tls/tls_files.h"
+#include "core/net/tls/tls_files.h"
 
 namespace grpc {
 class Channel;

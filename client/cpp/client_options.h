@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/ids.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 
 namespace dslide {
 

@@ -16,8 +16,8 @@
 #include "client/cpp/coordinator_client.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/shard_stream.h"
-#include "core/model/commands.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/commands.h"
 
 namespace dslide {
 

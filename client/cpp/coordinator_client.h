@@ -15,7 +15,7 @@
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
 #include "client/cpp/coordinator_types.h"
-#include "core/model/model_spec.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/model/top_k.h"
+#include "core/engine/model/top_k.h"
 
 namespace dslide {
 namespace {

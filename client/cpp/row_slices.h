@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "core/model/commands.h"
-#include "core/model/explicit_rows.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/commands.h"
+#include "core/protocol/explicit_rows.h"
 
 namespace dslide {
 

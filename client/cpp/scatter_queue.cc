@@ -7,7 +7,7 @@
 #include "client/cpp/unary_call.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide {
 

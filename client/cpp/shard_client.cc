@@ -16,7 +16,7 @@
 #include "core/wire/envelope_codec.h"
 #include "core/wire/explicit_rows_codec.h"
 #include "core/wire/row_codec.h"
-#include "core/wire/step_codec.h"
+#include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {

@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 
 namespace dslide {
 

@@ -19,8 +19,8 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
-#include "core/wire/reason_words.h"
-#include "core/wire/step_codec.h"
+#include "core/protocol/reason_words.h"
+#include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {

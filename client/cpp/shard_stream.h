@@ -12,7 +12,7 @@
 #include "client/cpp/client_options.h"
 #include "client/cpp/shard_client.h"
 #include "client/cpp/step_channel.h"
-#include "core/model/model_spec.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide {
 

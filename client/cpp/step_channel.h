@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cpp/client_options.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 
 namespace dslide {
 

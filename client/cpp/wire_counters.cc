@@ -1,7 +1,7 @@
 #include "client/cpp/wire_counters.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/metrics/metrics.h"
+#include "core/net/metrics/metrics.h"
 
 namespace dslide {
 

@@ -12,8 +12,8 @@
 #include "client/cpp/cluster_client.h"
 #include "client/cpp/row_slices.h"
 #include "client/trainer/network.h"
-#include "core/data/dataset.h"
-#include "core/data/transform.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/transform.h"
 #include "core/partition/slot_map.h"
 
 namespace dslide {

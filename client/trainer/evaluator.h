@@ -13,8 +13,8 @@
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/network.h"
 #include "client/trainer/softmax_combine.h"
-#include "core/data/dataset.h"
-#include "core/eval/ranking_metrics.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/eval/ranking_metrics.h"
 
 namespace dslide {
 

@@ -7,7 +7,7 @@
 #include "core/base/bfloat16.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
 
 namespace dslide {
 namespace {

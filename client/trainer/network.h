@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/base/parallel.h"
-#include "core/lsh/hash_family.h"
-#include "core/model/commands.h"
-#include "core/model/model_spec.h"
+#include "core/engine/lsh/hash_family.h"
+#include "core/protocol/commands.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide {
 

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/ids.h"
-#include "core/metrics/metrics.h"
+#include "core/net/metrics/metrics.h"
 
 namespace dslide {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/cpp/row_slices.h"
-#include "core/model/head_answers.h"
+#include "core/protocol/head_answers.h"
 
 namespace dslide {
 

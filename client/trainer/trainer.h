@@ -21,8 +21,8 @@
 #include "client/trainer/trainer_metrics.h"
 #include "client/trainer/work_feed.h"
 #include "core/base/clock.h"
-#include "core/data/dataset.h"
-#include "core/data/epoch_order.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/epoch_order.h"
 
 namespace dslide {
 

@@ -6,8 +6,8 @@
 
 #include "client/cpp/wire_counters.h"
 #include "client/trainer/step_pipeline.h"
-#include "core/metrics/metrics.h"
-#include "core/metrics/status_page.h"
+#include "core/net/http/status_page.h"
+#include "core/net/metrics/metrics.h"
 
 namespace dslide {
 

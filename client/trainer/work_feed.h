@@ -17,8 +17,8 @@
 #include "absl/time/time.h"
 #include "client/cpp/coordinator_types.h"
 #include "client/trainer/batch_preparer.h"
-#include "core/data/dataset.h"
-#include "core/data/epoch_order.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/epoch_order.h"
 
 namespace dslide {
 

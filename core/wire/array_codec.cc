@@ -8,8 +8,8 @@
 #include "core/base/bfloat16.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/math/kernels.h"
-#include "core/wire/reason_words.h"
+#include "core/engine/math/kernels.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide::wire {
 namespace {

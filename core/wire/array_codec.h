@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "core/model/commands.h"
-#include "core/model/model_spec.h"
+#include "core/protocol/commands.h"
+#include "core/spec/model_spec.h"
 #include "dslide/v1/common.pb.h"
 
 namespace dslide::wire {

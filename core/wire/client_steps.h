@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "core/model/client_step.h"
+#include "core/protocol/client_step.h"
 #include "dslide/v1/shard.pb.h"
 
 namespace dslide::wire {

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "core/model/commands.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/commands.h"
 #include "dslide/v1/shard.pb.h"
 
 namespace dslide::wire {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
+#include "core/system/log.h"
 #include "core/wire/array_codec.h"
-#include "core/wire/reason_words.h"
 
 namespace dslide::wire {
 namespace {

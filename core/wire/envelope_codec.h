@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 #include "dslide/v1/common.pb.h"
 
 namespace dslide::wire {

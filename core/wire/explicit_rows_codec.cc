@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bfloat16.h"
 #include "core/base/status_macros.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
+#include "core/protocol/reason_words.h"
 #include "core/wire/array_codec.h"
-#include "core/wire/reason_words.h"
 #include "core/wire/sample_ids.h"
 
 namespace dslide::wire {

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/ids.h"
-#include "core/model/explicit_rows.h"
-#include "core/model/model_spec.h"
+#include "core/protocol/explicit_rows.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide::wire {
 

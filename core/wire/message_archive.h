@@ -1,5 +1,5 @@
 // Reading and writing of protobuf messages by reflection: archives for the list of fields that a
-// struct has once for all of its forms (core/model/model_spec_visitor.h).
+// struct has once for all of its forms (core/spec/model_spec_visitor.h).
 //
 // The message has every field that is visited, under its name and with its type; a word is a
 // string.
@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/model/enum_words.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
+#include "core/spec/enum_words.h"
 
 namespace dslide::wire {
 

@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/model/model_spec_visitor.h"
+#include "core/protocol/reason_words.h"
+#include "core/spec/model_spec_visitor.h"
 #include "core/wire/array_codec.h"
 #include "core/wire/message_archive.h"
-#include "core/wire/reason_words.h"
 
 namespace dslide::wire {
 

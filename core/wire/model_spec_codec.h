@@ -1,9 +1,9 @@
-// v1::ModelSpec <-> ModelSpec: the JSON form (core/model/model_spec_json.h) as a message.
+// v1::ModelSpec <-> ModelSpec: the JSON form (core/spec/model_spec_json.h) as a message.
 
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "core/model/model_spec.h"
+#include "core/spec/model_spec.h"
 #include "dslide/v1/model.pb.h"
 
 namespace dslide::wire {

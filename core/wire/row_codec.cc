@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/explicit_rows_codec.h"
-#include "core/wire/reason_words.h"
 
 namespace dslide::wire {
 namespace {

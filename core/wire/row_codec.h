@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 #include "core/wire/array_codec.h"
 #include "dslide/v1/common.pb.h"
 #include "dslide/v1/shard.pb.h"

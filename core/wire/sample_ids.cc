@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
 #include "core/wire/array_codec.h"
-#include "core/wire/reason_words.h"
 
 namespace dslide::wire {
 namespace {

@@ -1,7 +1,7 @@
 #include "services/common/admin_address.h"
 
 #include "absl/status/statusor.h"
-#include "core/base/listen_address.h"
+#include "core/system/listen_address.h"
 
 namespace dslide {
 namespace {

@@ -12,13 +12,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "core/base/log.h"
 #include "core/base/nearest_name.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
-#include "services/common/durable_files.h"
+#include "core/system/log.h"
 #include "services/common/exit_codes.h"
+#include "services/common/files/durable_files.h"
 
 namespace dslide {
 namespace {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/base/log.h"
+#include "core/system/log.h"
 #include "services/common/config.h"
 
 namespace dslide {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/metrics/metrics.h"
+#include "core/net/metrics/metrics.h"
 
 namespace dslide {
 

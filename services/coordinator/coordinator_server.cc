@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "services/common/durable_files.h"
-#include "services/coordinator/catalog_store.h"
-#include "services/coordinator/manifest_store.h"
-#include "services/coordinator/shard_admin_client.h"
-#include "services/coordinator/status_page.h"
+#include "services/common/files/durable_files.h"
+#include "services/coordinator/checkpoints/manifest_store.h"
+#include "services/coordinator/membership/shard_admin_client.h"
+#include "services/coordinator/models/catalog_store.h"
+#include "services/coordinator/rpc/status_page.h"
 
 namespace dslide::coordinator {
 namespace {

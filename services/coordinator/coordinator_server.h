@@ -7,12 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/clock.h"
-#include "core/metrics/metrics.h"
-#include "services/common/disk_reserve.h"
-#include "services/common/server_runtime.h"
-#include "services/common/transport.h"
-#include "services/coordinator/coordinator.h"
-#include "services/coordinator/coordinator_service.h"
+#include "core/net/metrics/metrics.h"
+#include "services/common/files/disk_reserve.h"
+#include "services/common/server/server_runtime.h"
+#include "services/common/server/transport.h"
+#include "services/coordinator/control/coordinator.h"
+#include "services/coordinator/rpc/coordinator_service.h"
 
 namespace dslide::coordinator {
 

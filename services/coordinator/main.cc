@@ -3,12 +3,12 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "core/system/log.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
-#include "services/common/security_settings.h"
-#include "services/common/server_runtime.h"
+#include "services/common/server/security_settings.h"
+#include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/coordinator/coordinator_server.h"
 

@@ -14,8 +14,8 @@
 #include "core/base/status_macros.h"
 #include "core/partition/slot_map.h"
 #include "services/coordinator/coordinator_server.h"
+#include "services/shard/image/storage_checkpoint.h"
 #include "services/shard/shard_server.h"
-#include "services/shard/storage_checkpoint.h"
 
 namespace dslide {
 namespace {

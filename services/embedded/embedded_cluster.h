@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/metrics/metrics.h"
+#include "core/net/metrics/metrics.h"
 
 namespace grpc {
 class Channel;
@@ -65,7 +65,7 @@ class EmbeddedCluster {
   // label shard="0", "1", .... Valid until Stop().
   std::vector<const Metrics*> metrics() const;
 
-  // Seconds by stage of a step (core/base/stage_times.h), summed over the shards. Until Stop().
+  // Seconds by stage of a step (core/system/stage_times.h), summed over the shards. Until Stop().
   std::map<std::string, double> StageSeconds() const;
 
   // Stops and says whether everything could be written. Repeated calls return the same.

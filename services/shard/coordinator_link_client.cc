@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
-#include "core/base/log.h"
 #include "core/base/random_id.h"
 #include "core/base/reason.h"
+#include "core/protocol/reason_words.h"
+#include "core/system/log.h"
 #include "core/wire/durations.h"
 #include "core/wire/model_spec_codec.h"
-#include "core/wire/reason_words.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "services/common/status_mapping.h"
 

@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/ids.h"
-#include "core/model/model_spec.h"
-#include "services/common/transport.h"
+#include "core/spec/model_spec.h"
+#include "services/common/server/transport.h"
 
 namespace dslide::shard {
 

@@ -2,15 +2,15 @@
 
 #include <atomic>
 
-#include "core/base/log.h"
-#include "core/base/malloc_tuning.h"
-#include "core/base/omp_spinning.h"
 #include "core/base/status_macros.h"
-#include "core/math/kernels.h"
+#include "core/engine/math/kernels.h"
+#include "core/system/log.h"
+#include "core/system/malloc_tuning.h"
+#include "core/system/omp_spinning.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
-#include "services/common/security_settings.h"
-#include "services/common/server_runtime.h"
+#include "services/common/server/security_settings.h"
+#include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
 #include "services/shard/shard_server.h"
 

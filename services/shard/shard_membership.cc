@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/failpoint.h"
-#include "core/base/log.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/wire/logged_command.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
+#include "core/system/failpoint.h"
+#include "core/system/log.h"
+#include "core/wire/log/logged_command.h"
 #include "services/common/admin_address.h"
 
 namespace dslide::shard {

@@ -9,15 +9,15 @@
 
 #include "absl/status/status.h"
 #include "core/base/ids.h"
-#include "core/model/model_spec.h"
-#include "services/common/server_runtime.h"
-#include "services/shard/client_admission.h"
+#include "core/spec/model_spec.h"
+#include "services/common/server/server_runtime.h"
 #include "services/shard/coordinator_link_client.h"
-#include "services/shard/sequencer.h"
-#include "services/shard/shard_metrics.h"
+#include "services/shard/metrics/shard_metrics.h"
+#include "services/shard/rpc/client_admission.h"
+#include "services/shard/rpc/shard_service.h"
+#include "services/shard/sequencer/sequencer.h"
 #include "services/shard/shard_readiness.h"
 #include "services/shard/shard_server_options.h"
-#include "services/shard/shard_service.h"
 
 namespace dslide::shard {
 

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/ids.h"
-#include "services/common/server_runtime.h"
+#include "services/common/server/server_runtime.h"
 
 namespace dslide::shard {
 

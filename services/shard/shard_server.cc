@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "services/shard/shard_page.h"
+#include "services/shard/metrics/shard_page.h"
 
 namespace dslide::shard {
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/listen_address.h"
 #include "core/base/status_macros.h"
+#include "core/system/listen_address.h"
 
 namespace dslide::shard {
 namespace {

@@ -8,14 +8,14 @@
 
 #include "absl/status/status.h"
 #include "core/base/clock.h"
-#include "core/base/stage_times.h"
-#include "core/metrics/metrics.h"
-#include "services/common/server_runtime.h"
-#include "services/common/transport.h"
-#include "services/shard/durability.h"
-#include "services/shard/sequencer_options.h"
-#include "services/shard/shard_core.h"
-#include "services/shard/shard_service.h"
+#include "core/net/metrics/metrics.h"
+#include "core/system/stage_times.h"
+#include "services/common/server/server_runtime.h"
+#include "services/common/server/transport.h"
+#include "services/shard/durability/durability.h"
+#include "services/shard/rpc/shard_service.h"
+#include "services/shard/sequencer/sequencer_options.h"
+#include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
 

@@ -89,7 +89,7 @@ def check_contents(engine, image):
         for name, member in members.items():
             if name.startswith("usr/bin/dslide") and member.isfile():
                 check(FAILPOINT_MARK not in archive.extractfile(member).read(),
-                      f"{image}: {name} has failpoints (core/base/failpoint.h)")
+                      f"{image}: {name} has failpoints (core/system/failpoint.h)")
         listed = json.load(archive.extractfile(members[SBOM]))
     names = {package["name"] for package in listed["packages"]}
     recorded = {name.rpartition("/")[2] for name, member in members.items()

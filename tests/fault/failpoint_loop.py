@@ -3,7 +3,7 @@
     python3 failpoint_loop.py --bin-dir build/bin [--seed N] [--runs 1] [--sample N]
                               [--only NAME]... [--keep DIRECTORY]
 
-A strike arms one failpoint of one process (core/base/failpoint.h) and makes it get there: by load,
+A strike arms one failpoint of one process (core/system/failpoint.h) and makes it get there: by load,
 a checkpoint, a restore, a stop, again and again until it has died there. It is started again on its
 data, and updates must go on. Clusters take some strikes each; in the end the oracle judges every
 update, the newest committed cluster checkpoint must verify, and the cluster must be able to go back

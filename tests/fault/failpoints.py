@@ -1,4 +1,4 @@
-"""The failpoints of the programs (core/base/failpoint.h): which there are, and how each is reached."""
+"""The failpoints of the programs (core/system/failpoint.h): which there are, and how each is reached."""
 
 import dataclasses
 import pathlib

@@ -44,7 +44,7 @@ PLANTS = (
     Plant(
         "ack-before-sync",
         "In the mode `log`, an update is confirmed before its record is on the disk.",
-        (Edit("services/shard/sequencer.cc",
+        (Edit("services/shard/sequencer/sequencer.cc",
               "const uint64_t lsn = log_.answers_wait ? log_.log->appended() : 0;",
               "const uint64_t lsn = 0;"),),
         "service_tests", "SequencerLogTest.AnswersWaitUntilWhatTheyShowIsDurable"),
@@ -52,8 +52,8 @@ PLANTS = (
         "rename-before-fsync",
         "A file gets its name before its content is on the disk: after a loss of power it may be "
         "empty.",
-        (Edit("services/common/durable_files.cc", "RETURN_IF_ERROR(Rename(fresh, path));", ""),
-         Edit("services/common/durable_files.cc",
+        (Edit("services/common/files/durable_files.cc", "RETURN_IF_ERROR(Rename(fresh, path));", ""),
+         Edit("services/common/files/durable_files.cc",
               "const absl::Status written = WriteAll(fd, content, fresh);",
               "RETURN_IF_ERROR(Rename(fresh, path));\n"
               "  const absl::Status written = WriteAll(fd, content, fresh);")),
@@ -63,7 +63,7 @@ PLANTS = (
         "dedup-not-in-checkpoint",
         "Images hold the rows without the clients: after a restart a repeated update is applied "
         "again.",
-        (Edit("services/shard/core_state.cc",
+        (Edit("services/shard/state/core_state.cc",
               "WriteClients(out, core.clients());",
               "WriteClients(out, ClientTable(core.limits().clients));"),),
         "service_tests", "DurableStateTest.ARestoredShardIsTheOneThatNeverStopped"),
@@ -71,7 +71,7 @@ PLANTS = (
         "hashes-not-restored",
         "A restored shard makes its hash tables from the rows as they are, not from what they were "
         "when they were hashed: it selects other rows than the shard that wrote the image.",
-        (Edit("services/shard/shard_image.cc",
+        (Edit("services/shard/image/shard_image.cc",
               "head.has_hashes ? &hashes : nullptr, name, topology_version, core));",
               "nullptr, name, topology_version, core));"),),
         "service_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
@@ -79,7 +79,7 @@ PLANTS = (
         "dirty-rows-not-restored",
         "A restored shard forgets which rows have changed since they were hashed: the next build "
         "of its hash tables leaves them where they were.",
-        (Edit("services/shard/hash_image.cc",
+        (Edit("services/shard/storage/hash_image.cc",
               "table->dirty = in.Array<uint8_t>();",
               "table->dirty.assign(in.Array<uint8_t>().size(), 0);"),),
         "service_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
@@ -87,17 +87,17 @@ PLANTS = (
         "dedup-without-generation",
         "A request that was sent to an earlier owner of the shard is taken for one to this owner: "
         "the client table is asked whatever the generation.",
-        (Edit("services/shard/shard_core.cc",
+        (Edit("services/shard/state/shard_core.cc",
               "if (envelope.generation != 0 && envelope.generation != generation_) {",
               "if (false) {"),),
         "service_tests", "ShardClientsTest.OtherGenerationsAreFenced"),
     Plant(
         "manifest-before-shards",
         "A cluster checkpoint is committed before the shards have written their parts.",
-        (Edit("services/coordinator/cluster_checkpoints.cc",
+        (Edit("services/coordinator/checkpoints/cluster_checkpoints.cc",
               "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
               "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
-         Edit("services/coordinator/cluster_checkpoints.cc",
+         Edit("services/coordinator/checkpoints/cluster_checkpoints.cc",
               "RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
               "  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));")),
@@ -106,7 +106,7 @@ PLANTS = (
         "per-tensor-snapshots",
         "Only the first table of a model is copied as it was at the cut; the others are written as "
         "they are when their turn comes.",
-        (Edit("services/shard/shard_snapshot.cc",
+        (Edit("services/shard/image/shard_snapshot.cc",
               "snapshots_[table]->Take(row, record_);",
               "if (table == 0) {\n"
               "      snapshots_[table]->Take(row, record_);\n"
@@ -119,19 +119,19 @@ PLANTS = (
         "increment-since-last-cut",
         "An incremental checkpoint has what has changed since the last cut, also when that cut's "
         "checkpoint was never committed.",
-        (Edit("core/model/row_changes.cc",
+        (Edit("core/engine/rows/row_changes.cc",
               "return ChangedRows(marks_, end->interval);",
               "return ChangedRows(marks_, static_cast<uint8_t>(interval_ - 1));"),),
         "service_tests", "PartIncrementTest.ACutThatWasNotCommittedLosesNothing"),
     Plant(
         "clip-instead-of-reject",
         "Numbers beyond the model's bound, and those that are none, are made to fit and applied.",
-        (Edit("services/shard/shard_model.cc",
+        (Edit("services/shard/state/shard_model.cc",
               "return Refuse(reason::kOverMagnitude, absl::StrCat(field, \" has \", values[i], "
               "\" at position \", i, \", the model's magnitude_bound is \", bound_, "
               "\": lower the learning rate or clip\"));",
               "const_cast<float&>(values[i]) = values[i] > 0 ? bound_ : -bound_;"),
-         Edit("services/shard/shard_model.cc",
+         Edit("services/shard/state/shard_model.cc",
               "return absl::InternalError(\"a vector check and its elements disagree\");",
               "return absl::OkStatus();")),
         "service_tests", "ShardRefusalTest.EveryRefusalLeavesTheDigest"),
@@ -139,7 +139,7 @@ PLANTS = (
         "retry-fsync",
         "A sync that failed is tried again, and its success is believed; the system may have "
         "dropped what it could not write.",
-        (Edit("services/shard/storage_log.cc",
+        (Edit("services/shard/log/storage_log.cc",
               "if (sync_file_(wal_) != 0) return SystemError(\"sync\", wal_path_, errno);",
               "if (sync_file_(wal_) != 0 && sync_file_(wal_) != 0) {\n"
               "    return SystemError(\"sync\", wal_path_, errno);\n"
@@ -149,11 +149,11 @@ PLANTS = (
         "point-in-time-recovery",
         "The command log is taken up to its first damaged record, whatever lies behind it and "
         "whatever had been made durable.",
-        (Edit("services/shard/storage_log.cc",
+        (Edit("services/shard/log/storage_log.cc",
               "tail == LogTail::kMustBeWhole ? rocksdb::WALRecoveryMode::kAbsoluteConsistency : "
               "rocksdb::WALRecoveryMode::kPointInTimeRecovery;",
               "rocksdb::WALRecoveryMode::kPointInTimeRecovery;"),
-         Edit("services/shard/log_scan.cc",
+         Edit("services/shard/log/log_scan.cc",
               "scan.extent, WalkLog(**storage, 0, visit));\n"
               "RETURN_IF_ERROR(CheckEnd(scan, RecordsPath(directory)));",
               "scan.extent, WalkLog(**storage, 0, visit));")),
@@ -161,22 +161,22 @@ PLANTS = (
     Plant(
         "reuse-port",
         "Two servers may listen on one port, and the system deals the clients out between them.",
-        (Edit("services/common/limited_listener.cc",
+        (Edit("services/common/server/limited_listener.cc",
               "::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));",
               "::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));\n"
               "  ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));"),
-         Edit("core/base/listen_address.cc",
+         Edit("core/system/listen_address.cc",
               "::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));",
               "::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));\n"
               "    ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));"),
-         Edit("services/common/transport.cc",
+         Edit("services/common/server/transport.cc",
               "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);",
               "builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 1);")),
         "service_tests", "ServerRuntimeTest.ATakenPortIsAnErrorAndNotShared"),
     Plant(
         "no-fence-at-apply",
         "A shard that was replaced goes on with the commands that wait in its queue.",
-        (Edit("services/shard/sequencer.cc", "if (!fenced_.ok()) return fenced_;", ""),),
+        (Edit("services/shard/sequencer/sequencer.cc", "if (!fenced_.ok()) return fenced_;", ""),),
         "service_tests", "SequencerTest.AFencedShardAppliesNothingMore"),
     Plant(
         "off-by-one-slice",

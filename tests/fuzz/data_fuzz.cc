@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/data/contents_index.h"
-#include "core/data/data_file.h"
-#include "core/data/debian_set.h"
-#include "core/data/package_index.h"
-#include "core/data/sparse_dataset.h"
-#include "core/data/sparse_line.h"
-#include "core/data/text_dataset.h"
-#include "core/data/transform.h"
+#include "core/engine/data/data_file.h"
+#include "core/engine/data/sources/contents_index.h"
+#include "core/engine/data/sources/debian_set.h"
+#include "core/engine/data/sources/package_index.h"
+#include "core/engine/data/sparse_dataset.h"
+#include "core/engine/data/sparse_line.h"
+#include "core/engine/data/text_dataset.h"
+#include "core/engine/data/transform.h"
 
 namespace dslide {
 namespace {

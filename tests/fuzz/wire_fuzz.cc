@@ -14,13 +14,13 @@
 #include <variant>
 #include <vector>
 
-#include "core/wire/bulk_codec.h"
+#include "core/wire/bulk/bulk_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/row_codec.h"
-#include "core/wire/step_codec.h"
+#include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.pb.h"
-#include "services/shard/shard_core.h"
+#include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
 namespace {

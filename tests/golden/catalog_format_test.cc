@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/base/crc32c.h"
-#include "services/coordinator/catalog_store.h"
+#include "services/coordinator/models/catalog_store.h"
 #include "tests/golden/format_files.h"
 #include "tests/golden/golden_cluster.h"
 

@@ -1,8 +1,8 @@
 // Checkpoints of a model, and what a stop leaves beside them, as earlier programs have written
 // them.
 
-#include "services/shard/stop_state.h"
-#include "services/shard/storage_checkpoint.h"
+#include "services/shard/durability/stop_state.h"
+#include "services/shard/image/storage_checkpoint.h"
 #include "tests/golden/format_files.h"
 
 namespace dslide::golden {
@@ -11,7 +11,7 @@ namespace {
 using shard::CheckpointStore;
 using shard::ShardCore;
 
-constexpr char kKept[] = "checkpoint-v2";
+constexpr char kCheckpointFormatKept[] = "checkpoint-v2";
 
 class CheckpointFormatTest : public FormatTest {
  protected:
@@ -28,18 +28,18 @@ class CheckpointFormatTest : public FormatTest {
 };
 
 TEST_F(CheckpointFormatTest, AShardThatStartsOnItHasItsRowsAndClients) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCheckpointFormatKept);
   const std::unique_ptr<ShardCore> core = FreshCore();
   const absl::Status started = Start(data_dir, *core);
   ASSERT_TRUE(started.ok()) << started;
-  ExpectHolds(*core, kKept);
+  ExpectHolds(*core, kCheckpointFormatKept);
   EXPECT_EQ(shard::EncodeStopState(*core), Read(data_dir + "/STOPPED"))
       << "the layout has changed, and its version has not";
 }
 
 TEST_F(CheckpointFormatTest, StopsOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kCheckpointFormatKept);
     PatchBytes(data_dir + "/STOPPED", "DSLISTP1", absl::StrCat("DSLISTP", version));
     const std::unique_ptr<ShardCore> core = FreshCore();
     ExpectOtherVersion(Start(data_dir, *core), data_dir + "/STOPPED", version, "format 1");

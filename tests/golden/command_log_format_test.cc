@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
-#include "core/wire/logged_command.h"
-#include "services/shard/durable_state.h"
-#include "services/shard/log_scan.h"
+#include "core/wire/log/logged_command.h"
+#include "services/shard/durability/durable_state.h"
+#include "services/shard/log/log_scan.h"
 #include "tests/golden/format_files.h"
 
 namespace dslide::golden {
@@ -18,7 +18,7 @@ using shard::DurableState;
 using shard::LogRecord;
 using shard::ShardCore;
 
-constexpr char kKept[] = "command-log-v2";
+constexpr char kCommandLogFormatKept[] = "command-log-v2";
 
 class CommandLogFormatTest : public FormatTest {
  protected:
@@ -56,11 +56,11 @@ class CommandLogFormatTest : public FormatTest {
 };
 
 TEST_F(CommandLogFormatTest, AShardThatStartsOnItIsTheOneThatWroteIt) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCommandLogFormatKept);
   std::unique_ptr<ShardCore> core;
   const absl::Status restored = Restore(data_dir, &core);
   ASSERT_TRUE(restored.ok()) << restored;
-  ExpectHolds(*core, kKept);
+  ExpectHolds(*core, kCommandLogFormatKept);
   EXPECT_EQ(state_->recovery().image_lsn, 32u);
   EXPECT_EQ(state_->recovery().last_lsn, 47u);
   EXPECT_EQ(state_->recovery().replayed, 15);
@@ -71,7 +71,7 @@ TEST_F(CommandLogFormatTest, AShardThatStartsOnItIsTheOneThatWroteIt) {
 }
 
 TEST_F(CommandLogFormatTest, TheOlderImageAndAllOfTheLogGiveTheSame) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCommandLogFormatKept);
   const auto images = DurableState::Images(data_dir);
   ASSERT_TRUE(images.ok()) << images.status();
   ASSERT_EQ(*images, (std::vector<uint64_t>{32, 0}));
@@ -80,11 +80,11 @@ TEST_F(CommandLogFormatTest, TheOlderImageAndAllOfTheLogGiveTheSame) {
   const absl::Status restored = Restore(data_dir, &core);
   ASSERT_TRUE(restored.ok()) << restored;
   EXPECT_EQ(state_->recovery().replayed, 47);
-  ExpectHolds(*core, kKept);
+  ExpectHolds(*core, kCommandLogFormatKept);
 }
 
 TEST_F(CommandLogFormatTest, ItHasEveryKindOfRecordAndItsMarks) {
-  const std::string log = DurableState::DirectoryIn(CopyOf(kKept));
+  const std::string log = DurableState::DirectoryIn(CopyOf(kCommandLogFormatKept));
   std::set<std::string> kinds;
   const auto scan = shard::ScanLog(log, {}, [&](const LogRecord& record) {
     kinds.insert(wire::LoggedKindName(static_cast<wire::LoggedKind>(record.kind)));
@@ -105,7 +105,7 @@ TEST_F(CommandLogFormatTest, ItHasEveryKindOfRecordAndItsMarks) {
 
 // Fails when the layout changes and its version does not.
 TEST_F(CommandLogFormatTest, TodaysProgramsWriteTheSame) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCommandLogFormatKept);
   for (const std::string& bytes : Records(data_dir)) {
     const auto record = shard::DecodeLogRecord(bytes);
     ASSERT_TRUE(record.ok()) << record.status();
@@ -132,7 +132,7 @@ TEST_F(CommandLogFormatTest, TodaysProgramsWriteTheSame) {
 // In version 1 a model's spec had numbers for words: it would be read as another model.
 TEST_F(CommandLogFormatTest, RecordsOfOtherVersionsAreRefused) {
   for (const char version : {1, 3}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kCommandLogFormatKept);
     const std::string log = DurableState::DirectoryIn(data_dir);
     std::string record = Records(data_dir).back();
     const auto last = shard::DecodeLogRecord(record);
@@ -159,7 +159,7 @@ TEST_F(CommandLogFormatTest, RecordsOfOtherVersionsAreRefused) {
 }
 
 TEST_F(CommandLogFormatTest, KindsOfLaterVersionsAreRefused) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCommandLogFormatKept);
   std::unique_ptr<ShardCore> core;
   ASSERT_TRUE(Restore(data_dir, &core).ok());
   state_->log().Start({});
@@ -175,7 +175,7 @@ TEST_F(CommandLogFormatTest, KindsOfLaterVersionsAreRefused) {
 
 TEST_F(CommandLogFormatTest, HighWaterMarksOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kCommandLogFormatKept);
     const std::string path = shard::HighWaterPath(DurableState::DirectoryIn(data_dir));
     std::string content = Read(path);
     for (const size_t slot : {0, 4096}) {
@@ -199,7 +199,7 @@ TEST_F(CommandLogFormatTest, HighWaterMarksOfOtherVersionsAreRefused) {
 
 TEST_F(CommandLogFormatTest, ListsOfImagesOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kCommandLogFormatKept);
     const std::string path = DurableState::DirectoryIn(data_dir) + "/CURRENT";
     PatchText(path, "dslide shard images 1\n", absl::StrCat("dslide shard images ", version, "\n"));
     ExpectRefused(data_dir, path, version);
@@ -208,7 +208,7 @@ TEST_F(CommandLogFormatTest, ListsOfImagesOfOtherVersionsAreRefused) {
 
 // The other image would do; but it would be the only one from then on.
 TEST_F(CommandLogFormatTest, AnImageOfALaterVersionIsNotTakenForADamagedOne) {
-  const std::string data_dir = CopyOf(kKept);
+  const std::string data_dir = CopyOf(kCommandLogFormatKept);
   const std::string state = DurableState::ImagePathIn(data_dir, 32) + "/state";
   PatchBytes(state, "DSLIMAG2", "DSLIMAG4");
   const auto before = Contents(data_dir);

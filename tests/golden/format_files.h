@@ -15,11 +15,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/sealed_text.h"
-#include "services/shard/shard_core.h"
+#include "core/system/sealed_text.h"
+#include "services/shard/state/shard_core.h"
 #include "tests/golden/golden_shard.h"
 #include "tests/golden/shard_text.h"
-#include "tests/unit/services/shard/log_samples.h"
+#include "tests/unit/services/shard/log/log_samples.h"
 
 namespace dslide::golden {
 

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "services/coordinator/manifest.h"
-#include "services/coordinator/membership.h"
+#include "services/coordinator/checkpoints/manifest.h"
+#include "services/coordinator/membership/membership.h"
 #include "tests/golden/golden_shard.h"
 
 namespace dslide::golden {

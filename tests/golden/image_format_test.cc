@@ -4,13 +4,13 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/file_list.h"
-#include "services/shard/core_state.h"
-#include "services/shard/file_list.h"
-#include "services/shard/hash_image.h"
-#include "services/shard/shard_image.h"
-#include "services/shard/storage_database.h"
-#include "services/shard/storage_metadata.h"
+#include "core/system/file_list.h"
+#include "services/shard/image/file_list.h"
+#include "services/shard/image/shard_image.h"
+#include "services/shard/state/core_state.h"
+#include "services/shard/storage/hash_image.h"
+#include "services/shard/storage/storage_database.h"
+#include "services/shard/storage/storage_metadata.h"
 #include "tests/golden/format_files.h"
 
 namespace dslide::golden {

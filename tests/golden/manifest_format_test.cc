@@ -1,7 +1,7 @@
 // Manifests of cluster checkpoints, and the marks beside them, as earlier programs have written
 // them.
 
-#include "services/coordinator/manifest_store.h"
+#include "services/coordinator/checkpoints/manifest_store.h"
 #include "tests/golden/format_files.h"
 #include "tests/golden/golden_cluster.h"
 
@@ -12,7 +12,7 @@ using coordinator::Manifest;
 using coordinator::ManifestPart;
 using coordinator::ManifestStore;
 
-constexpr char kKept[] = "manifest-v1";
+constexpr char kManifestFormatKept[] = "manifest-v1";
 
 class ManifestFormatTest : public FormatTest {
  protected:
@@ -41,7 +41,7 @@ void ExpectEqual(const ManifestPart& a, const ManifestPart& b) {
 }
 
 TEST_F(ManifestFormatTest, ComesBackAsItWas) {
-  const auto store = MustOpen(CopyOf(kKept));
+  const auto store = MustOpen(CopyOf(kManifestFormatKept));
   EXPECT_THAT(store->List(), ::testing::ElementsAre(kManifestCheckpoint, kDamagedEpoch));
   EXPECT_EQ(store->RestoreCount(), kRestoreCount);
   EXPECT_EQ(store->restore_mark().checkpoint_id(), kManifestCheckpoint);
@@ -95,7 +95,7 @@ TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
 
 // Fails when the layout changes and its version does not.
 TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
-  const std::string kept = CopyOf(kKept);
+  const std::string kept = CopyOf(kManifestFormatKept);
   const std::string fresh = Path("again");
   std::filesystem::create_directories(fresh);
   const auto store = MustOpen(fresh);
@@ -112,7 +112,7 @@ TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
 
 TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kManifestFormatKept);
     const std::string path = PathOf(data_dir, kName);
     const std::string text(UnsealOpenText(Read(path)).value());
     Write(path, SealOpenText(
@@ -128,7 +128,7 @@ TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
 TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
   for (const auto& [name, word] : {std::pair{"LINEAGE", "lineage"}, {"RESTORING", "restoring"}}) {
     for (const int64_t version : {0, 2}) {
-      const std::string data_dir = CopyOf(kKept);
+      const std::string data_dir = CopyOf(kManifestFormatKept);
       const std::string path = PathOf(data_dir, name);
       const std::string text(UnsealText(Read(path)).value());
       Write(path, SealText(absl::StrCat("dslide ", word, " ", version, "\n", text)));
@@ -138,9 +138,9 @@ TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
 }
 
 TEST_F(ManifestFormatTest, ClientsGivenUpComeBackAndOtherVersionsAreRefused) {
-  EXPECT_EQ(MustOpen(CopyOf(kKept))->Evicted(), GoldenManifest().evicted);
+  EXPECT_EQ(MustOpen(CopyOf(kManifestFormatKept))->Evicted(), GoldenManifest().evicted);
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kManifestFormatKept);
     const std::string path = PathOf(data_dir, "GIVEN_UP");
     const std::string text(UnsealText(Read(path)).value());
     Write(path, SealText(Patched(text, "given up 1\n", absl::StrCat("given up ", version, "\n"))));
@@ -151,7 +151,7 @@ TEST_F(ManifestFormatTest, ClientsGivenUpComeBackAndOtherVersionsAreRefused) {
 // What is wrong may be said in words that are not known here; that something is must not be lost.
 TEST_F(ManifestFormatTest, AMarkOfDamageOfAnyVersionIsOne) {
   for (const int64_t version : {0, 2}) {
-    const std::string data_dir = CopyOf(kKept);
+    const std::string data_dir = CopyOf(kManifestFormatKept);
     PatchText(PathOf(data_dir, "DAMAGED-00000000000000000005"), "dslide damaged checkpoint 1\n",
               absl::StrCat("dslide damaged checkpoint ", version, "\n"));
     EXPECT_EQ(MustOpen(data_dir)->Damage(kDamagedEpoch), "a verification failed");

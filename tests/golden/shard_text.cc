@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/bfloat16.h"
 #include "core/base/reason.h"
-#include "services/shard/hash_image.h"
+#include "services/shard/storage/hash_image.h"
 
 namespace dslide::golden {
 namespace {

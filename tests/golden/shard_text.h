@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "services/shard/shard_core.h"
+#include "services/shard/state/shard_core.h"
 
 namespace dslide::golden {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/reason.h"
-#include "core/tls/certificate_jobs.h"
-#include "core/wire/access_reason_words.h"
+#include "core/net/tls/certificate_jobs.h"
+#include "core/protocol/access_reason_words.h"
 #include "tests/integration/raw_trainer.h"
 #include "tests/integration/secured_cluster.h"
 

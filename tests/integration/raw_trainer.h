@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "client/cpp/channel_factory.h"
-#include "core/tls/tls_files.h"
+#include "core/net/tls/tls_files.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "tests/unit/patience.h"
 

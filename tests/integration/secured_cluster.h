@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/cluster_client.h"
-#include "core/tls/certificate_roles.h"
+#include "core/net/tls/certificate_roles.h"
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/shard_server.h"
-#include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/core/net/tls/test_certificates.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {

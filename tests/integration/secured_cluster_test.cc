@@ -23,11 +23,11 @@
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/cluster_client.h"
 #include "dslide/v1/shard.grpc.pb.h"
-#include "services/common/roles.h"
-#include "services/common/transport.h"
+#include "services/common/server/roles.h"
+#include "services/common/server/transport.h"
 #include "tests/integration/raw_trainer.h"
 #include "tests/integration/secured_cluster.h"
-#include "tests/unit/core/tls/test_certificates.h"
+#include "tests/unit/core/net/tls/test_certificates.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {

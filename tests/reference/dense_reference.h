@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/data/sparse_batch.h"
+#include "core/engine/data/sparse_batch.h"
 
 namespace dslide::reference {
 

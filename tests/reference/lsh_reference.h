@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "core/lsh/hash_spec.h"
+#include "core/spec/hash_spec.h"
 
 namespace dslide::reference {
 

@@ -17,7 +17,7 @@ struct DotResult {
 };
 DotResult Dot(absl::Span<const float> a, absl::Span<const float> b);
 
-// Gradients of one row, as RowGradients() of core/math/kernels.h.
+// Gradients of one row, as RowGradients() of core/engine/math/kernels.h.
 //   hidden : [rows, stride], the first weights.size() columns of a row are used
 struct RowGradientsResult {
   std::vector<double> row_grad;               // [dim]

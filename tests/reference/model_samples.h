@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/model_spec.h"
+#include "core/spec/model_spec.h"
 #include "tests/reference/model_reference.h"
 
 namespace dslide::reference {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/model/aligned_floats.h"
-#include "core/model/embedding_table.h"
-#include "core/model/head_table.h"
-#include "core/model/model_spec.h"
+#include "core/engine/model/embedding_table.h"
+#include "core/engine/model/head_table.h"
+#include "core/engine/rows/aligned_floats.h"
+#include "core/spec/model_spec.h"
 #include "tests/reference/model_reference.h"
 
 namespace dslide::reference {

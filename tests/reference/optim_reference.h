@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/optim/optimizer_spec.h"
+#include "core/spec/optimizer_spec.h"
 
 namespace dslide::reference {
 

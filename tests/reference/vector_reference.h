@@ -1,4 +1,4 @@
-// The small vector kernels of core/math/kernels.h in plain loops and double precision.
+// The small vector kernels of core/engine/math/kernels.h in plain loops and double precision.
 
 #pragma once
 

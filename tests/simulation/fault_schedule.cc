@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/simulation/coordinator_host.h"
-#include "tests/simulation/coordinator_process.h"
-#include "tests/simulation/shard_host.h"
+#include "tests/simulation/nodes/coordinator_host.h"
+#include "tests/simulation/nodes/coordinator_process.h"
+#include "tests/simulation/nodes/shard_host.h"
 
 namespace dslide::simulation {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "core/wire/row_codec.h"
-#include "tests/simulation/shard_host.h"
+#include "tests/simulation/nodes/shard_host.h"
 
 namespace dslide::simulation {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/simulation/shard_process.h"
+#include "tests/simulation/nodes/shard_process.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "core/model/commands.h"
-#include "core/model/model_spec.h"
 #include "core/partition/slot_map.h"
-#include "services/shard/shard_core.h"
+#include "core/protocol/commands.h"
+#include "core/spec/model_spec.h"
+#include "services/shard/state/shard_core.h"
 
 namespace dslide::simulation {
 

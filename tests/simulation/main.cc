@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "core/base/clock.h"
-#include "core/base/log.h"
-#include "services/shard/durability.h"
+#include "core/system/log.h"
+#include "services/shard/durability/durability.h"
 #include "tests/simulation/simulation.h"
 
 namespace dslide::simulation {

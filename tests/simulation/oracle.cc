@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
-#include "core/wire/reply_bytes.h"
-#include "services/shard/core_state.h"
-#include "services/shard/durable_state.h"
-#include "services/shard/hash_image.h"
+#include "core/wire/steps/reply_bytes.h"
+#include "services/shard/durability/durable_state.h"
+#include "services/shard/state/core_state.h"
+#include "services/shard/storage/hash_image.h"
 
 namespace dslide::simulation {
 namespace {

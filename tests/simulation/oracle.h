@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "services/coordinator/job.h"
-#include "services/coordinator/manifest.h"
-#include "services/shard/durability.h"
-#include "services/shard/log_record.h"
-#include "services/shard/shard_core.h"
+#include "services/coordinator/checkpoints/manifest.h"
+#include "services/coordinator/jobs/job.h"
+#include "services/shard/durability/durability.h"
+#include "services/shard/log/log_record.h"
+#include "services/shard/state/shard_core.h"
 #include "tests/simulation/layout.h"
-#include "tests/simulation/memory_image.h"
+#include "tests/simulation/nodes/memory_image.h"
 #include "tests/simulation/trace.h"
 
 namespace dslide::simulation {

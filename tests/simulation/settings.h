@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "services/shard/durability.h"
+#include "services/shard/durability/durability.h"
 #include "tests/simulation/bugs.h"
 
 namespace dslide::simulation {

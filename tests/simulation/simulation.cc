@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "tests/simulation/coordinator_host.h"
-#include "tests/simulation/coordinator_process.h"
 #include "tests/simulation/fault_schedule.h"
-#include "tests/simulation/shard_host.h"
+#include "tests/simulation/nodes/coordinator_host.h"
+#include "tests/simulation/nodes/coordinator_process.h"
+#include "tests/simulation/nodes/shard_host.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {

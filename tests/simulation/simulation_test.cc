@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "core/base/log.h"
+#include "core/system/log.h"
 #include "tests/simulation/bugs.h"
 
 namespace dslide::simulation {

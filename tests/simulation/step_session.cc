@@ -4,17 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
-#include "core/wire/reason_words.h"
-#include "core/wire/step_codec.h"
-#include "tests/simulation/shard_host.h"
+#include "core/protocol/reason_words.h"
+#include "core/wire/steps/step_codec.h"
+#include "tests/simulation/nodes/shard_host.h"
 
 namespace dslide::simulation {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Milliseconds(120);
+constexpr absl::Duration kStepSessionTimeout = absl::Milliseconds(120);
 constexpr absl::Duration kSilence = absl::Milliseconds(300);
-constexpr absl::Duration kPause = absl::Milliseconds(10);
-constexpr char kJob[] = "work";
+constexpr absl::Duration kStepSessionPause = absl::Milliseconds(10);
+constexpr char kStepSessionJob[] = "work";
 
 bool IsTransientReply(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
@@ -34,7 +34,7 @@ std::function<void()> StepSession::Own(std::function<void()> work) {
   };
 }
 
-void StepSession::Open() { Greet(kPause); }
+void StepSession::Open() { Greet(kStepSessionPause); }
 
 void StepSession::Settle() {
   must_settle_ = true;
@@ -48,14 +48,15 @@ void StepSession::Greet(absl::Duration pause) {
         ShardHost& host = *world_.shards[static_cast<size_t>(shard_)];
         const auto again = [this] {
           greeting_ = false;
-          Greet(kPause);
+          Greet(kStepSessionPause);
         };
         if (!host.up()) return again();
-        const HelloCommand hello{
-            .job = kJob, .client = id_, .acknowledged_sequence = next_ - 1 - unanswered_.size()};
+        const HelloCommand hello{.job = kStepSessionJob,
+                                 .client = id_,
+                                 .acknowledged_sequence = next_ - 1 - unanswered_.size()};
         peer_ = host.process();
         world_.network.Call<ShardAnswer>(
-            node_, peer_->node(), kTimeout,
+            node_, peer_->node(), kStepSessionTimeout,
             [peer = peer_, hello](Respond respond) { peer->Hello(hello, std::move(respond)); },
             [this, here = here_, again](const std::optional<ShardAnswer>& answer) {
               if (!*here) return;
@@ -70,7 +71,7 @@ void StepSession::OnGreeted(const ShardAnswer& answer) {
   const absl::Status& status = answer.reply->status;
   if (!status.ok()) {
     if (ReasonOf(status) == reason::kClosedClient) return gone_(std::nullopt);
-    return Greet(kPause);
+    return Greet(kStepSessionPause);
   }
   const auto& hello = std::get<HelloReply>(answer.reply->body);
   const uint64_t first = next_ - unanswered_.size();
@@ -101,11 +102,11 @@ void StepSession::Watch(int64_t stream, int64_t answers) {
 void StepSession::Break() {
   connected_ = false;
   if (up_ != nullptr) up_->broken = down_->broken = true;
-  Greet(kPause);
+  Greet(kStepSessionPause);
 }
 
 void StepSession::Send(StepCommand command, Update* update, Done done) {
-  command.envelope = {.job = kJob,
+  command.envelope = {.job = kStepSessionJob,
                       .client = id_,
                       .sequence = next_++,
                       .first_incomplete = 0,
@@ -159,7 +160,7 @@ void StepSession::OnAnswer(int64_t stream, uint64_t sequence, const ShardAnswer&
   }
   const absl::Status& status = answer.reply->status;
   if (Hold(status)) {
-    if (held_ == written_) Node::After(node_, kPause, Own([this] { Resume(); }));
+    if (held_ == written_) Node::After(node_, kStepSessionPause, Own([this] { Resume(); }));
     return;
   }
   const std::string word = ReasonOf(status);

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/simulation/shard_process.h"
+#include "tests/simulation/nodes/shard_process.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {

@@ -4,14 +4,14 @@
 #include <utility>
 #include <variant>
 
-#include "tests/simulation/coordinator_host.h"
+#include "tests/simulation/nodes/coordinator_host.h"
 
 namespace dslide::simulation {
 namespace {
 
 constexpr int kPhases = 4;
 constexpr absl::Duration kTrainerPause = absl::Milliseconds(20);
-constexpr absl::Duration kThinking = absl::Milliseconds(12);
+constexpr absl::Duration kTrainerClientThinking = absl::Milliseconds(12);
 constexpr absl::Duration kRenewal = absl::Milliseconds(100);
 
 }  // namespace
@@ -215,7 +215,7 @@ void TrainerClient::OnAnswer(int64_t number) {
   if (--step.waiting > 0) return;
   if (++step.phase < kPhases) {
     // What a trainer computes between the operations of a step.
-    return Node::After(node_, world_.Between(absl::ZeroDuration(), kThinking),
+    return Node::After(node_, world_.Between(absl::ZeroDuration(), kTrainerClientThinking),
                        [this, life = lives_, number] {
                          if (life != lives_) return;
                          open_[number].ready = true;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "services/coordinator/job.h"
+#include "services/coordinator/jobs/job.h"
 #include "tests/simulation/step_session.h"
 #include "tests/simulation/world.h"
 

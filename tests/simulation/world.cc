@@ -1,7 +1,7 @@
 #include "tests/simulation/world.h"
 
-#include "tests/simulation/coordinator_host.h"
-#include "tests/simulation/shard_host.h"
+#include "tests/simulation/nodes/coordinator_host.h"
+#include "tests/simulation/nodes/shard_host.h"
 
 namespace dslide::simulation {
 namespace {

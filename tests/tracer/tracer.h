@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 #include "client/cpp/cluster_client.h"
 #include "core/base/ids.h"
-#include "core/model/commands.h"
-#include "core/model/model_spec.h"
+#include "core/protocol/commands.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide {
 

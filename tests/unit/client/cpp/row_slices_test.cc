@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/base/counter_rng.h"
-#include "core/model/top_k.h"
+#include "core/engine/model/top_k.h"
 
 namespace dslide {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "core/data/sparse_dataset.h"
+#include "core/engine/data/sparse_dataset.h"
 
 namespace dslide {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "client/trainer/round_trip_metrics.h"
-#include "core/metrics/metrics_text.h"
+#include "core/net/metrics/metrics_text.h"
 
 namespace dslide {
 namespace {

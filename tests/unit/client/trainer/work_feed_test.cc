@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/trainer/trainer.h"
-#include "core/data/sparse_dataset.h"
+#include "core/engine/data/sparse_dataset.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {

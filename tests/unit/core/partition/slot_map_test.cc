@@ -91,13 +91,13 @@ TEST(SlotMapFromOwnersTest, RefusesOwnersOutsideTheShards) {
   EXPECT_FALSE(SlotMap::FromOwners({}, 1).ok());
 }
 
-struct Shape {
+struct SlotMapShape {
   int64_t rows;
   int64_t slots;
   std::vector<double> weights;
 };
 
-class ShardRowsTest : public testing::TestWithParam<Shape> {};
+class ShardRowsTest : public testing::TestWithParam<SlotMapShape> {};
 
 TEST_P(ShardRowsTest, ShardsTogetherHoldEveryRowOnceAndTranslateBothWays) {
   const SlotMap map = MustDeal(GetParam().slots, GetParam().weights);
@@ -128,11 +128,13 @@ TEST_P(ShardRowsTest, ShardsTogetherHoldEveryRowOnceAndTranslateBothWays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ShardRowsTest,
-                         testing::Values(Shape{0, 4, {1}}, Shape{1, 4, {1, 1}}, Shape{3, 4, {1, 1}},
-                                         Shape{4, 4, {1, 1}}, Shape{5, 4, {3, 1}},
-                                         Shape{1000, 1, {1}}, Shape{1000, 7, {1, 2, 4}},
-                                         Shape{10000, 1024, {1}}, Shape{10000, 1024, {1, 5, 0.01}},
-                                         Shape{500, 1024, {2, 1}}));
+                         testing::Values(SlotMapShape{0, 4, {1}}, SlotMapShape{1, 4, {1, 1}},
+                                         SlotMapShape{3, 4, {1, 1}}, SlotMapShape{4, 4, {1, 1}},
+                                         SlotMapShape{5, 4, {3, 1}}, SlotMapShape{1000, 1, {1}},
+                                         SlotMapShape{1000, 7, {1, 2, 4}},
+                                         SlotMapShape{10000, 1024, {1}},
+                                         SlotMapShape{10000, 1024, {1, 5, 0.01}},
+                                         SlotMapShape{500, 1024, {2, 1}}));
 
 TEST(ShardRowsTest, HoldsTheLargestTable) {
   const ShardRows rows(MustDeal(1024, {1, 1}), ShardId(1), kMaxTableRows);

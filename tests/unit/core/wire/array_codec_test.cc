@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/base/reason.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide::wire {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
-#include "core/model/model_spec_json.h"
+#include "core/protocol/reason_words.h"
+#include "core/spec/model_spec_json.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/model_spec_codec.h"
-#include "core/wire/reason_words.h"
 #include "tests/unit/core/wire/wire_samples.h"
 
 namespace dslide::wire {

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "core/base/reason.h"
-#include "core/wire/bulk_codec.h"
+#include "core/protocol/reason_words.h"
+#include "core/wire/bulk/bulk_codec.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/reason_words.h"
 #include "tests/unit/core/wire/wire_samples.h"
 
 namespace dslide::wire {

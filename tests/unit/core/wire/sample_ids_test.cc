@@ -5,7 +5,7 @@
 
 #include "core/base/counter_rng.h"
 #include "core/base/reason.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide::wire {
 namespace {

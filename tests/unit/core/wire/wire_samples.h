@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/model/commands.h"
+#include "core/protocol/commands.h"
 #include "core/wire/array_codec.h"
 
 namespace dslide::wire {

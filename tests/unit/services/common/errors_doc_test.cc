@@ -22,8 +22,9 @@ TEST(ErrorsDocTest, ListsEveryReasonWord) {
   const std::string page = ReadFile("docs/errors.md");
   const std::regex word("= \"([A-Z_]+)\";");
   int words = 0;
-  for (const char* header : {"core/wire/reason_words.h", "core/wire/coordinator_reason_words.h",
-                             "core/wire/access_reason_words.h"}) {
+  for (const char* header :
+       {"core/protocol/reason_words.h", "core/protocol/coordinator_reason_words.h",
+        "core/protocol/access_reason_words.h"}) {
     const std::string text = ReadFile(header);
     for (std::sregex_iterator it(text.begin(), text.end(), word), end; it != end; ++it) {
       ++words;

@@ -16,9 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/listen_address.h"
+#include "core/system/listen_address.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
-#include "tests/unit/core/metrics/http_get.h"
+#include "tests/unit/core/net/http/http_get.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {

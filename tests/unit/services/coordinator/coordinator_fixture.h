@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "services/coordinator/coordinator.h"
+#include "services/coordinator/control/coordinator.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/fake_shards.h"
 #include "tests/unit/services/coordinator/fakes.h"

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "services/coordinator/shard_admin.h"
+#include "services/coordinator/membership/shard_admin.h"
 
 namespace dslide::coordinator {
 

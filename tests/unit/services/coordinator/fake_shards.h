@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "services/coordinator/shard_admin.h"
+#include "services/coordinator/membership/shard_admin.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/services/coordinator/fake_shard.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
-#include "core/model/model_spec.h"
-#include "services/coordinator/membership.h"
+#include "core/spec/model_spec.h"
+#include "services/coordinator/membership/membership.h"
 
 namespace dslide::coordinator {
 

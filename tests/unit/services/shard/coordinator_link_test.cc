@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"

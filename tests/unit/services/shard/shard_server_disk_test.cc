@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"
 
 namespace dslide::shard {

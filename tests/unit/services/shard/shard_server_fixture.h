@@ -12,12 +12,12 @@
 
 #include "core/wire/control_codec.h"
 #include "core/wire/row_codec.h"
-#include "core/wire/step_codec.h"
+#include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/status_mapping.h"
 #include "services/shard/shard_server.h"
 #include "tests/unit/patience.h"
-#include "tests/unit/services/shard/shard_trainer.h"
+#include "tests/unit/services/shard/state/shard_trainer.h"
 
 namespace dslide::shard {
 

@@ -9,8 +9,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "core/wire/bulk_codec.h"
-#include "core/wire/reason_words.h"
+#include "core/protocol/reason_words.h"
+#include "core/wire/bulk/bulk_codec.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"
 
 namespace dslide::shard {

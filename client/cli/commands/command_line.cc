@@ -1,0 +1,96 @@
+#include "client/cli/commands/command_line.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands/command_bench.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/terminal.h"
+#include "core/base/reason.h"
+#include "core/base/version.h"
+#include "core/engine/math/kernels.h"
+#include "core/system/log.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  dslide data debian-packages --output data/debian
+  dslide train --data data/debian/train.txt --eval data/debian/test.txt --model-dir my-model
+  dslide predict --model-dir my-model --text "a web server written in C"
+  dslide up --shards 2
+
+Every flag can also be set in the environment: --model-dir as DSLIDE_MODEL_DIR. A flag wins.
+
+Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an address,
+4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
+Documentation: docs/cli.md)";
+
+int UsageError(const std::string& command, const std::string& text) {
+  PrintNote(absl::StrCat(command, ": ", text, "\nSee: ", command, " --help"));
+  return kExitUsage;
+}
+
+// The exit code when the command line itself decides it.
+std::optional<int> EndOf(const Parsed& parsed) {
+  switch (parsed.outcome) {
+    case Parsed::Outcome::kRun:
+      return std::nullopt;
+    case Parsed::Outcome::kHelp:
+    case Parsed::Outcome::kVersion:
+      PrintLine(parsed.text);
+      return kExitOk;
+    case Parsed::Outcome::kError:
+      return UsageError(parsed.command, parsed.text);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& args) {
+  // Its flags are its own.
+  if (!args.empty() && args.front() == "bench") return RunBench({args.begin() + 1, args.end()});
+  Context context;
+  CommandLine command_line(
+      "dslide", "Trains very wide models on cheap machines with locality-sensitive hashing.",
+      VersionLine("dslide"), kFooter);
+  const CliCommand app = command_line.root();
+  AddGlobalOptions(app, context.global);
+  AddTrainCommand(app, context);
+  AddTuneCommand(app, context);
+  AddEvalCommand(app, context);
+  AddAppendCommand(app, context);
+  AddPredictCommand(app, context);
+  AddStatusCommand(app, context);
+  AddCheckpointCommand(app, context);
+  AddDoctorCommand(app, context);
+  AddTopCommand(app, context);
+  AddLogCommand(app, context);
+  AddPlanCommand(app, context);
+  AddUpCommand(app, context);
+  AddDataCommand(app, context);
+  AddCertsCommand(app, context);
+  AddHealthCommand(app, context);
+  AddBenchCommand(app, context);
+  AddVersionCommand(app, context);
+  const Parsed parsed = command_line.Parse(args);
+  if (const std::optional<int> code = EndOf(parsed); code.has_value()) return *code;
+  if (!context.run) {
+    PrintNote(command_line.Help());
+    return kExitUsage;
+  }
+  if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
+    return UsageError(parsed.command, std::string(kernels.message()));
+  }
+  // Services inside this process have nothing to say to people while all goes well.
+  SetMinLogLevel(LogLevel::kWarning);
+  const absl::StatusOr<int> result = context.run();
+  if (result.ok()) return *result;
+  const std::string reason = ReasonOf(result.status());
+  PrintNote(absl::StrCat(parsed.command, ": ", result.status().message(),
+                         reason.empty() ? "" : absl::StrCat(" [", reason, "]")));
+  return ExitCodeOf(result.status());
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,217 @@
+// dslide plan
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/cluster/model_plan.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/terminal.h"
+#include "client/cli/train/spec_options.h"
+#include "core/base/status_macros.h"
+#include "core/base/units.h"
+#include "core/partition/slot_map.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr char kHelp[] = R"(Does this model fit on these machines, and what will a step move?
+
+Memory is that of the fullest shard: rows and hash tables exactly as a shard allocates them, plus
+estimates of the memory of open steps and of the process itself. Bytes of a step are the sizes of
+its encoded messages. Nothing is allocated or contacted. The exit code is 0 also when it does not
+fit: "fits" of -o json says so.
+
+Examples:
+  dslide plan --model docs/models/wide-670k.json --rows 670091 --features 135909 --shards 2
+  dslide plan --rows 7800000 --features 100000 --shards 4 --memory 6GiB
+      A model without a spec file: embedding and head of width --dim, Adam.
+  dslide plan --rows 31000000 --features 100000 --shards 4 --memory 6GiB \
+      --precision bf16_weights --optimizer row-wise-adagrad
+      The same machines, four times the model.
+  dslide plan --model my.json --rows 1000000 --features 50000 --batch 256 --link 100mbit \
+      --activations bf16 --features-per-sample 80 --labels-per-sample 5 -o json)";
+
+struct PlanOptions {
+  SpecOptions spec;
+  PlannedSizes sizes;
+  std::string memory;
+  std::string link = "1gbit";
+  PlanInput input;
+};
+
+// "1gbit", "100mbit", "2.5gbit": bits per second.
+absl::StatusOr<double> ParseLink(const std::string& text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  const size_t end = lower.find_first_not_of("0123456789.");
+  const std::string unit = end == std::string::npos ? "" : lower.substr(end);
+  const double scale = unit == "gbit" ? 1e9 : unit == "mbit" ? 1e6 : unit == "kbit" ? 1e3 : 0.0;
+  double number = 0.0;
+  if (scale == 0.0 || !absl::SimpleAtod(lower.substr(0, end), &number) || !(number > 0.0) ||
+      !std::isfinite(number)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--link ", text, ": say a rate as 100mbit, 1gbit or 2.5gbit"));
+  }
+  return number * scale;
+}
+
+absl::Status CheckRange(const char* flag, double value, double low, double high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s %g: must be in [%g, %g]", flag, value, low, high));
+}
+
+absl::StatusOr<PlanInput> ReadOptions(const PlanOptions& options) {
+  PlanInput input = options.input;
+  RETURN_IF_ERROR(CheckRange("--shards", static_cast<double>(input.shards), 1,
+                             static_cast<double>(kMaxShards)));
+  RETURN_IF_ERROR(CheckRange("--threads", input.threads, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("--features-per-sample", input.features_per_sample, 0, 65536));
+  RETURN_IF_ERROR(CheckRange("--labels-per-sample", input.labels_per_sample, 0, 65536));
+  ASSIGN_OR_RETURN(input.spec, ResolveSpec(options.spec, options.sizes));
+  ASSIGN_OR_RETURN(input.link_bits_per_second, ParseLink(options.link));
+  if (!options.memory.empty()) {
+    const absl::StatusOr<int64_t> bytes = ParseByteSize(options.memory);
+    if (!bytes.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--memory: ", bytes.status().message()));
+    }
+    input.memory_bytes = *bytes;
+  }
+  return input;
+}
+
+nlohmann::ordered_json TableJson(const TablePlan& table, const TableSpec& spec) {
+  nlohmann::ordered_json json;
+  json["name"] = table.name;
+  json["rows"] = table.rows;
+  json["dim"] = spec.dim;
+  json["precision"] = std::string(PrecisionName(spec.precision));
+  json["record_bytes"] = table.record_bytes;
+  json["weight_bytes"] = table.bytes.weights;
+  json["state_bytes"] = table.bytes.state;
+  json["overhead_bytes"] = table.bytes.overhead;
+  json["hash_table_bytes"] = table.bytes.hash_tables;
+  json["hash_code_bytes"] = table.bytes.hash_codes;
+  json["dirty_flag_bytes"] = table.bytes.dirty;
+  json["working_bytes"] = table.working_bytes;
+  json["total_bytes"] = table.total();
+  return json;
+}
+
+std::string PlanToJson(const PlanInput& input, const ModelPlan& plan) {
+  nlohmann::ordered_json json;
+  json["model"] = input.spec.name;
+  json["parameters"] = plan.parameters;
+  json["shards"] = input.shards;
+  json["tables"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < plan.shard.tables.size(); ++i) {
+    json["tables"].push_back(TableJson(plan.shard.tables[i], input.spec.tables[i]));
+  }
+  json["step_bytes_estimate"] = plan.shard.step_bytes;
+  json["process_bytes_estimate"] = plan.shard.process_bytes;
+  json["shard_bytes"] = plan.shard.total();
+  json["all_shards_bytes"] = plan.all_shards_bytes;
+  json["memory_bytes"] = nullptr;
+  json["fits"] = nullptr;
+  if (plan.fits.has_value()) {
+    json["memory_bytes"] = *input.memory_bytes;
+    json["fits"] = *plan.fits;
+  }
+  json["remedies"] = plan.remedies;
+  nlohmann::ordered_json wire;
+  wire["batch"] = input.spec.training.batch_size;
+  wire["features_per_sample"] = input.features_per_sample;
+  wire["labels_per_sample"] = input.labels_per_sample;
+  wire["request_bytes_per_step_and_shard"] = plan.wire.request_bytes;
+  wire["reply_bytes_per_step_and_shard"] = plan.wire.reply_bytes;
+  wire["bytes_per_sample_and_shard"] = plan.wire.bytes_per_sample;
+  wire["bytes_per_step"] = plan.wire.step_bytes;
+  wire["dense_bytes_per_step"] = plan.wire.dense_step_bytes;
+  wire["link_bits_per_second"] = input.link_bits_per_second;
+  wire["max_steps_per_second"] = plan.wire.max_steps_per_second;
+  wire["max_dense_steps_per_second"] = plan.wire.max_dense_steps_per_second;
+  json["wire"] = wire;
+  return json.dump();
+}
+
+std::string MemoryToText(const PlanInput& input, const ModelPlan& plan) {
+  const auto readable = [](int64_t bytes) { return ReadableBytes(static_cast<double>(bytes)); };
+  std::vector<std::vector<std::string>> lines;
+  for (const TablePlan& table : plan.shard.tables) {
+    const TableBytes& bytes = table.bytes;
+    lines.push_back({table.name, WithThousands(table.rows), absl::StrCat(table.record_bytes),
+                     readable(bytes.weights), readable(bytes.state), readable(bytes.overhead),
+                     readable(bytes.hash_tables), readable(bytes.hash_codes),
+                     readable(bytes.dirty + table.working_bytes), readable(table.total())});
+  }
+  std::string text = absl::StrFormat(
+      "Model \"%s\": %s parameters on %d shard%s. The fullest shard holds:\n\n%s\n\n"
+      "open steps  %s (estimate)\nprocess     %s (estimate)\na shard     %s\nall shards  %s",
+      input.spec.name, WithThousands(plan.parameters), input.shards, input.shards == 1 ? "" : "s",
+      FormatTable({"table", "rows", "bytes/row", "weights", "state", "overhead", "hash tables",
+                   "codes", "flags+work", "total"},
+                  lines),
+      readable(plan.shard.step_bytes), readable(plan.shard.process_bytes),
+      readable(plan.shard.total()), readable(plan.all_shards_bytes));
+  if (!plan.fits.has_value()) return absl::StrCat(text, "\n\nSay --memory SIZE for a verdict.");
+  absl::StrAppend(&text, "\n\n", *plan.fits ? "It fits into " : "It does NOT fit into ",
+                  readable(*input.memory_bytes), " a shard.");
+  for (const std::string& remedy : plan.remedies) absl::StrAppend(&text, "\n  ", remedy);
+  return text;
+}
+
+std::string WireToText(const PlanInput& input, const ModelPlan& plan) {
+  const WirePlan& wire = plan.wire;
+  return absl::StrFormat(
+      "\n\nA step of %d samples, %g features and %g labels each, sends %s to each shard and gets "
+      "%s "
+      "back:\n%.0f bytes a sample and shard, %s a step over all shards. A dense all-reduce would "
+      "move %s.\nThe trainer's link of %g Mbit/s allows %.1f steps/s at most (%.0f samples/s); "
+      "dense: "
+      "%.3f steps/s.",
+      input.spec.training.batch_size, input.features_per_sample, input.labels_per_sample,
+      ReadableBytes(static_cast<double>(wire.request_bytes)),
+      ReadableBytes(static_cast<double>(wire.reply_bytes)), wire.bytes_per_sample,
+      ReadableBytes(static_cast<double>(wire.step_bytes)),
+      ReadableBytes(static_cast<double>(wire.dense_step_bytes)), input.link_bits_per_second / 1e6,
+      wire.max_steps_per_second,
+      wire.max_steps_per_second * static_cast<double>(input.spec.training.batch_size),
+      wire.max_dense_steps_per_second);
+}
+
+absl::StatusOr<int> RunPlan(const GlobalOptions& global, const PlanOptions& options) {
+  ASSIGN_OR_RETURN(const PlanInput input, ReadOptions(options));
+  ASSIGN_OR_RETURN(const ModelPlan plan, MakePlan(input));
+  PrintLine(global.json() ? PlanToJson(input, plan)
+                          : MemoryToText(input, plan) + WireToText(input, plan));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPlanCommand(CliCommand app, Context& context) {
+  const CliCommand command =
+      app.AddSubcommand("plan", "Tell what a model will need: memory and network", kHelp);
+  auto options = std::make_shared<PlanOptions>();  // shared with the callback
+  AddSpecOptions(command, options->spec);
+  AddOption(command, "--rows", options->sizes.rows, "Labels: rows of the head");
+  AddOption(command, "--features", options->sizes.features, "Features: rows of the embedding");
+  AddOption(command, "--shards", options->input.shards, "Shards of equal capacity");
+  AddOption(command, "--memory", options->memory, "Memory of each shard, e.g. 8GiB");
+  AddOption(command, "--threads", options->input.threads, "Threads of each shard");
+  AddOption(command, "--link", options->link, "Rate of the trainer's network link, e.g. 1gbit");
+  AddOption(command, "--features-per-sample", options->input.features_per_sample,
+            "Features of a sample, on average");
+  AddOption(command, "--labels-per-sample", options->input.labels_per_sample,
+            "Labels of a sample, on average");
+  command.OnChosen([&context, options] {
+    context.run = [&context, options] { return RunPlan(context.global, *options); };
+  });
+}
+
+}  // namespace dslide::cli

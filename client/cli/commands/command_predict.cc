@@ -1,0 +1,147 @@
+// dslide predict
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/terminal.h"
+#include "client/cli/train/model_session.h"
+#include "client/cli/train/prediction_text.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kMaxK = 1024;
+constexpr int64_t kBatch = ComponentSession::kBatch;
+
+struct PredictOptions {
+  ModelOptions model;
+  std::string text;
+  std::string data;
+  int64_t k = 5;
+  bool hashed = false;
+};
+
+absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
+                      const std::string& input, const Prediction& prediction,
+                      const std::vector<std::string>& unknown) {
+  if (global.json()) {
+    nlohmann::ordered_json json;
+    json["input"] = input;
+    json["predictions"] = PredictionToJson(session.model(), prediction);
+    if (!unknown.empty()) json["unknown_words"] = unknown;
+    PrintLine(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return absl::OkStatus();
+  }
+  PrintLine(absl::StrCat(input, "\n", PredictionToText(session.model(), prediction)));
+  if (!unknown.empty()) {
+    PrintNote(absl::StrCat("(words the model does not know: ", absl::StrJoin(unknown, ", "), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PredictText(const GlobalOptions& global, const PredictOptions& options,
+                         ModelSession& session, const std::string& text) {
+  ASSIGN_OR_RETURN(TextQuery query, QueryFromText(session.model(), text));
+  ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
+                   session.Rank(std::move(query.batch), {int64_t{0}}, options.k, options.hashed));
+  return PrintOne(global, session, text, predictions.front(), query.unknown);
+}
+
+absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& options,
+                         ModelSession& session) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenDataset(options.data));
+  const bool named = !options.model.model_dir.empty();
+  for (int64_t first = 0; first < data->num_points(); first += kBatch) {
+    std::vector<int64_t> points;
+    for (int64_t p = first; p < std::min(first + kBatch, data->num_points()); ++p) {
+      points.push_back(p);
+    }
+    SparseBatch samples;
+    RETURN_IF_ERROR(data->ReadSamples(points, &samples));
+    ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
+                     session.Rank(samples, points, options.k, options.hashed));
+    for (size_t i = 0; i < points.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const std::string words =
+          named ? DescribeInput(session.model(), samples.FeaturesOf(at), samples.ValuesOf(at), 8)
+                : "";
+      const std::string input =
+          absl::StrCat("point ", points[i], words.empty() ? "" : absl::StrCat(": ", words));
+      RETURN_IF_ERROR(PrintOne(global, session, input, predictions[i], {}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Each line of stdin is a text.
+absl::Status PredictStdin(const GlobalOptions& global, const PredictOptions& options,
+                          ModelSession& session) {
+  if (IsTerminal(0)) PrintNote("Type a text and press Enter; Ctrl-D ends.");
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    absl::StripAsciiWhitespace(&line);
+    if (line.empty()) continue;
+    absl::Status status = PredictText(global, options, session, line);
+    // A line that says nothing to the model is no reason to end.
+    if (absl::IsInvalidArgument(status)) {
+      PrintNote(status.message());
+    } else if (!status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions& options) {
+  if (options.k < 1 || options.k > kMaxK) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-k ", options.k, ": must be in [1, ", kMaxK, "]"));
+  }
+  if (!options.text.empty() && !options.data.empty()) {
+    return absl::InvalidArgumentError("--text and --data exclude each other");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
+                   ModelSession::Open(global, options.model));
+  if (!options.text.empty()) {
+    RETURN_IF_ERROR(PredictText(global, options, *session, options.text));
+  } else if (!options.data.empty()) {
+    RETURN_IF_ERROR(PredictFile(global, options, *session));
+  } else {
+    RETURN_IF_ERROR(PredictStdin(global, options, *session));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPredictCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand(
+      "predict", "Name the most likely labels of a text or of points",
+      "Examples:\n"
+      "  dslide predict --model-dir my-model --text \"a web server written in C\"\n"
+      "  dslide predict --model-dir my-model --data test.txt -k 10 -o json\n"
+      "  dslide predict --model-dir my-model < lines.txt\n"
+      "      Without --text and --data, each line of stdin is a text.");
+  auto options = std::make_shared<PredictOptions>();  // shared with the callback
+  AddModelOptions(command, options->model);
+  command.Add("--text", options->text, "Words, as in the training data's descriptions");
+  command.Add("--data", options->data, "Points; their labels are not used");
+  command.Add("-k", options->k, "Labels to name, [1, 1024]");
+  command.AddSwitch("--hashed", options->hashed,
+                    "Score only the candidates that hashing finds, not every label");
+  command.OnChosen([&context, options] {
+    context.run = [&context, options] { return RunPredict(context.global, *options); };
+  });
+}
+
+}  // namespace dslide::cli

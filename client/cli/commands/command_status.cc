@@ -1,0 +1,135 @@
+// dslide status
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/repeat.h"
+#include "client/cli/console/terminal.h"
+#include "client/cpp/coordinator_client.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+std::string StatusToJson(const ClusterStatus& status) {
+  nlohmann::ordered_json json;
+  json["version"] = status.version;
+  json["revision"] = status.revision;
+  json["topology_version"] = status.topology_version;
+  json["expected_shards"] = status.expected_shards;
+  json["shards"] = nlohmann::ordered_json::array();
+  for (const ShardEntry& shard : status.shards) {
+    nlohmann::ordered_json entry;
+    entry["shard"] = shard.shard.value();
+    entry["address"] = shard.address;
+    entry["health"] = ShardLifeName(shard.life);
+    entry["generation"] = shard.generation;
+    entry["capacity_weight"] = shard.capacity_weight;
+    entry["memory_bytes"] = shard.memory_bytes;
+    entry["applied_commands"] = shard.applied_commands;
+    entry["admin_address"] = shard.admin_address;
+    json["shards"].push_back(entry);
+  }
+  json["models"] = status.models;
+  json["jobs"] = nlohmann::ordered_json::array();
+  for (const JobProgress& job : status.jobs) {
+    nlohmann::ordered_json entry;
+    entry["job"] = job.job;
+    entry["model"] = job.model;
+    entry["epoch"] = job.epoch;
+    entry["max_epochs"] = job.max_epochs;
+    entry["samples_done"] = job.samples_done;
+    entry["samples_per_epoch"] = job.samples_per_epoch;
+    entry["trainers"] = job.trainers;
+    entry["finished"] = job.finished;
+    entry["best_epoch"] = job.best_epoch;
+    entry["best_metric"] = job.best_metric;
+    json["jobs"].push_back(entry);
+  }
+  return json.dump();
+}
+
+std::string StatusToText(const ClusterStatus& status, const std::string& address) {
+  std::string text =
+      absl::StrFormat("Cluster at %s, version %s (%s), %d of %d shards", address, status.version,
+                      status.revision, status.shards.size(), status.expected_shards);
+  std::vector<std::vector<std::string>> shards;
+  for (const ShardEntry& shard : status.shards) {
+    shards.push_back({absl::StrCat(shard.shard.value()), shard.address, ShardLifeName(shard.life),
+                      absl::StrCat(shard.generation),
+                      ReadableBytes(static_cast<double>(shard.memory_bytes)),
+                      WithThousands(shard.applied_commands)});
+  }
+  absl::StrAppend(
+      &text, "\n\n",
+      FormatTable({"shard", "address", "health", "generation", "memory", "commands"}, shards));
+  absl::StrAppend(
+      &text, "\n\nModels: ", status.models.empty() ? "none" : absl::StrJoin(status.models, ", "));
+  if (status.jobs.empty()) return text;
+  std::vector<std::vector<std::string>> jobs;
+  for (const JobProgress& job : status.jobs) {
+    jobs.push_back(
+        {job.job, job.model,
+         job.finished ? "finished" : absl::StrFormat("epoch %d/%d", job.epoch + 1, job.max_epochs),
+         absl::StrFormat("%s/%s", WithThousands(job.samples_done),
+                         WithThousands(job.samples_per_epoch)),
+         absl::StrCat(job.trainers),
+         job.best_epoch < 0
+             ? std::string("none yet")
+             : absl::StrFormat("%.4f (epoch %d)", job.best_metric, job.best_epoch + 1)});
+  }
+  absl::StrAppend(&text, "\n\n",
+                  FormatTable({"job", "model", "state", "samples", "trainers", "best P@1"}, jobs));
+  return text;
+}
+
+struct StatusOptions {
+  std::string cluster = "127.0.0.1:7000";
+  bool watch = false;
+  std::string interval = "2s";
+};
+
+absl::StatusOr<int> RunStatus(const GlobalOptions& global, const StatusOptions& status_options) {
+  const std::string& cluster = status_options.cluster;
+  ClientOptions options;
+  ASSIGN_OR_RETURN(options.timeout, global.Timeout());
+  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(cluster));
+  CoordinatorClient coordinator(channel, cluster, options, nullptr);
+  const auto show = [&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
+    return global.json() ? StatusToJson(status) : StatusToText(status, cluster);
+  };
+  ASSIGN_OR_RETURN(const absl::Duration interval,
+                   ParseInterval("--interval", status_options.interval));
+  if (status_options.watch) {
+    RETURN_IF_ERROR(Repeat(interval, global.json(), show));
+    return kExitOk;
+  }
+  ASSIGN_OR_RETURN(const std::string text, show());
+  PrintLine(text);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddStatusCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("status", "Show a cluster's shards, models and jobs",
+                                               "Examples:\n"
+                                               "  dslide status --cluster 127.0.0.1:7000\n"
+                                               "  dslide status --cluster 127.0.0.1:7000 -o json\n"
+                                               "  dslide status --watch --interval 5s");
+  auto options = std::make_shared<StatusOptions>();  // shared with the callback
+  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
+  command.AddSwitch("--watch", options->watch, "Show it again and again, until Ctrl-C");
+  AddOption(command, "--interval", options->interval, "Time between two looks of --watch");
+  command.OnChosen([&context, options] {
+    context.run = [&context, options] { return RunStatus(context.global, *options); };
+  });
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,498 @@
+// dslide train
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/cluster/cluster_session.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/interrupt.h"
+#include "client/cli/console/terminal.h"
+#include "client/cli/train/accuracy_report.h"
+#include "client/cli/train/component_session.h"
+#include "client/cli/train/data_source.h"
+#include "client/cli/train/model_dir.h"
+#include "client/cli/train/prediction_text.h"
+#include "client/cli/train/spec_options.h"
+#include "client/cli/train/train_result.h"
+#include "client/trainer/round_trip_metrics.h"
+#include "client/trainer/trainer.h"
+#include "core/base/clock.h"
+#include "core/base/status_macros.h"
+#include "core/base/version.h"
+#include "core/engine/data/file_output.h"
+#include "core/engine/data/sparse_dataset.h"
+#include "core/net/http/admin_http.h"
+#include "core/net/metrics/metrics.h"
+#include "core/net/metrics/process_stats.h"
+#include "core/spec/model_spec_json.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kRecallPoints = 2000;
+constexpr int64_t kExamples = 5;
+
+constexpr char kExamplesText[] = R"(Examples:
+  dslide train --data train.txt --eval test.txt --model-dir my-model
+      In this process, with two embedded shards; the model is kept in my-model.
+  dslide train --data train.txt --eval test.txt --model docs/models/citeulike-t.json -o json
+      With a model spec; the last line of stdout is one JSON object.
+  dslide train --data train.txt --cluster 127.0.0.1:7000 --job run-1
+      On a cluster (see dslide up). Several trainers of one --job share the work.
+  dslide train --text --data book.txt --dim 100
+      From words to the words around them.)";
+
+struct TrainOptions {
+  std::string data;
+  std::string eval;
+  DataOptions source;
+  SpecOptions spec;
+  AccuracyOptions accuracy;
+  std::string cluster;
+  int64_t shards = 2;
+  int64_t threads = 0;
+  int64_t steps = 0;
+  std::string job;
+  std::string model_dir;
+  bool overwrite = false;
+  bool resume = false;
+  std::string admin;
+  std::string validation_group;
+  std::string spec_out;
+};
+
+// One run of the command: what is opened first is used by what comes later.
+class TrainRun {
+ public:
+  TrainRun(const GlobalOptions& global, const TrainOptions& options)
+      : global_(global),
+        options_(options),
+        parallelism_(ThreadsOrAll(options.threads)),
+        progress_(MakeProgress(global.quiet)) {}
+
+  absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(OpenInput());
+    RETURN_IF_ERROR(ResolveModel());
+    RETURN_IF_ERROR(PrepareDirectory());
+    RETURN_IF_ERROR(OpenCluster());
+    RETURN_IF_ERROR(OpenTrainer());
+    RETURN_IF_ERROR(Train());
+    RETURN_IF_ERROR(Measure());
+    RETURN_IF_ERROR(MakeExamples());
+    RETURN_IF_ERROR(Finish());
+    return interrupted_ ? kExitInterrupted : kExitOk;
+  }
+
+ private:
+  absl::Status OpenInput();
+  absl::Status ResolveModel();
+  absl::Status PrepareDirectory();
+  absl::Status OpenCluster();
+  absl::Status OpenTrainer();
+  absl::Status Train();
+  absl::Status RunJob();
+  absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
+                                               absl::Span<const int64_t> points, int64_t k);
+  absl::Status Measure();
+  absl::Status MakeExamples();
+  absl::Status Finish();
+  std::string NextLines() const;
+
+  const GlobalOptions& global_;
+  const TrainOptions& options_;
+  const Parallelism parallelism_;
+  const std::unique_ptr<ProgressSink> progress_;
+  InterruptGuard interrupt_;
+
+  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<Dataset> eval_;
+  StoredModel model_;
+  std::unique_ptr<TrainingSplit> split_;
+  std::unique_ptr<Network> network_;
+  Metrics metrics_;
+  RoundTripMetrics round_trips_{metrics_};
+  std::unique_ptr<ClusterSession> session_;
+  std::unique_ptr<ComponentSession> components_;  // of a model with a memory; feeds the trainer
+  std::unique_ptr<BatchPreparer> preparer_;
+  std::unique_ptr<TrainerMetrics> trainer_metrics_;
+  std::unique_ptr<AdminHttpServer> admin_;  // shows trainer_metrics_
+  std::unique_ptr<Trainer> trainer_;
+  TrainResult result_;
+  std::string examples_;
+  bool interrupted_ = false;
+};
+
+absl::Status TrainRun::OpenInput() {
+  ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
+  ASSIGN_OR_RETURN(data_, OpenData(options_.data, options_.source, nullptr, parallelism_));
+  if (options_.eval.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(eval_,
+                   OpenData(options_.eval, options_.source, VocabularyOf(*data_), parallelism_));
+  return CheckSameShape(*data_, *eval_);
+}
+
+absl::Status TrainRun::ResolveModel() {
+  SpecOptions options = options_.spec;
+  options.network = options_.source.text || options_.steps > 0;
+  if (options_.resume && !options_.model_dir.empty()) {
+    ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
+    options.base = stored.spec;
+  }
+  std::string explanation;
+  ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
+  if (!explanation.empty()) progress_->Say(explanation);
+  if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
+    ASSIGN_OR_RETURN(Network network, Network::Create(spec));
+    network_ = std::make_unique<Network>(std::move(network));
+  }
+  if (!options_.spec_out.empty()) {
+    ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(options_.spec_out));
+    RETURN_IF_ERROR(file.Append(ModelSpecToJson(spec)));
+    RETURN_IF_ERROR(file.Commit());
+  }
+  ASSIGN_OR_RETURN(
+      TrainingSplit split,
+      TrainingSplit::Create(data_->num_points(), spec.seed, spec.training.validation_fraction,
+                            spec.training.validation_max_samples));
+  if (!options_.validation_group.empty()) {
+    ASSIGN_OR_RETURN(split, SplitByGroup(options_.validation_group, data_->num_points(), spec));
+  }
+  split_ = std::make_unique<TrainingSplit>(split);
+  // Also without tf-idf: it orders the words by which people are shown a point.
+  ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
+  model_.features = FeatureStats::FromDataset(*data_, std::move(idf));
+  model_.labels = LabelNames(*data_);
+  if (!options_.model_dir.empty() || eval_ != nullptr || spec.training.propensity_strength > 0.0) {
+    ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
+  }
+  model_.vocabulary = VocabularyOf(*data_);
+  model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
+  model_.origin.seed = spec.seed;
+  model_.origin.version = Version();
+  model_.origin.revision = Revision();
+  model_.origin.data_kind = options_.source.text ? "text" : "sparse";
+  model_.origin.text_window = options_.source.window;
+  model_.spec = std::move(spec);
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::PrepareDirectory() {
+  if (options_.model_dir.empty()) return absl::OkStatus();
+  if (options_.resume) {
+    ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
+    ModelSpec same_training = stored.spec;
+    same_training.training = model_.spec.training;
+    if (!(same_training == model_.spec)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--resume: the model in ", options_.model_dir,
+                       " was made with other settings (see its model.json); give the same --model ",
+                       "and flags, except those of the training itself"));
+    }
+    if (stored.origin.shards != model_.origin.shards) {
+      return absl::InvalidArgumentError(
+          stored.origin.shards < 1
+              ? absl::StrCat("--resume: ", options_.model_dir, " was trained on a cluster, which ",
+                             "holds its rows: train it further there, with --cluster HOST:PORT")
+              : absl::StrCat("--resume: the rows in ", options_.model_dir, " are those of ",
+                             stored.origin.shards, " shards, not of ", model_.origin.shards,
+                             ": give --shards ", stored.origin.shards));
+    }
+    RETURN_IF_ERROR(CheckRowsKept(options_.model_dir, stored));
+    // What shards and coordinator hold is compared as a whole.
+    model_.spec = stored.spec;
+    model_.features = stored.features;
+    if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
+  } else {
+    RETURN_IF_ERROR(PrepareModelDir(options_.model_dir, options_.overwrite));
+  }
+  return SaveModel(options_.model_dir, model_);
+}
+
+absl::Status TrainRun::OpenCluster() {
+  ClientOptions client;
+  ASSIGN_OR_RETURN(client.timeout, global_.Timeout());
+  client.job = options_.job.empty() ? absl::StrCat("train-", model_.spec.name) : options_.job;
+  client.on_round_trip = [this](ShardId shard, absl::Duration took) {
+    round_trips_.Observe(shard, took);
+  };
+  if (options_.cluster.empty()) {
+    EmbeddedOptions embedded;
+    embedded.shards = options_.shards;
+    embedded.parallelism = parallelism_;
+    embedded.data_dir = options_.model_dir;
+    ASSIGN_OR_RETURN(session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
+  } else {
+    ASSIGN_OR_RETURN(
+        session_, ClusterSession::Connect(options_.cluster, global_.Channels(), std::move(client)));
+  }
+  return session_->client().CreateModel(model_.spec).status();
+}
+
+absl::Status TrainRun::OpenTrainer() {
+  ClusterClient& cluster = session_->client();
+  trainer_metrics_ = std::make_unique<TrainerMetrics>(metrics_, cluster.counters());
+  if (!options_.admin.empty()) {
+    metrics_.AddProcessMetrics();
+    AdminHttpOptions admin;
+    admin.address = options_.admin;
+    admin.title = "dslide train";
+    admin.metrics = {&metrics_};
+    admin.status = [this] { return trainer_metrics_->Page(); };
+    ASSIGN_OR_RETURN(admin_, AdminHttpServer::Start(std::move(admin)));
+    progress_->Say(absl::StrCat("Metrics: http://", admin_->address(), "/metrics"));
+  }
+  if (HasComponents(model_.spec)) {
+    ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
+                                                         model_.features.idf, parallelism_));
+  }
+  const auto say = [this](const std::string& message) { progress_->Say(message); };
+  if (components_ != nullptr) {
+    RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, &InterruptGuard::Interrupted));
+  }
+  if (network_ != nullptr) {
+    BatchPreparerOptions preparer;
+    preparer.seed = model_.spec.seed;
+    preparer.idf = model_.features.idf;
+    if (const double strength = model_.spec.training.propensity_strength; strength > 0.0) {
+      preparer.label_weights =
+          PropensityWeights(model_.label_counts.of_label, model_.label_counts.points,
+                            options_.accuracy.propensity, strength);
+    }
+    if (components_ != nullptr) preparer.candidates = &components_->candidates();
+    ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
+  }
+  TrainerOptions trainer;
+  trainer.seed = model_.spec.seed;
+  trainer.max_steps = options_.steps;
+  trainer.parallelism = parallelism_;
+  trainer.stop_requested = &InterruptGuard::Interrupted;
+  ASSIGN_OR_RETURN(trainer_, Trainer::Create({.cluster = cluster,
+                                              .spec = model_.spec,
+                                              .network = network_.get(),
+                                              .preparer = preparer_.get(),
+                                              .stages = components_.get(),
+                                              .data = *data_,
+                                              .split = *split_,
+                                              .progress = *progress_,
+                                              .clock = SteadyClock(),
+                                              .metrics = trainer_metrics_.get()},
+                                             std::move(trainer)));
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::RunJob() {
+  const absl::StatusOr<TrainingReport> report = trainer_->Run();
+  // A stage is given up at once.
+  interrupted_ = absl::IsCancelled(report.status()) && InterruptGuard::Interrupted();
+  if (!interrupted_) {
+    RETURN_IF_ERROR(report.status());
+    result_.report = *report;
+    interrupted_ = report->interrupted;
+  }
+  if (components_ == nullptr) return absl::OkStatus();
+  interrupted_ = interrupted_ || result_.report.stopped_at_step_limit;
+  result_.components = interrupted_ ? std::optional(ComponentReport()) : components_->report();
+  // Another trainer of the job has completed the model.
+  if (!result_.components.has_value()) return components_->Load();
+  if (network_ == nullptr) result_.report.samples = result_.components->points;
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::Train() {
+  progress_->Say(absl::StrFormat(
+      "Training \"%s\": %s points, %s features, %s labels, %s%d shards, seed %d", model_.spec.name,
+      WithThousands(split_->num_training()), WithThousands(data_->num_features()),
+      WithThousands(data_->num_labels()),
+      network_ == nullptr ? "" : WithThousands(network_->parameters()) + " parameters, ",
+      session_->client().num_shards(), model_.spec.seed));
+  RETURN_IF_ERROR(RunJob());
+  if (interrupted_) {
+    progress_->Say(components_ == nullptr
+                       ? "Interrupted: finishing with what was trained until now."
+                       : "Interrupted: the model is not complete; train it again.");
+  } else if (components_ == nullptr && result_.report.steps == 0) {
+    progress_->Say(absl::StrCat("Job \"", session_->client().options().job,
+                                "\" had no work left: it is finished. Another run of it needs ",
+                                "another name: --job NAME"));
+  }
+  result_.training_traffic = session_->client().counters().Total();
+  result_.stages = session_->StageSeconds();
+  const StageSeconds& stages = result_.report.stages;
+  result_.stages["trainer_wait_embed_forward"] = stages.wait_embed_forward;
+  result_.stages["trainer_wait_head_forward"] = stages.wait_head_forward;
+  result_.stages["trainer_wait_head_backward"] = stages.wait_head_backward;
+  result_.stages["trainer_fingerprints"] = stages.hash;
+  result_.stages["trainer_compute"] = stages.compute - stages.hash;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Prediction>> TrainRun::Rank(SparseBatch samples,
+                                                       absl::Span<const int64_t> points,
+                                                       int64_t k) {
+  if (components_ != nullptr) return components_->Rank(std::move(samples), k);
+  ASSIGN_OR_RETURN(PreparedBatch batch,
+                   preparer_->PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, points));
+  return trainer_->evaluator().Predict(std::move(batch), k, /*hashed=*/false,
+                                       (*trainer_->next_step())++);
+}
+
+absl::Status TrainRun::Measure() {
+  if (network_ != nullptr) result_.dense_bytes_per_step = network_->dense_bytes_per_step();
+  result_.seed = model_.spec.seed;
+  result_.commit = Revision();
+  if (!interrupted_ && eval_ != nullptr) {
+    const LabelCounts& counts = model_.label_counts;
+    const std::vector<float> inverse_propensities =
+        InversePropensities(counts.of_label, counts.points, options_.accuracy.propensity);
+    ASSIGN_OR_RETURN(result_.accuracy,
+                     MeasureRanking(
+                         *eval_, AllPoints(eval_->num_points()), ComponentSession::kBatch,
+                         RankingMetrics(result_.cutoffs, inverse_propensities),
+                         [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
+                           return Rank(std::move(samples), points, k);
+                         },
+                         nullptr));
+    ASSIGN_OR_RETURN(result_.baseline, MostFrequentBaseline(counts, *eval_, parallelism_));
+    if (components_ == nullptr) {
+      const std::vector<int64_t> points = AllPoints(std::min(eval_->num_points(), kRecallPoints));
+      ASSIGN_OR_RETURN(result_.recall,
+                       trainer_->evaluator().MeasureRecall(*eval_, points, trainer_->next_step()));
+    }
+  }
+  result_.traffic = session_->client().counters().Total();
+  return absl::OkStatus();
+}
+
+// A few points of the evaluation data with what they really have, for people.
+absl::Status TrainRun::MakeExamples() {
+  if (interrupted_ || eval_ == nullptr || model_.labels.empty() || global_.json()) {
+    return absl::OkStatus();
+  }
+  std::vector<int64_t> points;
+  SparseBatch samples;
+  const EpochOrder order(eval_->num_points(), model_.spec.seed, 0);
+  for (int64_t i = 0; i < std::min(kExamples, eval_->num_points()); ++i) {
+    points.push_back(order.PointAt(i));
+  }
+  RETURN_IF_ERROR(eval_->ReadSamples(points, &samples));
+  ASSIGN_OR_RETURN(const std::vector<Prediction> predictions, Rank(samples, points, 3));
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    std::string predicted;
+    for (const RowId label : predictions[i].labels) {
+      const absl::Span<const RowId> truth = samples.LabelsOf(at);
+      const bool hit = std::binary_search(truth.begin(), truth.end(), label);
+      absl::StrAppend(&predicted, predicted.empty() ? "" : ", ", NameOf(model_, label),
+                      hit ? " (right)" : "");
+    }
+    absl::StrAppend(&examples_, "\n  ",
+                    DescribeInput(model_, samples.FeaturesOf(at), samples.ValuesOf(at), 8), "\n",
+                    "    -> ", predicted);
+  }
+  return absl::OkStatus();
+}
+
+std::string TrainRun::NextLines() const {
+  std::string text;
+  if (!options_.model_dir.empty()) {
+    absl::StrAppend(&text, "\nThe model is in ", options_.model_dir, ". Predict with it:\n");
+    const std::string input = model_.features.names.empty() || model_.features.names[0].empty()
+                                  ? absl::StrCat("--data ", options_.data)
+                                  : "--text \"a web server written in C\"";
+    absl::StrAppend(&text, "  dslide predict --model-dir ", options_.model_dir,
+                    options_.cluster.empty() ? "" : absl::StrCat(" --cluster ", options_.cluster),
+                    " ", input);
+  } else if (options_.cluster.empty()) {
+    absl::StrAppend(&text, "\nThe model was not kept; add --model-dir DIR to keep it.");
+  }
+  if (options_.cluster.empty()) {
+    absl::StrAppend(&text, "\nTrain over a cluster of processes instead:\n  dslide up --shards ",
+                    options_.shards, "\n  dslide train --data ", options_.data,
+                    options_.eval.empty() ? "" : absl::StrCat(" --eval ", options_.eval),
+                    " --cluster 127.0.0.1:7000");
+  }
+  return text;
+}
+
+absl::Status TrainRun::Finish() {
+  // In this order: the trainer's streams end before the servers that they lead to.
+  trainer_.reset();
+  components_.reset();
+  admin_.reset();
+  trainer_metrics_.reset();
+  if (session_->embedded() && !options_.model_dir.empty()) {
+    progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
+  }
+  RETURN_IF_ERROR(session_->Close());
+  result_.peak_rss_bytes = ProcessPeakResidentBytes();
+  if (global_.json()) {
+    PrintLine(TrainResultToJson(result_));
+    return absl::OkStatus();
+  }
+  PrintLine(TrainResultToText(result_));
+  if (!examples_.empty())
+    PrintLine(absl::StrCat("\nFive test points and their predictions:", examples_));
+  const std::string next = NextLines();
+  if (!next.empty()) PrintLine(next);
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptions(const TrainOptions& options) {
+  if (options.steps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--steps ", options.steps, ": must be at least 0 (0: no limit)"));
+  }
+  if (options.shards < 1 || options.shards > kMaxShards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shards ", options.shards, ": must be in [1, ", kMaxShards, "]"));
+  }
+  if (options.overwrite && options.resume) {
+    return absl::InvalidArgumentError("--overwrite and --resume exclude each other");
+  }
+  if (options.resume && (options.model_dir.empty() || !options.cluster.empty())) {
+    return absl::InvalidArgumentError(
+        "--resume needs the --model-dir of an embedded run; a cluster keeps its models by itself");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTrainCommand(CliCommand app, Context& context) {
+  const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
+  auto options = std::make_shared<TrainOptions>();  // shared with the callback
+  AddOption(command, "--data", options->data, "Training data: sparse text, or --text; .gz .xz .zst")
+      .Required();
+  AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
+  AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");
+  command.AddSwitch("--overwrite", options->overwrite, "Replace the model in --model-dir");
+  command.AddSwitch("--resume", options->resume, "Train the model in --model-dir further");
+  AddOption(command, "--cluster", options->cluster,
+            "Coordinator HOST:PORT; without it a cluster is started in this process");
+  AddOption(command, "--job", options->job,
+            "Name of the training job; trainers of one job share its work");
+  AddOption(command, "--shards", options->shards, "Shards of the embedded cluster");
+  AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
+  AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit");
+  AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
+  AddOption(command, "--validation-group", options->validation_group,
+            "File with a line for each point, its group: near-duplicates are held out together");
+  AddOption(command, "--spec-out", options->spec_out,
+            "File to write the model spec to, with everything that was chosen");
+  AddAccuracyOptions(command, options->accuracy);
+  AddDataOptions(command, options->source);
+  AddSpecOptions(command, options->spec);
+  command.OnChosen([&context, options] {
+    context.run = [&context, options]() -> absl::StatusOr<int> {
+      RETURN_IF_ERROR(CheckOptions(*options));
+      return TrainRun(context.global, *options).Run();
+    };
+  });
+}
+
+}  // namespace dslide::cli

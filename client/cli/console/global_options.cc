@@ -1,0 +1,44 @@
+#include "client/cli/console/global_options.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/units.h"
+
+namespace dslide::cli {
+
+absl::StatusOr<absl::Duration> GlobalOptions::Timeout() const {
+  absl::StatusOr<absl::Duration> parsed = ParseDuration(timeout);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--timeout: ", parsed.status().message()));
+  }
+  if (*parsed <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("--timeout 0: a call needs a deadline above 0");
+  }
+  return parsed;
+}
+
+std::string EnvironmentName(const std::string& names) {
+  std::string variable = "DSLIDE_";
+  for (const char c : names.substr(names.rfind("--") + 2)) {
+    variable += c == '-' ? '_' : absl::ascii_toupper(static_cast<unsigned char>(c));
+  }
+  return variable;
+}
+
+void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
+  AddOption(app, "-o,--output", global.output, "Form of the result: text or json")
+      .OneOf({"text", "json"});
+  AddOption(app, "--timeout", global.timeout, "Deadline of every call to the cluster, e.g. 30s");
+  app.AddSwitch("-q,--quiet", global.quiet, "No progress on stderr");
+  app.AddSwitch("--insecure", global.insecure,
+                "Allow plaintext connections to other machines (trusted networks only)");
+  AddOption(app, "--tls-ca", global.tls.ca,
+            "PEM file of the authorities of the cluster's certificates; encrypts connections");
+  AddOption(app, "--tls-crl-dir", global.tls.crl_dir,
+            "Directory of those authorities' lists of revoked certificates");
+  AddOption(app, "--tls-cert", global.tls.cert, "PEM file of this client's certificate");
+  AddOption(app, "--tls-key", global.tls.key, "PEM file of the certificate's private key");
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,40 @@
+// Flags that every subcommand of `dslide` has, and how flags get their names in the environment.
+
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/channel_factory.h"
+#include "core/flags/command_line.h"
+#include "core/net/tls/tls_files.h"
+
+namespace dslide::cli {
+
+struct GlobalOptions {
+  std::string output = "text";  // or "json"
+  std::string timeout = "30s";
+  bool quiet = false;
+  bool insecure = false;
+  TlsFiles tls = {};
+
+  bool json() const { return output == "json"; }
+  // Errors: InvalidArgument naming the flag.
+  absl::StatusOr<absl::Duration> Timeout() const;
+  // How a cluster that runs elsewhere is reached.
+  ChannelOptions Channels() const { return {.insecure = insecure, .tls = tls}; }
+};
+
+// DSLIDE_MODEL_DIR of "-m,--model-dir".
+std::string EnvironmentName(const std::string& names);
+
+// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
+template <typename T>
+Flag AddOption(CliCommand command, const std::string& names, T& value, const std::string& help) {
+  return command.Add(names, value, help).Environment(EnvironmentName(names));
+}
+
+void AddGlobalOptions(CliCommand app, GlobalOptions& global);
+
+}  // namespace dslide::cli

@@ -1,0 +1,71 @@
+#include "client/cli/train/data_source.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/console/global_options.h"
+#include "core/base/status_macros.h"
+#include "core/engine/data/sparse_dataset.h"
+
+namespace dslide::cli {
+
+void AddDataOptions(CliCommand app, DataOptions& options) {
+  app.AddSwitch("--text", options.text,
+                "The data is plain text: learn from a word the words around it");
+  AddOption(app, "--window", options.window, "With --text: words on each side that are labels");
+  AddOption(app, "--min-count", options.min_count, "With --text: rarer words are dropped");
+  AddOption(app, "--max-vocabulary", options.max_vocabulary, "With --text: words kept at most");
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
+                                                  const DataOptions& options,
+                                                  std::shared_ptr<const Vocabulary> vocabulary,
+                                                  Parallelism parallelism) {
+  if (options.text) {
+    TextDatasetOptions text;
+    text.parallelism = parallelism;
+    text.window = options.window;
+    text.min_count = options.min_count;
+    text.max_vocabulary = options.max_vocabulary;
+    text.vocabulary = std::move(vocabulary);
+    ASSIGN_OR_RETURN(std::unique_ptr<TextDataset> data, TextDataset::Open(path, text));
+    return std::unique_ptr<Dataset>(std::move(data));
+  }
+  SparseDatasetOptions sparse;
+  sparse.parallelism = parallelism;
+  sparse.count_document_frequency = true;
+  ASSIGN_OR_RETURN(std::unique_ptr<SparseDataset> data, SparseDataset::Open(path, sparse));
+  return std::unique_ptr<Dataset>(std::move(data));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
+                                                     const std::string& path,
+                                                     Parallelism parallelism) {
+  DataOptions options;
+  options.text = model.origin.data_kind == "text";
+  if (model.origin.text_window > 0) options.window = model.origin.text_window;
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
+                   OpenData(path, options, model.vocabulary, parallelism));
+  const auto features = static_cast<int64_t>(model.features.idf.size());
+  const int64_t labels = model.spec.num_labels();
+  if (data->num_features() != features || data->num_labels() != labels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", data->num_features(), " features and ", data->num_labels(),
+                     " labels, the model has ", features, " and ", labels, ": it is other data"));
+  }
+  return data;
+}
+
+std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data) {
+  const auto* text = dynamic_cast<const TextDataset*>(&data);
+  return text == nullptr ? nullptr : text->vocabulary();
+}
+
+Parallelism ThreadsOrAll(int64_t threads) {
+  const auto all = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  return Parallelism{static_cast<int>(threads > 0 ? std::min<int64_t>(threads, 1024) : all)};
+}
+
+}  // namespace dslide::cli

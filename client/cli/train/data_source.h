@@ -1,0 +1,45 @@
+// Datasets as the command line names them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cli/train/model_dir.h"
+#include "core/base/parallel.h"
+#include "core/engine/data/dataset.h"
+#include "core/engine/data/text_dataset.h"
+#include "core/flags/command_line.h"
+
+namespace dslide::cli {
+
+struct DataOptions {
+  bool text = false;  // plain text: words and their neighbours
+  int64_t window = 2;
+  int64_t min_count = 5;
+  int64_t max_vocabulary = 1000000;
+};
+
+void AddDataOptions(CliCommand app, DataOptions& options);
+
+// Opens a sparse or plain-text file; `vocabulary` (of a trained text model) may be null.
+// Errors: those of SparseDataset::Open() and TextDataset::Open().
+absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
+                                                  const DataOptions& options,
+                                                  std::shared_ptr<const Vocabulary> vocabulary,
+                                                  Parallelism parallelism);
+
+// Opens data for a model that was trained before, and checks that it fits.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
+                                                     const std::string& path,
+                                                     Parallelism parallelism);
+
+// The vocabulary of a text dataset, null for others.
+std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data);
+
+// All threads of the machine unless `threads` > 0.
+Parallelism ThreadsOrAll(int64_t threads);
+
+}  // namespace dslide::cli

@@ -1,0 +1,155 @@
+#include "client/cli/train/default_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kDefaultDim = 128;
+// Labels with more points than this are worth a wider network, which costs little: they are few.
+constexpr double kPointsForWide = 50;
+// Below this popularity neighbours and trees know all that a network could learn, and it costs as
+// much as they do (docs/learning.md).
+constexpr double kPopularityForNetwork = 50;
+// A network beyond this, its optimizer's state included, costs more than it brings.
+constexpr double kMostNetworkBytes = 256 << 20;
+constexpr double kBytesPerWeight = 12;  // the weight and two moments
+// More passes only learn the points by heart, fewer steps do not move it from where it starts.
+constexpr int64_t kNetworkEpochs = 6;
+constexpr int64_t kLeastNetworkSteps = 300;
+
+int64_t DimFor(const DataShape& shape) {
+  return shape.points_of_label > kPointsForWide ? 2 * kDefaultDim : kDefaultDim;
+}
+
+double NetworkBytes(const DataShape& shape, int64_t dim) {
+  return static_cast<double>((shape.features + shape.labels) * dim) * kBytesPerWeight;
+}
+
+TableSpec Table(const char* name, TableRole role) {
+  TableSpec table;
+  table.name = name;
+  table.role = role;
+  return table;
+}
+
+void AddNetwork(const DataShape& shape, ModelSpec& spec) {
+  TrainingSpec& training = spec.training;
+  training.input_dropout = 0.2;
+  training.hidden_dropout = 0.5;
+  const ScheduleSpec schedule = {.kind = ScheduleKind::kLinear, .final_fraction = 0.05};
+  TableSpec input = Table("input", TableRole::kEmbedding);
+  input.dim = DimFor(shape);
+  input.bias_row = true;
+  input.init = {.kind = InitKind::kGaussian, .scale = 0.05};
+  input.optimizer.learning_rate = 0.01;
+  input.optimizer.schedule = schedule;
+  TableSpec labels = Table("labels", TableRole::kHead);
+  labels.dim = input.dim;
+  labels.init = {.kind = InitKind::kGaussian, .scale = 0.002};
+  labels.optimizer.learning_rate = 0.006;
+  labels.optimizer.schedule = schedule;
+  // The memory names the active rows.
+  labels.head.max_active = 0;
+  labels.head.tail_rows = 32;
+  spec.tables.push_back(std::move(input));
+  spec.tables.push_back(std::move(labels));
+  SetNetworkLength(shape.points, 1, spec);
+}
+
+}  // namespace
+
+DataShape ShapeOf(const Dataset& data, const LabelCounts& counts) {
+  DataShape shape{
+      .points = data.num_points(), .features = data.num_features(), .labels = data.num_labels()};
+  double sum = 0;
+  double squares = 0;
+  for (const int64_t count : counts.of_label) {
+    shape.used_labels += count > 0 ? 1 : 0;
+    sum += static_cast<double>(count);
+    squares += static_cast<double>(count) * static_cast<double>(count);
+  }
+  if (sum == 0) return shape;
+  shape.points_of_label = sum / static_cast<double>(shape.used_labels);
+  shape.popularity = squares / sum;
+  return shape;
+}
+
+bool NetworkFits(const DataShape& shape, int64_t dim) {
+  return NetworkBytes(shape, dim > 0 ? dim : DimFor(shape)) <= kMostNetworkBytes;
+}
+
+void SetNetworkLength(int64_t points, double length, ModelSpec& spec) {
+  TrainingSpec& training = spec.training;
+  const int64_t steps = (points + training.batch_size - 1) / training.batch_size;
+  const int64_t usual = std::max(kNetworkEpochs, kLeastNetworkSteps / steps);
+  training.max_epochs = std::max<int64_t>(1, std::llround(length * static_cast<double>(usual)));
+  for (TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role)) continue;
+    table.optimizer.schedule.decay_steps = training.max_epochs * steps;
+  }
+}
+
+ModelSpec DefaultComponents(const DataShape& shape) {
+  return ComponentsFor(shape, shape.popularity >= kPopularityForNetwork && NetworkFits(shape));
+}
+
+ModelSpec ComponentsFor(const DataShape& shape, bool network) {
+  ModelSpec spec;
+  spec.name = "model";
+  spec.activations = ActivationType::kBf16;
+  spec.training.transform = InputTransform::kTfIdf;
+  // The fusion has few weights: more points bring it nothing, and the trees miss them.
+  spec.training.validation_max_samples = 1000;
+  if (network) AddNetwork(shape, spec);
+  spec.tables.push_back(Table("points", TableRole::kMemory));
+  spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
+  spec.tables.push_back(Table("linear", TableRole::kLinear));
+  spec.tables.push_back(Table("fusion", TableRole::kFusion));
+  return spec;
+}
+
+std::string ExplainComponents(const DataShape& shape, const ModelSpec& spec) {
+  const TableSpec* const input = spec.FindRole(TableRole::kEmbedding);
+  std::string text = absl::StrFormat("Without a spec: a memory, %d label trees and their fusion",
+                                     spec.FindRole(TableRole::kLabelTrees)->trees.trees);
+  if (input != nullptr) {
+    absl::StrAppendFormat(&text,
+                          ", with a network of width %d beside them for %d epochs: a label that a "
+                          "point carries has %.0f points on average, enough to learn from",
+                          input->dim, spec.training.max_epochs, shape.popularity);
+  } else if (shape.popularity < kPopularityForNetwork) {
+    absl::StrAppendFormat(&text,
+                          ", and no network: a label that a point carries has %.0f points on "
+                          "average, which its neighbours know as well",
+                          shape.popularity);
+  } else {
+    absl::StrAppendFormat(&text, ", and no network: it would take %.0f MB, more than it brings",
+                          NetworkBytes(shape, DimFor(shape)) / 1e6);
+  }
+  return absl::StrCat(text,
+                      ". --spec-out FILE writes it; flags such as --dim ask for a network "
+                      "alone.");
+}
+
+ModelSpec DefaultNetwork(int64_t num_labels) {
+  ModelSpec spec;
+  spec.name = "model";
+  TableSpec input = Table("input", TableRole::kEmbedding);
+  input.dim = kDefaultDim;
+  input.bias_row = true;
+  TableSpec labels = Table("labels", TableRole::kHead);
+  labels.dim = kDefaultDim;
+  if (num_labels <= kExactHeadRows) labels.head.max_active = 0;
+  spec.tables = {std::move(input), std::move(labels)};
+  // Half the bytes on the wire; docs/hashing.md has what it does to accuracy (nothing to be seen).
+  spec.activations = ActivationType::kBf16;
+  return spec;
+}
+
+}  // namespace dslide::cli

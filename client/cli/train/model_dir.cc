@@ -1,0 +1,248 @@
+#include "client/cli/train/model_dir.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/console/terminal.h"
+#include "client/cli/console/text_file.h"
+#include "client/cli/train/model_files.h"
+#include "core/base/status_macros.h"
+#include "core/engine/data/file_output.h"
+#include "core/engine/data/name_list.h"
+#include "core/engine/data/parse_error.h"
+#include "core/spec/model_spec_json.h"
+#include "services/embedded/embedded_cluster.h"
+
+namespace dslide::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kLabelCounts[] = "label_counts.txt";
+
+std::string In(const std::string& directory, absl::string_view name) {
+  return absl::StrCat(directory, "/", name);
+}
+
+bool BelongsToModel(const std::string& name) {
+  return IsModelFile(name) || name == "coordinator" || absl::StartsWith(name, "shard-");
+}
+
+absl::Status WriteFile(const std::string& path, absl::string_view content) {
+  ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
+  RETURN_IF_ERROR(file.Append(content));
+  return file.Commit();
+}
+
+absl::Status SaveLabelCounts(const LabelCounts& counts, const std::string& path) {
+  ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
+  RETURN_IF_ERROR(file.Append(absl::StrCat(counts.points, "\n")));
+  for (const int64_t count : counts.of_label) {
+    RETURN_IF_ERROR(file.Append(absl::StrCat(count, "\n")));
+  }
+  return file.Commit();
+}
+
+absl::StatusOr<LabelCounts> LoadLabelCounts(const std::string& path, int64_t labels) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  LineReader reader(text);
+  LabelCounts counts;
+  absl::string_view line;
+  while (reader.Next(&line)) {
+    const bool first = reader.line_number() == 1;
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(line, &number) || number < (first ? 1 : 0)) {
+      return ParseError(path, reader.line_number(), {1, QuoteFound(line), "a number of points"});
+    }
+    if (first) {
+      counts.points = number;
+    } else {
+      counts.of_label.push_back(number);
+    }
+  }
+  if (static_cast<int64_t>(counts.of_label.size()) == labels) return counts;
+  return absl::InvalidArgumentError(absl::StrCat(path, " counts ", counts.of_label.size(),
+                                                 " labels, the model has ", labels,
+                                                 ": restore it from a copy, or remove it"));
+}
+
+std::string OriginToJson(const ModelOrigin& origin) {
+  nlohmann::ordered_json json;
+  json["format"] = origin.format;
+  json["shards"] = origin.shards;
+  json["seed"] = origin.seed;
+  json["version"] = origin.version;
+  json["commit"] = origin.revision;
+  json["data"] = origin.data_kind;
+  if (origin.data_kind == "text") json["window"] = origin.text_window;
+  return json.dump(2) + "\n";
+}
+
+absl::StatusOr<ModelOrigin> OriginFromJson(const std::string& text, const std::string& path) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected an object with the number \"format\""));
+  }
+  ModelOrigin origin;
+  origin.format = json["format"].get<int>();
+  if (origin.format != kModelDirFormat) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": format ", origin.format,
+                                                   ", this program knows ", kModelDirFormat,
+                                                   ": use the version that wrote it"));
+  }
+  const auto number = [&](const char* key, auto fallback) {
+    return json.contains(key) && json[key].is_number() ? json[key].get<decltype(fallback)>()
+                                                       : fallback;
+  };
+  const auto word = [&](const char* key, const std::string& fallback) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : fallback;
+  };
+  origin.shards = number("shards", int64_t{0});
+  origin.seed = number("seed", uint64_t{0});
+  origin.text_window = number("window", int64_t{0});
+  origin.version = word("version", "");
+  origin.revision = word("commit", "");
+  origin.data_kind = word("data", "sparse");
+  return origin;
+}
+
+}  // namespace
+
+absl::string_view StoredModel::LabelName(RowId label) const {
+  return label.value() < labels.size() ? absl::string_view(labels[label.value()])
+                                       : absl::string_view();
+}
+
+ModelDirState InspectModelDir(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return ModelDirState::kAbsent;
+  if (fs::exists(In(path, "dslide.json"), error)) return ModelDirState::kHoldsModel;
+  if (fs::is_directory(path, error) && fs::is_empty(path, error)) return ModelDirState::kEmpty;
+  return ModelDirState::kHoldsOtherFiles;
+}
+
+absl::Status PrepareModelDir(const std::string& path, bool overwrite) {
+  std::error_code error;
+  switch (InspectModelDir(path)) {
+    case ModelDirState::kAbsent:
+    case ModelDirState::kEmpty:
+      break;
+    case ModelDirState::kHoldsOtherFiles:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--model-dir ", path, ": holds files that are no model; name an empty or new directory"));
+    case ModelDirState::kHoldsModel:
+      if (!overwrite) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--model-dir ", path, ": holds a model already; pass --overwrite to ",
+                         "replace it, or --resume to train it further"));
+      }
+      for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+        if (BelongsToModel(entry.path().filename().string())) fs::remove_all(entry.path(), error);
+        if (error) {
+          return absl::PermissionDeniedError(
+              absl::StrCat(entry.path().string(), ": cannot be removed: ", error.message()));
+        }
+      }
+      break;
+  }
+  fs::create_directories(path, error);
+  if (error) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("--model-dir ", path, ": cannot be made: ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SaveModel(const std::string& path, const StoredModel& model) {
+  RETURN_IF_ERROR(UnsealModelFiles(path));
+  RETURN_IF_ERROR(WriteFile(In(path, "model.json"), ModelSpecToJson(model.spec) + "\n"));
+  RETURN_IF_ERROR(model.features.Save(In(path, "features.tsv")));
+  if (!model.labels.empty()) {
+    ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(In(path, "labels.txt")));
+    for (const std::string& label : model.labels) {
+      RETURN_IF_ERROR(file.Append(absl::StrCat(label, "\n")));
+    }
+    RETURN_IF_ERROR(file.Commit());
+  }
+  if (model.label_counts.points > 0) {
+    RETURN_IF_ERROR(SaveLabelCounts(model.label_counts, In(path, kLabelCounts)));
+  }
+  if (model.vocabulary != nullptr) {
+    RETURN_IF_ERROR(model.vocabulary->Save(In(path, "vocabulary.tsv")));
+  }
+  // After them: its presence says that the others are there.
+  RETURN_IF_ERROR(WriteFile(In(path, "dslide.json"), OriginToJson(model.origin)));
+  return SealModelFiles(path);
+}
+
+absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
+  if (InspectModelDir(path) != ModelDirState::kHoldsModel) {
+    return absl::NotFoundError(absl::StrCat("--model-dir ", path,
+                                            ": holds no model; make one with ",
+                                            "dslide train --data FILE --model-dir ", path));
+  }
+  ASSIGN_OR_RETURN(const bool sealed, CheckModelFiles(path));
+  if (!sealed) {
+    PrintNote(absl::StrCat("dslide: warning: ", path,
+                           " has no list of its files (FILES), as an earlier version wrote it: "
+                           "damage to its texts would not be noticed"));
+  }
+  StoredModel model;
+  ASSIGN_OR_RETURN(const std::string origin, ReadTextFile(In(path, "dslide.json")));
+  ASSIGN_OR_RETURN(model.origin, OriginFromJson(origin, In(path, "dslide.json")));
+  ASSIGN_OR_RETURN(const std::string spec, ReadTextFile(In(path, "model.json")));
+  ASSIGN_OR_RETURN(model.spec, ModelSpecFromJson(spec, In(path, "model.json")));
+  RETURN_IF_ERROR(model.spec.Validate(/*sizes_known=*/true));
+  ASSIGN_OR_RETURN(model.features, FeatureStats::Load(In(path, "features.tsv")));
+  const int64_t labels = model.spec.num_labels();
+  std::error_code error;
+  if (fs::exists(In(path, "labels.txt"), error)) {
+    ASSIGN_OR_RETURN(model.labels, FindNames(In(path, "labels.txt"), "", "labels.txt", labels));
+  }
+  if (fs::exists(In(path, kLabelCounts), error)) {
+    ASSIGN_OR_RETURN(model.label_counts, LoadLabelCounts(In(path, kLabelCounts), labels));
+  }
+  if (model.origin.data_kind == "text") {
+    ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));
+  }
+  return model;
+}
+
+absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
+  const std::vector<std::string> missing =
+      ShardDirsWithoutRows(path, model.origin.shards, model.spec.name);
+  if (missing.empty()) return absl::OkStatus();
+  const std::string again =
+      absl::StrCat("train again: dslide train --data FILE --model-dir ", path, " --overwrite");
+  if (static_cast<int64_t>(missing.size()) == model.origin.shards) {
+    return absl::DataLossError(absl::StrCat("--model-dir ", path, ": no shard has rows of model \"",
+                                            model.spec.name, "\" there (", path, "/shard-N/",
+                                            model.spec.name,
+                                            "/latest): the training was killed before it wrote "
+                                            "them, still runs, or they were removed; ",
+                                            again));
+  }
+  return absl::DataLossError(absl::StrCat(
+      "--model-dir ", path, ": the rows of ", missing.size(), " of ", model.origin.shards,
+      " shards are missing: ", absl::StrJoin(missing, ", "), " must hold ", model.spec.name,
+      "/latest; restore that from a copy, or ", again));
+}
+
+std::vector<std::string> LabelNames(const Dataset& data) {
+  if (data.LabelName(0).empty()) return {};
+  std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(data.num_labels()));
+  for (int64_t label = 0; label < data.num_labels(); ++label) {
+    names.emplace_back(data.LabelName(label));
+  }
+  return names;
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,161 @@
+#include "client/cli/train/model_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/train/data_source.h"
+#include "client/trainer/trainer.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr int64_t kEvaluationBatch = 256;
+constexpr int64_t kModelSessionRecallPoints = 2000;
+
+}  // namespace
+
+void AddModelOptions(CliCommand app, ModelOptions& options) {
+  AddOption(app, "--model-dir", options.model_dir, "Directory that train --model-dir wrote");
+  AddOption(app, "--cluster", options.cluster,
+            "Coordinator HOST:PORT of the cluster that holds the rows");
+  AddOption(app, "--name", options.name, "Name of the model in the cluster");
+  AddOption(app, "--threads", options.threads, "Threads; 0: all of the machine");
+}
+
+absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOptions& global,
+                                                                 const ModelOptions& options) {
+  if (options.model_dir.empty() && options.cluster.empty()) {
+    return absl::InvalidArgumentError("name the model: --model-dir DIR, or --cluster HOST:PORT");
+  }
+  std::unique_ptr<ModelSession> session(new ModelSession());
+  session->parallelism_ = ThreadsOrAll(options.threads);
+  if (!options.model_dir.empty()) {
+    ASSIGN_OR_RETURN(session->model_, LoadModel(options.model_dir));
+  }
+  ClientOptions client;
+  ASSIGN_OR_RETURN(client.timeout, global.Timeout());
+  client.job = options.job;
+  if (!options.cluster.empty()) {
+    ASSIGN_OR_RETURN(session->session_, ClusterSession::Connect(options.cluster, global.Channels(),
+                                                                std::move(client)));
+  } else {
+    if (session->model_.origin.shards < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options.model_dir, " was trained on a cluster, which holds its rows: add ",
+                       "--cluster HOST:PORT"));
+    }
+    RETURN_IF_ERROR(CheckRowsKept(options.model_dir, session->model_));
+    EmbeddedOptions embedded;
+    embedded.shards = session->model_.origin.shards;
+    embedded.parallelism = session->parallelism_;
+    embedded.data_dir = options.model_dir;
+    ASSIGN_OR_RETURN(session->session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
+  }
+  RETURN_IF_ERROR(session->FindModel(options));
+  RETURN_IF_ERROR(session->OpenStreams());
+  return session;
+}
+
+absl::Status ModelSession::FindModel(const ModelOptions& options) {
+  ClusterClient& cluster = session_->client();
+  std::string name = options.name.empty() ? model_.spec.name : options.name;
+  if (name.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ModelSpec> known, cluster.coordinator().ListModels());
+    std::vector<std::string> names;
+    for (const ModelSpec& spec : known) names.push_back(spec.name);
+    if (names.size() != 1) {
+      return absl::InvalidArgumentError(
+          names.empty() ? "the cluster has no model: train one first"
+                        : absl::StrCat("the cluster has several models, choose one with --name: ",
+                                       absl::StrJoin(names, ", ")));
+    }
+    name = names.front();
+  }
+  ASSIGN_OR_RETURN(ModelSpec spec, cluster.FindModel(name));
+  if (!options.model_dir.empty() && !(spec.tables == model_.spec.tables)) {
+    return absl::InvalidArgumentError(absl::StrCat("model \"", name,
+                                                   "\" of the cluster is not the one of ",
+                                                   options.model_dir, ": its tables differ"));
+  }
+  model_.spec = std::move(spec);
+  return absl::OkStatus();
+}
+
+absl::Status ModelSession::OpenStreams() {
+  ClusterClient& cluster = session_->client();
+  const bool has_components = HasComponents(model_.spec);
+  if (!has_components || model_.spec.FindRole(TableRole::kHead) != nullptr) {
+    ASSIGN_OR_RETURN(Network network, Network::Create(model_.spec));
+    network_ = std::make_unique<Network>(std::move(network));
+  }
+  if (has_components) {
+    ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
+                                                         model_.features.idf, parallelism_));
+    return components_->Load();
+  }
+  absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
+      BatchPreparer::Open(cluster, *network_, {.idf = model_.features.idf});
+  if (!made.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        made.status().message(), "; they are in the --model-dir of the training: name it"));
+  }
+  preparer_ = *std::move(made);
+  ASSIGN_OR_RETURN(streams_, cluster.OpenStreams(model_.spec, NewClientId()));
+  std::vector<StepChannel*> channels;
+  for (const auto& stream : streams_) channels.push_back(stream.get());
+  EvaluatorOptions evaluator;
+  evaluator.batch_size = kEvaluationBatch;
+  evaluator.parallelism = parallelism_;
+  evaluator_ = std::make_unique<Evaluator>(
+      *network_, *preparer_, std::move(channels),
+      [&cluster](const TopKCommand& query) { return cluster.TopK(query); }, evaluator);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Prediction>> ModelSession::Rank(SparseBatch samples,
+                                                           absl::Span<const int64_t> points,
+                                                           int64_t k, bool hashed) {
+  if (components_ != nullptr) return components_->Rank(std::move(samples), k);
+  ASSIGN_OR_RETURN(PreparedBatch batch,
+                   preparer_->PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, points));
+  return evaluator_->Predict(std::move(batch), k, hashed, next_step_++);
+}
+
+absl::StatusOr<std::vector<AccuracyAtK>> ModelSession::Evaluate(const Dataset& data,
+                                                                RankingMetrics metrics) {
+  const int64_t batch = components_ != nullptr ? ComponentSession::kBatch : kEvaluationBatch;
+  return MeasureRanking(
+      data, AllPoints(data.num_points()), batch, std::move(metrics),
+      [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
+        return Rank(std::move(samples), points, k, /*hashed=*/false);
+      },
+      nullptr);
+}
+
+absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
+  if (components_ != nullptr) return RecallCount();
+  return evaluator_->MeasureRecall(
+      data, AllPoints(std::min(data.num_points(), kModelSessionRecallPoints)), &next_step_);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
+  // Without a directory nothing says what the features are.
+  if (model_.features.idf.empty()) return OpenData(path, DataOptions(), nullptr, parallelism_);
+  return OpenDataFor(model_, path, parallelism_);
+}
+
+absl::Status ModelSession::Close() {
+  components_.reset();
+  evaluator_.reset();
+  CloseStreams(streams_);
+  streams_.clear();
+  preparer_.reset();
+  return session_->Close();
+}
+
+ModelSession::~ModelSession() { CloseStreams(streams_); }
+
+}  // namespace dslide::cli

@@ -1,0 +1,78 @@
+// A trained model ready to be asked: what `eval`, `predict` and `append` work with.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/cluster/cluster_session.h"
+#include "client/cli/console/global_options.h"
+#include "client/cli/train/component_session.h"
+#include "client/cli/train/model_dir.h"
+#include "client/trainer/batch_preparer.h"
+#include "client/trainer/evaluator.h"
+#include "client/trainer/network.h"
+#include "core/flags/command_line.h"
+
+namespace dslide::cli {
+
+struct ModelOptions {
+  std::string model_dir;
+  std::string cluster;
+  std::string name;  // of the model in the cluster; "": that of model_dir, or the only one
+  int64_t threads = 0;
+  std::string job = "query";  // that the session works for
+};
+
+void AddModelOptions(CliCommand app, ModelOptions& options);
+
+// Not thread-safe.
+class ModelSession {
+ public:
+  // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
+  // named, and opens streams to the shards.
+  // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
+  // model; DataLoss when rows of model_dir are missing; those of ClusterSession.
+  static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
+                                                            const ModelOptions& options);
+  ~ModelSession();
+
+  const StoredModel& model() const { return model_; }
+  // The k best labels of each sample. `points`, their numbers, only show in errors. hashed: among
+  // what hashing finds, for models that hash.
+  absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
+                                               absl::Span<const int64_t> points, int64_t k,
+                                               bool hashed);
+  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics);
+  // Evaluator::MeasureRecall() over the first points; zero samples for a model without hashing.
+  absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data);
+  Parallelism parallelism() const { return parallelism_; }
+  // Null for a model without a memory.
+  ComponentSession* components() { return components_.get(); }
+  // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
+  absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path) const;
+
+  // Ends the session; an embedded cluster writes its rows. Errors: what kept it from doing so.
+  absl::Status Close();
+
+ private:
+  ModelSession() = default;
+  absl::Status FindModel(const ModelOptions& options);
+  absl::Status OpenStreams();
+
+  Parallelism parallelism_;
+  StoredModel model_;
+  std::unique_ptr<ClusterSession> session_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<BatchPreparer> preparer_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<ComponentSession> components_;  // instead of all from network_ on
+  int64_t next_step_ = 1;
+};
+
+}  // namespace dslide::cli

@@ -1,0 +1,41 @@
+// Predictions by name.
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cli/train/model_dir.h"
+#include "client/trainer/evaluator.h"
+#include "core/engine/data/sparse_batch.h"
+
+namespace dslide::cli {
+
+// "nginx" or, without names, "label 17".
+std::string NameOf(const StoredModel& model, RowId label);
+
+// {"label": 17, "name": "nginx", "logit": 3.25}, best first; without "name" when it is unknown.
+nlohmann::ordered_json PredictionToJson(const StoredModel& model, const Prediction& prediction);
+
+// "  1. nginx (3.25)", a line each.
+std::string PredictionToText(const StoredModel& model, const Prediction& prediction);
+
+// The words of a text as the features that the model was trained on: how often each known one
+// occurs. Sparse models read the text as a description (DescriptionWords()), text models as words.
+struct TextQuery {
+  SparseBatch batch;                 // one sample
+  std::vector<std::string> unknown;  // words the model has not seen
+};
+// Errors: FailedPrecondition when the model has no feature names; InvalidArgument when no word of
+// the text is known.
+absl::StatusOr<TextQuery> QueryFromText(const StoredModel& model, const std::string& text);
+
+// Words that a person would know a point by: the names of its features of largest value, at most
+// `count`.
+std::string DescribeInput(const StoredModel& model, absl::Span<const RowId> features,
+                          absl::Span<const float> values, size_t count);
+
+}  // namespace dslide::cli

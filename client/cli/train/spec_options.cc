@@ -1,0 +1,209 @@
+#include "client/cli/train/spec_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/console/global_options.h"
+#include "client/cli/console/text_file.h"
+#include "client/cli/train/default_spec.h"
+#include "client/components/component_spec.h"
+#include "core/base/status_macros.h"
+#include "core/engine/data/dataset_info.h"
+#include "core/spec/model_spec_json.h"
+
+namespace dslide::cli {
+namespace {
+
+template <typename T>
+void Override(const std::optional<T>& flag, T& field) {
+  if (flag.has_value()) field = *flag;
+}
+
+absl::StatusOr<ModelSpec> ReadSpec(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return absl::NotFoundError(absl::StrCat("--model ", text.status().message()));
+  return ModelSpecFromJson(*text, path);
+}
+
+void SetOptimizer(const SpecOptions& options, OptimizerSpec& optimizer) {
+  Override(options.learning_rate, optimizer.learning_rate);
+  Override(options.weight_decay, optimizer.weight_decay);
+  if (!options.optimizer.has_value()) return;
+  optimizer.kind = *options.optimizer == "sgd"                ? OptimizerKind::kSgd
+                   : *options.optimizer == "adagrad"          ? OptimizerKind::kAdagrad
+                   : *options.optimizer == "row-wise-adagrad" ? OptimizerKind::kRowWiseAdagrad
+                                                              : OptimizerKind::kAdam;
+}
+
+void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
+  Override(options.seed, spec.seed);
+  Override(options.name, spec.name);
+  if (options.activations.has_value()) {
+    spec.activations =
+        *options.activations == "bf16" ? ActivationType::kBf16 : ActivationType::kF32;
+  }
+  TrainingSpec& training = spec.training;
+  Override(options.epochs, training.max_epochs);
+  Override(options.batch_size, training.batch_size);
+  Override(options.in_flight, training.in_flight_steps);
+  Override(options.patience, training.patience_epochs);
+  Override(options.validation_fraction, training.validation_fraction);
+  Override(options.input_dropout, training.input_dropout);
+  Override(options.hidden_dropout, training.hidden_dropout);
+  if (options.transform.has_value()) {
+    training.transform = *options.transform == "raw"  ? InputTransform::kRaw
+                         : *options.transform == "l2" ? InputTransform::kL2
+                                                      : InputTransform::kTfIdf;
+  }
+  for (TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role)) continue;
+    SetOptimizer(options, table.optimizer);
+    if (options.precision.has_value()) {
+      table.precision = *options.precision == "bf16"           ? RowPrecision::kBf16
+                        : *options.precision == "bf16_weights" ? RowPrecision::kBf16Weights
+                                                               : RowPrecision::kF32;
+    }
+    if (table.role == TableRole::kEmbedding || table.role == TableRole::kHead) {
+      // With dense layers between them the two widths are different things: the flag sets the
+      // embedding's, and Validate() says so when a layer does not fit.
+      if (spec.tables.size() == 2 || table.role == TableRole::kEmbedding) {
+        Override(options.dim, table.dim);
+      }
+    }
+    if (table.role != TableRole::kHead) continue;
+    Override(options.max_active, table.head.max_active);
+    Override(options.tail_rows, table.head.tail_rows);
+    Override(options.tables, table.head.hash.num_tables);
+    Override(options.codes, table.head.hash.codes_per_table);
+    Override(options.rebuild_every, table.head.hash.rebuild_every_steps);
+  }
+}
+
+absl::Status FillSize(const char* what, int64_t from_data, const std::string& path,
+                      TableSpec& table) {
+  if (table.rows == 0) table.rows = from_data;
+  if (table.rows == from_data) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table \"", table.name, "\" of the model has ", table.rows, " rows, but ", path, " has ",
+      what, ", which makes ", from_data, "; set \"rows\" to 0 to take it from the data"));
+}
+
+}  // namespace
+
+void AddSpecOptions(CliCommand app, SpecOptions& options) {
+  AddOption(app, "--model", options.model_file,
+            "Model spec (JSON, see docs/models); without it one is derived from the data");
+  AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");
+  AddOption(app, "--name", options.name, "Name of the model in the cluster");
+  AddOption(app, "--epochs", options.epochs, "Epochs at most");
+  AddOption(app, "--batch,--batch-size", options.batch_size, "Points of one step");
+  AddOption(app, "--in-flight", options.in_flight, "Steps that a trainer keeps moving at once");
+  AddOption(app, "--dim", options.dim, "Width of the hidden layer");
+  AddOption(app, "--learning-rate", options.learning_rate, "Learning rate of all tables");
+  AddOption(app, "--weight-decay", options.weight_decay, "Decoupled weight decay of all tables");
+  AddOption(app, "--optimizer", options.optimizer, "Optimizer of all tables")
+      .OneOf({"adam", "adagrad", "row-wise-adagrad", "sgd"});
+  AddOption(app, "--precision", options.precision,
+            "Storage of the rows of all tables: bf16_weights halves the weights, bf16 the "
+            "optimizer's state too")
+      .OneOf({"f32", "bf16_weights", "bf16"});
+  AddOption(app, "--max-active", options.max_active,
+            "Active rows of a point at most; 0: all rows, no hashing");
+  AddOption(app, "--tail-rows", options.tail_rows,
+            "Random rows that a step shares to estimate the rest of the softmax; 0: plain SLIDE");
+  AddOption(app, "--tables", options.tables, "Hash tables (L); 0: chosen");
+  AddOption(app, "--codes", options.codes, "Codes of a table address (K); 0: from the rows");
+  AddOption(app, "--rebuild-every", options.rebuild_every,
+            "Steps between builds of the tables; 0: from the rows");
+  AddOption(app, "--patience", options.patience,
+            "Epochs without a better held-out P@1 before training ends; 0: never");
+  AddOption(app, "--validation-fraction", options.validation_fraction,
+            "Part of the training points held out to choose the best epoch; 0: none");
+  AddOption(app, "--input-dropout", options.input_dropout,
+            "Probability that a feature is left out");
+  AddOption(app, "--hidden-dropout", options.hidden_dropout,
+            "Probability that a hidden unit is left out");
+  AddOption(app, "--transform", options.transform, "What happens to the values of a point")
+      .OneOf({"raw", "l2", "tf-idf"});
+  AddOption(app, "--activations", options.activations,
+            "Floats between trainer and shards; bf16 halves the bytes of a step")
+      .OneOf({"f32", "bf16"});
+}
+
+bool SpecOptions::wants_network() const {
+  return network || epochs || batch_size || in_flight || dim || learning_rate || weight_decay ||
+         max_active || tail_rows || tables || codes || rebuild_every || patience || input_dropout ||
+         hidden_dropout || activations || optimizer || precision;
+}
+
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
+                                      std::string* explanation) {
+  const bool choose =
+      options.model_file.empty() && !options.base.has_value() && !options.wants_network();
+  ModelSpec spec;
+  if (!options.model_file.empty()) {
+    ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  } else if (options.base.has_value()) {
+    spec = *options.base;
+  } else if (!choose) {
+    spec = DefaultNetwork(data.num_labels());
+  }
+  DataShape shape;
+  if (choose || HasComponents(spec)) {
+    ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, Parallelism{}));
+    shape = ShapeOf(data, counts);
+  }
+  if (choose) {
+    spec = DefaultComponents(shape);
+    if (explanation != nullptr) *explanation = ExplainComponents(shape, spec);
+  }
+  ApplyFlags(options, spec);
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kEmbedding) {
+      const std::string what =
+          absl::StrCat(data.num_features(), " features", table.bias_row ? " and a bias row" : "");
+      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_features() + (table.bias_row ? 1 : 0),
+                               data.path(), table));
+    } else if (table.role == TableRole::kHead) {
+      const std::string what = absl::StrCat(data.num_labels(), " labels");
+      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_labels(), data.path(), table));
+    }
+  }
+  if (HasComponents(spec)) {
+    RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),
+                                        .labels = data.num_labels(),
+                                        .used_labels = shape.used_labels},
+                                       spec));
+  }
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  // A kept model stays what it is when a later version chooses otherwise.
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kHead) table.head = ResolvedHead(table);
+  }
+  return spec;
+}
+
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes) {
+  ModelSpec spec = DefaultNetwork(sizes.rows.value_or(kExactHeadRows + 1));
+  if (!options.model_file.empty()) {
+    ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  }
+  ApplyFlags(options, spec);
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kDense) continue;
+    const bool embedding = table.role == TableRole::kEmbedding;
+    const std::optional<int64_t>& wanted = embedding ? sizes.features : sizes.rows;
+    if (wanted.has_value()) {
+      table.rows = *wanted + (embedding && table.bias_row ? 1 : 0);
+    } else if (table.rows == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "table \"", table.name, "\" takes its rows from the data: say how many with ",
+          embedding ? "--features" : "--rows"));
+    }
+  }
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  return spec;
+}
+
+}  // namespace dslide::cli

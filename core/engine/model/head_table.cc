@@ -1,0 +1,259 @@
+#include "core/engine/model/head_table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/engine/model/batch_selector.h"
+#include "core/engine/model/head_scores.h"
+#include "core/engine/model/head_update.h"
+#include "core/engine/model/tail_sample.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kRecallRows = 10;
+}  // namespace
+
+// Kept between batches so that a steady stream of them allocates nothing.
+struct HeadTable::Scratch {
+  BatchSelector selector;
+  HeadScorer scorer;
+  HeadUpdater updater;
+  std::vector<float> recall_hidden;
+  std::vector<LocalRow> dirty_rows;
+};
+
+HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
+    : spec_(ResolvedHead(spec)),
+      store_(std::move(store)),
+      dirty_(store_->num_rows(), 0),
+      scratch_(std::make_unique<Scratch>()) {
+  max_active_ = ShareOf(spec_.max_active);
+  tail_rows_ = ShareOf(spec_.tail_rows);
+  proposals_ = ShareOf(spec_.hash.proposed_per_sample);
+  drawn_ = ShareOf(spec_.sampled_candidates);
+}
+
+HeadTable::~HeadTable() = default;
+
+absl::StatusOr<std::unique_ptr<HeadTable>> HeadTable::Create(const TableSpec& spec,
+                                                             uint64_t model_seed, ShardRows rows,
+                                                             Parallelism parallelism) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RowStore> store,
+                   RowStore::Create(spec, model_seed, std::move(rows), parallelism));
+  std::unique_ptr<HeadTable> table(new HeadTable(spec, std::move(store)));
+  if (spec.head.max_active > 0) {
+    ASSIGN_OR_RETURN(table->index_, HashIndex::Create(table->spec_.hash, spec.dim));
+  }
+  table->ResetAfterLoad(Step(0), parallelism);
+  return table;
+}
+
+int64_t HeadTable::ShareOf(int64_t rows) const {
+  return ShareOfRows(rows, store_->num_rows(), store_->rows().table_rows());
+}
+
+void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
+  applied_ = applied;
+  std::fill(dirty_.begin(), dirty_.end(), 0);
+  if (index_ == nullptr || store_->num_rows() == 0) return;
+  index_->Build(*store_, {}, Refresh::kYes, parallelism, times_);
+}
+
+void HeadTable::SettleHashes() {
+  if (index_ != nullptr) index_->FinishBuild();
+}
+
+bool HeadTable::building() const { return index_ != nullptr && index_->building(); }
+
+bool HeadTable::SettlingWaits(int64_t steps) const {
+  if (index_ == nullptr || store_->num_rows() == 0 || StepsUntilVisible() == 0) return false;
+  const int64_t interval = spec_.hash.rebuild_every_steps;
+  const int64_t until_next = interval - applied_.value() % interval;
+  // Where builds follow each other closely there is no better moment.
+  const int64_t soon = std::min(steps, (interval - StepsUntilVisible()) / 2);
+  return index_->sorting() || until_next <= soon;
+}
+
+HeadHashes HeadTable::SaveHashes() const { return {.index = index_->Save(), .dirty = dirty_}; }
+
+absl::Status HeadTable::RestoreAfterLoad(Step applied, HeadHashes hashes, Parallelism parallelism) {
+  if (hashes.dirty.size() != dirty_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the marks of changed rows are of ",
+                                                   hashes.dirty.size(), " rows, the table has ",
+                                                   dirty_.size()));
+  }
+  applied_ = applied;
+  dirty_ = std::move(hashes.dirty);
+  return index_->Restore(store_->num_rows(), std::move(hashes.index), parallelism, times_);
+}
+
+int64_t HeadTable::StepsUntilVisible() const {
+  return HashIndex::StepsUntilVisible(spec_.hash, store_->num_rows());
+}
+
+void HeadTable::StartBuild(Parallelism parallelism) {
+  std::vector<LocalRow>& dirty_rows = scratch_->dirty_rows;
+  dirty_rows.clear();
+  for (size_t row = 0; row < dirty_.size(); ++row) {
+    if (dirty_[row] != 0) dirty_rows.push_back(LocalRow(static_cast<uint32_t>(row)));
+    dirty_[row] = 0;
+  }
+  // With most rows to be hashed anyway, a new centre costs little.
+  const bool most_dirty = 4 * static_cast<int64_t>(dirty_rows.size()) >= 3 * store_->num_rows();
+  const Refresh refresh = most_dirty ? Refresh::kYes : Refresh::kIfMoved;
+  if (StepsUntilVisible() == 0) {
+    index_->Build(*store_, dirty_rows, refresh, parallelism, times_);
+  } else {
+    index_->StartBuild(*store_, dirty_rows, refresh, parallelism, times_);
+  }
+}
+
+void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallelism,
+                        HeadContext& context, HeadForwardOutput& output) {
+  context.batch = std::move(batch);
+  const bool has_explicit = !context.batch.explicit_rows.empty();
+  const bool hashed = !has_explicit || !context.batch.fingerprints.empty();
+  const SelectionPlan plan{.index = hashed ? index_.get() : nullptr,
+                           .every_row = index_ == nullptr && !has_explicit,
+                           .num_rows = store_->num_rows(),
+                           .max_active = max_active_,
+                           .proposals = proposals_,
+                           .drawn = drawn_,
+                           .tail_rows = tail_rows_,
+                           .tail_key = tail_key};
+  output.active_pairs = scratch_->selector.Select(plan, parallelism, context, times_);
+  output.distinct_rows = static_cast<int64_t>(context.rows.size());
+  {
+    const ScopedStage stage(times_, Stage::kForward);
+    scratch_->scorer.Score(*store_, spec_.loss, scratch_->selector.logit_offsets(), parallelism,
+                           context, output);
+  }
+  const ScopedStage stage(times_, Stage::kRecall);
+  FindRecall(context.batch, parallelism, output);
+  // What Backward() needs of them is in the scores and weights.
+  context.batch.explicit_rows = {};
+}
+
+void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
+                           HeadForwardOutput& output) {
+  const int64_t count = static_cast<int64_t>(batch.recall_samples.size());
+  const int64_t dim = store_->dim();
+  output.recall.assign(count, RecallTop());
+  if (count == 0) return;
+  std::vector<float>& hidden = scratch_->recall_hidden;
+  hidden.resize(count * dim);
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy_n(batch.hidden.data() + batch.recall_samples[i] * dim, dim, hidden.data() + i * dim);
+  }
+  const ScoredRows best = ExactTopK(RowReader(*store_), hidden, count, kRecallRows, parallelism);
+  for (int64_t i = 0; i < count; ++i) {
+    RecallTop& top = output.recall[i];
+    top.sample = batch.recall_samples[i];
+    for (int64_t j = i * kRecallRows; j < (i + 1) * kRecallRows; ++j) {
+      if (best.rows[j] == kNoRow) break;
+      const bool found =
+          scratch_->selector.Found(batch, top.sample, store_->rows().ToLocal(best.rows[j]));
+      top.rows.push_back(best.rows[j]);
+      top.logits.push_back(best.logits[j]);
+      top.found.push_back(found ? 1 : 0);
+    }
+  }
+}
+
+int64_t HeadTable::Backward(const HeadContext& context, absl::Span<const float> log_partitions,
+                            float scale, float magnitude_bound, Parallelism parallelism,
+                            absl::Span<float> hidden_gradient) {
+  const HeadUpdate update{.loss = spec_.loss,
+                          .log_partitions = log_partitions,
+                          .scale = scale,
+                          .magnitude_bound = magnitude_bound,
+                          .step = Step(applied_.value() + 1)};
+  int64_t rejected;
+  {
+    const ScopedStage stage(times_, Stage::kHeadUpdate);
+    rejected = scratch_->updater.Run(update, context, parallelism, *store_, absl::MakeSpan(dirty_),
+                                     hidden_gradient);
+  }
+  AdvanceStep(parallelism);
+  return rejected;
+}
+
+void HeadTable::AdvanceStep(Parallelism parallelism) {
+  ++applied_;
+  if (index_ == nullptr || store_->num_rows() == 0) return;
+  const int64_t since_start = applied_.value() % spec_.hash.rebuild_every_steps;
+  if (since_start == 0) {
+    StartBuild(parallelism);
+  } else if (since_start == StepsUntilVisible()) {
+    index_->FinishBuild();
+  }
+}
+
+void HeadTable::MarkDirty(absl::Span<const LocalRow> rows) {
+  for (const LocalRow row : rows) dirty_[row.value()] = 1;
+}
+
+HeadTable::Candidates HeadTable::Select(absl::Span<const uint32_t> fingerprints, int64_t batch,
+                                        int64_t max_active, Parallelism parallelism) const {
+  if (index_ != nullptr) {
+    const int64_t budget = max_active == 0 ? max_active_ : ShareOf(max_active);
+    Candidates found = SelectWithin(fingerprints, batch, budget, parallelism);
+    for (int64_t query = 0; query < batch; ++query) {
+      std::sort(found.rows.begin() + found.offsets[query],
+                found.rows.begin() + found.offsets[query + 1]);
+    }
+    return found;
+  }
+  Candidates all;
+  all.offsets.assign(1, 0);
+  for (int64_t query = 0; query < batch; ++query) {
+    for (int64_t row = 0; row < store_->num_rows(); ++row) {
+      all.rows.push_back(LocalRow(static_cast<uint32_t>(row)));
+    }
+    all.offsets.push_back(static_cast<uint32_t>(all.rows.size()));
+  }
+  return all;
+}
+
+HeadTable::Candidates HeadTable::SelectWithin(absl::Span<const uint32_t> fingerprints,
+                                              int64_t batch, int64_t budget,
+                                              Parallelism parallelism) const {
+  const int64_t num_tables = index_->family().num_tables();
+  std::vector<Selection> selections(batch);
+  std::vector<SelectScratch> scratch(std::max(1, parallelism.threads));
+  ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int thread) {
+    index_->Select(fingerprints.subspan(query * num_tables, num_tables), /*labels=*/{}, budget,
+                   scratch[thread], selections[query]);
+  });
+  Candidates candidates;
+  candidates.offsets.assign(1, 0);
+  for (const Selection& selection : selections) {
+    candidates.rows.insert(candidates.rows.end(), selection.active.begin(), selection.active.end());
+    candidates.offsets.push_back(static_cast<uint32_t>(candidates.rows.size()));
+  }
+  return candidates;
+}
+
+ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
+                           absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const {
+  const RowReader reader = RowReader::Averaged(*store_, applied_);
+  if (index_ == nullptr || fingerprints.empty()) {
+    return ExactTopK(reader, hidden, batch, k, parallelism);
+  }
+  const Candidates candidates =
+      SelectWithin(fingerprints, batch, std::max(max_active_, k), parallelism);
+  return CandidateTopK(reader, hidden, candidates, k, parallelism);
+}
+
+int64_t HeadTable::memory_bytes() const {
+  return store_->memory_bytes() + static_cast<int64_t>(dirty_.size()) +
+         (index_ == nullptr ? 0 : index_->memory_bytes());
+}
+
+}  // namespace dslide

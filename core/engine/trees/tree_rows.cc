@@ -1,0 +1,136 @@
+#include "core/engine/trees/tree_rows.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/base/counter_rng.h"
+#include "core/engine/trees/label_centroid.h"
+
+namespace dslide {
+
+TrainingPoints::TrainingPoints(std::vector<PointView> points, int64_t labels)
+    : points_(std::move(points)), by_label_(ListByLabel(points_, labels)) {
+  for (const PointView point : points_) {
+    squared_lengths_.push_back(point.present() ? SquaredLength(point) : 0);
+    if (point.present() && point.num_features() > 0) {
+      features_ = std::max<int64_t>(features_, int64_t{point.features().back().value()} + 1);
+    }
+  }
+}
+
+std::vector<MadeRow> MakeCentroids(const TrainingPoints& points, const TreeShape& shape,
+                                   int64_t first, int64_t last,
+                                   const std::function<bool(RowId)>& wanted,
+                                   Parallelism parallelism) {
+  std::vector<MadeRow> rows;
+  for (int64_t label = first; label < last; ++label) {
+    const RowId row = shape.CentroidRow(RowId(static_cast<uint32_t>(label)));
+    if (wanted(row)) rows.push_back({row, {}});
+  }
+  std::vector<DenseRow> scratch(static_cast<size_t>(parallelism.threads));
+  for (DenseRow& row : scratch) row.Resize(points.features());
+  ParallelFor(parallelism, static_cast<int64_t>(rows.size()), 16, [&](int64_t i, int thread) {
+    MadeRow& made = rows[static_cast<size_t>(i)];
+    const absl::Span<const uint32_t> mine = points.by_label().Of(made.row.value());
+    if (mine.empty()) return;
+    made.record = CentroidRecord(points.points(), mine, scratch[static_cast<size_t>(thread)]);
+  });
+  return rows;
+}
+
+TreePoints::TreePoints(const TrainingPoints& points, const TreeShape& shape,
+                       absl::Span<const uint32_t> leaf_of)
+    : points_(points),
+      shape_(shape),
+      by_leaf_(ListPoints(points.points(), leaf_of, shape.leaves())),
+      label_offsets_(static_cast<size_t>(shape.leaves()) + 1) {
+  for (const uint32_t leaf : leaf_of) {
+    if (leaf != kNoLeaf) ++label_offsets_[leaf + 1];
+  }
+  std::partial_sum(label_offsets_.begin(), label_offsets_.end(), label_offsets_.begin());
+  labels_.resize(label_offsets_.back());
+  std::vector<uint32_t> next(label_offsets_.begin(), label_offsets_.end() - 1);
+  for (size_t label = 0; label < leaf_of.size(); ++label) {
+    if (leaf_of[label] != kNoLeaf) labels_[next[leaf_of[label]]++] = static_cast<uint32_t>(label);
+  }
+}
+
+std::vector<TreePoints::Task> TreePoints::Tasks(int64_t tree, int64_t level, int64_t first,
+                                                int64_t last,
+                                                const std::function<bool(RowId)>& wanted) const {
+  std::vector<Task> tasks;
+  for (int64_t parent = first; parent < last; ++parent) {
+    if (level == shape_.label_level()) {
+      for (uint32_t i = label_offsets_[static_cast<size_t>(parent)];
+           i < label_offsets_[static_cast<size_t>(parent) + 1]; ++i) {
+        const RowId row = shape_.LabelRow(tree, RowId(labels_[i]));
+        if (wanted(row)) tasks.push_back({row, parent, labels_[i]});
+      }
+      continue;
+    }
+    const int64_t children =
+        (int64_t{1} << shape_.levels()[static_cast<size_t>(level)]) / shape_.ParentsAt(level);
+    for (int64_t child = parent * children; child < (parent + 1) * children; ++child) {
+      const RowId row = shape_.ClusterRow(tree, level, child);
+      if (wanted(row)) tasks.push_back({row, parent, child});
+    }
+  }
+  return tasks;
+}
+
+void TreePoints::ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const {
+  const int64_t depth = level < 0 ? 0 : shape_.levels()[static_cast<size_t>(level)];
+  const int64_t leaves = shape_.leaves() >> depth;
+  const auto lists = by_leaf_.Of(cluster * leaves, (cluster + 1) * leaves);
+  list.assign(lists.begin(), lists.end());
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+std::vector<MadeRow> TreePoints::Solve(int64_t tree, int64_t level, int64_t first, int64_t last,
+                                       const std::function<bool(RowId)>& wanted,
+                                       RowSolverOptions options, uint64_t key,
+                                       Parallelism parallelism) const {
+  const std::vector<Task> tasks = Tasks(tree, level, first, last, wanted);
+  struct Thread {
+    RowSolver solver;
+    int64_t parent = -1;  // whose points are listed
+    std::vector<uint32_t> parent_points;
+    std::vector<uint32_t> child_points;
+  };
+  std::vector<Thread> threads(
+      static_cast<size_t>(parallelism.threads),
+      Thread{.solver = RowSolver(points_.points(), points_.squared_lengths(), points_.features(),
+                                 options),
+             .parent_points = {},
+             .child_points = {}});
+  std::vector<MadeRow> rows(tasks.size());
+  const bool labels = level == shape_.label_level();
+  ParallelFor(parallelism, static_cast<int64_t>(tasks.size()), labels ? 16 : 1,
+              [&](int64_t i, int number) {
+                const Task& task = tasks[static_cast<size_t>(i)];
+                Thread& thread = threads[static_cast<size_t>(number)];
+                absl::Span<const uint32_t> all;
+                absl::Span<const uint32_t> positive;
+                if (labels) {
+                  all = by_leaf_.Of(task.parent);
+                  positive = points_.by_label().Of(task.child);
+                } else {
+                  if (thread.parent != task.parent) {
+                    ListCluster(level - 1, task.parent, thread.parent_points);
+                    thread.parent = task.parent;
+                  }
+                  ListCluster(level, task.child, thread.child_points);
+                  all = thread.parent_points;
+                  positive = thread.child_points;
+                }
+                MadeRow& made = rows[static_cast<size_t>(i)];
+                made.row = task.row;
+                if (positive.empty()) return;
+                made.record = thread.solver.Solve(all, positive, DeriveKey(key, task.row.value()));
+              });
+  return rows;
+}
+
+}  // namespace dslide

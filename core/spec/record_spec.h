@@ -1,0 +1,39 @@
+// The settings of tables of records. Data only; model_spec.h has the rest of a model.
+
+#pragma once
+
+#include <cstdint>
+
+#include "core/spec/neighbour_search.h"
+
+namespace dslide {
+
+// Prediction from training points that are like the sample.
+struct MemorySpec {
+  int64_t neighbours = 100;       // points that vote on a sample's labels; [1, 1000]
+  double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
+  int64_t candidates = 200;       // labels of a sample that are scored at most; [1, 4096]
+  int64_t labels = 0;             // above every label; 0: from the data. At most kMaxTableRows
+  NeighbourSearch search = NeighbourSearch::kAuto;
+  friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
+};
+
+// Trees whose leaves are the labels: a search goes down them to the labels that it scores.
+struct LabelTreesSpec {
+  int64_t trees = 4;         // [1, 16]
+  int64_t leaf_labels = 50;  // labels below one lowest cluster at most; [2, 4096]
+  int64_t level_step = 4;    // binary levels between two that have clusters; [1, 16]
+  // Binary levels of a tree; [0, 30]. -1: the fewest that leaf_labels allows, from the data.
+  int64_t depth = -1;
+  friend bool operator==(const LabelTreesSpec&, const LabelTreesSpec&) = default;
+};
+
+// Rows that are solved for, one by one, instead of learned at a rate.
+struct LinearSpec {
+  double cost = 1.0;        // of an error over the margin, against the weights' length; (0, 1e6]
+  int64_t passes = 5;       // over a row's points; [1, 1000]
+  double drop_below = 0.1;  // weights smaller in magnitude are dropped; [0, 1e3]
+  friend bool operator==(const LinearSpec&, const LinearSpec&) = default;
+};
+
+}  // namespace dslide

@@ -1,0 +1,325 @@
+#include "services/coordinator/jobs/job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/base/status_macros.h"
+#include "core/protocol/coordinator_reason_words.h"
+#include "services/coordinator/membership/names.h"
+
+namespace dslide::coordinator {
+Job::Job(JobSpec spec, JobTiming timing, LeaseId first_lease)
+    : spec_(std::move(spec)), timing_(timing), next_lease_(first_lease) {
+  if (spec_.staged) stage_ = JobStage::kPreparation;
+  StartEpoch(0);
+}
+
+void Job::StartEpoch(int64_t epoch) {
+  epoch_ = epoch;
+  chunks_done_ = 0;
+  samples_done_ = 0;
+  cursor_ = 0;
+  returned_.clear();
+  leases_.clear();
+  past_.clear();
+  open_ = kNothing;
+  if (stage_ == JobStage::kTraining && epoch_ >= spec_.max_epochs) EndTraining();
+  const bool trains = stage_ == JobStage::kTraining && !finished_;
+  if (stage_ != JobStage::kTraining && !finished_) open_ = kStage;
+  chunks_.assign(trains ? static_cast<size_t>(spec_.NumChunks()) : 0, ChunkState::kOpen);
+}
+
+void Job::EndTraining() {
+  finished_ = !spec_.staged;
+  if (spec_.staged) stage_ = JobStage::kCompletion;
+}
+
+void Job::FinishStage() {
+  if (stage_ == JobStage::kPreparation) {
+    stage_ = JobStage::kTraining;
+  } else {
+    finished_ = true;
+  }
+  StartEpoch(epoch_);
+}
+
+int64_t Job::ChunkSamples(int64_t chunk) const {
+  return std::min(spec_.chunk_samples, spec_.samples_per_epoch - chunk * spec_.chunk_samples);
+}
+
+void Job::Join(const ClientId& client, absl::Duration now) { seen_[client] = now; }
+
+absl::Status Job::CheckReport(const ClientId& client, const LeaseReport& report) const {
+  const auto invalid = [&](absl::string_view problem) {
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kBadLeaseReport,
+        absl::StrCat("job ", spec_.job, ": lease ", report.lease, " ", problem));
+  };
+  if (report.lease == 0 || report.lease >= next_lease_) return invalid("was never given");
+  const auto lease = leases_.find(report.lease);
+  if (lease == leases_.end()) return absl::OkStatus();  // over: late, repeated, or of another epoch
+  if (lease->second.client != client) return invalid("is another trainer's");
+  const int64_t chunk = lease->second.chunk;
+  if (chunk >= 0 && (report.samples < 0 || report.samples > ChunkSamples(chunk))) {
+    return invalid(
+        absl::StrCat("reports ", report.samples, " samples; its chunk has ", ChunkSamples(chunk)));
+  }
+  return absl::OkStatus();
+}
+
+void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
+  int64_t chunk = 0;
+  if (const auto lease = leases_.find(report.lease); lease != leases_.end()) {
+    chunk = lease->second.chunk;
+    past_[report.lease] = chunk;
+    leases_.erase(lease);
+  } else if (const auto past = past_.find(report.lease); past != past_.end()) {
+    // The lease ran out, but the work was done all the same. It counts unless somebody else has
+    // done it, or is doing it: then that one's report counts.
+    chunk = past->second;
+    const bool open =
+        chunk < 0 ? open_ == chunk : chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen;
+    if (!open) {
+      ++counters_.late_reports;
+      return;
+    }
+    std::erase(returned_, chunk);
+  } else {
+    ++counters_.late_reports;  // of an epoch that is over
+    return;
+  }
+  if (chunk == kStage) {
+    FinishStage();
+  } else if (chunk == kEvaluation) {
+    FinishEvaluation(report.metric);
+  } else {
+    FinishChunk(chunk);
+  }
+}
+
+void Job::FinishChunk(int64_t chunk) {
+  chunks_[static_cast<size_t>(chunk)] = ChunkState::kDone;
+  ++chunks_done_;
+  ++counters_.chunks_done;
+  samples_done_ += ChunkSamples(chunk);
+  if (chunks_done_ < spec_.NumChunks()) return;
+  if (spec_.evaluate) {
+    open_ = kEvaluation;
+  } else {
+    StartEpoch(epoch_ + 1);
+  }
+}
+
+void Job::FinishEvaluation(double metric) {
+  ++counters_.evaluations_done;
+  // A metric that is not a number (a diverged model) is never better.
+  if (!std::isnan(metric) && (best_epoch_ < 0 || metric > best_metric_)) {
+    best_metric_ = metric;
+    best_epoch_ = epoch_;
+    epochs_without_better_ = 0;
+  } else {
+    ++epochs_without_better_;
+  }
+  if (spec_.patience_epochs > 0 && epochs_without_better_ >= spec_.patience_epochs) EndTraining();
+  StartEpoch(epoch_ + 1);
+}
+
+void Job::Renew(const ClientId& client, LeaseId id, absl::Duration now) {
+  if (const auto lease = leases_.find(id); lease != leases_.end()) {
+    if (lease->second.client == client) lease->second.expires = now + timing_.lease_timeout;
+    return;
+  }
+  // Taken back, but nobody else has it yet: its holder was only slow.
+  const auto past = past_.find(id);
+  if (past == past_.end()) return;
+  const int64_t chunk = past->second;
+  if (chunk < 0) {
+    if (open_ != chunk) return;
+    open_ = kNothing;
+  } else {
+    if (chunks_[static_cast<size_t>(chunk)] != ChunkState::kOpen) return;
+    std::erase(returned_, chunk);
+    chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+  }
+  leases_[id] = {client, chunk, now + timing_.lease_timeout};
+  past_.erase(past);
+}
+
+void Job::TakeBack(LeaseId id) {
+  const int64_t chunk = leases_.at(id).chunk;
+  leases_.erase(id);
+  past_[id] = chunk;
+  if (chunk < 0) {
+    open_ = chunk;
+    return;
+  }
+  chunks_[static_cast<size_t>(chunk)] = ChunkState::kOpen;
+  returned_.insert(std::lower_bound(returned_.begin(), returned_.end(), chunk), chunk);
+}
+
+void Job::Expire(absl::Duration now) {
+  std::vector<LeaseId> over;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.expires <= now) over.push_back(id);
+  }
+  for (const LeaseId id : over) TakeBack(id);
+  counters_.leases_expired += static_cast<int64_t>(over.size());
+  std::erase_if(seen_,
+                [&](const auto& client) { return client.second + timing_.lease_timeout <= now; });
+}
+
+int64_t Job::NextOpenChunk() {
+  if (!returned_.empty()) {
+    const int64_t chunk = returned_.front();
+    returned_.pop_front();
+    return chunk;
+  }
+  return cursor_ < static_cast<int64_t>(chunks_.size()) ? cursor_++ : -1;
+}
+
+LeaseId Job::Grant(const ClientId& client, int64_t chunk, absl::Duration now) {
+  const LeaseId id = next_lease_++;
+  leases_[id] = {client, chunk, now + timing_.lease_timeout};
+  if (chunk >= 0) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+  ++counters_.leases_granted;
+  return id;
+}
+
+Work Job::Describe(LeaseId id, int64_t chunk) const {
+  if (chunk == kStage) return StageWork{id, stage_, best_epoch_, best_metric_};
+  if (chunk != kEvaluation) {
+    return ChunkWork{id, epoch_, chunk * spec_.chunk_samples, ChunkSamples(chunk)};
+  }
+  EvaluationWork work{.lease = id, .epoch = epoch_};
+  if (best_epoch_ >= 0) work.metric_to_beat = best_metric_;
+  return work;
+}
+
+absl::StatusOr<Work> Job::NextWork(const WorkRequest& request, absl::Duration now) {
+  int64_t holding = 0;
+  for (auto& [id, lease] : leases_) {
+    if (lease.client != request.client) continue;
+    ++holding;
+    if (std::find(request.held.begin(), request.held.end(), id) != request.held.end()) continue;
+    lease.expires = now + timing_.lease_timeout;  // the answer with this lease was lost: once more
+    return Describe(id, lease.chunk);
+  }
+  if (holding >= kMaxLeasesPerClient) {
+    return OverloadStatus(reason::kTooManyLeases,
+                          absl::StrCat("job ", spec_.job, ": this trainer holds ", holding,
+                                       " leases; finish some first"),
+                          timing_.wait);
+  }
+  if (open_ != kNothing) {
+    const int64_t due = std::exchange(open_, kNothing);
+    return Describe(Grant(request.client, due, now), due);
+  }
+  const int64_t chunk = NextOpenChunk();
+  if (chunk < 0) return WaitForWork{timing_.wait};
+  return Describe(Grant(request.client, chunk, now), chunk);
+}
+
+absl::StatusOr<Work> Job::Acquire(const WorkRequest& request, absl::Duration now) {
+  for (const LeaseReport& report : request.finished) {
+    RETURN_IF_ERROR(CheckReport(request.client, report));
+  }
+  for (const LeaseReport& report : request.finished) ApplyReport(request.client, report);
+  for (const LeaseId id : request.held) Renew(request.client, id, now);
+  Expire(now);
+  Join(request.client, now);
+  if (finished_) return NoMoreWork{best_epoch_, best_metric_};
+  if (!request.want_work) return Work();
+  return NextWork(request, now);
+}
+
+void Job::Leave(const ClientId& client, absl::Duration now) {
+  std::vector<LeaseId> held;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.client == client) held.push_back(id);
+  }
+  for (const LeaseId id : held) TakeBack(id);
+  Expire(now);
+  seen_.erase(client);
+}
+
+JobRecord Job::Record() const {
+  JobRecord record{.spec = spec_,
+                   .epoch = epoch_,
+                   .stage = stage_,
+                   .finished = finished_,
+                   .done = {},
+                   .best_epoch = best_epoch_,
+                   .best_metric = best_metric_,
+                   .epochs_without_better = epochs_without_better_};
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    if (chunks_[chunk] != ChunkState::kDone) continue;
+    const auto number = static_cast<int64_t>(chunk);
+    if (!record.done.empty() && record.done.back().first + record.done.back().count == number) {
+      ++record.done.back().count;
+    } else {
+      record.done.push_back({number, 1});
+    }
+  }
+  return record;
+}
+
+absl::Status Job::Restore(const JobRecord& record) {
+  const auto damaged = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("the record of job ", spec_.job, " ", what));
+  };
+  if (record.spec != spec_) return damaged("is of another job");
+  if (record.epoch < 0 || record.epoch > spec_.max_epochs) return damaged("has a bad epoch");
+  int64_t end = 0;
+  for (const JobRecord::Range& range : record.done) {
+    if (range.first < end || range.count < 1 || range.count > spec_.NumChunks() - range.first) {
+      return damaged("has bad chunks");
+    }
+    end = range.first + range.count;
+  }
+  const bool trains = record.stage == JobStage::kTraining && !record.finished;
+  if (!trains && end > 0) return damaged("has open chunks and does not train");
+  if (!spec_.staged && record.stage != JobStage::kTraining) return damaged("has a bad stage");
+  stage_ = record.stage;
+  finished_ = record.finished;
+  best_epoch_ = record.best_epoch;
+  best_metric_ = record.best_metric;
+  epochs_without_better_ = record.epochs_without_better;
+  StartEpoch(record.epoch);
+  for (const JobRecord::Range& range : record.done) {
+    for (int64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+      chunks_[static_cast<size_t>(chunk)] = ChunkState::kDone;
+      ++chunks_done_;
+      samples_done_ += ChunkSamples(chunk);
+    }
+  }
+  // All that is open, by number: what comes after the last done chunk was never leased.
+  cursor_ = end;
+  for (int64_t chunk = 0; chunk < end; ++chunk) {
+    if (chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen) returned_.push_back(chunk);
+  }
+  if (stage_ == JobStage::kTraining && !finished_ && spec_.evaluate &&
+      chunks_done_ == spec_.NumChunks()) {
+    open_ = kEvaluation;
+  }
+  return absl::OkStatus();
+}
+
+JobProgress Job::Progress(absl::Duration now) const {
+  JobProgress progress{.stage = stage_,
+                       .epoch = epoch_,
+                       .samples_done = samples_done_,
+                       .leases = static_cast<int64_t>(leases_.size()),
+                       .finished = finished_,
+                       .best_epoch = best_epoch_,
+                       .best_metric = best_metric_};
+  for (const auto& [client, seen] : seen_) {
+    if (seen + timing_.lease_timeout > now) ++progress.trainers;
+  }
+  return progress;
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,50 @@
+#include "services/coordinator/models/catalog.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
+#include "core/system/log.h"
+
+namespace dslide::coordinator {
+
+absl::Status UnknownModel(const std::string& name) {
+  return StatusWithReason(
+      absl::StatusCode::kNotFound, reason::kUnknownModel,
+      absl::StrCat("no model \"", EscapeForLog(name, 80), "\" is registered; register it first"));
+}
+
+absl::StatusOr<bool> Catalog::Check(const ModelSpec& spec) const {
+  RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  const ModelSpec* const known = Find(spec.name);
+  if (known == nullptr) return true;
+  if (*known == spec) return false;
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+      absl::StrCat("a different model is registered as \"", spec.name,
+                   "\"; choose another name, or unregister that one (its rows are lost)"));
+}
+
+absl::StatusOr<bool> Catalog::Add(const ModelSpec& spec) {
+  ASSIGN_OR_RETURN(const bool is_new, Check(spec));
+  if (is_new) models_.emplace(spec.name, spec);
+  return is_new;
+}
+
+absl::Status Catalog::Remove(const std::string& name) {
+  return models_.erase(name) > 0 ? absl::OkStatus() : UnknownModel(name);
+}
+
+const ModelSpec* Catalog::Find(const std::string& name) const {
+  const auto found = models_.find(name);
+  return found == models_.end() ? nullptr : &found->second;
+}
+
+std::vector<ModelSpec> Catalog::List() const {
+  std::vector<ModelSpec> models;
+  models.reserve(models_.size());
+  for (const auto& [name, spec] : models_) models.push_back(spec);
+  return models;
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,381 @@
+#include "services/coordinator/rpc/coordinator_service.h"
+
+#include <algorithm>
+#include <set>
+#include <type_traits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/base/status_macros.h"
+#include "core/base/version.h"
+#include "core/protocol/reason_words.h"
+#include "core/wire/control_codec.h"
+#include "core/wire/durations.h"
+#include "core/wire/envelope_codec.h"
+#include "core/wire/model_spec_codec.h"
+#include "services/common/unary.h"
+
+namespace dslide::coordinator {
+namespace {
+
+// How long calls to shards may take when the caller sets no deadline, and at most.
+constexpr absl::Duration kModelTimeout = absl::Minutes(10);
+constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
+// Lists of a request; a client that needs more is not one of ours.
+constexpr int kMaxLeaseList = 4096;
+constexpr int kMaxModelList = 1024;
+
+absl::Status CheckListSize(const char* field, int size, int max) {
+  if (size <= max) return absl::OkStatus();
+  return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOverLimit,
+                          absl::StrCat(field, " has ", size, " entries; at most ", max));
+}
+
+JobSpec DecodeJobSpec(const v1::JobSpec& spec) {
+  return {.job = spec.job(),
+          .model = spec.model(),
+          .samples_per_epoch = spec.samples_per_epoch(),
+          .chunk_samples = spec.chunk_samples(),
+          .max_epochs = spec.max_epochs(),
+          .patience_epochs = spec.patience_epochs(),
+          .evaluate = spec.evaluate(),
+          .seed = spec.seed(),
+          .data_fingerprint = spec.data_fingerprint(),
+          .staged = spec.staged()};
+}
+
+v1::ShardHealth EncodeHealth(ShardHealth health) {
+  switch (health) {
+    case ShardHealth::kAlive:
+      return v1::SHARD_HEALTH_ALIVE;
+    case ShardHealth::kLost:
+      return v1::SHARD_HEALTH_LOST;
+    case ShardHealth::kLeft:
+      return v1::SHARD_HEALTH_LEFT;
+  }
+  return v1::SHARD_HEALTH_UNSPECIFIED;
+}
+
+void EncodeShard(const ShardView& view, v1::ShardInfo* out) {
+  out->set_shard_id(view.shard.value());
+  out->set_address(view.address);
+  out->set_capacity_weight(view.capacity_weight);
+  out->set_generation(view.generation);
+  out->set_health(EncodeHealth(view.health));
+  out->set_memory_bytes(view.memory_bytes);
+  out->set_applied_commands(view.applied_commands);
+  out->set_admin_address(view.admin_address);
+}
+
+void EncodeJob(const JobView& view, v1::JobStatus* out) {
+  out->set_job(view.spec.job);
+  out->set_model(view.spec.model);
+  out->set_epoch(view.progress.epoch);
+  out->set_max_epochs(view.spec.max_epochs);
+  out->set_samples_done(view.progress.samples_done);
+  out->set_samples_per_epoch(view.spec.samples_per_epoch);
+  out->set_trainers(view.progress.trainers);
+  out->set_finished(view.progress.finished);
+  out->set_best_epoch(view.progress.best_epoch);
+  out->set_best_metric(view.progress.best_metric);
+}
+
+// One overload per kind of work.
+struct WorkEncoder {
+  v1::AcquireWorkResponse* out;
+
+  void operator()(std::monostate) const {}
+  void operator()(const ChunkWork& work) const {
+    auto* const chunk = out->mutable_chunk();
+    chunk->set_lease_id(work.lease);
+    chunk->set_epoch(work.epoch);
+    chunk->set_first(work.first);
+    chunk->set_count(work.count);
+  }
+  void operator()(const EvaluationWork& work) const {
+    auto* const evaluation = out->mutable_evaluation();
+    evaluation->set_lease_id(work.lease);
+    evaluation->set_epoch(work.epoch);
+    evaluation->set_metric_to_beat(work.metric_to_beat);
+  }
+  void operator()(const StageWork& work) const {
+    auto* const stage = out->mutable_stage();
+    stage->set_lease_id(work.lease);
+    stage->set_stage(work.stage == JobStage::kPreparation ? v1::JOB_STAGE_PREPARATION
+                                                          : v1::JOB_STAGE_COMPLETION);
+    stage->set_best_epoch(work.best_epoch);
+    stage->set_best_metric(work.best_metric);
+  }
+  void operator()(const WaitForWork& work) const {
+    wire::EncodeDuration(work.pause, out->mutable_wait()->mutable_retry_after());
+  }
+  void operator()(const NoMoreWork& work) const {
+    out->mutable_finished()->set_best_epoch(work.best_epoch);
+    out->mutable_finished()->set_best_metric(work.best_metric);
+  }
+};
+
+// The slots that were asked for, or those of the registered models.
+absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& request,
+                       const Coordinator& coordinator, v1::GetClusterMapResponse* response) {
+  RETURN_IF_ERROR(CheckListSize("num_slots", request.num_slots_size(), kMaxModelTables));
+  std::vector<int64_t> wanted(request.num_slots().begin(), request.num_slots().end());
+  if (wanted.empty()) {
+    std::set<int64_t> known;
+    for (const ModelSpec& spec : coordinator.ListModels()) {
+      for (const TableSpec& table : spec.tables) known.insert(table.num_slots);
+    }
+    wanted.assign(known.begin(), known.end());
+  }
+  for (const int64_t num_slots : wanted) {
+    const absl::StatusOr<SlotMap> slots = map.Slots(num_slots);
+    if (!slots.ok()) {
+      return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
+                              absl::StrCat("num_slots: ", slots.status().message()));
+    }
+    wire::EncodeSlotMap(*slots, response->add_slots());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CoordinatorServiceImpl::CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics,
+                                               const std::string& job_cluster)
+    : coordinator_(coordinator),
+      heartbeat_interval_(coordinator->options().membership.heartbeat_interval),
+      metrics_(*metrics, "coordinator", kCoordinatorServiceName),
+      jobs_(job_cluster, *metrics) {}
+
+absl::Status CoordinatorServiceImpl::CheckJob(const grpc::ServerContext& context,
+                                              const std::string& job) const {
+  return jobs_.Check(jobs_.JobsOf(context), job);
+}
+
+absl::Status CoordinatorServiceImpl::CheckModel(const grpc::ServerContext& context,
+                                                const std::string& model) const {
+  if (!jobs_.JobsOf(context).bound()) return absl::OkStatus();
+  std::vector<std::string> working;
+  for (const JobView& job : coordinator_->Status().jobs) {
+    if (job.spec.model == model) working.push_back(job.spec.job);
+  }
+  return jobs_.CheckModel(context, model, working);
+}
+
+absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequest& request,
+                                                     v1::RegisterShardResponse* response) {
+  RETURN_IF_ERROR(CheckListSize("models", request.models_size(), kMaxModelList));
+  std::vector<ModelSpec> models;
+  for (const v1::ModelSpec& spec : request.models()) {
+    ASSIGN_OR_RETURN(ModelSpec model, wire::DecodeModelSpec(spec, /*sizes_known=*/true));
+    models.push_back(std::move(model));
+  }
+  ShardRegistration registration{.wanted = std::nullopt,
+                                 .address = request.address(),
+                                 .capacity_weight = request.capacity_weight(),
+                                 .instance_id = request.instance_id(),
+                                 .admin_address = request.admin_address()};
+  if (request.shard_id() != -1) registration.wanted = ShardId(request.shard_id());
+  ASSIGN_OR_RETURN(const Ownership owner, coordinator_->RegisterShard(registration, models));
+  response->set_shard_id(owner.shard.value());
+  response->set_generation(owner.generation);
+  response->set_rollback_pending(owner.rollback_pending);
+  wire::EncodeDuration(heartbeat_interval_, response->mutable_heartbeat_interval());
+  return absl::OkStatus();
+}
+
+grpc::Status CoordinatorServiceImpl::RegisterShard(grpc::ServerContext* context,
+                                                   const v1::RegisterShardRequest* request,
+                                                   v1::RegisterShardResponse* response) {
+  return RunUnary(metrics_.method("RegisterShard"), *context, *request, response,
+                  [&] { return DoRegisterShard(*request, response); });
+}
+
+grpc::Status CoordinatorServiceImpl::Heartbeat(grpc::ServerContext* context,
+                                               const v1::HeartbeatRequest* request,
+                                               v1::HeartbeatResponse* response) {
+  return RunUnary(
+      metrics_.method("Heartbeat"), *context, *request, response, [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(
+            const HeartbeatAnswer answer,
+            coordinator_->Heartbeat(ShardId(request->shard_id()), request->generation(),
+                                    request->memory_bytes(), request->applied_commands()));
+        response->set_topology_version(answer.topology_version);
+        response->set_rollback_pending(answer.rollback_pending);
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status CoordinatorServiceImpl::DeregisterShard(grpc::ServerContext* context,
+                                                     const v1::DeregisterShardRequest* request,
+                                                     v1::DeregisterShardResponse* response) {
+  return RunUnary(metrics_.method("DeregisterShard"), *context, *request, response, [&] {
+    return coordinator_->DeregisterShard(ShardId(request->shard_id()), request->generation());
+  });
+}
+
+grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
+                                                   const v1::GetClusterMapRequest* request,
+                                                   v1::GetClusterMapResponse* response) {
+  return RunUnary(metrics_.method("GetClusterMap"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->Map());
+                    response->set_topology_version(map.topology_version);
+                    response->set_restore_count(map.restore_count);
+                    for (const ShardView& shard : map.shards) {
+                      EncodeShard(shard, response->add_shards());
+                    }
+                    return DealSlots(map, *request, *coordinator_, response);
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::RegisterModel(grpc::ServerContext* context,
+                                                   const v1::RegisterModelRequest* request,
+                                                   v1::RegisterModelResponse* response) {
+  return RunUnary(
+      metrics_.method("RegisterModel"), *context, *request, response, [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const ModelSpec spec,
+                         wire::DecodeModelSpec(request->spec(), /*sizes_known=*/true));
+        ASSIGN_OR_RETURN(const bool created,
+                         coordinator_->RegisterModel(spec, RemainingTime(*context, kModelTimeout)));
+        response->set_created(created);
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status CoordinatorServiceImpl::ListModels(grpc::ServerContext* context,
+                                                const v1::ListModelsRequest* request,
+                                                v1::ListModelsResponse* response) {
+  return RunUnary(metrics_.method("ListModels"), *context, *request, response, [&] {
+    for (const ModelSpec& spec : coordinator_->ListModels()) {
+      wire::EncodeModelSpec(spec, response->add_models());
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::Status CoordinatorServiceImpl::UnregisterModel(grpc::ServerContext* context,
+                                                     const v1::UnregisterModelRequest* request,
+                                                     v1::UnregisterModelResponse* response) {
+  return RunUnary(metrics_.method("UnregisterModel"), *context, *request, response, [&] {
+    return coordinator_->UnregisterModel(request->model(), RemainingTime(*context, kModelTimeout));
+  });
+}
+
+void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* response) {
+  const ClusterStatus status = coordinator_->Status();
+  response->set_version(Version());
+  response->set_revision(Revision());
+  response->set_topology_version(status.topology_version);
+  response->set_expected_shards(static_cast<int32_t>(status.expected_shards));
+  for (const ShardView& shard : status.shards) EncodeShard(shard, response->add_shards());
+  for (const std::string& model : status.models) response->add_models(model);
+  for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
+  response->set_restore_count(status.restore_count);
+  if (!status.checkpoints.has_value()) return;
+  const CheckpointStatus& checkpoints = *status.checkpoints;
+  v1::CheckpointStatus* const out = response->mutable_checkpoints();
+  out->set_last_checkpoint_id(checkpoints.last_checkpoint_id);
+  wire::EncodeDuration(checkpoints.age, out->mutable_age());
+  wire::EncodeDuration(checkpoints.interval, out->mutable_interval());
+  out->set_failures(checkpoints.failures);
+  wire::EncodeDuration(checkpoints.scrub_age, out->mutable_scrub_age());
+  wire::EncodeDuration(checkpoints.scrub_interval, out->mutable_scrub_interval());
+}
+
+grpc::Status CoordinatorServiceImpl::GetClusterStatus(grpc::ServerContext* context,
+                                                      const v1::GetClusterStatusRequest* request,
+                                                      v1::GetClusterStatusResponse* response) {
+  return RunUnary(metrics_.method("GetClusterStatus"), *context, *request, response, [&] {
+    DoGetClusterStatus(response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::Status CoordinatorServiceImpl::RegisterJob(grpc::ServerContext* context,
+                                                 const v1::RegisterJobRequest* request,
+                                                 v1::RegisterJobResponse* response) {
+  return RunUnary(
+      metrics_.method("RegisterJob"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckJob(*context, request->spec().job()));
+        ASSIGN_OR_RETURN(const ClientId client,
+                         wire::DecodeClientId("client_id", request->client_id()));
+        ASSIGN_OR_RETURN(const bool created,
+                         coordinator_->RegisterJob(DecodeJobSpec(request->spec()), client));
+        response->set_created(created);
+        return absl::OkStatus();
+      });
+}
+
+absl::Status CoordinatorServiceImpl::DoAcquireWork(const v1::AcquireWorkRequest& request,
+                                                   v1::AcquireWorkResponse* response) {
+  RETURN_IF_ERROR(CheckListSize("finished", request.finished_size(), kMaxLeaseList));
+  RETURN_IF_ERROR(CheckListSize("held", request.held_size(), kMaxLeaseList));
+  WorkRequest work;
+  ASSIGN_OR_RETURN(work.client, wire::DecodeClientId("client_id", request.client_id()));
+  for (const v1::WorkReport& report : request.finished()) {
+    work.finished.push_back({.lease = report.lease_id(),
+                             .loss_sum = report.loss_sum(),
+                             .samples = report.samples(),
+                             .metric = report.metric()});
+  }
+  work.held.assign(request.held().begin(), request.held().end());
+  work.want_work = request.want_work();
+  ASSIGN_OR_RETURN(const Work next, coordinator_->AcquireWork(request.job(), work));
+  std::visit(WorkEncoder{response}, next);
+  return absl::OkStatus();
+}
+
+grpc::Status CoordinatorServiceImpl::AcquireWork(grpc::ServerContext* context,
+                                                 const v1::AcquireWorkRequest* request,
+                                                 v1::AcquireWorkResponse* response) {
+  return RunUnary(metrics_.method("AcquireWork"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    RETURN_IF_ERROR(CheckJob(*context, request->job()));
+                    return DoAcquireWork(*request, response);
+                  });
+}
+
+grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
+                                              const v1::LeaveJobRequest* request,
+                                              v1::LeaveJobResponse* response) {
+  return RunUnary(metrics_.method("LeaveJob"), *context, *request, response, [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckJob(*context, request->job()));
+    ASSIGN_OR_RETURN(const ClientId client,
+                     wire::DecodeClientId("client_id", request->client_id()));
+    return coordinator_->LeaveJob(request->job(), client);
+  });
+}
+
+grpc::Status CoordinatorServiceImpl::CreateCheckpoint(grpc::ServerContext* context,
+                                                      const v1::CreateCheckpointRequest* request,
+                                                      v1::CreateCheckpointResponse* response) {
+  return RunUnary(
+      metrics_.method("CreateCheckpoint"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckModel(*context, request->model()));
+        ASSIGN_OR_RETURN(
+            const CheckpointSize size,
+            coordinator_->CreateCheckpoint(request->model(), request->checkpoint(),
+                                           RemainingTime(*context, kCheckpointTimeout)));
+        response->set_rows(size.rows);
+        response->set_bytes(size.bytes);
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status CoordinatorServiceImpl::RestoreCheckpoint(grpc::ServerContext* context,
+                                                       const v1::RestoreCheckpointRequest* request,
+                                                       v1::RestoreCheckpointResponse* response) {
+  return RunUnary(
+      metrics_.method("RestoreCheckpoint"), *context, *request, response, [&]() -> absl::Status {
+        RETURN_IF_ERROR(CheckModel(*context, request->model()));
+        ASSIGN_OR_RETURN(const int64_t rows, coordinator_->RestoreCheckpoint(
+                                                 request->model(), request->checkpoint(),
+                                                 RemainingTime(*context, kCheckpointTimeout)));
+        response->set_rows(rows);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,228 @@
+// The directory of a shard (docs/checkpoint.md has its layout).
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/system/sealed_text.h"
+#include "services/common/files/durable_files.h"
+#include "services/inspect/directory_examination.h"
+#include "services/inspect/directory_use.h"
+#include "services/inspect/disk_room.h"
+#include "services/inspect/log_inspection.h"
+#include "services/inspect/remedy.h"
+#include "services/shard/durability/durable_state.h"
+#include "services/shard/image/file_list.h"
+#include "services/shard/image/shard_image.h"
+#include "services/shard/storage/storage_rows.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kClusterCheckpoints[] = "cluster_checkpoints";
+constexpr char kCommandLog[] = "command_log";
+constexpr char kTemporary[] = ".tmp-";
+constexpr char kReplaced[] = ".old-";
+constexpr char kFromCopy[] =
+    "put it back from a copy (dslide checkpoint restore --from DIR), or restore an older one by "
+    "its "
+    "number";
+
+std::vector<fs::path> EntriesOf(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) entries.push_back(entry);
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+bool IsLeftover(const std::string& name) {
+  return absl::StartsWith(name, kTemporary) || absl::StartsWith(name, kReplaced) ||
+         absl::EndsWith(name, ".new");
+}
+
+class ShardExamination {
+ public:
+  explicit ShardExamination(const std::string& path)
+      : directory_(path), used_(ShardUses(path)), logged_(shard::DurableState::Exists(path)) {}
+
+  Findings Run() {
+    if (used_) {
+      findings_.Note(directory_.string(),
+                     "a shard uses this directory: only its cluster checkpoints are examined",
+                     "stop the shard, or examine a copy, for the rest");
+    }
+    ClusterCheckpoints();
+    if (!used_) {
+      Models();
+      CommandLog();
+      Stop();
+      Leftovers(directory_);
+    }
+    ExamineRoom(directory_.string(), largest_, findings_);
+    return std::move(findings_);
+  }
+
+ private:
+  void Leftovers(const fs::path& directory) {
+    for (const fs::path& entry : EntriesOf(directory)) {
+      if (!IsLeftover(entry.filename().string())) continue;
+      findings_.Note(entry.string(), "was being written or replaced when the process ended",
+                     "nothing: the next start removes it, or puts it back");
+    }
+  }
+
+  void ClusterCheckpoints() {
+    const fs::path parts = directory_ / kClusterCheckpoints;
+    int64_t whole = 0;
+    std::error_code error;
+    for (const fs::path& entry : EntriesOf(parts)) {
+      if (IsLeftover(entry.filename().string())) continue;
+      largest_ = std::max(largest_, TreeBytes(entry.string()));
+      const auto files = shard::VerifyFileList(entry.string());
+      // A shard that runs may have removed it meanwhile.
+      if (!fs::exists(entry, error)) continue;
+      files.ok()
+          ? void(++whole)
+          : findings_.Error(entry.string(), files.status(), RemedyFor(files.status(), kFromCopy));
+    }
+    if (!used_) Leftovers(parts);
+    if (whole > 0) {
+      findings_.Ok(parts.string(),
+                   absl::StrCat(whole, " parts of cluster checkpoints are as they were written"));
+    }
+  }
+
+  void Models() {
+    for (const fs::path& model : EntriesOf(directory_)) {
+      const std::string name = model.filename().string();
+      // Names of models have neither.
+      if (!fs::is_directory(model) || absl::StrContains(name, '_') ||
+          absl::StrContains(name, '+') || absl::StartsWith(name, ".")) {
+        continue;
+      }
+      for (const fs::path& checkpoint : EntriesOf(model)) {
+        if (!fs::is_directory(checkpoint) || IsLeftover(checkpoint.filename().string())) continue;
+        Model(checkpoint, name);
+      }
+      Leftovers(model);
+    }
+  }
+
+  void Model(const fs::path& checkpoint, const std::string& name) {
+    largest_ = std::max(largest_, TreeBytes(checkpoint.string()));
+    const auto content = shard::InspectRows({checkpoint.string()});
+    constexpr char kRemedy[] =
+        "put this directory back from a copy, or remove it to give its rows up";
+    if (!content.ok()) {
+      findings_.Error(checkpoint.string(), content.status(), RemedyFor(content.status(), kRemedy));
+    } else if (content->spec.name != name) {
+      findings_.Error(checkpoint.string(),
+                      absl::DataLossError(absl::StrCat("it is of model \"", content->spec.name,
+                                                       "\": directories were swapped")),
+                      kRemedy);
+    } else {
+      int64_t rows = 0;
+      for (const shard::CheckpointTable& table : content->tables) rows += table.rows;
+      has_rows_ = true;
+      findings_.Ok(checkpoint.string(),
+                   absl::StrCat(rows, " rows of shard ", content->shard.value(),
+                                " have the digest that was written"));
+    }
+  }
+
+  void CommandLog() {
+    if (!logged_) return;
+    const std::string log_path = (directory_ / kCommandLog).string();
+    const auto images = shard::DurableState::Images(directory_.string());
+    if (!images.ok()) {
+      findings_.Error(log_path, images.status(),
+                      RemedyFor(images.status(),
+                                "put the directory back from a copy, or restore a cluster "
+                                "checkpoint into an empty one"));
+    } else {
+      Images(*images);
+    }
+    Leftovers(log_path);
+    const absl::StatusOr<LogInspection> log = InspectCommandLog(directory_.string());
+    if (!log.ok()) {
+      findings_.Error(log_path, log.status(),
+                      RemedyFor(log.status(),
+                                "take the cluster back to a checkpoint (dslide checkpoint "
+                                "restore), or put the directory back from a copy"));
+    } else if (log->torn) {
+      findings_.Note(log_path,
+                     absl::StrCat("a crash has torn off the end after record ", log->last,
+                                  ", which nobody was promised"),
+                     "nothing: the next start cuts it off");
+    } else {
+      findings_.Ok(log_path, absl::StrCat(log->records, " records, up to ", log->last));
+    }
+  }
+
+  void Images(const std::vector<uint64_t>& images) {
+    int64_t damaged = 0;
+    for (const uint64_t lsn : images) {
+      const std::string path = shard::DurableState::ImagePathIn(directory_.string(), lsn);
+      largest_ = std::max(largest_, TreeBytes(path));
+      absl::Status status;
+      const auto image = shard::InspectImage(path);
+      if (!image.ok()) {
+        status = image.status();
+      } else if (image->lsn != lsn) {
+        status = absl::DataLossError(absl::StrCat("is the image of record ", image->lsn));
+      }
+      if (status.ok()) {
+        findings_.Ok(path, absl::StrCat(image->rows, " rows have the digest that was written"));
+        continue;
+      }
+      ++damaged;
+      const bool last = damaged == static_cast<int64_t>(images.size());
+      findings_.Error(
+          path, status,
+          RemedyFor(status, last ? "no image is left: take the cluster back to a checkpoint, or "
+                                   "put the directory back from a copy"
+                                 : "the next start uses the other image and the log; then look "
+                                   "after the disk"));
+    }
+  }
+
+  void Stop() {
+    const fs::path path = directory_ / "STOPPED";
+    const absl::StatusOr<std::string> bytes = ReadFile(path);
+    if (absl::IsNotFound(bytes.status())) {
+      // In the log modes nothing is needed besides the log.
+      if (logged_ || !has_rows_) return;
+      findings_.Note(directory_.string(),
+                     "the last process did not stop in good order: its rows are those of an "
+                     "earlier stop, and it knows no client",
+                     "start it: the coordinator takes the cluster back to its newest checkpoint");
+    } else if (!bytes.ok() || !UnsealBytes(*bytes).has_value()) {
+      findings_.Error(
+          path.string(),
+          bytes.ok() ? absl::DataLossError("does not have its checksum") : bytes.status(),
+          "remove this file: the shard starts with the rows alone, and knows no client");
+    } else {
+      findings_.Ok(path.string(), "the last process stopped in good order");
+    }
+  }
+
+  const fs::path directory_;
+  const bool used_;
+  const bool logged_;
+  bool has_rows_ = false;
+  int64_t largest_ = 0;  // bytes of the largest image or checkpoint
+  Findings findings_;
+};
+
+}  // namespace
+
+Findings ExamineShardDirectory(const std::string& path) { return ShardExamination(path).Run(); }
+
+}  // namespace dslide

@@ -1,0 +1,202 @@
+#include "client/cli/cluster/model_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+
+namespace dslide::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+PlanInput Input(int64_t rows = 100'000, int64_t shards = 4) {
+  PlanInput input;
+  TableSpec in;
+  in.name = "input";
+  in.rows = 5001;
+  in.dim = 128;
+  in.bias_row = true;
+  TableSpec out;
+  out.name = "labels";
+  out.role = TableRole::kHead;
+  out.rows = rows;
+  out.dim = 128;
+  input.spec.name = "model";
+  input.spec.tables = {in, out};
+  input.shards = shards;
+  return input;
+}
+
+TEST(ModelPlanTest, AddsUpTheFullestShard) {
+  const auto plan = MakePlan(Input());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->shard.tables.size(), 2u);
+  // 5,001 rows in 1,024 slots of which each shard has 256: 256 x 4 rows and up to 256 more.
+  EXPECT_GE(plan->shard.tables[0].rows, 5001 / 4);
+  EXPECT_LE(plan->shard.tables[0].rows, 256 * 5);
+  EXPECT_EQ(plan->shard.tables[1].record_bytes, 1600);
+  EXPECT_EQ(plan->parameters, 5001 * 128 + 100'000 * 129);
+  int64_t sum = plan->shard.step_bytes + plan->shard.process_bytes;
+  for (const TablePlan& table : plan->shard.tables) {
+    sum += table.rows * table.record_bytes + table.bytes.hash_tables + table.bytes.hash_codes +
+           table.bytes.dirty + table.working_bytes;
+  }
+  EXPECT_EQ(plan->shard.total(), sum);
+  EXPECT_EQ(plan->all_shards_bytes, 4 * sum);
+  EXPECT_FALSE(plan->fits.has_value());
+}
+
+TEST(ModelPlanTest, GuessesWhatTablesOfRecordsTake) {
+  PlanInput input = Input();
+  input.features_per_sample = 20;
+  input.labels_per_sample = 5;
+  const auto add = [&](const char* name, TableRole role, int64_t rows) {
+    TableSpec& table = input.spec.tables.emplace_back();
+    table.name = name;
+    table.role = role;
+    table.rows = rows;
+  };
+  add("memory", TableRole::kMemory, 1'000'000);
+  add("trees", TableRole::kLabelTrees, 8);
+  add("linear", TableRole::kLinear, 110'000);
+  input.spec.tables[2].memory.labels = 100'000;
+  const auto plan = MakePlan(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::vector<TablePlan>& tables = plan->shard.tables;
+  // Of replicated tables each shard has all rows. 20 features of 6 bytes and 5 labels of 4.
+  EXPECT_EQ(tables[2].rows, 1'000'000);
+  EXPECT_EQ(tables[2].record_bytes, 140);
+  EXPECT_GT(tables[2].total(), 1'000'000 * 140);
+  EXPECT_LT(tables[2].total(), 1'000'000 * 180);
+  EXPECT_EQ(tables[3].record_bytes, 4 * 65'536);
+  EXPECT_NEAR(tables[4].rows, 27'500, 1024);
+  EXPECT_EQ(plan->parameters, MakePlan(Input())->parameters);
+  EXPECT_GT(plan->wire.step_bytes, 0);
+
+  input.spec.tables.erase(input.spec.tables.begin(), input.spec.tables.begin() + 2);
+  const auto alone = MakePlan(input);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->wire.step_bytes, 0);
+}
+
+TEST(ModelPlanTest, CountsTheBytesOfAStep) {
+  PlanInput input = Input();
+  const auto f32 = MakePlan(input);
+  input.spec.activations = ActivationType::kBf16;
+  const auto bf16 = MakePlan(input);
+  ASSERT_TRUE(f32.ok() && bf16.ok());
+  // Four matrices of 256 x 128: two to the shard, two back. The rest stays in f32.
+  EXPECT_NEAR(f32->wire.request_bytes - bf16->wire.request_bytes, 2 * 256 * 128 * 2, 16);
+  EXPECT_NEAR(f32->wire.reply_bytes - bf16->wire.reply_bytes, 2 * 256 * 128 * 2, 16);
+  // 65 features a sample over 4 shards, each a value and an id packed in 2 bytes; 12 fingerprints
+  // of 2 bytes; 4 labels over 4 shards, in 3 bytes; two counts, target, log-partition; and
+  // less than 400 bytes of framing.
+  const int64_t arrays = 256 * 65 * (4 + 2) / 4 + 256 * (12 * 2 + 3 + 2 + 4 + 4);
+  EXPECT_NEAR(bf16->wire.request_bytes, 2 * 256 * 128 * 2 + arrays, 400);
+  EXPECT_EQ(bf16->wire.step_bytes, 4 * (bf16->wire.request_bytes + bf16->wire.reply_bytes));
+  EXPECT_EQ(bf16->wire.dense_step_bytes, 8 * bf16->parameters);
+  EXPECT_NEAR(bf16->wire.max_steps_per_second,
+              1e9 / 8 / (4.0 * static_cast<double>(bf16->wire.request_bytes)), 1e-6);
+}
+
+TEST(ModelPlanTest, SaysWhatWouldMakeItFit) {
+  PlanInput input = Input(7'800'000, 4);
+  input.memory_bytes = int64_t{2} << 30;
+  const auto plan = MakePlan(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->fits, false);
+  ASSERT_FALSE(plan->remedies.empty());
+  EXPECT_THAT(plan->remedies[0], HasSubstr("use 7 shards"));
+  // Taking the advice helps, and one shard less does not.
+  input.shards = 7;
+  EXPECT_EQ(MakePlan(input)->fits, true);
+  EXPECT_THAT(MakePlan(input)->remedies, IsEmpty());
+  input.shards = 6;
+  EXPECT_EQ(MakePlan(input)->fits, false);
+  input.memory_bytes = int64_t{1} << 20;
+  EXPECT_THAT(MakePlan(input)->remedies, ElementsAre(HasSubstr("no number of shards")));
+}
+
+// The two goals: a billion parameters in f32, four billion in bf16, on 24 GB of four shards.
+TEST(ModelPlanTest, TheLargestModelsFit) {
+  PlanInput input = Input(7'800'000, 4);
+  input.memory_bytes = int64_t{6'000'000'000};
+  const auto billion = MakePlan(input);
+  EXPECT_GT(billion->parameters, 1'000'000'000);
+  EXPECT_EQ(billion->fits, true) << billion->shard.total();
+  input = Input(31'000'000, 4);
+  input.memory_bytes = int64_t{6'000'000'000};
+  for (TableSpec& table : input.spec.tables) {
+    table.precision = RowPrecision::kBf16Weights;
+    table.optimizer.kind = OptimizerKind::kRowWiseAdagrad;
+  }
+  const auto four = MakePlan(input);
+  EXPECT_GT(four->parameters, 3'990'000'000);
+  EXPECT_EQ(four->fits, true) << four->shard.total();
+}
+
+struct PlanOutcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+PlanOutcome Plan(std::vector<std::string> args) {
+  args.insert(args.begin(), "plan");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  PlanOutcome outcome;
+  outcome.code = RunCommandLine(args);
+  outcome.err = testing::internal::GetCapturedStderr();
+  outcome.out = testing::internal::GetCapturedStdout();
+  return outcome;
+}
+
+TEST(PlanCommandTest, SpeaksToMachinesAndPeople) {
+  const std::vector<std::string> args = {"--rows",      "100000", "--features", "5000",
+                                         "--shards",    "2",      "--memory",   "1GiB",
+                                         "--precision", "bf16",   "--batch",    "128"};
+  const PlanOutcome text = Plan(args);
+  EXPECT_EQ(text.code, kExitOk) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("It fits into"));
+  std::vector<std::string> json_args = args;
+  json_args.insert(json_args.end(), {"-o", "json"});
+  const PlanOutcome outcome = Plan(json_args);
+  ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["tables"][1]["precision"], "bf16");
+  EXPECT_EQ(json["tables"][1]["record_bytes"], 832);
+  EXPECT_EQ(json["wire"]["batch"], 128);
+  EXPECT_EQ(json["memory_bytes"], int64_t{1} << 30);
+  EXPECT_THAT(json["remedies"], IsEmpty());
+}
+
+TEST(PlanCommandTest, WrongFlagsAreNamed) {
+  EXPECT_THAT(Plan({"--features", "5"}).err, HasSubstr("--rows"));
+  EXPECT_THAT(Plan({"--rows", "5"}).err, HasSubstr("--features"));
+  const std::vector<std::string> sizes = {"--rows", "5000", "--features", "5"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), sizes.begin(), sizes.end());
+    const PlanOutcome outcome = Plan(more);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    return outcome.err;
+  };
+  EXPECT_THAT(with({"--link", "fast"}), HasSubstr("--link fast"));
+  EXPECT_THAT(with({"--link", "0gbit"}), HasSubstr("--link"));
+  EXPECT_THAT(with({"--memory", "much"}), HasSubstr("--memory"));
+  EXPECT_THAT(with({"--shards", "0"}), HasSubstr("--shards"));
+  EXPECT_THAT(with({"--precision", "f16"}), HasSubstr("--precision"));
+  EXPECT_THAT(with({"--features-per-sample", "-1"}), HasSubstr("--features-per-sample"));
+}
+
+}  // namespace
+}  // namespace dslide::cli

@@ -1,0 +1,66 @@
+#include "client/cli/train/default_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/engine/data/sparse_dataset.h"
+
+namespace dslide::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Like tags of many web pages.
+DataShape ManyPointsALabel() {
+  return {.points = 12920,
+          .features = 500,
+          .labels = 983,
+          .used_labels = 983,
+          .points_of_label = 250,
+          .popularity = 1304};
+}
+
+TEST(DefaultSpecTest, ANetworkLearnsWhereLabelsHavePoints) {
+  DataShape shape = ManyPointsALabel();
+  const ModelSpec wide = DefaultComponents(shape);
+  ASSERT_EQ(wide.tables.size(), 6u);
+  EXPECT_EQ(wide.tables[0].dim, 256);
+  EXPECT_EQ(wide.tables[1].dim, 256);
+  EXPECT_EQ(wide.tables[1].head.max_active, 0);  // the memory names the active rows
+  EXPECT_EQ(wide.training.max_epochs, 6);
+  EXPECT_EQ(wide.tables[1].optimizer.schedule.decay_steps, 6 * 51);
+  EXPECT_THAT(ExplainComponents(shape, wide),
+              HasSubstr("a network of width 256 beside them for 6 epochs: a label that a point "
+                        "carries has 1304 points on average"));
+
+  shape.points_of_label = 5;
+  EXPECT_EQ(DefaultComponents(shape).tables[0].dim, 128);
+  // As many steps as move it from where it starts.
+  shape.points = 1000;
+  EXPECT_EQ(DefaultComponents(shape).training.max_epochs, 75);
+}
+
+TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
+  DataShape rare = ManyPointsALabel();
+  rare.popularity = 20;
+  const ModelSpec without = DefaultComponents(rare);
+  EXPECT_EQ(without.FindRole(TableRole::kHead), nullptr);
+  EXPECT_THAT(ExplainComponents(rare, without), HasSubstr("no network: a label that a point"));
+  DataShape large = ManyPointsALabel();
+  large.labels = 670091;
+  const ModelSpec small = DefaultComponents(large);
+  EXPECT_EQ(small.FindRole(TableRole::kHead), nullptr);
+  EXPECT_THAT(ExplainComponents(large, small), HasSubstr("no network: it would take 2060 MB"));
+}
+
+TEST(DefaultSpecTest, TheShapeIsThatOfTheLabels) {
+  const auto data = SparseDataset::FromText("data", "4 3 5\n0 1:1\n0,3 0:2\n0 1:1\n3 2:1\n", {});
+  ASSERT_TRUE(data.ok()) << data.status();
+  const DataShape shape = ShapeOf(**data, *CountLabels(**data, Parallelism{}));
+  EXPECT_EQ(shape.used_labels, 2);
+  EXPECT_EQ(shape.points_of_label, 2.5);
+  EXPECT_EQ(shape.popularity, (9.0 + 4.0) / 5);
+}
+
+}  // namespace
+}  // namespace dslide::cli

@@ -1,0 +1,450 @@
+#include "services/coordinator/jobs/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "core/base/counter_rng.h"
+#include "core/base/reason.h"
+#include "tests/unit/services/coordinator/jobs/job_fixture.h"
+
+namespace dslide::coordinator {
+namespace {
+
+using JobTest = JobFixture;
+
+TEST_F(JobTest, ChunksComeInOrderAndTheLastIsShort) {
+  Job job(Spec(25, 10, 1), timing_);
+  const ChunkWork first = AskChunk(job, 1);
+  EXPECT_EQ(first, (ChunkWork{1, 0, 0, 10}));
+  const ChunkWork second = AskChunk(job, 2);
+  EXPECT_EQ(second, (ChunkWork{2, 0, 10, 10}));
+  const ChunkWork third = AskChunk(job, 1, {Done(first)});
+  EXPECT_EQ(third, (ChunkWork{3, 0, 20, 5}));
+  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {Done(third)})));
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 2, {Done(second)})));
+  EXPECT_TRUE(job.Progress(now_).finished);
+}
+
+TEST_F(JobTest, ALeaseWhoseAnswerWasLostIsGivenAgain) {
+  Job job(Spec(30, 10, 1), timing_);
+  const ChunkWork first = AskChunk(job, 1);
+  EXPECT_EQ(AskChunk(job, 1), first);
+  const ChunkWork second = AskChunk(job, 1, {}, {first.lease});
+  EXPECT_EQ(second.first, 10);
+  EXPECT_EQ(AskChunk(job, 1, {}, {first.lease}), second);
+}
+
+TEST_F(JobTest, ARepeatedReportCountsOnce) {
+  Job job(Spec(30, 10, 1), timing_);
+  const ChunkWork first = AskChunk(job, 1);
+  const ChunkWork second = AskChunk(job, 1, {Done(first)});
+  EXPECT_EQ(AskChunk(job, 1, {Done(first)}), second);
+  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+  EXPECT_EQ(job.counters().chunks_done, 1);
+}
+
+TEST_F(JobTest, WhatALostTrainerHeldIsLeasedAgainAfterTheTimeout) {
+  Job job(Spec(20, 10, 1), timing_);
+  const ChunkWork lost = AskChunk(job, 1);
+  const ChunkWork own = AskChunk(job, 2);
+  now_ += absl::Seconds(9);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2, {}, {own.lease})));
+  now_ += absl::Seconds(1);
+  const ChunkWork again = AskChunk(job, 2, {}, {own.lease});
+  EXPECT_EQ(again.first, lost.first);
+  EXPECT_NE(again.lease, lost.lease);
+  EXPECT_EQ(job.counters().leases_expired, 1);
+  // The lost trainer wakes up: its chunk is somebody else's now and is not counted through it.
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {Done(lost)})));
+  EXPECT_EQ(job.Progress(now_).samples_done, 0);
+  EXPECT_EQ(job.counters().late_reports, 1);
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 2, {Done(own), Done(again)})));
+}
+
+TEST_F(JobTest, ASlowTrainersReportCountsWhileNobodyElseHasTheChunk) {
+  Job job(Spec(20, 10, 1), timing_);
+  const ChunkWork slow = AskChunk(job, 1);
+  now_ += absl::Seconds(60);
+  Ask(job, 2, {}, {}, /*want_work=*/false);  // takes the chunk back, without taking it
+  EXPECT_EQ(job.counters().leases_expired, 1);
+  const ChunkWork next = AskChunk(job, 1, {Done(slow)});
+  EXPECT_EQ(next.first, 10);
+  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+}
+
+TEST_F(JobTest, ASlowTrainerKeepsItsLeaseByRenewingIt) {
+  Job job(Spec(20, 10, 1), timing_);
+  const ChunkWork slow = AskChunk(job, 1);
+  now_ += absl::Seconds(60);
+  Ask(job, 2, {}, {}, /*want_work=*/false);
+  Ask(job, 1, {}, {slow.lease}, /*want_work=*/false);
+  const ChunkWork other = AskChunk(job, 2);
+  EXPECT_EQ(other.first, 10) << "the slow trainer's chunk was given away";
+  for (int i = 0; i < 10; ++i) {
+    now_ += absl::Seconds(9);
+    Ask(job, 1, {}, {slow.lease}, false);
+    Ask(job, 2, {}, {other.lease}, false);
+  }
+  EXPECT_EQ(job.Progress(now_).leases, 2);
+}
+
+TEST_F(JobTest, LeavingReturnsLeasesAtOnce) {
+  Job job(Spec(20, 10, 1), timing_);
+  const ChunkWork left = AskChunk(job, 1);
+  EXPECT_EQ(job.Progress(now_).trainers, 1);
+  job.Leave(Client(1), now_);
+  EXPECT_EQ(job.Progress(now_).trainers, 0);
+  EXPECT_EQ(AskChunk(job, 2).first, left.first);
+  job.Leave(Client(9), now_);  // unknown: nothing happens
+}
+
+TEST_F(JobTest, OneTrainerEvaluatesAFinishedEpochAndTheOthersWait) {
+  JobSpec spec = Spec(10, 10, 2);
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const ChunkWork chunk = AskChunk(job, 1);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2)));
+  const Work work = Ask(job, 1, {Done(chunk)});
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(work));
+  const auto evaluation = std::get<EvaluationWork>(work);
+  EXPECT_EQ(evaluation.epoch, 0);
+  EXPECT_EQ(evaluation.metric_to_beat, -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2)));
+  // Lost on the way: the same evaluation again.
+  const Work again = Ask(job, 1);
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(again));
+  EXPECT_EQ(std::get<EvaluationWork>(again).lease, evaluation.lease);
+
+  const ChunkWork next = AskChunk(job, 1, {{.lease = evaluation.lease, .metric = 0.25}});
+  EXPECT_EQ(next.epoch, 1);
+  const Work second = Ask(job, 1, {Done(next)});
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(second));
+  EXPECT_EQ(std::get<EvaluationWork>(second).metric_to_beat, 0.25);
+  const Work end = Ask(job, 1, {{.lease = std::get<EvaluationWork>(second).lease, .metric = 0.5}});
+  ASSERT_TRUE(std::holds_alternative<NoMoreWork>(end));
+  EXPECT_EQ(std::get<NoMoreWork>(end).best_epoch, 1);
+  EXPECT_EQ(std::get<NoMoreWork>(end).best_metric, 0.5);
+}
+
+TEST_F(JobTest, OneTrainerPreparesAStagedJobAndOneCompletesIt) {
+  JobSpec spec = Spec(10, 10, 1);
+  spec.staged = true;
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const Work work = Ask(job, 1);
+  ASSERT_TRUE(std::holds_alternative<StageWork>(work));
+  const auto preparation = std::get<StageWork>(work);
+  EXPECT_EQ(preparation.stage, JobStage::kPreparation);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2)));
+  EXPECT_EQ(job.Progress(now_).stage, JobStage::kPreparation);
+
+  // The first one is lost: the other begins it again, and the late report counts no more.
+  now_ += absl::Seconds(11);
+  const Work again = Ask(job, 2);
+  ASSERT_TRUE(std::holds_alternative<StageWork>(again));
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {{.lease = preparation.lease}})));
+  const ChunkWork chunk = AskChunk(job, 2, {{.lease = std::get<StageWork>(again).lease}});
+  EXPECT_EQ(chunk.epoch, 0);
+
+  const Work evaluation = Ask(job, 2, {Done(chunk)});
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(evaluation));
+  const Work last = Ask(job, 1, {}, {});  // nobody completes it before the evaluation is there
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(last));
+  const Work completion =
+      Ask(job, 2, {{.lease = std::get<EvaluationWork>(evaluation).lease, .metric = 0.5}});
+  ASSERT_TRUE(std::holds_alternative<StageWork>(completion));
+  EXPECT_EQ(std::get<StageWork>(completion).stage, JobStage::kCompletion);
+  EXPECT_EQ(std::get<StageWork>(completion).best_epoch, 0);
+  EXPECT_EQ(std::get<StageWork>(completion).best_metric, 0.5);
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1)));
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(
+      Ask(job, 2, {{.lease = std::get<StageWork>(completion).lease}})));
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 1)));
+}
+
+TEST_F(JobTest, AStagedJobMayHaveNoEpochs) {
+  JobSpec spec = Spec(10, 10, 0);
+  EXPECT_FALSE(spec.Validate().ok());
+  spec.staged = true;
+  EXPECT_TRUE(spec.Validate().ok());
+  Job job(spec, timing_);
+  const auto preparation = std::get<StageWork>(Ask(job, 1));
+  const auto completion = std::get<StageWork>(Ask(job, 1, {{.lease = preparation.lease}}));
+  EXPECT_EQ(completion.stage, JobStage::kCompletion);
+  EXPECT_EQ(completion.best_epoch, -1);
+  EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 1, {{.lease = completion.lease}})));
+}
+
+TEST_F(JobTest, TheEvaluationOfALostTrainerIsGivenToAnother) {
+  JobSpec spec = Spec(10, 10, 1);
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const Work lost = Ask(job, 1, {Done(AskChunk(job, 1))});
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(lost));
+  now_ += absl::Seconds(11);
+  const Work again = Ask(job, 2);
+  ASSERT_TRUE(std::holds_alternative<EvaluationWork>(again));
+  // The first one's report comes too late to count.
+  EXPECT_TRUE(std::holds_alternative<WaitForWork>(
+      Ask(job, 1, {{.lease = std::get<EvaluationWork>(lost).lease, .metric = 0.9}})));
+  const Work end = Ask(job, 2, {{.lease = std::get<EvaluationWork>(again).lease, .metric = 0.1}});
+  ASSERT_TRUE(std::holds_alternative<NoMoreWork>(end));
+  EXPECT_EQ(std::get<NoMoreWork>(end).best_metric, 0.1);
+}
+
+// Runs epochs whose evaluations give `metrics`; returns the end.
+NoMoreWork RunMetrics(Job& job, const std::vector<double>& metrics, absl::Duration now) {
+  std::vector<LeaseReport> finished;
+  for (size_t epoch = 0;;) {
+    const auto work = job.Acquire({Client(1), finished, {}, true}, now);
+    finished.clear();
+    if (const auto* chunk = std::get_if<ChunkWork>(&*work)) {
+      finished.push_back({.lease = chunk->lease, .samples = chunk->count});
+    } else if (const auto* evaluation = std::get_if<EvaluationWork>(&*work)) {
+      finished.push_back({.lease = evaluation->lease, .metric = metrics.at(epoch++)});
+    } else {
+      EXPECT_EQ(epoch, metrics.size());
+      return std::get<NoMoreWork>(*work);
+    }
+  }
+}
+
+TEST_F(JobTest, PatienceEndsAJobWithoutABetterEpoch) {
+  JobSpec spec = Spec(10, 4, 100);
+  spec.evaluate = true;
+  spec.patience_epochs = 2;
+  Job job(spec, timing_);
+  const NoMoreWork end = RunMetrics(job, {0.1, 0.3, 0.3, 0.2}, now_);  // equal is not better
+  EXPECT_EQ(end.best_epoch, 1);
+  EXPECT_EQ(end.best_metric, 0.3);
+}
+
+TEST_F(JobTest, WithoutPatienceAllEpochsAreTrained) {
+  JobSpec spec = Spec(10, 4, 4);
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  EXPECT_EQ(RunMetrics(job, {0.9, 0.3, 0.2, 0.1}, now_).best_epoch, 0);
+}
+
+TEST_F(JobTest, AMetricThatIsNoNumberIsNeverBetter) {
+  JobSpec spec = Spec(10, 4, 3);
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const NoMoreWork end = RunMetrics(job, {std::nan(""), -5.0, std::nan("")}, now_);
+  EXPECT_EQ(end.best_epoch, 1);
+  EXPECT_EQ(end.best_metric, -5.0);
+}
+
+TEST_F(JobTest, FalseReportsAreRefusedAndChangeNothing) {
+  Job job(Spec(30, 10, 1), timing_);
+  const ChunkWork chunk = AskChunk(job, 1);
+  const auto refused = [&](uint8_t client, LeaseReport report) {
+    const auto work = job.Acquire({Client(client), {report}, {}, true}, now_);
+    EXPECT_EQ(work.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ReasonOf(work.status()), "BAD_LEASE_REPORT");
+  };
+  refused(1, {.lease = 77, .samples = 1});
+  refused(1, {.lease = 0, .samples = 1});
+  refused(1, {.lease = chunk.lease, .samples = 11});
+  refused(1, {.lease = chunk.lease, .samples = -1});
+  refused(2, {.lease = chunk.lease, .samples = 10});
+  EXPECT_EQ(job.Progress(now_).samples_done, 0);
+  EXPECT_EQ(job.Progress(now_).leases, 1);
+}
+
+TEST_F(JobTest, OneTrainerCannotTakeEverything) {
+  Job job(Spec(1000, 1, 1), timing_);
+  std::vector<LeaseId> held;
+  for (int64_t i = 0; i < kMaxLeasesPerClient; ++i)
+    held.push_back(AskChunk(job, 1, {}, held).lease);
+  const auto work = job.Acquire({Client(1), {}, held, true}, now_);
+  EXPECT_EQ(work.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(JobSpecTest, FieldsHaveRanges) {
+  EXPECT_TRUE(Spec(10, 4, 1).Validate().ok());
+  EXPECT_FALSE(Spec(0, 4, 1).Validate().ok());
+  EXPECT_FALSE(Spec(10, 0, 1).Validate().ok());
+  EXPECT_FALSE(Spec(10, 4, 0).Validate().ok());
+  EXPECT_FALSE(Spec(int64_t{1} << 40, 1, 1).Validate().ok());  // too many chunks
+  JobSpec spec = Spec(10, 4, 1);
+  spec.job = "Not A Name";
+  EXPECT_EQ(ReasonOf(spec.Validate()), "BAD_NAME");
+}
+
+// One simulated trainer: may lose requests, answers and itself.
+struct SimulatedTrainer {
+  ClientId client = {};
+  std::map<LeaseId, ChunkWork> chunks = {};
+  std::optional<EvaluationWork> evaluation = {};
+};
+
+// A job and random trainers that join, pause, die and lose messages, with a count of what the job
+// counted.
+class SimulatedJob {
+ public:
+  explicit SimulatedJob(uint64_t seed)
+      : rng_(DeriveKey(20240601, seed)), spec_(RandomSpec(rng_)), job_(spec_, kTiming) {}
+
+  const JobSpec& spec() const { return spec_; }
+  const Job& job() const { return job_; }
+  absl::Duration now() const { return now_; }
+  bool over() const { return over_; }
+
+  void Step() {
+    now_ += absl::Milliseconds(rng_.NextBelow(1500));
+    if (trainers_.size() < 2 || (trainers_.size() < 5 && rng_.NextBelow(20) == 0)) {
+      trainers_.push_back({.client = Client(next_client_++)});
+    }
+    const size_t who = rng_.NextBelow(trainers_.size());
+    const uint64_t fate = rng_.NextBelow(100);
+    if (fate < 4) {  // dies; or leaves in good order
+      if (fate < 2) job_.Leave(trainers_[who].client, now_);
+      trainers_.erase(trainers_.begin() + static_cast<int64_t>(who));
+      return;
+    }
+    if (fate < 12) now_ += absl::Seconds(rng_.NextBelow(15));  // a pause of the whole world
+    const WorkRequest request = RandomRequest(trainers_[who]);
+    if (rng_.NextBelow(20) == 0) return;  // the request is lost
+    const auto work = Ask(trainers_[who], request);
+    if (!work.has_value() || rng_.NextBelow(20) == 0) return;  // the answer is lost
+    Take(trainers_[who], request, *work);
+  }
+
+ private:
+  static constexpr JobTiming kTiming{.lease_timeout = absl::Seconds(10),
+                                     .wait = absl::Milliseconds(1)};
+
+  static JobSpec RandomSpec(CounterRng& rng) {
+    JobSpec spec = Spec(1 + static_cast<int64_t>(rng.NextBelow(60)),
+                        1 + static_cast<int64_t>(rng.NextBelow(9)),
+                        1 + static_cast<int64_t>(rng.NextBelow(4)));
+    spec.evaluate = rng.NextBelow(2) == 0;
+    return spec;
+  }
+
+  // Some of what the trainer holds is done, some is renewed, some was forgotten.
+  WorkRequest RandomRequest(const SimulatedTrainer& trainer) {
+    WorkRequest request{.client = trainer.client};
+    for (const auto& [lease, chunk] : trainer.chunks) {
+      if (rng_.NextBelow(2) == 0) {
+        request.finished.push_back({.lease = lease, .samples = chunk.count});
+      } else if (rng_.NextBelow(8) != 0) {
+        request.held.push_back(lease);
+      }
+    }
+    if (trainer.evaluation.has_value() && rng_.NextBelow(2) == 0) {
+      request.finished.push_back({.lease = trainer.evaluation->lease, .metric = 0.5});
+    } else if (trainer.evaluation.has_value()) {
+      request.held.push_back(trainer.evaluation->lease);
+    }
+    request.want_work = rng_.NextBelow(5) != 0;
+    return request;
+  }
+
+  // Makes the request and checks what the job counted.
+  std::optional<Work> Ask(const SimulatedTrainer& trainer, const WorkRequest& request) {
+    const int64_t before = job_.counters().chunks_done;
+    const int64_t epoch = job_.Progress(now_).epoch;
+    const auto work = job_.Acquire(request, now_);
+    EXPECT_TRUE(work.ok()) << work.status();
+    if (!work.ok()) return std::nullopt;
+    for (const LeaseReport& report : request.finished) {
+      const auto chunk = trainer.chunks.find(report.lease);
+      if (chunk != trainer.chunks.end()) {
+        reported_[chunk->second.epoch].insert(chunk->second.first);
+      }
+    }
+    counted_[epoch] += job_.counters().chunks_done - before;
+    EXPECT_LE(counted_[epoch], spec_.NumChunks());
+    if (job_.Progress(now_).epoch != epoch) {
+      EXPECT_EQ(counted_[epoch], spec_.NumChunks());
+      EXPECT_EQ(reported_[epoch].size(), static_cast<size_t>(spec_.NumChunks()));
+      EXPECT_EQ(job_.Progress(now_).epoch, epoch + 1);
+    }
+    return *work;
+  }
+
+  // The answer has arrived.
+  void Take(SimulatedTrainer& trainer, const WorkRequest& request, const Work& work) {
+    for (const LeaseReport& report : request.finished) {
+      trainer.chunks.erase(report.lease);
+      if (trainer.evaluation.has_value() && trainer.evaluation->lease == report.lease) {
+        trainer.evaluation.reset();
+      }
+    }
+    if (const auto* chunk = std::get_if<ChunkWork>(&work)) {
+      EXPECT_EQ(chunk->epoch, job_.Progress(now_).epoch);
+      trainer.chunks[chunk->lease] = *chunk;
+    } else if (const auto* evaluation = std::get_if<EvaluationWork>(&work)) {
+      EXPECT_EQ(job_.Progress(now_).samples_done, spec_.samples_per_epoch);
+      trainer.evaluation = *evaluation;
+    }
+    over_ = std::holds_alternative<NoMoreWork>(work);
+  }
+
+  CounterRng rng_;
+  const JobSpec spec_;
+  Job job_;
+  absl::Duration now_;
+  uint8_t next_client_ = 1;
+  bool over_ = false;
+  std::vector<SimulatedTrainer> trainers_;
+  std::map<int64_t, int64_t> counted_;             // epoch -> chunks that the job counted
+  std::map<int64_t, std::set<int64_t>> reported_;  // epoch -> chunks that were ever reported
+};
+
+// Whatever happens, each chunk of each epoch is counted once, epochs do not overlap, and each epoch
+// is evaluated once.
+TEST(JobPropertyTest, EachChunkCountsOncePerEpochUnderRandomLosses) {
+  for (uint64_t seed = 1; seed <= 300 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedJob world(seed);
+    for (int step = 0; step < 20000 && !world.over(); ++step) world.Step();
+    ASSERT_TRUE(world.over()) << "the job did not end";
+    const JobSpec& spec = world.spec();
+    EXPECT_EQ(world.job().counters().chunks_done, spec.NumChunks() * spec.max_epochs);
+    EXPECT_EQ(world.job().counters().evaluations_done, spec.evaluate ? spec.max_epochs : 0);
+    EXPECT_EQ(world.job().Progress(world.now()).epoch, spec.max_epochs);
+  }
+}
+
+// At no time do two live leases name the same chunk, and a lease's chunk never changes.
+TEST(JobPropertyTest, NoChunkIsLeasedTwiceAtOnce) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    CounterRng rng(DeriveKey(7, seed));
+    Job job(Spec(40, 1 + static_cast<int64_t>(rng.NextBelow(5)), 2),
+            {.lease_timeout = absl::Seconds(10), .wait = absl::Milliseconds(1)});
+    absl::Duration now;
+    std::map<LeaseId, std::pair<ChunkWork, absl::Duration>> live;  // by our own book-keeping
+    for (int step = 0; step < 400; ++step) {
+      now += absl::Milliseconds(rng.NextBelow(4000));
+      std::erase_if(live, [&](const auto& lease) { return lease.second.second <= now; });
+      const auto client = static_cast<uint8_t>(1 + rng.NextBelow(4));
+      WorkRequest request{.client = Client(client)};
+      const auto work = job.Acquire(request, now);  // never reports: everything runs out
+      ASSERT_TRUE(work.ok());
+      const auto* chunk = std::get_if<ChunkWork>(&*work);
+      if (chunk == nullptr) continue;
+      for (const auto& [lease, entry] : live) {
+        if (lease != chunk->lease) {
+          ASSERT_NE(entry.first.first, chunk->first);
+        }
+      }
+      const auto known = live.find(chunk->lease);
+      if (known != live.end()) {
+        ASSERT_EQ(known->second.first, *chunk);
+      }
+      live[chunk->lease] = {*chunk, now + absl::Seconds(10)};
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dslide::coordinator
