@@ -130,7 +130,7 @@ Call = Callable[[dslide.Client, dslide.Model], Any]
         (
             lambda c, m: c.create_model({"tables": [{"role": "head", "head": {"max_activ": 3}}]}),
             dslide.InvalidArgumentError,
-            ["max_activ", "max_active"],
+            ["max_activ", "tables[0].head"],
         ),
     ],
 )
