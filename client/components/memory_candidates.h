@@ -70,7 +70,7 @@ class MemoryCandidates : public CandidateSource {
   const uint64_t key_;
 
   absl::Mutex mu_;
-  ComponentShards& shards_ ABSL_PT_GUARDED_BY(mu_);
+  ComponentShards& shards_;  // used under mu_
   VoteCounter votes_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<const Candidates>> remembered_ ABSL_GUARDED_BY(mu_);  // by point
   int64_t remembered_bytes_ ABSL_GUARDED_BY(mu_) = 0;
