@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "client/cpp/row_slices.h"
 #include "client/cpp/scatter_queue.h"
+#include "client/cpp/unary_call.h"
 #include "client/cpp/wire_counters.h"
 #include "core/base/status_macros.h"
 
@@ -75,6 +77,20 @@ void Append(GatherReply part, GatherReply& whole) {
   to.rows.insert(to.rows.end(), from.rows.begin(), from.rows.end());
   to.values.insert(to.values.end(), from.values.begin(), from.values.end());
   to.biases.insert(to.biases.end(), from.biases.begin(), from.biases.end());
+}
+
+// Asks again after Unavailable, as often as one call's time allows: a shard that was killed comes
+// back. For calls whose repetition can do no harm.
+template <typename Reply, typename Ask>
+absl::StatusOr<Reply> Repeated(const ClientOptions& options, const Ask& ask) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<Reply> reply = Await<absl::StatusOr<Reply>>(ask);
+    if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
+    const absl::Duration pause = PauseBefore(reply.status(), options.retry, attempt, /*salt=*/0);
+    if (absl::Now() + pause >= deadline) return reply;
+    absl::SleepFor(pause);
+  }
 }
 
 }  // namespace
@@ -242,8 +258,9 @@ absl::Status ClusterClient::DropModel(const std::string& model) {
 
 absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const std::string& table,
                                                absl::Span<const RowId> wanted, bool averaged) {
-  return Await<absl::StatusOr<RowBlock>>(
-      [&](Done<RowBlock> done) { GatherAsync(model, table, wanted, std::move(done), averaged); });
+  return Repeated<RowBlock>(impl_->options, [&](Done<RowBlock> done) {
+    GatherAsync(model, table, wanted, std::move(done), averaged);
+  });
 }
 
 void ClusterClient::GatherAsync(const std::string& model, const std::string& table,
@@ -297,8 +314,8 @@ void ClusterClient::GatherAsync(const std::string& model, const std::string& tab
 }
 
 absl::StatusOr<TopKReply> ClusterClient::TopK(const TopKCommand& query) {
-  return Await<absl::StatusOr<TopKReply>>(
-      [&](Done<TopKReply> done) { TopKAsync(query, std::move(done)); });
+  return Repeated<TopKReply>(impl_->options,
+                             [&](Done<TopKReply> done) { TopKAsync(query, std::move(done)); });
 }
 
 void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {

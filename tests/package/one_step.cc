@@ -58,11 +58,11 @@ double TrainStep(Streams& streams, const dslide::SlotMap& slots, int64_t step,
   }
   pending.clear();
   for (auto& stream : streams) {
-    pending.push_back(stream->Send(
-        step, step,
-        dslide::HeadBackwardOp{.table = "labels",
-                               .log_partitions = {static_cast<float>(std::log(sum))},
-                               .scale = 1.0f}));
+    pending.push_back(
+        stream->Send(step, step,
+                     dslide::HeadBackwardOp{.table = "labels",
+                                            .log_partitions = {static_cast<float>(std::log(sum))},
+                                            .scale = 1.0f}));
   }
   for (const auto& answer : pending) OrDie(answer->Take());
   return std::log(sum) - label_logit;
@@ -82,12 +82,8 @@ int main(int argc, char** argv) {
   double last = first;
   for (int64_t step = 2; step <= 20; ++step) last = TrainStep(streams, slots, step, hidden);
   dslide::CloseStreams(streams);
-  const dslide::TopKReply best = OrDie(cluster->TopK({.model = spec.name,
-                                                      .table = "labels",
-                                                      .batch = 1,
-                                                      .dim = kDim,
-                                                      .hidden = hidden,
-                                                      .k = 1}));
+  const dslide::TopKReply best = OrDie(cluster->TopK(
+      {.model = spec.name, .table = "labels", .batch = 1, .dim = kDim, .hidden = hidden, .k = 1}));
   std::printf("loss %.4f, then %.4f; best label %u; %lld shards\n", first, last,
               best.scored.rows[0].value(), static_cast<long long>(cluster->num_shards()));
   return last < first && best.scored.rows[0] == kLabel ? 0 : 1;
