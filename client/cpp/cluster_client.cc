@@ -79,18 +79,11 @@ void Append(GatherReply part, GatherReply& whole) {
   to.biases.insert(to.biases.end(), from.biases.begin(), from.biases.end());
 }
 
-// Asks again after Unavailable, as often as one call's time allows: a shard that was killed comes
-// back. For calls whose repetition can do no harm.
-template <typename Reply, typename Ask>
-absl::StatusOr<Reply> Repeated(const ClientOptions& options, const Ask& ask) {
-  const absl::Time deadline = absl::Now() + options.timeout;
-  for (int attempt = 1;; ++attempt) {
-    absl::StatusOr<Reply> reply = Await<absl::StatusOr<Reply>>(ask);
-    if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
-    const absl::Duration pause = PauseBefore(reply.status(), options.retry, attempt, /*salt=*/0);
-    if (absl::Now() + pause >= deadline) return reply;
-    absl::SleepFor(pause);
-  }
+// A shard that was killed comes back: waits for an answer within one call's time.
+template <typename Reply, typename Start>
+absl::StatusOr<Reply> AwaitRepeated(const ClientOptions& options, const Start& start) {
+  return RepeatUnavailable(options.retry, absl::Now() + options.timeout, /*salt=*/0,
+                           [&] { return Await<absl::StatusOr<Reply>>(start); });
 }
 
 }  // namespace
@@ -258,7 +251,7 @@ absl::Status ClusterClient::DropModel(const std::string& model) {
 
 absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const std::string& table,
                                                absl::Span<const RowId> wanted, bool averaged) {
-  return Repeated<RowBlock>(impl_->options, [&](Done<RowBlock> done) {
+  return AwaitRepeated<RowBlock>(impl_->options, [&](Done<RowBlock> done) {
     GatherAsync(model, table, wanted, std::move(done), averaged);
   });
 }
@@ -314,8 +307,8 @@ void ClusterClient::GatherAsync(const std::string& model, const std::string& tab
 }
 
 absl::StatusOr<TopKReply> ClusterClient::TopK(const TopKCommand& query) {
-  return Repeated<TopKReply>(impl_->options,
-                             [&](Done<TopKReply> done) { TopKAsync(query, std::move(done)); });
+  return AwaitRepeated<TopKReply>(impl_->options,
+                                  [&](Done<TopKReply> done) { TopKAsync(query, std::move(done)); });
 }
 
 void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {

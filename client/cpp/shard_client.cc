@@ -81,14 +81,8 @@ struct ShardClient::Impl {
     v1::GatherRequest request;
     wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
     const absl::Time deadline = absl::Now() + options.timeout;
-    for (int attempt = 1;; ++attempt) {
-      absl::StatusOr<GatherReply> reply = GatherOnce(request, target, deadline);
-      if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
-      const absl::Duration pause =
-          PauseBefore(reply.status(), options.retry, attempt, static_cast<uint64_t>(shard.value()));
-      if (absl::Now() + pause >= deadline) return reply;
-      absl::SleepFor(pause);
-    }
+    return RepeatUnavailable(options.retry, deadline, static_cast<uint64_t>(shard.value()),
+                             [&] { return GatherOnce(request, target, deadline); });
   }
 };
 

@@ -38,6 +38,20 @@ inline absl::Duration PauseBefore(const absl::Status& status, const RetryOptions
   return asked_ms > 0 ? absl::Milliseconds(asked_ms) : retry.Delay(attempt, salt);
 }
 
+// Asks again after UNAVAILABLE while the deadline allows. ask(): one attempt, a StatusOr. For calls
+// whose repetition can do no harm.
+template <typename Ask>
+auto RepeatUnavailable(const RetryOptions& retry, absl::Time deadline, uint64_t salt,
+                       const Ask& ask) {
+  for (int attempt = 1;; ++attempt) {
+    auto reply = ask();
+    if (reply.ok() || !absl::IsUnavailable(reply.status())) return reply;
+    const absl::Duration pause = PauseBefore(reply.status(), retry, attempt, salt);
+    if (absl::Now() + pause >= deadline) return reply;
+    absl::SleepFor(pause);
+  }
+}
+
 // `invoke(context, response)` makes one attempt. Repeats after UNAVAILABLE while the deadline
 // allows; a call that the server cancelled is UNAVAILABLE, too. What is returned at the deadline is
 // the last error that says why, not DEADLINE_EXCEEDED.

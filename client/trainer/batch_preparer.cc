@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint64_t kInputDropoutStream = 0x696e64;
 
+}  // namespace
+
 ValueTransform ToValueTransform(InputTransform transform) {
   switch (transform) {
     case InputTransform::kRaw:
@@ -22,8 +24,6 @@ ValueTransform ToValueTransform(InputTransform transform) {
   }
   return ValueTransform::kRaw;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Network& network,
                                                                      SlotMap embedding_slots,

@@ -18,6 +18,9 @@
 
 namespace dslide {
 
+// What the model's transform is to a dataset's samples.
+ValueTransform ToValueTransform(InputTransform transform);
+
 // A batch, cut by shard.
 struct PreparedBatch {
   uint64_t lease = 0;  // of the chunk it belongs to; 0 for none

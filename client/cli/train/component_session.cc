@@ -9,22 +9,6 @@
 #include "core/engine/data/transform.h"
 
 namespace dslide::cli {
-namespace {
-
-ValueTransform TransformOf(const ModelSpec& spec) {
-  switch (spec.training.transform) {
-    case InputTransform::kRaw:
-      return ValueTransform::kRaw;
-    case InputTransform::kL2:
-      return ValueTransform::kL2;
-    case InputTransform::kTfIdf:
-      return ValueTransform::kTfIdf;
-  }
-  return ValueTransform::kRaw;
-}
-
-}  // namespace
-
 ComponentSession::ComponentSession(ClusterClient& cluster, const ModelSpec& spec,
                                    const Network* network, std::vector<float> idf,
                                    Parallelism parallelism)
@@ -101,7 +85,7 @@ absl::Status ComponentSession::OpenTraining(const Dataset& data, const TrainingS
                             .scorer = *scorer_,
                             .data = data,
                             .split = split,
-                            .transform = TransformOf(spec_),
+                            .transform = ToValueTransform(spec_.training.transform),
                             .idf = idf_,
                             .parallelism = parallelism_,
                             .say = std::move(say),
@@ -129,13 +113,13 @@ absl::Status ComponentSession::Complete() {
 PointStream ComponentSession::OpenPointStream(std::function<bool()> stop_requested) {
   return PointStream({.tables = tables_,
                       .shards = *shards_,
-                      .transform = TransformOf(spec_),
+                      .transform = ToValueTransform(spec_.training.transform),
                       .idf = idf_,
                       .stop_requested = std::move(stop_requested)});
 }
 
 absl::StatusOr<std::vector<Prediction>> ComponentSession::Rank(SparseBatch samples, int64_t k) {
-  RETURN_IF_ERROR(ApplyTransform(TransformOf(spec_), idf_, &samples));
+  RETURN_IF_ERROR(ApplyTransform(ToValueTransform(spec_.training.transform), idf_, &samples));
   return scorer_->Rank(InputsOf(samples), k);
 }
 
