@@ -20,22 +20,13 @@ ROWS_OF_A_SCATTER = 1500
 INCREMENTS = 3
 
 
-def seconds_of(duration):
-    """A google.protobuf.Duration in its encoded form."""
-    fields = decode(duration)
-    return last(fields, 1, 0) + last(fields, 2, 0) / 1e9
-
-
 def take_checkpoint(connection):
     """Takes one; its kind, seconds, stall_seconds and written_bytes."""
-    reply = connection.unary("/dslide.v1.CoordinatorService/CreateClusterCheckpoint", b"")
-    if not reply.ok:
-        raise RuntimeError(f"no checkpoint was taken: {reply}")
-    checkpoint = decode(last(decode(reply.messages[0]), 1))
+    checkpoint = shard_client.create_cluster_checkpoint(connection)
     parts = [decode(part) for part in checkpoint[4]]
     return {"kind": "incremental" if any(last(part, 7, 0) for part in parts) else "full",
-            "stall_seconds": seconds_of(last(checkpoint, 9, b"")),
-            "seconds": seconds_of(last(checkpoint, 10, b"")),
+            "stall_seconds": shard_client.seconds(last(checkpoint, 9, b"")),
+            "seconds": shard_client.seconds(last(checkpoint, 10, b"")),
             "written_bytes": sum(last(part, 8, 0) for part in parts)}
 
 

@@ -1,6 +1,5 @@
 #include "client/cpp/coordinator_client.h"
 
-#include <google/protobuf/util/time_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -9,14 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/channel_factory.h"
+#include "client/cpp/coordinator_client_impl.h"
 #include "client/cpp/grpc_status.h"
-#include "client/cpp/unary_call.h"
 #include "core/base/status_macros.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
-#include "dslide/v1/coordinator.grpc.pb.h"
 
 namespace dslide {
 namespace {
@@ -51,32 +49,6 @@ JobProgress DecodeJob(const v1::JobStatus& status) {
   return job;
 }
 
-ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
-  ClusterCheckpoint checkpoint;
-  checkpoint.checkpoint_id = in.checkpoint_id();
-  checkpoint.created =
-      absl::FromUnixMillis(google::protobuf::util::TimeUtil::TimestampToMilliseconds(in.created()));
-  checkpoint.topology_version = in.topology_version();
-  for (const v1::ClusterCheckpointPart& part : in.parts()) {
-    checkpoint.parts.push_back({.shard = ShardId(part.shard_id()),
-                                .generation = part.generation(),
-                                .rows = part.rows(),
-                                .files = part.files(),
-                                .bytes = part.bytes(),
-                                .files_checksum = part.files_checksum(),
-                                .base_checkpoint_id = part.base_checkpoint_id(),
-                                .written_bytes = part.written_bytes()});
-  }
-  checkpoint.models.assign(in.models().begin(), in.models().end());
-  checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
-  checkpoint.clients = in.clients();
-  checkpoint.evicted = in.evicted_size();
-  checkpoint.stall = wire::DecodeDuration(in.stall());
-  checkpoint.duration = wire::DecodeDuration(in.duration());
-  checkpoint.damage = in.damage();
-  return checkpoint;
-}
-
 absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
   switch (response.work_case()) {
     case v1::AcquireWorkResponse::kChunk:
@@ -101,31 +73,6 @@ absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
 }
 
 }  // namespace
-
-int64_t ClusterCheckpoint::rows() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.rows;
-  return sum;
-}
-
-int64_t ClusterCheckpoint::bytes() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.bytes;
-  return sum;
-}
-
-int64_t ClusterCheckpoint::written_bytes() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.written_bytes;
-  return sum;
-}
-
-const char* ClusterCheckpoint::kind() const {
-  const auto full = std::count_if(parts.begin(), parts.end(),
-                                  [](const Part& part) { return part.base_checkpoint_id == 0; });
-  if (full == static_cast<int64_t>(parts.size())) return "full";
-  return full == 0 ? "incremental" : "mixed";
-}
 
 const char* ShardLifeName(ShardLife life) {
   switch (life) {
@@ -161,35 +108,6 @@ absl::Status TakeSlots(const v1::GetClusterMapResponse& response,
 }
 
 }  // namespace
-
-struct CoordinatorClient::Impl {
-  std::string address;
-  ClientOptions options;
-  std::unique_ptr<v1::CoordinatorService::Stub> stub;
-  std::string peer;
-  std::string remedy;  // when nobody answers
-  WireCounters* counters;
-
-  // Sends `request` by the stub's method until it is answered or the deadline passes.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(const char* name,
-                                grpc::Status (v1::CoordinatorService::Stub::*method)(
-                                    grpc::ClientContext*, const Request&, Response*),
-                                const Request& request, absl::Duration timeout, bool retry) const {
-    const UnaryCall call = {.peer = peer,
-                            .remedy = remedy,
-                            .name = name,
-                            .method = WireMethod::kCoordinator,
-                            .counters = counters,
-                            .timeout = timeout,
-                            .retry = options.retry,
-                            .repeat = retry};
-    return RunUnaryCall<Request, Response>(call, request,
-                                           [&](grpc::ClientContext* context, Response* response) {
-                                             return ((*stub).*method)(context, request, response);
-                                           });
-  }
-};
 
 CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
                                      std::string address, ClientOptions options,
@@ -244,6 +162,9 @@ absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
   for (const v1::ShardInfo& info : response.shards()) status.shards.push_back(DecodeShard(info));
   status.models.assign(response.models().begin(), response.models().end());
   for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
+  for (const v1::Operation& operation : response.operations()) {
+    status.operations.push_back(DecodeOperation(operation));
+  }
   status.restore_count = response.restore_count();
   if (response.has_checkpoints()) {
     const v1::CheckpointStatus& checkpoints = response.checkpoints();
@@ -268,14 +189,18 @@ absl::StatusOr<bool> CoordinatorClient::RegisterModel(const ModelSpec& spec) {
 }
 
 absl::StatusOr<std::vector<ModelSpec>> CoordinatorClient::ListModels() {
-  ASSIGN_OR_RETURN(const v1::ListModelsResponse response,
-                   impl_->Call("ListModels", &v1::CoordinatorService::Stub::ListModels,
-                               v1::ListModelsRequest(), impl_->options.timeout, true));
   std::vector<ModelSpec> models;
-  for (const v1::ModelSpec& model : response.models()) {
-    ASSIGN_OR_RETURN(ModelSpec spec, wire::DecodeModelSpec(model, /*sizes_known=*/true));
-    models.push_back(std::move(spec));
-  }
+  v1::ListModelsRequest request;
+  do {
+    ASSIGN_OR_RETURN(v1::ListModelsResponse response,
+                     impl_->Call("ListModels", &v1::CoordinatorService::Stub::ListModels, request,
+                                 impl_->options.timeout, true));
+    for (const v1::ModelSpec& model : response.models()) {
+      ASSIGN_OR_RETURN(ModelSpec spec, wire::DecodeModelSpec(model, /*sizes_known=*/true));
+      models.push_back(std::move(spec));
+    }
+    request.set_page_token(std::move(*response.mutable_next_page_token()));
+  } while (!request.page_token().empty());
   return models;
 }
 
@@ -337,107 +262,6 @@ absl::Status CoordinatorClient::LeaveJob(const std::string& job, const ClientId&
       ->Call("LeaveJob", &v1::CoordinatorService::Stub::LeaveJob, request,
              std::min(impl_->options.timeout, absl::Seconds(5)), false)
       .status();
-}
-
-absl::StatusOr<CheckpointSize> CoordinatorClient::CreateCheckpoint(const std::string& model,
-                                                                   const std::string& checkpoint,
-                                                                   absl::Duration timeout) {
-  v1::CreateCheckpointRequest request;
-  request.set_model(model);
-  request.set_checkpoint(checkpoint);
-  ASSIGN_OR_RETURN(const v1::CreateCheckpointResponse response,
-                   impl_->Call("CreateCheckpoint", &v1::CoordinatorService::Stub::CreateCheckpoint,
-                               request, timeout, true));
-  return CheckpointSize{response.rows(), response.bytes()};
-}
-
-absl::StatusOr<int64_t> CoordinatorClient::RestoreCheckpoint(const std::string& model,
-                                                             const std::string& checkpoint,
-                                                             absl::Duration timeout) {
-  v1::RestoreCheckpointRequest request;
-  request.set_model(model);
-  request.set_checkpoint(checkpoint);
-  ASSIGN_OR_RETURN(
-      const v1::RestoreCheckpointResponse response,
-      impl_->Call("RestoreCheckpoint", &v1::CoordinatorService::Stub::RestoreCheckpoint, request,
-                  timeout, true));
-  return response.rows();
-}
-
-absl::StatusOr<ClusterCheckpoint> CoordinatorClient::CreateClusterCheckpoint(
-    absl::Duration timeout) {
-  ASSIGN_OR_RETURN(
-      const v1::CreateClusterCheckpointResponse response,
-      impl_->Call("CreateClusterCheckpoint", &v1::CoordinatorService::Stub::CreateClusterCheckpoint,
-                  v1::CreateClusterCheckpointRequest(), timeout, true));
-  return DecodeCheckpoint(response.checkpoint());
-}
-
-absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterCheckpoints() {
-  ASSIGN_OR_RETURN(
-      const v1::ListClusterCheckpointsResponse response,
-      impl_->Call("ListClusterCheckpoints", &v1::CoordinatorService::Stub::ListClusterCheckpoints,
-                  v1::ListClusterCheckpointsRequest(), impl_->options.timeout, true));
-  std::vector<ClusterCheckpoint> checkpoints;
-  for (const v1::ClusterCheckpoint& checkpoint : response.checkpoints()) {
-    checkpoints.push_back(DecodeCheckpoint(checkpoint));
-  }
-  return checkpoints;
-}
-
-absl::StatusOr<uint64_t> CoordinatorClient::VerifyClusterCheckpoint(uint64_t checkpoint_id,
-                                                                    absl::Duration timeout) {
-  v1::VerifyClusterCheckpointRequest request;
-  request.set_checkpoint_id(checkpoint_id);
-  ASSIGN_OR_RETURN(
-      const v1::VerifyClusterCheckpointResponse response,
-      impl_->Call("VerifyClusterCheckpoint", &v1::CoordinatorService::Stub::VerifyClusterCheckpoint,
-                  request, timeout, true));
-  return response.checkpoint_id();
-}
-
-absl::StatusOr<RestoredCheckpoint> CoordinatorClient::RestoreClusterCheckpoint(
-    uint64_t checkpoint_id, absl::Duration timeout) {
-  v1::RestoreClusterCheckpointRequest request;
-  request.set_checkpoint_id(checkpoint_id);
-  ASSIGN_OR_RETURN(
-      const v1::RestoreClusterCheckpointResponse response,
-      impl_->Call("RestoreClusterCheckpoint",
-                  &v1::CoordinatorService::Stub::RestoreClusterCheckpoint, request, timeout, true));
-  return RestoredCheckpoint{.checkpoint_id = response.checkpoint_id(),
-                            .skipped = {response.skipped().begin(), response.skipped().end()}};
-}
-
-absl::StatusOr<std::string> CoordinatorClient::GetClusterCheckpointManifest(
-    uint64_t checkpoint_id) {
-  v1::GetClusterCheckpointManifestRequest request;
-  request.set_checkpoint_id(checkpoint_id);
-  ASSIGN_OR_RETURN(v1::GetClusterCheckpointManifestResponse response,
-                   impl_->Call("GetClusterCheckpointManifest",
-                               &v1::CoordinatorService::Stub::GetClusterCheckpointManifest, request,
-                               impl_->options.timeout, true));
-  return std::move(*response.mutable_manifest());
-}
-
-absl::StatusOr<uint64_t> CoordinatorClient::AdoptClusterCheckpoint(const std::string& manifest,
-                                                                   absl::Duration timeout) {
-  v1::AdoptClusterCheckpointRequest request;
-  request.set_manifest(manifest);
-  ASSIGN_OR_RETURN(
-      const v1::AdoptClusterCheckpointResponse response,
-      impl_->Call("AdoptClusterCheckpoint", &v1::CoordinatorService::Stub::AdoptClusterCheckpoint,
-                  request, timeout, true));
-  return response.checkpoint_id();
-}
-
-absl::StatusOr<std::vector<uint64_t>> CoordinatorClient::PruneClusterCheckpoints(uint32_t keep) {
-  v1::PruneClusterCheckpointsRequest request;
-  request.set_keep(keep);
-  ASSIGN_OR_RETURN(
-      const v1::PruneClusterCheckpointsResponse response,
-      impl_->Call("PruneClusterCheckpoints", &v1::CoordinatorService::Stub::PruneClusterCheckpoints,
-                  request, impl_->options.timeout, true));
-  return std::vector<uint64_t>(response.removed().begin(), response.removed().end());
 }
 
 }  // namespace dslide

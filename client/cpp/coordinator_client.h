@@ -60,30 +60,37 @@ class CoordinatorClient {
   // One attempt, of at most 5 s: leases of who cannot say it run out.
   absl::Status LeaveJob(const std::string& job, const ClientId& client);
 
-  // These take as long as the disks do; their deadline is `timeout`, 10 minutes by default.
+  // --- These take as long as the disks do: operations of the coordinator, whose end is waited for.
+  // What still runs after `timeout` is cancelled.
   absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
                                                   const std::string& checkpoint,
                                                   absl::Duration timeout = absl::Minutes(10));
   // --- Of the whole cluster; as long as the disks take. checkpoint_id: 0 for the newest.
-  absl::StatusOr<ClusterCheckpoint> CreateClusterCheckpoint(
-      absl::Duration timeout = absl::Hours(1));
+  absl::StatusOr<ClusterCheckpoint> CreateClusterCheckpoint(absl::Duration timeout = absl::Hours(1),
+                                                            const OperationWatch& watch = {});
   absl::StatusOr<std::vector<ClusterCheckpoint>> ListClusterCheckpoints();
   // Return the id that was meant.
   absl::StatusOr<uint64_t> VerifyClusterCheckpoint(uint64_t checkpoint_id,
-                                                   absl::Duration timeout = absl::Hours(1));
+                                                   absl::Duration timeout = absl::Hours(1),
+                                                   const OperationWatch& watch = {});
   // checkpoint_id: 0 for the newest that is not known to be damaged.
   absl::StatusOr<RestoredCheckpoint> RestoreClusterCheckpoint(
-      uint64_t checkpoint_id, absl::Duration timeout = absl::Hours(1));
+      uint64_t checkpoint_id, absl::Duration timeout = absl::Hours(1),
+      const OperationWatch& watch = {});
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(uint32_t keep);
   // The manifest as it is on the coordinator's disk, for a copy; and the way back, which returns
   // the id once every shard has verified its part.
   absl::StatusOr<std::string> GetClusterCheckpointManifest(uint64_t checkpoint_id);
   absl::StatusOr<uint64_t> AdoptClusterCheckpoint(const std::string& manifest,
-                                                  absl::Duration timeout = absl::Hours(1));
+                                                  absl::Duration timeout = absl::Hours(1),
+                                                  const OperationWatch& watch = {});
 
   // Returns the rows restored.
   absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
                                             absl::Duration timeout = absl::Minutes(10));
+
+  // Asks an operation to end; it ends when it can, and not at all when it is too late.
+  absl::StatusOr<OperationStatus> CancelOperation(const std::string& operation_id);
 
  private:
   struct Impl;

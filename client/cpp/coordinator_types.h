@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -89,6 +90,29 @@ struct CheckpointStatus {
   absl::Duration scrub_interval;  // zero: off
 };
 
+// Long work of the coordinator, as far as it is.
+struct OperationStatus {
+  std::string operation_id;
+  std::string kind;    // "create-cluster-checkpoint"
+  std::string target;  // what it is done to; may be empty
+  bool done = false;
+  bool cancel_requested = false;
+  absl::Duration elapsed;
+  // While it runs: what is being done, by how many shards, and how many have ended it; 0 of 0 where
+  // none is counted.
+  std::string stage;
+  int64_t shards_done = 0;
+  int64_t shards = 0;
+};
+
+// What a call does while it waits for an operation, about four times a second.
+struct OperationWatch {
+  std::function<void(const OperationStatus&)> on_progress = nullptr;
+  // True: the operation is cancelled, and the call returns what came of it: Cancelled, or its
+  // result where it was too late.
+  std::function<bool()> stop_requested = nullptr;
+};
+
 struct ClusterStatus {
   std::string version;
   std::string revision;
@@ -97,6 +121,7 @@ struct ClusterStatus {
   std::vector<ShardEntry> shards;
   std::vector<std::string> models;
   std::vector<JobProgress> jobs;
+  std::vector<OperationStatus> operations;      // that run, the newest first
   uint64_t restore_count = 0;                   // how often it was taken back to a checkpoint
   std::optional<CheckpointStatus> checkpoints;  // nothing without a data directory there
 };

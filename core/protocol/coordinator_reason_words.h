@@ -11,6 +11,7 @@ inline constexpr char kBadRegistration[] = "BAD_REGISTRATION";  // ordinal, addr
 inline constexpr char kBadJob[] = "BAD_JOB";                    // a number of the job spec
 inline constexpr char kBadLeaseReport[] = "BAD_LEASE_REPORT";   // not this trainer's lease
 inline constexpr char kJobDiffers[] = "JOB_DIFFERS";            // other settings or data
+inline constexpr char kBadPageToken[] = "BAD_PAGE_TOKEN";       // of no list, or of another one
 
 // --- FAILED_PRECONDITION.
 inline constexpr char kClusterFull[] = "CLUSTER_FULL";      // no ordinal is free
@@ -21,6 +22,8 @@ inline constexpr char kShardsChanged[] = "SHARDS_CHANGED";  // rows would have t
 // --- NOT_FOUND.
 inline constexpr char kUnknownShard[] = "UNKNOWN_SHARD";  // register again
 inline constexpr char kUnknownJob[] = "UNKNOWN_JOB";      // register it again
+inline constexpr char kUnknownOperation[] =
+    "UNKNOWN_OPERATION";  // of before a restart, or long over
 
 // --- UNAVAILABLE.
 inline constexpr char kNotAllShards[] = "NOT_ALL_SHARDS";  // the cluster is still forming
@@ -28,5 +31,6 @@ inline constexpr char kNotAllShards[] = "NOT_ALL_SHARDS";  // the cluster is sti
 // --- RESOURCE_EXHAUSTED.
 inline constexpr char kTooManyLeases[] = "TOO_MANY_LEASES";
 inline constexpr char kTooManyJobs[] = "TOO_MANY_JOBS";
+inline constexpr char kTooManyOperations[] = "TOO_MANY_OPERATIONS";
 
 }  // namespace dslide::reason

@@ -56,12 +56,20 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   }
   ASSIGN_OR_RETURN(server->coordinator_, MakeCoordinator(options, server->metrics_.get()));
   Coordinator* const coordinator = server->coordinator_.get();
-  server->service_ = std::make_unique<CoordinatorServiceImpl>(coordinator, server->metrics_.get(),
-                                                              options.server.tls.job_cluster());
+  server->operations_ =
+      std::make_unique<Operations>(options.operations, options.clock, server->metrics_.get());
+  Operations* const operations = server->operations_.get();
+  server->service_ = std::make_unique<CoordinatorServiceImpl>(
+      coordinator, operations, server->metrics_.get(), options.server.tls.job_cluster());
   ServerHooks hooks;
-  hooks.before_shutdown = [coordinator] { coordinator->Stop(); };
+  hooks.before_shutdown = [coordinator, operations] {
+    operations->Stop();
+    coordinator->Stop();
+  };
   hooks.running_calls = [service = server->service_.get()] { return service->running_calls(); };
-  hooks.status = [coordinator] { return MakeStatusPage(coordinator->Status()); };
+  hooks.status = [coordinator, operations] {
+    return MakeStatusPage(coordinator->Status(), operations->List());
+  };
   ASSIGN_OR_RETURN(
       server->runtime_,
       ServerRuntime::Start(options.server, {{server->service_.get(), kCoordinatorServiceName}},

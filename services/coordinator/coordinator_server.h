@@ -12,6 +12,7 @@
 #include "services/common/server/server_runtime.h"
 #include "services/common/server/transport.h"
 #include "services/coordinator/control/coordinator.h"
+#include "services/coordinator/operations/operations.h"
 #include "services/coordinator/rpc/coordinator_service.h"
 
 namespace dslide::coordinator {
@@ -23,6 +24,7 @@ struct CoordinatorServerOptions {
   std::string data_dir = {};
   // Kept on its volume for a full disk (disk_reserve.h); 0: none.
   int64_t disk_reserve_bytes = 0;
+  OperationLimits operations = {};
   // How shards are reached; null: over the network, with the certificates of
   // `server.tls` or in plaintext as `server.insecure` allows.
   ServiceChannelFactory channels = nullptr;
@@ -55,6 +57,7 @@ class CoordinatorServer {
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<DiskReserve> reserve_;  // null without a data directory
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<Operations> operations_;
   std::unique_ptr<CoordinatorServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;
 };

@@ -98,9 +98,10 @@ PLANTS = (
               "manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);\n"
               "  RETURN_IF_ERROR(store_->Commit(manifest));", ""),
          Edit("services/coordinator/checkpoints/cluster_checkpoints.cc",
-              "RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));",
+              "status = AwaitParts(map, base.has_value() ? &*base : nullptr, manifest, progress);",
               "RETURN_IF_ERROR(store_->Commit(manifest));\n"
-              "  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));")),
+              "  status = AwaitParts(map, base.has_value() ? &*base : nullptr, manifest, progress);"
+              )),
         "service_tests", "ClusterCheckpointsTest.NothingIsCommittedWhileAShardWrites"),
     Plant(
         "per-tensor-snapshots",

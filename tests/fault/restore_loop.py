@@ -35,6 +35,7 @@ import restore_plan
 import shard_client
 from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, supports
 from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
+from protobuf import last
 from restore_plan import COMMAND, CRASH
 from tracer_cuts import Cut, judge, read_manifests
 from tracer_process import PROGRAM, TAKEN_BACK_EXIT, TracerProcess, exists
@@ -65,7 +66,8 @@ class CheckpointCall(threading.Thread):
         self.begun.set()
         try:
             with grpc_client.Connection(self._address) as connection:
-                self.checkpoint_id = shard_client.create_cluster_checkpoint(connection)
+                taken = shard_client.create_cluster_checkpoint(connection)
+                self.checkpoint_id = last(taken, 1)
         except (grpc_client.ConnectionLost, shard_client.CallFailed) as error:
             self.error = str(error)
 

@@ -21,6 +21,7 @@ OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM = "sgd", "adagrad", "adam"
 F32 = 1
 SCATTER_ADD = 2
 MAGNITUDE_BOUND = 1e30
+OPERATION_WAIT_SECONDS = 5  # for the end of one, at a time
 
 
 class CallFailed(RuntimeError):
@@ -29,6 +30,10 @@ class CallFailed(RuntimeError):
     def __init__(self, what, reply):
         super().__init__(f"{what}: {reply}")
         self.reply = reply
+
+
+class OperationFailed(CallFailed):
+    """An operation that has ended with an error."""
 
 
 def _ok(what, reply):
@@ -40,6 +45,12 @@ def _ok(what, reply):
 def _result(what, reply):
     """The fields of the one message of a unary answer."""
     return decode(_ok(what, reply).messages[0])
+
+
+def seconds(duration):
+    """A google.protobuf.Duration, encoded, as a number."""
+    fields = decode(duration)
+    return last(fields, 1, 0) + last(fields, 2, 0) / 1e9
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -281,8 +292,22 @@ def load_checkpoint(connection, model, checkpoint):
     return connection.unary(_SHARD + "LoadCheckpoint", request)
 
 
+def await_operation(connection, operation):
+    """The fields of an operation once it is done; its error raises. operation: its fields now."""
+    while not last(operation, 4, 0):
+        wait = message(2, uint(1, OPERATION_WAIT_SECONDS))
+        answer = _result("GetOperation", connection.unary(
+            _COORDINATOR + "GetOperation", data(1, last(operation, 1)) + wait))
+        operation = decode(last(answer, 1))
+    error = decode(last(operation, 6, b""))
+    if error:
+        raise OperationFailed(last(operation, 2), error)
+    return operation
+
+
 def create_cluster_checkpoint(connection):
-    """The number of the checkpoint that was committed."""
-    taken = _result("CreateClusterCheckpoint", connection.unary(
+    """The fields of the checkpoint that was committed."""
+    started = _result("CreateClusterCheckpoint", connection.unary(
         _COORDINATOR + "CreateClusterCheckpoint", b""))
-    return last(decode(last(taken, 1, b"")), 1)
+    done = await_operation(connection, decode(last(started, 1)))
+    return decode(last(done, 12))

@@ -164,6 +164,51 @@ TEST_F(ClusterCheckpointTest, IncrementsShowTheSameStepsOnEveryShard) {
   EXPECT_TRUE(tracer->end().ok()) << tracer->end();
 }
 
+// Trainers go on, and the next one is taken as if there had been none.
+TEST_F(ClusterCheckpointTest, OneIsCancelledWhileAShardWrites) {
+  // So many rows that they are not written before somebody has looked.
+  ASSERT_TRUE(client_->CreateModel(IdleModel(300'000)).ok());
+  const auto tracer = StartTracer("tracer", 2);
+  ASSERT_TRUE(tracer->Await(20));
+  std::thread operator_thread([&] {
+    EXPECT_TRUE(Eventually([&] {
+      const auto status = coordinator().GetClusterStatus();
+      if (!status.ok() || status->operations.empty()) return false;
+      const OperationStatus& operation = status->operations.front();
+      return operation.stage == "writing" &&
+             coordinator().CancelOperation(operation.operation_id).ok();
+    }));
+  });
+  const absl::Status cancelled = coordinator().CreateClusterCheckpoint().status();
+  operator_thread.join();
+  EXPECT_TRUE(absl::IsCancelled(cancelled)) << cancelled;
+  EXPECT_TRUE(coordinator().ListClusterCheckpoints()->empty());
+  EXPECT_EQ(coordinator().GetClusterStatus()->checkpoints->failures, 0);
+  ASSERT_TRUE(tracer->Await(tracer->finished() + 20));
+  const auto taken = coordinator().CreateClusterCheckpoint();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->checkpoint_id, 2u);
+  EXPECT_STREQ(taken->kind(), "full");
+  const float count = CountIn(taken->checkpoint_id, 0, "tracer");
+  for (int64_t shard = 1; shard < kShards; ++shard) {
+    EXPECT_EQ(CountIn(taken->checkpoint_id, shard, "tracer"), count);
+  }
+  tracer->Stop();
+  EXPECT_TRUE(tracer->end().ok()) << tracer->end();
+}
+
+// Ctrl-C, and patience that is over.
+TEST_F(ClusterCheckpointTest, WhoeverWaitsForOneMayStopIt) {
+  ASSERT_TRUE(client_->CreateModel(IdleModel(300'000)).ok());
+  const OperationWatch watch{.stop_requested = [] { return true; }};
+  const absl::Status stopped =
+      coordinator().CreateClusterCheckpoint(absl::Hours(1), watch).status();
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+  const absl::Status late = coordinator().CreateClusterCheckpoint(absl::Milliseconds(1)).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_TRUE(coordinator().CreateClusterCheckpoint().ok());
+}
+
 TEST_F(ClusterCheckpointTest, ARestoredClusterHoldsWhatTheCutHeld) {
   const auto tracer = StartTracer("tracer", 2);
   ASSERT_TRUE(tracer->Await(20));

@@ -61,28 +61,38 @@ EDGES = {
     "services/common/server":
         "core/base core/net/http core/net/metrics core/net/tls core/protocol core/system "
         "services/common",
+    "services/coordinator/work": "",
     "services/coordinator/membership":
         "core/base core/partition core/protocol core/system core/wire protos "
-        "services/common services/common/server",
+        "services/common services/common/server services/coordinator/work",
     "services/coordinator/jobs": "core/base core/protocol services/coordinator/membership",
     "services/coordinator/checkpoints":
         "core/base core/protocol core/spec core/system services/common/files "
-        "services/coordinator/jobs services/coordinator/membership",
+        "services/coordinator/jobs services/coordinator/membership "
+        "services/coordinator/work",
     "services/coordinator/models":
         "core/base core/protocol core/spec core/system services/common/files "
         "services/coordinator/membership",
     "services/coordinator/control":
         "core/base core/net/metrics core/partition core/protocol core/system "
         "services/coordinator/checkpoints services/coordinator/jobs "
-        "services/coordinator/membership services/coordinator/models",
+        "services/coordinator/membership services/coordinator/models "
+        "services/coordinator/work",
+    "services/coordinator/operations":
+        "core/base core/net/metrics core/protocol core/system "
+        "services/coordinator/checkpoints services/coordinator/membership "
+        "services/coordinator/work",
     "services/coordinator/rpc":
         "core/base core/net/http core/net/metrics core/protocol core/system core/wire "
-        "protos services/common services/common/server services/coordinator/control",
+        "core/wire/steps protos services/common services/common/server "
+        "services/coordinator/checkpoints services/coordinator/control "
+        "services/coordinator/operations",
     "services/coordinator":
         "core/base core/net/metrics core/system services/common services/common/files "
         "services/common/server services/coordinator/checkpoints "
         "services/coordinator/control services/coordinator/membership "
-        "services/coordinator/models services/coordinator/rpc",
+        "services/coordinator/models services/coordinator/operations "
+        "services/coordinator/rpc",
     "core/wire/log": "core/base core/protocol core/wire core/wire/bulk core/wire/steps protos",
     "services/shard/state":
         "core/base core/engine/fusion core/engine/math core/engine/memory "

@@ -32,6 +32,7 @@ absl::string_view FaultName(Fault fault) {
       "kill_after_commit",
       "kill_at_restore",
       "operator_restore",
+      "operator_cancel",
   };
   return kNames[static_cast<size_t>(fault)];
 }

@@ -39,6 +39,7 @@ enum class Fault {
   kKillAfterCommit,
   kKillAtRestore,
   kOperatorRestore,
+  kOperatorCancel,  // of a checkpoint or a restore, at any moment
   kCount,
 };
 

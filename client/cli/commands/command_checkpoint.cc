@@ -11,6 +11,7 @@
 #include "client/cli/cluster/checkpoint_copy.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/operation_display.h"
 #include "client/cli/console/terminal.h"
 #include "client/cpp/coordinator_client.h"
 #include "core/base/status_macros.h"
@@ -27,7 +28,11 @@ struct CheckpointOptions {
   uint32_t keep = 3;
   bool dry_run = false;
   bool yes = false;
+  std::string operation_id;
 };
+
+// What the whole cluster writes or reads may take so long.
+constexpr absl::Duration kLongest = absl::Hours(1);
 
 using Options = std::shared_ptr<CheckpointOptions>;  // the parser's and the callbacks'
 
@@ -116,7 +121,9 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
 
 absl::StatusOr<int> Create(const GlobalOptions& global, const CheckpointOptions& options) {
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
-  ASSIGN_OR_RETURN(const ClusterCheckpoint taken, client->CreateClusterCheckpoint());
+  OperationDisplay display(global);
+  ASSIGN_OR_RETURN(const ClusterCheckpoint taken,
+                   client->CreateClusterCheckpoint(kLongest, display.watch()));
   PrintLine(global.json() ? ToJson(taken).dump() : Describe(taken));
   return kExitOk;
 }
@@ -166,10 +173,17 @@ absl::StatusOr<int> Show(const GlobalOptions& global, const CheckpointOptions& o
                          ": dslide checkpoint list"));
 }
 
+// Verifies the one that is meant; its number.
+absl::StatusOr<uint64_t> VerifyAndShow(const GlobalOptions& global, CoordinatorClient& client,
+                                       uint64_t checkpoint_id) {
+  OperationDisplay display(global);
+  return client.VerifyClusterCheckpoint(checkpoint_id, kLongest, display.watch());
+}
+
 absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions& options) {
   ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
   ASSIGN_OR_RETURN(const uint64_t checkpoint_id,
-                   client->VerifyClusterCheckpoint(options.checkpoint_id));
+                   VerifyAndShow(global, *client, options.checkpoint_id));
   if (global.json()) {
     PrintLine(nlohmann::ordered_json{{"checkpoint_id", checkpoint_id}, {"verified", true}}.dump());
   } else {
@@ -220,12 +234,15 @@ absl::StatusOr<uint64_t> BringBack(const GlobalOptions& global, CoordinatorClien
 }
 
 // A coordinator that tries to go back by itself is in the way for a moment.
-absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(CoordinatorClient& client,
-                                                   uint64_t checkpoint_id,
-                                                   absl::Duration patience) {
+absl::StatusOr<RestoredCheckpoint> RestoreOnceFree(const GlobalOptions& global,
+                                                   CoordinatorClient& client,
+                                                   uint64_t checkpoint_id) {
+  ASSIGN_OR_RETURN(const absl::Duration patience, global.Timeout());
+  OperationDisplay display(global);
   const absl::Time deadline = absl::Now() + patience;
   for (;;) {
-    absl::StatusOr<RestoredCheckpoint> restored = client.RestoreClusterCheckpoint(checkpoint_id);
+    absl::StatusOr<RestoredCheckpoint> restored =
+        client.RestoreClusterCheckpoint(checkpoint_id, kLongest, display.watch());
     if (!absl::IsAborted(restored.status()) || absl::Now() >= deadline) return restored;
     absl::SleepFor(absl::Milliseconds(200));
   }
@@ -260,7 +277,7 @@ absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions
   }
   if (options.dry_run) {
     ASSIGN_OR_RETURN(const uint64_t checkpoint_id,
-                     client->VerifyClusterCheckpoint(options.checkpoint_id));
+                     VerifyAndShow(global, *client, options.checkpoint_id));
     PrintLine(
         global.json()
             ? nlohmann::ordered_json{{"checkpoint_id", checkpoint_id}, {"restored", false}}.dump()
@@ -277,8 +294,7 @@ absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions
   if (!options.from.empty()) {
     ASSIGN_OR_RETURN(wanted, BringBack(global, *client, options));
   }
-  ASSIGN_OR_RETURN(const absl::Duration patience, global.Timeout());
-  ASSIGN_OR_RETURN(const RestoredCheckpoint restored, RestoreOnceFree(*client, wanted, patience));
+  ASSIGN_OR_RETURN(const RestoredCheckpoint restored, RestoreOnceFree(global, *client, wanted));
   PrintRestored(global, restored);
   return kExitOk;
 }
@@ -299,6 +315,23 @@ absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& 
   PrintLine(absl::StrCat(options.dry_run ? "Would remove " : "Removed ", removed.size(),
                          " cluster checkpoints",
                          removed.empty() ? "." : absl::StrCat(": ", absl::StrJoin(removed, ", "))));
+  return kExitOk;
+}
+
+absl::StatusOr<int> Cancel(const GlobalOptions& global, const CheckpointOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const OperationStatus operation, client->CancelOperation(options.operation_id));
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{{"operation_id", operation.operation_id},
+                                     {"kind", operation.kind},
+                                     {"done", operation.done}}
+                  .dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat("Operation ", operation.operation_id, ", ", operation.kind,
+                         operation.done
+                             ? ", has ended before."
+                             : ", was told to end: dslide status shows whether it has."));
   return kExitOk;
 }
 
@@ -363,6 +396,11 @@ void AddCheckpointCommand(CliCommand app, Context& context) {
       .TypeName("DIR");
   restore.AddSwitch("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
   restore.AddSwitch("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
+  AddAction(group, context, options, "cancel",
+            "Cancel a checkpoint, verification or restore that dslide status shows",
+            "  dslide checkpoint cancel 3f9a1c2b77d04e15", Cancel)
+      .Add("OPERATION", options->operation_id, "Its id")
+      .Required();
   const CliCommand prune = AddAction(group, context, options, "prune", "Remove all but the newest",
                                      "  dslide checkpoint prune --keep 3 --dry-run", Prune);
   AddOption(prune, "--keep", options->keep, "How many stay").Positive();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/operation_display.h"
 #include "client/cli/console/repeat.h"
 #include "client/cli/console/terminal.h"
 #include "client/cpp/coordinator_client.h"
@@ -51,6 +52,17 @@ std::string StatusToJson(const ClusterStatus& status) {
     entry["best_metric"] = job.best_metric;
     json["jobs"].push_back(entry);
   }
+  json["operations"] = nlohmann::ordered_json::array();
+  for (const OperationStatus& operation : status.operations) {
+    json["operations"].push_back({{"operation_id", operation.operation_id},
+                                  {"kind", operation.kind},
+                                  {"target", operation.target},
+                                  {"cancel_requested", operation.cancel_requested},
+                                  {"seconds", absl::ToDoubleSeconds(operation.elapsed)},
+                                  {"stage", operation.stage},
+                                  {"shards_done", operation.shards_done},
+                                  {"shards", operation.shards}});
+  }
   return json.dump();
 }
 
@@ -70,6 +82,11 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
       FormatTable({"shard", "address", "health", "generation", "memory", "commands"}, shards));
   absl::StrAppend(
       &text, "\n\nModels: ", status.models.empty() ? "none" : absl::StrJoin(status.models, ", "));
+  for (const OperationStatus& operation : status.operations) {
+    absl::StrAppend(&text, "\n\nOperation ", operation.operation_id, ": ", operation.kind,
+                    operation.target.empty() ? "" : absl::StrCat(" ", operation.target), ", ",
+                    DescribeProgress(operation));
+  }
   if (status.jobs.empty()) return text;
   std::vector<std::vector<std::string>> jobs;
   for (const JobProgress& job : status.jobs) {

@@ -36,6 +36,10 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/LeaveJob", kTrainers},
     {"/dslide.v1.CoordinatorService/CreateCheckpoint", kTrainingOrOperators},
     {"/dslide.v1.CoordinatorService/RestoreCheckpoint", kTrainingOrOperators},
+    // Who has started one knows its id, and no trainer can list those of others.
+    {"/dslide.v1.CoordinatorService/GetOperation", kTrainingOrOperators},
+    {"/dslide.v1.CoordinatorService/ListOperations", kWatching},
+    {"/dslide.v1.CoordinatorService/CancelOperation", kTrainingOrOperators},
     {"/dslide.v1.CoordinatorService/CreateClusterCheckpoint", kOperators},
     // A trainer asks whether there is something to go back to.
     {"/dslide.v1.CoordinatorService/ListClusterCheckpoints", kReading},

@@ -86,11 +86,12 @@ absl::Duration ClusterCheckpoints::FreezeLimit() const {
   return options_.barrier_timeout + kFreezeSlack;
 }
 
-absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map,
-                                                 uint64_t checkpoint_id) const {
+absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map, uint64_t checkpoint_id,
+                                                 const WorkProgress& progress) const {
   const absl::Duration start = clock_->Now();
   absl::Duration since = start;
   for (absl::Duration last = absl::ZeroDuration();;) {
+    RETURN_IF_ERROR(progress.Check());
     std::vector<absl::Duration> waits(map.shards.size());
     RETURN_IF_ERROR(OnAll(map, What("freezing for", checkpoint_id), [&](size_t i) -> absl::Status {
       const ShardView& shard = map.shards[i];
@@ -151,10 +152,11 @@ absl::StatusOr<std::map<ClientId, int64_t>> ClusterCheckpoints::Admit(
 }
 
 absl::Status ClusterCheckpoints::FinishSteps(const ClusterMap& map, uint64_t checkpoint_id,
-                                             std::map<ClientId, int64_t>& steps,
-                                             Manifest& manifest) const {
+                                             std::map<ClientId, int64_t>& steps, Manifest& manifest,
+                                             const WorkProgress& progress) const {
   const absl::Duration deadline = clock_->Now() + options_.barrier_timeout;
   for (;;) {
+    RETURN_IF_ERROR(progress.Check());
     ASSIGN_OR_RETURN(const auto open, Admit(map, checkpoint_id, steps, {}));
     if (open.empty()) return absl::OkStatus();
     if (clock_->Now() >= deadline) break;
@@ -212,28 +214,26 @@ absl::StatusOr<absl::Duration> ClusterCheckpoints::Cut(const ClusterMap& map,
   return *std::max_element(stalls.begin(), stalls.end());
 }
 
-void ClusterCheckpoints::Abort(const ClusterMap& map, uint64_t checkpoint_id) const {
-  const absl::Status ended = OnAll(map, What("aborting", checkpoint_id), [&](size_t i) {
+absl::Status ClusterCheckpoints::Abort(const ClusterMap& map, uint64_t checkpoint_id,
+                                       int attempts) const {
+  return OnAll(map, What("aborting", checkpoint_id), [&](size_t i) {
     for (int attempt = 1;; ++attempt) {
       absl::Status status =
           shards_->AbortCheckpoint(map.shards[i].address, checkpoint_id, options_.call_timeout);
       const bool may_heal =
           absl::IsUnavailable(status) && ReasonOf(status) != reason::kShuttingDown;
-      if (!may_heal || attempt == kAbortAttempts) return status;
+      if (!may_heal || attempt == attempts) return status;
       options_.sleep(kAbortPause);
     }
   });
-  if (ended.ok()) return;
-  LogWarning("steps may stand still until the freeze of a cluster checkpoint ends by itself",
-             {{"checkpoint_id", checkpoint_id},
-              {"seconds", absl::ToInt64Seconds(FreezeLimit())},
-              {"error", ended.message()}});
 }
 
 absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shard,
-                                                           uint64_t checkpoint_id) const {
+                                                           uint64_t checkpoint_id,
+                                                           const WorkProgress& progress) const {
   const absl::Duration deadline = clock_->Now() + options_.write_timeout;
   for (;;) {
+    RETURN_IF_ERROR(progress.Check());
     ASSIGN_OR_RETURN(
         const PartProgress part,
         shards_->CheckpointProgress(shard.address, checkpoint_id, options_.call_timeout));
@@ -261,11 +261,13 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shar
 }
 
 absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, const Manifest* base,
-                                            Manifest& manifest) const {
+                                            Manifest& manifest, WorkProgress& progress) const {
   manifest.parts.resize(map.shards.size());
+  progress.Begin("writing", map.shards.size());
   return OnAll(map, What("writing", manifest.checkpoint_id), [&](size_t i) -> absl::Status {
     ManifestPart& part = manifest.parts[i];
-    ASSIGN_OR_RETURN(part, AwaitPart(map.shards[i], manifest.checkpoint_id));
+    ASSIGN_OR_RETURN(part, AwaitPart(map.shards[i], manifest.checkpoint_id, progress));
+    progress.ShardDone();
     if (part.base_checkpoint_id == 0) return absl::OkStatus();
     if (base == nullptr || part.base_checkpoint_id != base->checkpoint_id) {
       return absl::InternalError(absl::StrCat("it has built its part on checkpoint ",
@@ -277,9 +279,29 @@ absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, const Manifes
   });
 }
 
+absl::Status ClusterCheckpoints::MakeCuts(const ClusterMap& map, std::optional<Manifest>& base,
+                                          const std::function<void(Manifest&)>& capture,
+                                          Manifest& manifest, WorkProgress& progress) const {
+  const uint64_t checkpoint_id = manifest.checkpoint_id;
+  std::map<ClientId, int64_t> steps;
+  RETURN_IF_ERROR(Freeze(map, checkpoint_id, steps));
+  DSLIDE_FAILPOINT("coordinator.cut.frozen");
+  progress.Begin("finishing steps");
+  RETURN_IF_ERROR(FinishSteps(map, checkpoint_id, steps, manifest, progress));
+  DSLIDE_FAILPOINT("coordinator.cut.finished");
+  capture(manifest);
+  if (base.has_value() && base->models != manifest.models) base.reset();
+  ASSIGN_OR_RETURN(const absl::Duration stall, Cut(map, checkpoint_id, BasesFor(map, base)));
+  manifest.stall_us = absl::ToInt64Microseconds(stall);
+  for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
+  DSLIDE_FAILPOINT("coordinator.cut.made");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
                                                   const std::function<void(Manifest&)>& capture,
-                                                  const std::function<void()>& after_cut) {
+                                                  const std::function<void()>& after_cut,
+                                                  WorkProgress& progress) {
   const uint64_t checkpoint_id = ++last_checkpoint_id_;
   Manifest manifest;
   manifest.checkpoint_id = checkpoint_id;
@@ -288,29 +310,30 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   manifest.restore_count = restore_count_;
   manifest.evicted = store_->Evicted();
   std::optional<Manifest> base = FindBase(map);
-  std::map<ClientId, int64_t> steps;
-  absl::Status status = AwaitGoodMoment(map, checkpoint_id);
+  progress.Begin("waiting for a good moment");
+  absl::Status status = AwaitGoodMoment(map, checkpoint_id, progress);
   const absl::Duration start = clock_->Now();  // what comes before costs nothing
-  if (status.ok()) status = Freeze(map, checkpoint_id, steps);
-  DSLIDE_FAILPOINT("coordinator.cut.frozen");
-  if (status.ok()) status = FinishSteps(map, checkpoint_id, steps, manifest);
-  DSLIDE_FAILPOINT("coordinator.cut.finished");
-  if (status.ok()) {
-    capture(manifest);
-    if (base.has_value() && base->models != manifest.models) base.reset();
-    const absl::StatusOr<absl::Duration> stall = Cut(map, checkpoint_id, BasesFor(map, base));
-    status = stall.status();
-    if (stall.ok()) manifest.stall_us = absl::ToInt64Microseconds(*stall);
-  }
-  DSLIDE_FAILPOINT("coordinator.cut.made");
+  if (status.ok()) status = MakeCuts(map, base, capture, manifest, progress);
   after_cut();
   const absl::Duration frozen = clock_->Now() - start;
   if (!status.ok()) {
-    Abort(map, checkpoint_id);
+    if (const absl::Status ended = Abort(map, checkpoint_id, kAbortAttempts); !ended.ok()) {
+      LogWarning("steps may stand still until the freeze of a cluster checkpoint ends by itself",
+                 {{"checkpoint_id", checkpoint_id},
+                  {"seconds", absl::ToInt64Seconds(FreezeLimit())},
+                  {"error", ended.message()}});
+    }
     return status;
   }
-  for (const auto& [client, step] : steps) manifest.steps.push_back({client, step});
-  RETURN_IF_ERROR(AwaitParts(map, base.has_value() ? &*base : nullptr, manifest));
+  status = AwaitParts(map, base.has_value() ? &*base : nullptr, manifest, progress);
+  // The last moment: whoever cancels it later gets a checkpoint.
+  if (!progress.Check().ok()) status = progress.Check();
+  if (!status.ok()) {
+    // What is still being written is for nothing. Nobody waits for it: once is enough.
+    Abort(map, checkpoint_id, /*attempts=*/1).IgnoreError();
+    return status;
+  }
+  progress.Begin("committing");
   DSLIDE_FAILPOINT("coordinator.manifest.prepared");
   manifest.duration_us = absl::ToInt64Microseconds(clock_->Now() - start);
   RETURN_IF_ERROR(store_->Commit(manifest));
@@ -350,20 +373,28 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Read(uint64_t checkpoint_id) const 
   return NoneTaken();
 }
 
-absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map,
-                                                    uint64_t checkpoint_id) const {
+absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint64_t checkpoint_id,
+                                                    WorkProgress& progress) const {
   ASSIGN_OR_RETURN(Manifest manifest, Read(checkpoint_id));
-  RETURN_IF_ERROR(VerifyParts(map, manifest));
+  RETURN_IF_ERROR(VerifyParts(map, manifest, progress));
   return manifest;
 }
 
-absl::Status ClusterCheckpoints::VerifyParts(const ClusterMap& map,
-                                             const Manifest& manifest) const {
+absl::Status ClusterCheckpoints::VerifyParts(const ClusterMap& map, const Manifest& manifest,
+                                             WorkProgress& progress) const {
   RETURN_IF_ERROR(CheckShards(map, manifest));
-  return OnAll(map, What("verifying", manifest.checkpoint_id), [&](size_t i) {
-    return shards_->VerifyCheckpoint(map.shards[i].address, manifest.checkpoint_id,
-                                     manifest.parts[i].files_checksum, options_.write_timeout);
-  });
+  progress.Begin("verifying", map.shards.size());
+  absl::Status verified =
+      OnAll(map, What("verifying", manifest.checkpoint_id), [&](size_t i) -> absl::Status {
+        RETURN_IF_ERROR(progress.Check());
+        RETURN_IF_ERROR(shards_->VerifyCheckpoint(map.shards[i].address, manifest.checkpoint_id,
+                                                  manifest.parts[i].files_checksum,
+                                                  options_.write_timeout, progress));
+        progress.ShardDone();
+        return absl::OkStatus();
+      });
+  RETURN_IF_ERROR(progress.Check());
+  return verified;
 }
 
 absl::Status ClusterCheckpoints::MarkDamage(uint64_t checkpoint_id, const std::string& damage) {
@@ -391,7 +422,8 @@ absl::StatusOr<std::string> ClusterCheckpoints::Text(uint64_t checkpoint_id) con
   return store_->ReadText(manifest.checkpoint_id);
 }
 
-absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const std::string& text) {
+absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const std::string& text,
+                                                   WorkProgress& progress) {
   ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text));
   const absl::StatusOr<std::string> present = store_->ReadText(manifest.checkpoint_id);
   if (present.ok() && *present != text) {
@@ -399,7 +431,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const 
         absl::StrCat("another cluster checkpoint has the number ", manifest.checkpoint_id,
                      " here: remove it (dslide checkpoint prune), or restore another copy"));
   }
-  RETURN_IF_ERROR(VerifyParts(map, manifest));
+  RETURN_IF_ERROR(VerifyParts(map, manifest, progress));
   if (!present.ok()) RETURN_IF_ERROR(store_->Commit(manifest));
   RETURN_IF_ERROR(store_->MarkDamage(manifest.checkpoint_id, ""));
   last_checkpoint_id_ = std::max(last_checkpoint_id_, manifest.checkpoint_id);
@@ -407,20 +439,25 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const 
   return manifest;
 }
 
-absl::StatusOr<Manifest> ClusterCheckpoints::Rollback(const ClusterMap& map,
-                                                      uint64_t checkpoint_id) {
-  ASSIGN_OR_RETURN(Manifest manifest, Verify(map, checkpoint_id));
+absl::StatusOr<Manifest> ClusterCheckpoints::Rollback(const ClusterMap& map, uint64_t checkpoint_id,
+                                                      WorkProgress& progress) {
+  // Says at its end whether the restore is to end; later it is too late.
+  ASSIGN_OR_RETURN(Manifest manifest, Verify(map, checkpoint_id, progress));
   DSLIDE_FAILPOINT("coordinator.rollback.verified");
   RETURN_IF_ERROR(store_->restore_mark().Begin(manifest.checkpoint_id));
   // First: whoever sees a shard of the new state sees the new number too, or waits for it.
   RETURN_IF_ERROR(store_->CommitRestoreCount(restore_count_ + 1));
   DSLIDE_FAILPOINT("coordinator.rollback.numbered");
-  RETURN_IF_ERROR(OnAll(map, What("going back to", manifest.checkpoint_id), [&](size_t i) {
-    return shards_
-        ->Rollback(map.shards[i].address, manifest.checkpoint_id, manifest.parts[i].files_checksum,
-                   options_.write_timeout)
-        .status();
-  }));
+  progress.Begin("restoring", map.shards.size());
+  RETURN_IF_ERROR(
+      OnAll(map, What("going back to", manifest.checkpoint_id), [&](size_t i) -> absl::Status {
+        RETURN_IF_ERROR(shards_
+                            ->Rollback(map.shards[i].address, manifest.checkpoint_id,
+                                       manifest.parts[i].files_checksum, options_.write_timeout)
+                            .status());
+        progress.ShardDone();
+        return absl::OkStatus();
+      }));
   DSLIDE_FAILPOINT("coordinator.rollback.shards_done");
   ++restore_count_;
   // The rows are those of the manifest, and what it says of its clients.

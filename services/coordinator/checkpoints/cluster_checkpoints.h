@@ -21,6 +21,7 @@
 #include "services/coordinator/membership/fan_out.h"
 #include "services/coordinator/membership/membership.h"
 #include "services/coordinator/membership/shard_admin.h"
+#include "services/coordinator/work/work_progress.h"
 
 namespace dslide::coordinator {
 
@@ -56,10 +57,10 @@ class ClusterCheckpoints {
   // commits. `capture` is called between the last finished step and the cuts, and adds what else
   // belongs to the cut: models and jobs; `after_cut` when the cuts were made. After an error
   // nothing is committed, and steps go on. Errors: those of the shards, combined; Unavailable of
-  // the disk.
+  // the disk; the progress's own, until it is committed.
   absl::StatusOr<Manifest> Take(const ClusterMap& map,
                                 const std::function<void(Manifest&)>& capture,
-                                const std::function<void()>& after_cut);
+                                const std::function<void()>& after_cut, WorkProgress& progress);
 
   // Committed ones, the newest first. Errors: DataLoss when a manifest is damaged.
   absl::StatusOr<std::vector<Manifest>> List() const;
@@ -67,12 +68,14 @@ class ClusterCheckpoints {
   absl::StatusOr<Manifest> Read(uint64_t checkpoint_id) const;
 
   // Every byte of it, on all shards. Errors: those of Read and of the shards; FailedPrecondition
-  // SHARDS_CHANGED when it is of another number of shards.
-  absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t checkpoint_id) const;
+  // SHARDS_CHANGED when it is of another number of shards; the progress's own.
+  absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t checkpoint_id,
+                                  WorkProgress& progress) const;
 
   // The same without a look at the manifests, so that it may run while another checkpoint is taken.
   // Thread safety: safe from any thread.
-  absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest) const;
+  absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest,
+                           WorkProgress& progress) const;
   // Remembers what a verification has found, or that it has found nothing ("").
   absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage);
   std::string Damage(uint64_t checkpoint_id) const { return store_->Damage(checkpoint_id); }
@@ -90,13 +93,15 @@ class ClusterCheckpoints {
   absl::StatusOr<std::string> Text(uint64_t checkpoint_id) const;
   // Commits a checkpoint that came back from a copy, once its parts are verified. Errors: those of
   // DecodeManifest and Verify; AlreadyExists when another one has its number.
-  absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text);
+  absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text,
+                                 WorkProgress& progress);
 
   // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed
   // over in silence: an older one has to be named. Sets the store's mark that this was begun, and
-  // leaves it to the caller to clear it. Errors: those of Verify: nothing has changed; later ones,
-  // with the mark: repeat it.
-  absl::StatusOr<Manifest> Rollback(const ClusterMap& map, uint64_t checkpoint_id);
+  // leaves it to the caller to clear it; from the mark on it does not end early. Errors: those of
+  // Verify: nothing has changed; later ones, with the mark: repeat it.
+  absl::StatusOr<Manifest> Rollback(const ClusterMap& map, uint64_t checkpoint_id,
+                                    WorkProgress& progress);
 
   // How many times a cluster of this data directory was taken back.
   uint64_t restore_count() const { return restore_count_; }
@@ -109,11 +114,17 @@ class ClusterCheckpoints {
   absl::Status OnAll(const ClusterMap& map, const std::string& what,
                      absl::FunctionRef<absl::Status(size_t)> call) const;
   absl::Duration FreezeLimit() const;
-  absl::Status AwaitGoodMoment(const ClusterMap& map, uint64_t checkpoint_id) const;
+  // Freezes and cuts, and says for how long steps stood still.
+  absl::Status MakeCuts(const ClusterMap& map, std::optional<Manifest>& base,
+                        const std::function<void(Manifest&)>& capture, Manifest& manifest,
+                        WorkProgress& progress) const;
+  absl::Status AwaitGoodMoment(const ClusterMap& map, uint64_t checkpoint_id,
+                               const WorkProgress& progress) const;
   absl::Status Freeze(const ClusterMap& map, uint64_t checkpoint_id,
                       std::map<ClientId, int64_t>& steps) const;
   absl::Status FinishSteps(const ClusterMap& map, uint64_t checkpoint_id,
-                           std::map<ClientId, int64_t>& steps, Manifest& manifest) const;
+                           std::map<ClientId, int64_t>& steps, Manifest& manifest,
+                           const WorkProgress& progress) const;
   // One round of AdmitSteps; what is not complete, with the highest step that waits.
   absl::StatusOr<std::map<ClientId, int64_t>> Admit(const ClusterMap& map, uint64_t checkpoint_id,
                                                     const std::map<ClientId, int64_t>& steps,
@@ -123,10 +134,13 @@ class ClusterCheckpoints {
   // bases: by shard. Returns the longest that requests had to wait for the cut of a shard.
   absl::StatusOr<absl::Duration> Cut(const ClusterMap& map, uint64_t checkpoint_id,
                                      const std::vector<PartBase>& bases) const;
-  void Abort(const ClusterMap& map, uint64_t checkpoint_id) const;
+  // attempts: how often a shard is told that does not answer.
+  absl::Status Abort(const ClusterMap& map, uint64_t checkpoint_id, int attempts) const;
   // base: of the cut, or null.
-  absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest) const;
-  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t checkpoint_id) const;
+  absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest,
+                          WorkProgress& progress) const;
+  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t checkpoint_id,
+                                         const WorkProgress& progress) const;
 
   const ClusterCheckpointOptions options_;
   ShardAdmin* const shards_;

@@ -44,8 +44,8 @@ struct CoordinatorOptions {
   int64_t max_jobs = 1000;
 };
 
-// Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most; the
-// others are quick.
+// Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most, those
+// with a WorkProgress until it says that they are to end; the others are quick.
 class Coordinator {
  public:
   // `clock` and `metrics` outlive it. `store` and `manifests` are null for a coordinator without
@@ -84,25 +84,27 @@ class Coordinator {
   // registration that failed half-way) is dropped too. Errors: NotFound when nobody had it.
   absl::Status UnregisterModel(const std::string& model, absl::Duration timeout);
 
-  // --- Checkpoints, on all shards or with an error that names those that failed.
+  // --- Checkpoints on all shards; errors name those that failed. Once one is asked, they go on.
+  // Whether there may be one. Errors: InvalidArgument BAD_NAME; NotFound UNKNOWN_MODEL.
+  absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
   absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
                                                   const std::string& checkpoint,
-                                                  absl::Duration timeout);
+                                                  absl::Duration timeout, WorkProgress& progress);
   // Returns the rows restored. After an error some shards may have restored: repeat it.
   absl::StatusOr<int64_t> RestoreCheckpoint(const std::string& model, const std::string& checkpoint,
-                                            absl::Duration timeout);
+                                            absl::Duration timeout, WorkProgress& progress);
 
   // --- Cluster checkpoints (cluster_checkpoints.h). All are FailedPrecondition NO_DATA_DIR without
-  // manifests.
-  absl::StatusOr<Manifest> TakeClusterCheckpoint();  // Aborted while another is taken or restored
+  // manifests; one is Aborted while another is taken or restored.
+  absl::StatusOr<Manifest> TakeClusterCheckpoint(WorkProgress& progress);
   absl::StatusOr<std::vector<Manifest>> ListClusterCheckpoints();
-  // checkpoint_id: 0 for the newest.
-  absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t checkpoint_id);
-  absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t checkpoint_id);
+  // checkpoint_id: 0 for the newest. Others are taken while it is verified.
+  absl::StatusOr<Manifest> VerifyClusterCheckpoint(uint64_t checkpoint_id, WorkProgress& progress);
+  absl::StatusOr<Manifest> RestoreClusterCheckpoint(uint64_t checkpoint_id, WorkProgress& progress);
   absl::StatusOr<std::vector<uint64_t>> PruneClusterCheckpoints(int64_t keep);
   absl::StatusOr<ClusterCheckpoints::Choice> NewestWholeCheckpoint();
   absl::StatusOr<std::string> ClusterCheckpointText(uint64_t checkpoint_id);
-  absl::StatusOr<Manifest> AdoptClusterCheckpoint(const std::string& text);
+  absl::StatusOr<Manifest> AdoptClusterCheckpoint(const std::string& text, WorkProgress& progress);
 
   // --- Jobs (job.h). Unknown ones are NotFound UNKNOWN_JOB.
   // True when the job is new. Errors: InvalidArgument JOB_DIFFERS naming the field; UNKNOWN_MODEL.
@@ -152,7 +154,6 @@ class Coordinator {
   void Judge(uint64_t checkpoint_id, const absl::Status& verified)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
   void CountDamaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(cut_mu_);
-  absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
 
   // Another one: creates known models on shards that have (re-)registered.
   void SyncLoop();
@@ -168,8 +169,7 @@ class Coordinator {
   Metrics* const metrics_;                         // self-synchronised
   Counter recreated_models_, failed_checkpoints_;  // self-synchronised
 
-  absl::Mutex models_mu_
-      ABSL_ACQUIRED_BEFORE(mu_);  // one change of the models at a time, calls included
+  absl::Mutex models_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one change of models at a time, with calls
   absl::Mutex checkpoint_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one checkpoint or restore at a time
   absl::Mutex cut_mu_ ABSL_ACQUIRED_BEFORE(models_mu_);  // the same of the whole cluster
   RestoreMark* const restore_mark_;                      // of cuts_; self-synchronised; null: none

@@ -11,6 +11,7 @@
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
 #include "services/coordinator/control/coordinator.h"
+#include "services/coordinator/work/work_lock.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -31,21 +32,6 @@ absl::Status NoDataDir() {
       "the coordinator has no data directory to commit cluster checkpoints in: start it with "
       "--data-dir");
 }
-
-// Holds a mutex if it is free.
-class TryLock {
- public:
-  explicit TryLock(absl::Mutex* mu) : mu_(mu->TryLock() ? mu : nullptr) {}
-  ~TryLock() {
-    if (mu_ != nullptr) mu_->Unlock();
-  }
-  TryLock(const TryLock&) = delete;
-  TryLock& operator=(const TryLock&) = delete;
-  bool held() const { return mu_ != nullptr; }
-
- private:
-  absl::Mutex* const mu_;
-};
 
 }  // namespace
 
@@ -80,7 +66,8 @@ absl::Status Coordinator::CheckNoRowsMissing() const {
                    "them: ask again; the coordinator's log says what keeps it"));
 }
 
-absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint(WorkProgress& progress)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
   {
     // Not under cut_mu_, which taking the cluster back needs, and that comes first.
     const absl::MutexLock lock(&mu_);
@@ -89,7 +76,7 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
     };
     mu_.AwaitWithTimeout(absl::Condition(&all_have_models), kModelsPause);
   }
-  const TryLock cut_lock(&cut_mu_);
+  const WorkLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   // No model comes or goes between the cuts of two shards.
   std::optional<absl::MutexLock> models_lock(std::in_place, &models_mu_);
@@ -98,7 +85,8 @@ absl::StatusOr<Manifest> Coordinator::TakeClusterCheckpoint() ABSL_NO_THREAD_SAF
   RETURN_IF_ERROR(CheckNoRowsMissing());
   absl::StatusOr<Manifest> taken = cuts_->Take(
       map, [this](Manifest& manifest) { CaptureForCheckpoint(manifest); },
-      [&models_lock] { models_lock.reset(); });
+      [&models_lock] { models_lock.reset(); }, progress);
+  if (absl::IsCancelled(taken.status())) return taken;  // no failure
   if (!taken.ok()) {
     failed_checkpoints_.Increment();
     const absl::MutexLock lock(&mu_);
@@ -124,16 +112,6 @@ absl::StatusOr<std::vector<Manifest>> Coordinator::ListClusterCheckpoints() {
   return cuts_->List();
 }
 
-absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(uint64_t checkpoint_id) {
-  const absl::MutexLock cut_lock(&cut_mu_);
-  ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
-  ASSIGN_OR_RETURN(const Manifest manifest, cuts_->Read(checkpoint_id));
-  const absl::Status verified = cuts_->VerifyParts(map, manifest);
-  Judge(manifest.checkpoint_id, verified);
-  RETURN_IF_ERROR(verified);
-  return manifest;
-}
-
 absl::StatusOr<ClusterCheckpoints::Choice> Coordinator::NewestWholeCheckpoint() {
   const absl::MutexLock cut_lock(&cut_mu_);
   if (cuts_ == nullptr) return NoDataDir();
@@ -146,10 +124,12 @@ absl::StatusOr<std::string> Coordinator::ClusterCheckpointText(uint64_t checkpoi
   return cuts_->Text(checkpoint_id);
 }
 
-absl::StatusOr<Manifest> Coordinator::AdoptClusterCheckpoint(const std::string& text) {
-  const absl::MutexLock cut_lock(&cut_mu_);
+absl::StatusOr<Manifest> Coordinator::AdoptClusterCheckpoint(
+    const std::string& text, WorkProgress& progress) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const WorkLock cut_lock(&cut_mu_, progress);
+  if (!cut_lock.held()) return progress.Check();
   ASSIGN_OR_RETURN(const ClusterMap map, MapForRestore());
-  ASSIGN_OR_RETURN(Manifest manifest, cuts_->Adopt(map, text));
+  ASSIGN_OR_RETURN(Manifest manifest, cuts_->Adopt(map, text, progress));
   CountDamaged();
   return manifest;
 }
@@ -160,13 +140,13 @@ absl::StatusOr<std::vector<uint64_t>> Coordinator::PruneClusterCheckpoints(int64
   return cuts_->Prune(map, keep);
 }
 
-absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(uint64_t checkpoint_id)
-    ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  const TryLock cut_lock(&cut_mu_);
+absl::StatusOr<Manifest> Coordinator::RestoreClusterCheckpoint(
+    uint64_t checkpoint_id, WorkProgress& progress) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const WorkLock cut_lock(&cut_mu_);
   if (!cut_lock.held()) return Busy();
   const absl::MutexLock models_lock(&models_mu_);
   ASSIGN_OR_RETURN(const ClusterMap map, BeginRestore());
-  absl::StatusOr<Manifest> manifest = cuts_->Rollback(map, checkpoint_id);
+  absl::StatusOr<Manifest> manifest = cuts_->Rollback(map, checkpoint_id, progress);
   if (manifest.ok()) {
     if (absl::Status adopted = AdoptManifest(*manifest); !adopted.ok()) manifest = adopted;
     DSLIDE_FAILPOINT("coordinator.rollback.adopted");
@@ -258,7 +238,8 @@ void Coordinator::ScheduleLoop() {
     // Without new work there is nothing new to keep.
     if (clock_->Now() < due || AppliedCommands() == applied || !Map().ok()) continue;
     const int64_t before = AppliedCommands();
-    const absl::StatusOr<Manifest> taken = TakeClusterCheckpoint();
+    WorkProgress progress;  // nobody looks at it
+    const absl::StatusOr<Manifest> taken = TakeClusterCheckpoint(progress);
     if (taken.ok()) {
       applied = before;
       const absl::MutexLock lock(&mu_);

@@ -10,6 +10,7 @@
 #include "services/coordinator/control/coordinator.h"
 #include "services/coordinator/membership/fan_out.h"
 #include "services/coordinator/membership/names.h"
+#include "services/coordinator/work/work_lock.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -125,16 +126,20 @@ absl::Status Coordinator::CheckCheckpoint(const std::string& model,
 
 absl::StatusOr<CheckpointSize> Coordinator::CreateCheckpoint(const std::string& model,
                                                              const std::string& checkpoint,
-                                                             absl::Duration timeout) {
+                                                             absl::Duration timeout,
+                                                             WorkProgress& progress) {
   RETURN_IF_ERROR(CheckCheckpoint(model, checkpoint));
-  const absl::MutexLock checkpoint_lock(&checkpoint_mu_);
+  const WorkLock checkpoint_lock(&checkpoint_mu_, progress);
+  if (!checkpoint_lock.held()) return progress.Check();
   ASSIGN_OR_RETURN(const ClusterMap map, Map());
   std::vector<absl::Status> results(map.shards.size());
   std::vector<CheckpointSize> sizes(map.shards.size());
+  progress.Begin("writing", map.shards.size());
   FanOut(results.size(), [&](size_t i) {
     auto size = shards_->WriteCheckpoint(map.shards[i].address, model, checkpoint, timeout);
     results[i] = size.status();
     if (size.ok()) sizes[i] = *size;
+    progress.ShardDone();
   });
   RETURN_IF_ERROR(
       CombineFailures(absl::StrCat("writing checkpoint \"", checkpoint, "\" of \"", model, "\""),
@@ -151,17 +156,21 @@ absl::StatusOr<CheckpointSize> Coordinator::CreateCheckpoint(const std::string& 
 
 absl::StatusOr<int64_t> Coordinator::RestoreCheckpoint(const std::string& model,
                                                        const std::string& checkpoint,
-                                                       absl::Duration timeout) {
+                                                       absl::Duration timeout,
+                                                       WorkProgress& progress) {
   RETURN_IF_ERROR(CheckCheckpoint(model, checkpoint));
-  const absl::MutexLock checkpoint_lock(&checkpoint_mu_);
+  const WorkLock checkpoint_lock(&checkpoint_mu_, progress);
+  if (!checkpoint_lock.held()) return progress.Check();
   ASSIGN_OR_RETURN(const ClusterMap map, Map());
   std::vector<absl::Status> results(map.shards.size());
   std::vector<int64_t> rows(map.shards.size());
+  progress.Begin("restoring", map.shards.size());
   FanOut(results.size(), [&](size_t i) {
     const auto restored =
         shards_->LoadCheckpoint(map.shards[i].address, model, checkpoint, timeout);
     results[i] = restored.status();
     if (restored.ok()) rows[i] = *restored;
+    progress.ShardDone();
   });
   RETURN_IF_ERROR(
       CombineFailures(absl::StrCat("restoring checkpoint \"", checkpoint, "\" of \"", model, "\""),
@@ -234,7 +243,9 @@ absl::Status Coordinator::RollbackIfRequested() {
     rollback_requested_ = false;
     return absl::OkStatus();
   }
-  return RestoreClusterCheckpoint(restore_mark_->checkpoint_id().value_or(RestoreMark::kNewest))
+  WorkProgress progress;  // nobody looks at it
+  return RestoreClusterCheckpoint(restore_mark_->checkpoint_id().value_or(RestoreMark::kNewest),
+                                  progress)
       .status();
 }
 

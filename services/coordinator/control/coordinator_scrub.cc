@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/status_macros.h"
 #include "core/system/log.h"
 #include "services/coordinator/control/coordinator.h"
+#include "services/coordinator/work/work_lock.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -43,7 +45,32 @@ void Coordinator::Judge(uint64_t checkpoint_id, const absl::Status& verified) {
 }
 
 // Without the lock while files are read: checkpoints are taken meanwhile.
-bool Coordinator::Scrub() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::StatusOr<Manifest> Coordinator::VerifyClusterCheckpoint(
+    uint64_t checkpoint_id, WorkProgress& progress) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  absl::StatusOr<ClusterMap> map;
+  absl::StatusOr<Manifest> manifest;
+  {
+    const WorkLock cut_lock(&cut_mu_, progress);
+    if (!cut_lock.held()) return progress.Check();
+    map = MapForRestore();
+    RETURN_IF_ERROR(map.status());
+    manifest = cuts_->Read(checkpoint_id);
+    if (manifest.ok()) checkpoint_id = manifest->checkpoint_id;
+  }
+  absl::Status verified = manifest.status();
+  if (manifest.ok()) verified = cuts_->VerifyParts(*map, *manifest, progress);
+  const WorkLock cut_lock(&cut_mu_, progress);
+  if (!cut_lock.held()) return progress.Check();
+  // It may be gone by now.
+  const std::vector<uint64_t> present = cuts_->CheckpointIds();
+  if (std::find(present.begin(), present.end(), checkpoint_id) != present.end()) {
+    Judge(checkpoint_id, verified);
+  }
+  RETURN_IF_ERROR(verified);
+  return manifest;
+}
+
+bool Coordinator::Scrub() {
   std::vector<uint64_t> checkpoint_ids;
   {
     const absl::MutexLock cut_lock(&cut_mu_);
@@ -51,20 +78,9 @@ bool Coordinator::Scrub() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   }
   bool complete = true;
   for (const uint64_t checkpoint_id : checkpoint_ids) {
-    absl::StatusOr<ClusterMap> map;
-    absl::StatusOr<Manifest> manifest;
-    {
-      const absl::MutexLock cut_lock(&cut_mu_);
-      map = MapForCheckpoints();
-      manifest = cuts_->Read(checkpoint_id);
-    }
-    absl::Status verified = manifest.status();
-    if (manifest.ok()) verified = map.ok() ? cuts_->VerifyParts(*map, *manifest) : map.status();
-    const absl::MutexLock cut_lock(&cut_mu_);
-    // It may be gone by now.
-    const std::vector<uint64_t> present = cuts_->CheckpointIds();
-    if (std::find(present.begin(), present.end(), checkpoint_id) == present.end()) continue;
-    Judge(checkpoint_id, verified);
+    WorkProgress progress;                   // nobody looks at it
+    absl::Status verified = Map().status();  // not while the cluster goes back
+    if (verified.ok()) verified = VerifyClusterCheckpoint(checkpoint_id, progress).status();
     if (verified.ok() || absl::IsDataLoss(verified) || absl::IsNotFound(verified)) continue;
     complete = false;
     LogWarning("a cluster checkpoint could not be verified; trying again later",

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "core/protocol/client_step.h"
 #include "core/protocol/commands.h"
+#include "services/coordinator/work/work_progress.h"
 
 namespace dslide::coordinator {
 
@@ -82,14 +83,16 @@ class ShardAdmin {
   virtual absl::StatusOr<absl::Duration> CutCheckpoint(const std::string& address,
                                                        uint64_t checkpoint_id, const PartBase& base,
                                                        absl::Duration timeout) = 0;
-  // Lets steps go on without a cut.
+  // Lets steps go on without a cut, and gives up the part that is still being written.
   virtual absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                        absl::Duration timeout) = 0;
   virtual absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
                                                           uint64_t checkpoint_id,
                                                           absl::Duration timeout) = 0;
+  // Returns early, with any error, when the work is to end.
   virtual absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                        uint32_t files_checksum, absl::Duration timeout) = 0;
+                                        uint32_t files_checksum, absl::Duration timeout,
+                                        WorkProgress& progress) = 0;
   virtual absl::Status RetainCheckpoints(const std::string& address,
                                          const std::vector<uint64_t>& checkpoint_ids,
                                          absl::Duration timeout) = 0;

@@ -86,7 +86,8 @@ class ShardAdminClient final : public ShardAdmin {
                                                   uint64_t checkpoint_id,
                                                   absl::Duration timeout) override;
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                uint32_t files_checksum, absl::Duration timeout) override;
+                                uint32_t files_checksum, absl::Duration timeout,
+                                WorkProgress& progress) override;
   absl::Status RetainCheckpoints(const std::string& address,
                                  const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;
@@ -282,12 +283,14 @@ absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::str
 }
 
 absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                                uint32_t files_checksum, absl::Duration timeout) {
+                                                uint32_t files_checksum, absl::Duration timeout,
+                                                WorkProgress& progress) {
   v1::VerifyCheckpointRequest request;
   request.set_checkpoint_id(checkpoint_id);
   request.set_files_checksum(files_checksum);
   v1::VerifyCheckpointResponse response;
   return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    const WorkProgress::Interrupt interrupt(progress, [context] { context->TryCancel(); });
     return stub.VerifyCheckpoint(context, request, &response);
   });
 }

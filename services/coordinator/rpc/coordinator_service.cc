@@ -15,16 +15,18 @@
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "services/common/unary.h"
+#include "services/coordinator/rpc/operation_answer_service.h"
+#include "services/coordinator/rpc/page.h"
 
 namespace dslide::coordinator {
 namespace {
 
 // How long calls to shards may take when the caller sets no deadline, and at most.
 constexpr absl::Duration kModelTimeout = absl::Minutes(10);
-constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
 // Lists of a request; a client that needs more is not one of ours.
 constexpr int kMaxLeaseList = 4096;
 constexpr int kMaxModelList = 1024;
+constexpr char kModelList[] = "models";
 
 absl::Status CheckListSize(const char* field, int size, int max) {
   if (size <= max) return absl::OkStatus();
@@ -141,9 +143,10 @@ absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& re
 
 }  // namespace
 
-CoordinatorServiceImpl::CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics,
-                                               const std::string& job_cluster)
+CoordinatorServiceImpl::CoordinatorServiceImpl(Coordinator* coordinator, Operations* operations,
+                                               Metrics* metrics, const std::string& job_cluster)
     : coordinator_(coordinator),
+      operations_(operations),
       heartbeat_interval_(coordinator->options().membership.heartbeat_interval),
       metrics_(*metrics, "coordinator", kCoordinatorServiceName),
       jobs_(job_cluster, *metrics) {}
@@ -244,15 +247,30 @@ grpc::Status CoordinatorServiceImpl::RegisterModel(grpc::ServerContext* context,
       });
 }
 
+absl::Status CoordinatorServiceImpl::DoListModels(const v1::ListModelsRequest& request,
+                                                  v1::ListModelsResponse* response) const {
+  ASSIGN_OR_RETURN(const Page page,
+                   DecodePage(kModelList, request.page_size(), request.page_token()));
+  PageMeter meter(page.size);
+  for (const ModelSpec& spec : coordinator_->ListModels()) {
+    if (spec.name <= page.after) continue;
+    if (meter.full()) {
+      const std::string& last = response->models().rbegin()->name();
+      response->set_next_page_token(EncodePageToken(kModelList, last));
+      break;
+    }
+    v1::ModelSpec* const added = response->add_models();
+    wire::EncodeModelSpec(spec, added);
+    meter.Add(*added);
+  }
+  return absl::OkStatus();
+}
+
 grpc::Status CoordinatorServiceImpl::ListModels(grpc::ServerContext* context,
                                                 const v1::ListModelsRequest* request,
                                                 v1::ListModelsResponse* response) {
-  return RunUnary(metrics_.method("ListModels"), *context, *request, response, [&] {
-    for (const ModelSpec& spec : coordinator_->ListModels()) {
-      wire::EncodeModelSpec(spec, response->add_models());
-    }
-    return absl::OkStatus();
-  });
+  return RunUnary(metrics_.method("ListModels"), *context, *request, response,
+                  [&] { return DoListModels(*request, response); });
 }
 
 grpc::Status CoordinatorServiceImpl::UnregisterModel(grpc::ServerContext* context,
@@ -273,6 +291,9 @@ void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* re
   for (const std::string& model : status.models) response->add_models(model);
   for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
   response->set_restore_count(status.restore_count);
+  for (const OperationView& operation : operations_->List()) {
+    if (!operation.done) EncodeOperation(operation, response->add_operations());
+  }
   if (!status.checkpoints.has_value()) return;
   const CheckpointStatus& checkpoints = *status.checkpoints;
   v1::CheckpointStatus* const out = response->mutable_checkpoints();
@@ -346,36 +367,6 @@ grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
                      wire::DecodeClientId("client_id", request->client_id()));
     return coordinator_->LeaveJob(request->job(), client);
   });
-}
-
-grpc::Status CoordinatorServiceImpl::CreateCheckpoint(grpc::ServerContext* context,
-                                                      const v1::CreateCheckpointRequest* request,
-                                                      v1::CreateCheckpointResponse* response) {
-  return RunUnary(
-      metrics_.method("CreateCheckpoint"), *context, *request, response, [&]() -> absl::Status {
-        RETURN_IF_ERROR(CheckModel(*context, request->model()));
-        ASSIGN_OR_RETURN(
-            const CheckpointSize size,
-            coordinator_->CreateCheckpoint(request->model(), request->checkpoint(),
-                                           RemainingTime(*context, kCheckpointTimeout)));
-        response->set_rows(size.rows);
-        response->set_bytes(size.bytes);
-        return absl::OkStatus();
-      });
-}
-
-grpc::Status CoordinatorServiceImpl::RestoreCheckpoint(grpc::ServerContext* context,
-                                                       const v1::RestoreCheckpointRequest* request,
-                                                       v1::RestoreCheckpointResponse* response) {
-  return RunUnary(
-      metrics_.method("RestoreCheckpoint"), *context, *request, response, [&]() -> absl::Status {
-        RETURN_IF_ERROR(CheckModel(*context, request->model()));
-        ASSIGN_OR_RETURN(const int64_t rows, coordinator_->RestoreCheckpoint(
-                                                 request->model(), request->checkpoint(),
-                                                 RemainingTime(*context, kCheckpointTimeout)));
-        response->set_rows(rows);
-        return absl::OkStatus();
-      });
 }
 
 }  // namespace dslide::coordinator

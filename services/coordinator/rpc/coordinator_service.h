@@ -11,6 +11,7 @@
 #include "services/common/rpc_metrics.h"
 #include "services/common/server/job_guard.h"
 #include "services/coordinator/control/coordinator.h"
+#include "services/coordinator/operations/operations.h"
 
 namespace dslide::coordinator {
 
@@ -19,8 +20,8 @@ inline constexpr char kCoordinatorServiceName[] = "dslide.v1.CoordinatorService"
 // Thread safety: safe from any thread (gRPC calls it from its pool).
 class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
  public:
-  // Both pointers outlive the service. job_cluster: where certificates' jobs count (JobGuard).
-  CoordinatorServiceImpl(Coordinator* coordinator, Metrics* metrics,
+  // The pointers outlive the service. job_cluster: where certificates' jobs count (JobGuard).
+  CoordinatorServiceImpl(Coordinator* coordinator, Operations* operations, Metrics* metrics,
                          const std::string& job_cluster);
 
   // Calls that have no answer yet.
@@ -57,6 +58,14 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
   grpc::Status RestoreCheckpoint(grpc::ServerContext* context,
                                  const v1::RestoreCheckpointRequest* request,
                                  v1::RestoreCheckpointResponse* response) override;
+  grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,
+                            v1::GetOperationResponse* response) override;
+  grpc::Status ListOperations(grpc::ServerContext* context,
+                              const v1::ListOperationsRequest* request,
+                              v1::ListOperationsResponse* response) override;
+  grpc::Status CancelOperation(grpc::ServerContext* context,
+                               const v1::CancelOperationRequest* request,
+                               v1::CancelOperationResponse* response) override;
   grpc::Status CreateClusterCheckpoint(grpc::ServerContext* context,
                                        const v1::CreateClusterCheckpointRequest* request,
                                        v1::CreateClusterCheckpointResponse* response) override;
@@ -88,8 +97,19 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
   absl::Status CheckJob(const grpc::ServerContext& context, const std::string& job) const;
   absl::Status CheckModel(const grpc::ServerContext& context, const std::string& model) const;
   void DoGetClusterStatus(v1::GetClusterStatusResponse* response);
+  absl::Status DoListModels(const v1::ListModelsRequest& request,
+                            v1::ListModelsResponse* response) const;
+  absl::Status DoListClusterCheckpoints(const v1::ListClusterCheckpointsRequest& request,
+                                        v1::ListClusterCheckpointsResponse* response);
+  absl::Status DoListOperations(const v1::ListOperationsRequest& request,
+                                v1::ListOperationsResponse* response) const;
+  // Answers with an operation that does the work.
+  template <typename Response>
+  absl::Status StartOperation(const OperationRequest& request, Operations::Work work,
+                              Response* response);
 
   Coordinator* const coordinator_;
+  Operations* const operations_;
   const absl::Duration heartbeat_interval_;
   const RpcMetrics metrics_;
   const JobGuard jobs_;

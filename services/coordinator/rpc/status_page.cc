@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,10 @@
 
 namespace dslide::coordinator {
 namespace {
+
+// The newest, and of an error what tells it from others.
+constexpr size_t kShownOperations = 10;
+constexpr size_t kShownError = 200;
 
 StatusTable ShardTable(const ClusterStatus& status) {
   StatusTable table{
@@ -43,15 +48,38 @@ StatusTable JobTable(const ClusterStatus& status) {
   return table;
 }
 
+std::string StateOf(const OperationView& operation) {
+  if (operation.done) {
+    return operation.status.ok() ? "ended well"
+                                 : EscapeForLog(operation.status.ToString(), kShownError);
+  }
+  const WorkProgress::View& progress = operation.progress;
+  if (progress.shards == 0) return progress.stage;
+  return absl::StrCat(progress.stage, ": ", progress.shards_done, " of ", progress.shards,
+                      " shards");
+}
+
+StatusTable OperationTable(const std::vector<OperationView>& operations) {
+  StatusTable table{"Operations", {"operation", "target", "state", "time"}, {}};
+  for (const OperationView& operation : operations) {
+    if (table.rows.size() == kShownOperations) break;
+    table.rows.push_back({OperationKindName(operation.kind), operation.target, StateOf(operation),
+                          absl::FormatDuration(absl::Floor(operation.elapsed, absl::Seconds(1)))});
+  }
+  return table;
+}
+
 }  // namespace
 
-StatusPage MakeStatusPage(const ClusterStatus& status) {
+StatusPage MakeStatusPage(const ClusterStatus& status,
+                          const std::vector<OperationView>& operations) {
   StatusPage page;
   page.facts = {{"Shards", absl::StrCat(status.shards.size(), " of ", status.expected_shards)},
                 {"Topology version", absl::StrCat(status.topology_version)},
                 {"Models", status.models.empty() ? "none" : absl::StrJoin(status.models, ", ")}};
   page.tables.push_back(ShardTable(status));
   page.tables.push_back(JobTable(status));
+  page.tables.push_back(OperationTable(operations));
   return page;
 }
 

@@ -136,6 +136,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t che
 void CheckpointParticipant::Abort(ShardCore& core, uint64_t checkpoint_id) {
   StepGate& gate = sequencer_->gate();
   if (gate.frozen() && gate.checkpoint_id() == checkpoint_id) gate.Open();
+  images_->Abandon(checkpoint_id);
 }
 
 absl::StatusOr<CutSize> CheckpointParticipant::Rollback(ShardCore& core, uint64_t checkpoint_id,

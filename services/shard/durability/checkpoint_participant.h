@@ -64,7 +64,8 @@ class CheckpointParticipant {
   // log. The gate stays frozen then.
   // base: the checkpoint whose part here may be built on, and what its list of files is.
   absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t checkpoint_id, const PartBase& base = {});
-  // Lets steps go on without a cut. Fine when the checkpoint_id is not frozen.
+  // Lets steps go on without a cut, and gives up the part that is still being written. Fine when
+  // there is neither.
   void Abort(ShardCore& core, uint64_t checkpoint_id);
   // Errors: NotFound, DataLoss: nothing has changed; later ones go to on_broken too.
   absl::StatusOr<CutSize> Rollback(ShardCore& core, uint64_t checkpoint_id,

@@ -45,6 +45,9 @@ class CheckpointImages {
 
   virtual bool busy() const = 0;
 
+  // Gives up the image of that number if it is being written: it will have failed. Does not wait.
+  virtual void Abandon(uint64_t checkpoint_id) = 0;
+
   // Prepared: complete and durable, read back once.
   virtual CheckpointProgress Progress(uint64_t checkpoint_id) const = 0;
 

@@ -113,6 +113,7 @@ absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnap
   writing_ = true;
   started_ = clock_->Now();
   snapshot_ = snapshot.get();
+  snapshot_id_ = checkpoint_id;
   progress_[checkpoint_id] = {.state = CheckpointProgress::State::kWriting};
   thread_ = std::thread(
       [this, checkpoint_id, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
@@ -122,6 +123,11 @@ absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnap
         writing_ = false;
       });
   return absl::OkStatus();
+}
+
+void DiskImages::Abandon(uint64_t checkpoint_id) {
+  const absl::MutexLock lock(&mu_);
+  if (snapshot_ != nullptr && snapshot_id_ == checkpoint_id) snapshot_->Abandon();
 }
 
 void DiskImages::Write(uint64_t checkpoint_id, ShardSnapshot& snapshot) {

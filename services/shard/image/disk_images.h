@@ -41,6 +41,7 @@ class DiskImages final : public CheckpointImages {
     const absl::MutexLock lock(&mu_);
     return writing_;
   }
+  void Abandon(uint64_t checkpoint_id) override;
   CheckpointProgress Progress(uint64_t checkpoint_id) const override;
   absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id) const override;
   absl::Status Load(uint64_t checkpoint_id, ShardCore& core) const override;
@@ -78,6 +79,7 @@ class DiskImages final : public CheckpointImages {
   absl::Duration started_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   ShardSnapshot* snapshot_ ABSL_GUARDED_BY(mu_) = nullptr;  // being written
+  uint64_t snapshot_id_ ABSL_GUARDED_BY(mu_) = 0;           // the checkpoint that it is for
   std::thread thread_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -151,6 +151,19 @@ bool CoordinatorProcess::CommitManifest(const coordinator::Manifest& manifest,
   return node_->alive();
 }
 
+std::shared_ptr<coordinator::WorkProgress> CoordinatorProcess::Progress() {
+  constexpr double kCancelRate = 0.05;
+  auto progress = std::make_shared<coordinator::WorkProgress>();
+  if (!world_.faults_on || !world_.Chance(kCancelRate)) return progress;
+  // A checkpoint takes some tens of milliseconds.
+  const absl::Duration pause = world_.Between(absl::ZeroDuration(), absl::Milliseconds(60));
+  Node::After(node_, pause, [this, progress] {
+    world_.trace.Note(Fault::kOperatorCancel);
+    progress->Cancel(absl::CancelledError("an operator has cancelled it"));
+  });
+  return progress;
+}
+
 absl::Status CoordinatorProcess::TakeCheckpoint() {
   if (cutting_ || changing_) return absl::AbortedError("another checkpoint, or a change of models");
   if (restoring_) return absl::UnavailableError("the cluster is being taken back");
@@ -160,13 +173,14 @@ absl::Status CoordinatorProcess::TakeCheckpoint() {
     return absl::UnavailableError("a shard came back without its rows, or its model");
   }
   cutting_ = changing_ = true;
+  const std::shared_ptr<coordinator::WorkProgress> progress = Progress();
   const absl::StatusOr<coordinator::Manifest> taken = cuts_.Take(
       map,
       [this](coordinator::Manifest& manifest) {
         manifest.models = {world_.layout.spec()};
         if (job_ != nullptr) manifest.jobs.push_back(job_->Record());
       },
-      [this] { changing_ = false; });
+      [this] { changing_ = false; }, *progress);
   cutting_ = false;
   world_.trace.Note("checkpoint", {static_cast<int64_t>(taken.status().code())});
   return taken.status();
@@ -177,7 +191,9 @@ absl::Status CoordinatorProcess::RestoreCheckpoint(uint64_t checkpoint_id) {
   ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
   cutting_ = changing_ = restoring_ = true;
   rollback_requested_ = false;
-  const absl::StatusOr<coordinator::Manifest> manifest = cuts_.Rollback(map, checkpoint_id);
+  const std::shared_ptr<coordinator::WorkProgress> progress = Progress();
+  const absl::StatusOr<coordinator::Manifest> manifest =
+      cuts_.Rollback(map, checkpoint_id, *progress);
   absl::Status restored = manifest.status();
   if (restored.ok() && !manifest->jobs.empty()) {
     restored = JobOf().Restore(manifest->jobs.front());

@@ -51,6 +51,9 @@ class CoordinatorProcess {
 
  private:
   std::unique_ptr<Manifests> OpenManifests();
+  // That of a checkpoint or a restore, which somebody may cancel while it runs. Shared with the
+  // event that does.
+  std::shared_ptr<coordinator::WorkProgress> Progress();
   void EndRestore(bool done);
   void SyncLoop();
   void ScheduleLoop();

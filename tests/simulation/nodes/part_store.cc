@@ -31,6 +31,7 @@ absl::Status PartStore::Begin(uint64_t checkpoint_id,
   }
   disk_.parts.erase(checkpoint_id);
   writing_ = true;
+  abandoned_ = 0;
   progress_[checkpoint_id] = {.state = shard::CheckpointProgress::State::kWriting};
   auto writer =
       std::make_unique<ImageWriter>(*snapshot, bug_ == Bug::kPartWithoutCopies, BaseOf(*snapshot));
@@ -52,9 +53,16 @@ std::shared_ptr<const MemoryImage> PartStore::BaseOf(const shard::ShardSnapshot&
 
 void PartStore::Write(const std::shared_ptr<Writing>& writing) {
   Node::After(node_, kWritePause, [this, writing] {
-    if (!disk_.full && !writing->writer->WriteSome(kRowsAtOnce)) return Write(writing);
+    const bool abandoned = writing->checkpoint_id == abandoned_;
+    if (!disk_.full && !abandoned && !writing->writer->WriteSome(kRowsAtOnce)) {
+      return Write(writing);
+    }
     shard::CheckpointProgress& progress = progress_[writing->checkpoint_id];
-    if (disk_.full) {
+    if (abandoned) {
+      writing->snapshot->Abandon();
+      progress.state = shard::CheckpointProgress::State::kFailed;
+      progress.error = absl::CancelledError("the coordinator has given it up");
+    } else if (disk_.full) {
       trace_.Note(Fault::kDiskFull, {node_->place()});
       writing->snapshot->Abandon();
       progress.state = shard::CheckpointProgress::State::kFailed;

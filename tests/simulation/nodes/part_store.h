@@ -33,6 +33,9 @@ class PartStore final : public shard::CheckpointImages {
   absl::Status Begin(uint64_t checkpoint_id, std::shared_ptr<shard::ShardSnapshot> snapshot,
                      std::function<void(std::shared_ptr<shard::ShardSnapshot>)> over) override;
   bool busy() const override { return writing_; }
+  void Abandon(uint64_t checkpoint_id) override {
+    if (writing_) abandoned_ = checkpoint_id;
+  }
   shard::CheckpointProgress Progress(uint64_t checkpoint_id) const override;
   absl::StatusOr<shard::FileListSummary> Verify(uint64_t checkpoint_id) const override;
   absl::Status Load(uint64_t checkpoint_id, shard::ShardCore& core) const override;
@@ -55,6 +58,7 @@ class PartStore final : public shard::CheckpointImages {
   Trace& trace_;
   PartDisk& disk_;
   bool writing_ = false;
+  uint64_t abandoned_ = 0;                                  // its part is not written any further
   std::map<uint64_t, shard::CheckpointProgress> progress_;  // of this process
 };
 

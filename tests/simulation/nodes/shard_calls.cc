@@ -194,7 +194,8 @@ absl::StatusOr<PartProgress> ShardCalls::CheckpointProgress(const std::string& a
 }
 
 absl::Status ShardCalls::VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                          uint32_t files_checksum, absl::Duration timeout) {
+                                          uint32_t files_checksum, absl::Duration timeout,
+                                          coordinator::WorkProgress&) {
   return Ask<bool>(address, timeout,
                    [=](ShardProcess& shard, Done<bool> done) {
                      const auto files =

@@ -48,7 +48,8 @@ class ShardCalls final : public coordinator::ShardAdmin {
                                                                uint64_t checkpoint_id,
                                                                absl::Duration timeout) override;
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                uint32_t files_checksum, absl::Duration timeout) override;
+                                uint32_t files_checksum, absl::Duration timeout,
+                                coordinator::WorkProgress& progress) override;
   absl::Status RetainCheckpoints(const std::string& address,
                                  const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;

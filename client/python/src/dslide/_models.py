@@ -6,6 +6,7 @@ from typing import Any
 
 from dslide import hashing
 from dslide._connection import Connection
+from dslide._operations import all_pages
 from dslide._transport import LONG_TIMEOUT
 from dslide.errors import InvalidArgumentError, NotFoundError
 from dslide.spec import load_spec, resolved_head
@@ -30,8 +31,8 @@ async def _open(connection: Connection, spec: model_pb2.ModelSpec) -> model_pb2.
 
 async def list_models(connection: Connection) -> list[model_pb2.ModelSpec]:
     """All models of the cluster."""
-    response = await connection.coordinator.call("ListModels", coordinator_pb2.ListModelsRequest())
-    return list(response.models)
+    pages = await all_pages(connection, "ListModels", coordinator_pb2.ListModelsRequest())
+    return [model for page in pages for model in page.models]
 
 
 async def model(connection: Connection, name: str) -> model_pb2.ModelSpec:

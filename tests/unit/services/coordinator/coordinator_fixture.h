@@ -74,8 +74,9 @@ class ForwardingAdmin final : public ShardAdmin {
     return to_->CheckpointProgress(address, checkpoint_id, t);
   }
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                uint32_t checksum, absl::Duration t) override {
-    return to_->VerifyCheckpoint(address, checkpoint_id, checksum, t);
+                                uint32_t checksum, absl::Duration t,
+                                WorkProgress& progress) override {
+    return to_->VerifyCheckpoint(address, checkpoint_id, checksum, t, progress);
   }
   absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
                                  absl::Duration t) override {
@@ -162,6 +163,7 @@ class CoordinatorFixture : public ::testing::Test {
   FakeClock clock_;
   Metrics metrics_;
   FakeShards shards_;
+  WorkProgress progress_;
   std::unique_ptr<Coordinator> coordinator_;
 };
 

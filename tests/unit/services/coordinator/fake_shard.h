@@ -26,6 +26,7 @@ struct FakeShard {
       incomplete;  // after an admission; null: nothing
   absl::Status create_failure, cut_failure, rollback_failure;
   int aborts_lost = 0;  // so many of the next do not arrive
+  std::vector<uint64_t> aborted;
   uint64_t frozen = 0;
   absl::Duration stall;
   int creates = 0, admissions = 0;
@@ -34,6 +35,7 @@ struct FakeShard {
   std::map<uint64_t, PartBase> bases;  // that were named, by checkpoint_id
   bool writes_all_rows = false;
   std::function<void(PartProgress&)> on_progress;  // spoils or watches an answer; null: neither
+  std::function<void()> on_rollback;
   std::vector<uint64_t> rolled_back;
   int64_t largest_head = 0;  // rows, over all models it was ever asked to create
 };

@@ -115,7 +115,8 @@ class FakeShards final : public ShardAdmin {
                                  .error = ""};
     return shard.stall;
   }
-  absl::Status AbortCheckpoint(const std::string& address, uint64_t, absl::Duration) override {
+  absl::Status AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
+                               absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (shard.aborts_lost > 0) {
@@ -123,6 +124,7 @@ class FakeShards final : public ShardAdmin {
       return absl::UnavailableError("connection reset");
     }
     shard.frozen = 0;
+    shard.aborted.push_back(checkpoint_id);
     return absl::OkStatus();
   }
   absl::StatusOr<PartProgress> CheckpointProgress(const std::string& address,
@@ -136,7 +138,9 @@ class FakeShards final : public ShardAdmin {
     return progress;
   }
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
-                                uint32_t checksum, absl::Duration) override {
+                                uint32_t checksum, absl::Duration,
+                                WorkProgress& progress) override {
+    if (on_verify) on_verify(progress);
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
@@ -160,11 +164,15 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
+    if (shard.on_rollback) shard.on_rollback();
     if (!shard.rollback_failure.ok()) return shard.rollback_failure;
     shard.rolled_back.push_back(checkpoint_id);
     return 10;
   }
   void Stop() override {}
+
+  // Set before calls: runs in each verification, without a lock.
+  std::function<void(WorkProgress&)> on_verify;
 
   // Reads or changes a shard while no call runs.
   template <typename Use>

@@ -65,6 +65,18 @@ class EmbeddedClusterTest : public ::testing::Test {
     if (!status.ok()) return status;
     return response.created();
   }
+  // The operation once it is done.
+  static v1::Operation Await(EmbeddedCluster& cluster, const v1::Operation& operation) {
+    v1::GetOperationRequest request;
+    request.set_operation_id(operation.operation_id());
+    request.mutable_wait()->set_seconds(60);
+    v1::GetOperationResponse response;
+    const absl::Status status =
+        Call(*CoordinatorOf(cluster), &Coordinator::GetOperation, request, &response);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(response.operation().done());
+    return response.operation();
+  }
   // Every table of every shard.
   static std::vector<v1::TableState> TablesOf(EmbeddedCluster& cluster, const std::string& model) {
     std::vector<v1::TableState> tables;
@@ -122,7 +134,7 @@ TEST_F(EmbeddedClusterTest, ADataDirectoryCarriesTheModelOverARestart) {
     const absl::Status status =
         Call(*CoordinatorOf(*cluster), &Coordinator::CreateCheckpoint, request, &response);
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_EQ(response.rows(), 150);
+    EXPECT_EQ(Await(*cluster, response.operation()).create_checkpoint().rows(), 150);
     before = TablesOf(*cluster, "m");
     EXPECT_TRUE(cluster->Stop().ok());
     EXPECT_TRUE(cluster->Stop().ok());
@@ -145,7 +157,7 @@ TEST_F(EmbeddedClusterTest, ADataDirectoryCarriesTheModelOverARestart) {
     const absl::Status status =
         Call(*CoordinatorOf(*cluster), &Coordinator::RestoreCheckpoint, request, &response);
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(response.rows(), 150);
+    EXPECT_EQ(Await(*cluster, response.operation()).restore_checkpoint().rows(), 150);
   }
   const auto other =
       EmbeddedCluster::Start({.shards = 3, .threads_per_shard = 1, .data_dir = dir_});
@@ -163,7 +175,8 @@ TEST_F(EmbeddedClusterTest, WithoutADataDirectoryThereAreNoCheckpoints) {
   v1::CreateCheckpointResponse response;
   const absl::Status status =
       Call(*CoordinatorOf(*cluster), &Coordinator::CreateCheckpoint, request, &response);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Await(*cluster, response.operation()).error().reason(), "NO_DATA_DIR");
 }
 
 TEST_F(EmbeddedClusterTest, OtherAddressesAndStoppedServersAreErrors) {

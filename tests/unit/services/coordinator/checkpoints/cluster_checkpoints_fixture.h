@@ -47,7 +47,7 @@ class ClusterCheckpointsTest : public ::testing::Test {
   }
   absl::StatusOr<Manifest> Take() {
     return checkpoints_->Take(
-        map_, [this](Manifest&) { ++captured_; }, [this] { ++cut_; });
+        map_, [this](Manifest&) { ++captured_; }, [this] { ++cut_; }, progress_);
   }
   auto Shard(int i) {
     return [this, i](const auto& use) { return shards_.With(absl::StrCat("s", i), use); };
@@ -66,6 +66,7 @@ class ClusterCheckpointsTest : public ::testing::Test {
 
   FakeClock clock_;
   FakeShards shards_;
+  WorkProgress progress_;
   ClusterMap map_;
   std::string directory_;
   std::unique_ptr<ClusterCheckpoints> checkpoints_;

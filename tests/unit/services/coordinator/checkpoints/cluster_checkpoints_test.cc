@@ -276,7 +276,7 @@ TEST_F(ClusterCheckpointsTest, AnotherProcessOfAShardWritesAllRows) {
 TEST_F(ClusterCheckpointsTest, AfterARestoreAllRowsAreWritten) {
   EXPECT_EQ(BaseOf(Take()), 0u);
   EXPECT_EQ(BaseOf(Take()), 1u);
-  ASSERT_TRUE(checkpoints_->Rollback(map_, 2).ok());
+  ASSERT_TRUE(checkpoints_->Rollback(map_, 2, progress_).ok());
   EXPECT_EQ(BaseOf(Take()), 0u);
   EXPECT_EQ(BaseOf(Take()), 3u);
 }
@@ -285,7 +285,7 @@ TEST_F(ClusterCheckpointsTest, OtherModelsAreNotBuiltOnTheOldOnes) {
   std::vector<ModelSpec> models = {TestModel("m")};
   const auto take = [&] {
     return checkpoints_->Take(
-        map_, [&](Manifest& manifest) { manifest.models = models; }, [] {});
+        map_, [&](Manifest& manifest) { manifest.models = models; }, [] {}, progress_);
   };
   EXPECT_EQ(BaseOf(take()), 0u);
   EXPECT_EQ(BaseOf(take()), 1u);
@@ -308,12 +308,12 @@ TEST_F(ClusterCheckpointsTest, GoesBackOnlyToWhatIsWholeOnAllShards) {
   ASSERT_TRUE(Take().ok());
   ASSERT_TRUE(Take().ok());
   Shard(1)([](auto& shard) { shard.cuts[2].files_checksum = 99; });
-  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Rollback(map_, 0).status()));
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Rollback(map_, 0, progress_).status()));
   for (int i = 0; i < 3; ++i) {
     Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, IsEmpty()); });
   }
   EXPECT_EQ(checkpoints_->restore_count(), 0u);
-  const auto older = checkpoints_->Rollback(map_, 1);
+  const auto older = checkpoints_->Rollback(map_, 1, progress_);
   ASSERT_TRUE(older.ok()) << older.status();
   for (int i = 0; i < 3; ++i) {
     Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
@@ -359,20 +359,20 @@ TEST_F(ClusterCheckpointsTest, TakesInACopyThatIsWholeOnAllShards) {
   const auto text = checkpoints_->Text(0);
   ASSERT_TRUE(text.ok()) << text.status();
   // It is here already.
-  EXPECT_TRUE(checkpoints_->Adopt(map_, *text).ok());
+  EXPECT_TRUE(checkpoints_->Adopt(map_, *text, progress_).ok());
   std::filesystem::remove_all(directory_);
   Open();
   EXPECT_THAT(Committed(), IsEmpty());
   Shard(2)([](auto& shard) { shard.cuts[1].files_checksum = 99; });
-  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text).status()));
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text, progress_).status()));
   EXPECT_THAT(Committed(), IsEmpty());
   Shard(2)([](auto& shard) { shard.cuts[1].files_checksum = 1; });
-  const auto adopted = checkpoints_->Adopt(map_, *text);
+  const auto adopted = checkpoints_->Adopt(map_, *text, progress_);
   ASSERT_TRUE(adopted.ok()) << adopted.status();
   EXPECT_EQ(*checkpoints_->Text(1), *text);
   // The next one has a number of its own.
   EXPECT_EQ(Take()->checkpoint_id, 2u);
-  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text + "x").status()));
+  EXPECT_TRUE(absl::IsDataLoss(checkpoints_->Adopt(map_, *text + "x", progress_).status()));
 }
 
 TEST_F(ClusterCheckpointsTest, ACopyTakesNobodysNumber) {
@@ -383,14 +383,14 @@ TEST_F(ClusterCheckpointsTest, ACopyTakesNobodysNumber) {
   clock_.Advance(absl::Seconds(1));
   ASSERT_TRUE(Take().ok());
   ASSERT_NE(*checkpoints_->Text(1), text);
-  EXPECT_TRUE(absl::IsAlreadyExists(checkpoints_->Adopt(map_, text).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(checkpoints_->Adopt(map_, text, progress_).status()));
 }
 
 TEST_F(ClusterCheckpointsTest, RefusesOneOfAnotherNumberOfShards) {
   ASSERT_TRUE(Take().ok());
   map_.shards.pop_back();
-  EXPECT_EQ(ReasonOf(checkpoints_->Verify(map_, 1).status()), reason::kShardsChanged);
-  EXPECT_EQ(ReasonOf(checkpoints_->Rollback(map_, 1).status()), reason::kShardsChanged);
+  EXPECT_EQ(ReasonOf(checkpoints_->Verify(map_, 1, progress_).status()), reason::kShardsChanged);
+  EXPECT_EQ(ReasonOf(checkpoints_->Rollback(map_, 1, progress_).status()), reason::kShardsChanged);
 }
 
 TEST_F(ClusterCheckpointsTest, SaysWhenThereIsNone) {

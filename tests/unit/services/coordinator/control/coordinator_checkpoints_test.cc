@@ -21,9 +21,10 @@ using CoordinatorCheckpointTest = CoordinatorFixture;
 
 TEST_F(CoordinatorCheckpointTest, ClusterCheckpointsNeedADataDirectory) {
   RegisterBoth();
-  EXPECT_EQ(ReasonOf(coordinator_->TakeClusterCheckpoint().status()), reason::kNoDataDir);
+  EXPECT_EQ(ReasonOf(coordinator_->TakeClusterCheckpoint(progress_).status()), reason::kNoDataDir);
   EXPECT_EQ(ReasonOf(coordinator_->ListClusterCheckpoints().status()), reason::kNoDataDir);
-  EXPECT_EQ(ReasonOf(coordinator_->RestoreClusterCheckpoint(0).status()), reason::kNoDataDir);
+  EXPECT_EQ(ReasonOf(coordinator_->RestoreClusterCheckpoint(0, progress_).status()),
+            reason::kNoDataDir);
 }
 
 TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
@@ -33,7 +34,7 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   const JobSpec spec = Spec();
   const ClientId client = {1};
   ASSERT_TRUE(coordinator_->RegisterJob(spec, client).ok());
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoint_id 1\n"));
 
   const auto work = coordinator_->AcquireWork(spec.job, {.client = client});
@@ -44,7 +45,7 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
                                    .finished = {{.lease = chunk.lease, .samples = chunk.count}}})
           .ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("later"), kTimeout).ok());
-  const auto restored = coordinator_->RestoreClusterCheckpoint(0);
+  const auto restored = coordinator_->RestoreClusterCheckpoint(0, progress_);
   ASSERT_TRUE(restored.ok()) << restored.status();
   ASSERT_EQ(coordinator_->ListModels().size(), 1u);
   EXPECT_EQ(coordinator_->ListModels()[0].name, "m");
@@ -56,13 +57,13 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   RegisterBoth();
   EXPECT_EQ(coordinator_->Map()->restore_count, 1u);
   EXPECT_TRUE(coordinator_->Status().jobs.empty());
-  ASSERT_TRUE(coordinator_->RestoreClusterCheckpoint(1).ok());
+  ASSERT_TRUE(coordinator_->RestoreClusterCheckpoint(1, progress_).ok());
   EXPECT_EQ(coordinator_->Status().jobs.size(), 1u);
 }
 
 TEST_F(CoordinatorCheckpointTest, CountsWhatWasWrittenByKind) {
   StartWithModel();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   const std::string page = metrics_.Expose();
   for (const char* line :
        {"dslide_coordinator_checkpoints_committed_total{kind=\"full\"} 1\n",
@@ -78,8 +79,8 @@ TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint)
   Restart(/*with_store=*/true);
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   shards_.With("b:1", [](auto& shard) { shard.cuts[2].files_checksum = 99; });
   const auto await = [&](const std::string& line) {
     EXPECT_TRUE(Eventually([&] { return absl::StrContains(metrics_.Expose(), line); }))
@@ -95,14 +96,14 @@ TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint)
   EXPECT_THAT(coordinator_->ListClusterCheckpoints()->front().damage, HasSubstr("shard 1"));
   // A shard that does not answer says nothing about its files.
   shards_.With("b:1", [](auto& shard) { shard.failure = absl::UnavailableError("away"); });
-  EXPECT_TRUE(absl::IsUnavailable(coordinator_->VerifyClusterCheckpoint(1).status()));
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->VerifyClusterCheckpoint(1, progress_).status()));
   EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 1u);
   // Mended, and found so.
   shards_.With("b:1", [](auto& shard) {
     shard.failure = absl::OkStatus();
     shard.cuts[2].files_checksum = 2;
   });
-  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok());
+  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2, progress_).ok());
   EXPECT_EQ(coordinator_->NewestWholeCheckpoint()->checkpoint_id, 2u);
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoints_damaged 0\n"));
 }
@@ -110,16 +111,16 @@ TEST_F(CoordinatorCheckpointTest, DamageIsFoundBeforeSomebodyNeedsTheCheckpoint)
 // Its disk is lost, too: nobody makes fresh rows in the place of old ones.
 TEST_F(CoordinatorCheckpointTest, AShardWithoutItsPartOfACheckpointWaitsForAPerson) {
   StartWithModel();
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   shards_.With("b:1", [](auto& shard) {
     shard.models.clear();
     shard.cuts.clear();
   });
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
   // A checkpoint now would have nothing of that shard, and be the newest one.
-  EXPECT_FALSE(coordinator_->TakeClusterCheckpoint().ok());
+  EXPECT_FALSE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   absl::SleepFor(absl::Milliseconds(500));  // as long as two tries take
-  EXPECT_TRUE(absl::IsUnavailable(coordinator_->TakeClusterCheckpoint().status()));
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->TakeClusterCheckpoint(progress_).status()));
   EXPECT_EQ(coordinator_->ListClusterCheckpoints()->size(), 1u);
   EXPECT_EQ(ModelsOn("b:1"), 0u);
   shards_.With("a:1", [](auto& shard) { EXPECT_TRUE(shard.rolled_back.empty()); });
@@ -129,7 +130,7 @@ TEST_F(CoordinatorCheckpointTest, AShardWithoutItsPartOfACheckpointWaitsForAPers
 // A crash has taken a shard's rows: the whole cluster goes back, and nothing begins afresh.
 TEST_F(CoordinatorCheckpointTest, AShardThatComesBackWithoutItsRowsTakesTheClusterBack) {
   StartWithModel();
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
   AwaitRollback("a:1");
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_models_recreated_total 0\n"));
@@ -158,25 +159,25 @@ TEST_F(CoordinatorCheckpointTest, NoCheckpointIsTakenBeforeAShardHasItsModelsAga
   Await([&] {
     return !coordinator_->Heartbeat(ShardId(1), owner->generation, 0, 0)->rollback_pending;
   });
-  const absl::Status refused = coordinator_->TakeClusterCheckpoint().status();
+  const absl::Status refused = coordinator_->TakeClusterCheckpoint(progress_).status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
   EXPECT_THAT(refused.message(), HasSubstr("shard 1 came back and does not have all models"));
   shards_.With("b:1", [](auto& shard) { shard.create_failure = absl::OkStatus(); });
-  Await([&] { return coordinator_->TakeClusterCheckpoint().ok(); });
+  Await([&] { return coordinator_->TakeClusterCheckpoint(progress_).ok(); });
   EXPECT_EQ(ModelsOn("b:1"), 1u);
 }
 
 // Who asks for a map sees no cluster of which one half has gone back.
 TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybodyIsServed) {
   StartWithModel();
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   shards_.With("b:1",
                [](auto& shard) { shard.rollback_failure = absl::UnavailableError("it died"); });
-  EXPECT_FALSE(coordinator_->RestoreClusterCheckpoint(1).ok());
+  EXPECT_FALSE(coordinator_->RestoreClusterCheckpoint(1, progress_).ok());
   shards_.With("a:1", [](auto& shard) { EXPECT_THAT(shard.rolled_back, ElementsAre(1)); });
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->Map().status()));
-  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2).ok()) << "a person may look";
+  EXPECT_TRUE(coordinator_->VerifyClusterCheckpoint(2, progress_).ok()) << "a person may look";
   // The next coordinator knows of it, and goes on with the same checkpoint.
   coordinator_.reset();
   shards_.With("b:1", [](auto& shard) { shard.rollback_failure = absl::OkStatus(); });
@@ -192,7 +193,7 @@ TEST_F(CoordinatorCheckpointTest, ARestoreThatFailsHalfWayIsFinishedBeforeAnybod
 // A shard has lost its rows, and the coordinator dies before it has done anything about it.
 TEST_F(CoordinatorCheckpointTest, AWishToGoBackOutlivesTheCoordinator) {
   StartWithModel();
-  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint().ok());
+  ASSERT_TRUE(coordinator_->TakeClusterCheckpoint(progress_).ok());
   FailWith("a:1", absl::UnavailableError("not now"));
   FailWith("b:1", absl::UnavailableError("not now"));
   const ShardRegistration anew = Registration(3, "b:1", 1, 3.0);

@@ -116,16 +116,17 @@ TEST_F(CoordinatorTest, LeftoversOfAFailedRegistrationCanBeDropped) {
 
 TEST_F(CoordinatorTest, CheckpointsAreSummedOverShards) {
   RegisterBoth();
-  EXPECT_EQ(ReasonOf(coordinator_->CreateCheckpoint("m", "best", kTimeout).status()),
+  EXPECT_EQ(ReasonOf(coordinator_->CreateCheckpoint("m", "best", kTimeout, progress_).status()),
             "UNKNOWN_MODEL");
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
-  EXPECT_EQ(ReasonOf(coordinator_->CreateCheckpoint("m", "../x", kTimeout).status()), "BAD_NAME");
-  const auto size = coordinator_->CreateCheckpoint("m", "best", kTimeout);
+  EXPECT_EQ(ReasonOf(coordinator_->CreateCheckpoint("m", "../x", kTimeout, progress_).status()),
+            "BAD_NAME");
+  const auto size = coordinator_->CreateCheckpoint("m", "best", kTimeout, progress_);
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(size->rows, 20);
   EXPECT_EQ(size->bytes, 2000);
-  EXPECT_EQ(*coordinator_->RestoreCheckpoint("m", "best", kTimeout), 20);
-  const auto missing = coordinator_->RestoreCheckpoint("m", "none", kTimeout);
+  EXPECT_EQ(*coordinator_->RestoreCheckpoint("m", "best", kTimeout, progress_), 20);
+  const auto missing = coordinator_->RestoreCheckpoint("m", "none", kTimeout, progress_);
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("failed on 2 of 2 shards"));
 }
@@ -196,8 +197,8 @@ TEST_F(CoordinatorTest, ThePageForPeopleShowsShardsModelsAndJobs) {
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
-  const std::string html =
-      RenderStatusPage("dslide-coordinator", true, "ready", MakeStatusPage(coordinator_->Status()));
+  const std::string html = RenderStatusPage("dslide-coordinator", true, "ready",
+                                            MakeStatusPage(coordinator_->Status(), {}));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Shards</th><td>2 of 2</td>"));
   EXPECT_THAT(html, HasSubstr("<td>alive</td>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Models</th><td>m</td>"));

@@ -115,6 +115,19 @@ class CoordinatorServiceTest : public ::testing::Test {
     return status;
   }
 
+  // The operation once it is done.
+  v1::Operation Await(const v1::Operation& operation) {
+    v1::GetOperationRequest request;
+    request.set_operation_id(operation.operation_id());
+    request.mutable_wait()->set_seconds(60);
+    v1::GetOperationResponse response;
+    const absl::Status status =
+        Call(&v1::CoordinatorService::Stub::GetOperation, request, &response);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(response.operation().done());
+    return response.operation();
+  }
+
   FakeClock clock_;
   Metrics metrics_;
   StandInShard shards_[2];
@@ -277,16 +290,92 @@ TEST_F(CoordinatorServiceTest, CheckpointsAreTakenOnAllShards) {
   v1::CreateCheckpointRequest create;
   create.set_model("m");
   create.set_checkpoint("best");
-  v1::CreateCheckpointResponse size;
-  ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::CreateCheckpoint, create, &size).ok());
-  EXPECT_EQ(size.rows(), 14);
-  EXPECT_EQ(size.bytes(), 1400);
+  v1::CreateCheckpointResponse created_response;
+  ASSERT_TRUE(
+      Call(&v1::CoordinatorService::Stub::CreateCheckpoint, create, &created_response).ok());
+  EXPECT_EQ(created_response.operation().target(), "m/best");
+  const v1::Operation written = Await(created_response.operation());
+  EXPECT_EQ(written.kind(), "create-checkpoint");
+  EXPECT_EQ(written.create_checkpoint().rows(), 14);
+  EXPECT_EQ(written.create_checkpoint().bytes(), 1400);
   v1::RestoreCheckpointRequest restore;
   restore.set_model("m");
   restore.set_checkpoint("best");
   v1::RestoreCheckpointResponse restored;
   ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::RestoreCheckpoint, restore, &restored).ok());
-  EXPECT_EQ(restored.rows(), 14);
+  EXPECT_EQ(Await(restored.operation()).restore_checkpoint().rows(), 14);
+  // What is wrong with the request is said at once.
+  create.set_checkpoint("../best");
+  EXPECT_EQ(
+      ReasonOf(Call(&v1::CoordinatorService::Stub::CreateCheckpoint, create, &created_response)),
+      "BAD_NAME");
+  create.set_checkpoint("best");
+  create.set_model("none");
+  EXPECT_EQ(
+      ReasonOf(Call(&v1::CoordinatorService::Stub::CreateCheckpoint, create, &created_response)),
+      "UNKNOWN_MODEL");
+}
+
+TEST_F(CoordinatorServiceTest, AnOperationsErrorIsItsOwn) {
+  v1::CreateClusterCheckpointResponse started;
+  ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::CreateClusterCheckpoint,
+                   v1::CreateClusterCheckpointRequest(), &started)
+                  .ok());
+  const v1::Operation ended = Await(started.operation());
+  EXPECT_EQ(ended.error().code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(ended.error().reason(), "NO_DATA_DIR");
+  EXPECT_EQ(ended.result_case(), v1::Operation::RESULT_NOT_SET);
+  v1::CancelOperationRequest cancel;
+  cancel.set_operation_id(ended.operation_id());
+  v1::CancelOperationResponse told;
+  EXPECT_TRUE(Call(&v1::CoordinatorService::Stub::CancelOperation, cancel, &told).ok());
+  EXPECT_EQ(told.operation().error().reason(), "NO_DATA_DIR") << "it is done already";
+  v1::ListOperationsResponse all;
+  ASSERT_TRUE(
+      Call(&v1::CoordinatorService::Stub::ListOperations, v1::ListOperationsRequest(), &all).ok());
+  ASSERT_EQ(all.operations_size(), 1);
+  EXPECT_EQ(all.operations(0).operation_id(), ended.operation_id());
+  v1::GetClusterStatusResponse status;
+  ASSERT_TRUE(
+      Call(&v1::CoordinatorService::Stub::GetClusterStatus, v1::GetClusterStatusRequest(), &status)
+          .ok());
+  EXPECT_EQ(status.operations_size(), 0) << "only those that run";
+}
+
+TEST_F(CoordinatorServiceTest, WaitsForOperationsHaveALimit) {
+  v1::GetOperationRequest request;
+  request.mutable_wait()->set_seconds(61);
+  v1::GetOperationResponse response;
+  EXPECT_EQ(ReasonOf(Call(&v1::CoordinatorService::Stub::GetOperation, request, &response)),
+            "OUT_OF_RANGE");
+  request.mutable_wait()->set_seconds(60);
+  EXPECT_EQ(ReasonOf(Call(&v1::CoordinatorService::Stub::GetOperation, request, &response)),
+            "UNKNOWN_OPERATION");
+}
+
+TEST_F(CoordinatorServiceTest, ModelsComeInPages) {
+  RegisterBoth();
+  bool created = false;
+  for (const char* name : {"b", "d", "a", "c"}) {
+    ASSERT_TRUE(RegisterModel(TestModel(name), &created).ok());
+  }
+  std::vector<std::string> seen;
+  v1::ListModelsRequest request;
+  request.set_page_size(2);
+  do {
+    v1::ListModelsResponse page;
+    ASSERT_TRUE(Call(&v1::CoordinatorService::Stub::ListModels, request, &page).ok());
+    EXPECT_LE(page.models_size(), 2);
+    for (const v1::ModelSpec& model : page.models()) seen.push_back(model.name());
+    // What comes between two pages moves none of the others.
+    ASSERT_TRUE(RegisterModel(TestModel("aa"), &created).ok());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(seen, ::testing::ElementsAre("a", "b", "c", "d"));
+  request.set_page_token("of nobody");
+  v1::ListModelsResponse page;
+  EXPECT_EQ(ReasonOf(Call(&v1::CoordinatorService::Stub::ListModels, request, &page)),
+            "BAD_PAGE_TOKEN");
 }
 
 TEST_F(CoordinatorServiceTest, AShardThatIsDownIsAnErrorWithinTheDeadline) {
