@@ -89,12 +89,13 @@ void AddSettings(ConfigParser& config, Settings& settings) {
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),
                      "How often shards are told to say that they live");
-  config.AddDuration("lease-timeout", &coordinator.timing.lease_timeout, absl::Milliseconds(100),
-                     absl::Hours(24), "A silent trainer's work is given to another after this");
-  config.AddDuration("wait-interval", &coordinator.timing.wait, absl::Milliseconds(1),
+  config.AddDuration("lease-timeout", &coordinator.jobs.timing.lease_timeout,
+                     absl::Milliseconds(100), absl::Hours(24),
+                     "A silent trainer's work is given to another after this");
+  config.AddDuration("wait-interval", &coordinator.jobs.timing.wait, absl::Milliseconds(1),
                      absl::Minutes(1), "What trainers without work are told to wait");
   AddCheckpoints(config, settings);
-  config.AddInt("max-jobs", &coordinator.max_jobs, 1, 1'000'000,
+  config.AddInt("max-jobs", &coordinator.jobs.max_jobs, 1, 1'000'000,
                 "Jobs remembered; old finished ones are forgotten beyond it");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
                      absl::Minutes(10), "How long running calls may take at the end");
@@ -107,7 +108,7 @@ int Main(int argc, char** argv) {
   Settings settings;
   CoordinatorServerOptions& options = settings.server;
   // Higher from start to start.
-  options.coordinator.first_lease = static_cast<LeaseId>(absl::ToUnixMicros(absl::Now()));
+  options.coordinator.jobs.first_lease = static_cast<LeaseId>(absl::ToUnixMicros(absl::Now()));
   options.server.binary = "dslide-coordinator";
   options.disk_reserve_bytes = kDefaultDiskReserveBytes;
   options.server.listen = "127.0.0.1:7000";

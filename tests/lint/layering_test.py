@@ -61,14 +61,16 @@ EDGES = {
     "services/common/server":
         "core/base core/net/http core/net/metrics core/net/tls core/protocol core/system "
         "services/common",
-    "services/coordinator/work": "",
+    "services/coordinator/work": "core/base",
     "services/coordinator/membership":
         "core/base core/partition core/protocol core/system core/wire protos "
         "services/common services/common/server services/coordinator/work",
-    "services/coordinator/jobs": "core/base core/protocol services/coordinator/membership",
+    "services/coordinator/jobs":
+        "core/base core/net/metrics core/protocol core/system "
+        "services/coordinator/membership",
     "services/coordinator/checkpoints":
-        "core/base core/protocol core/spec core/system services/common/files "
-        "services/coordinator/jobs services/coordinator/membership "
+        "core/base core/net/metrics core/protocol core/spec core/system "
+        "services/common/files services/coordinator/jobs services/coordinator/membership "
         "services/coordinator/work",
     "services/coordinator/models":
         "core/base core/protocol core/spec core/system services/common/files "

@@ -21,7 +21,7 @@ absl::Status CoordinatorServiceImpl::DoListClusterCheckpoints(
     v1::ListClusterCheckpointsResponse* response) {
   ASSIGN_OR_RETURN(const NumberedPage page,
                    DecodeNumberedPage(kCheckpointList, request.page_size(), request.page_token()));
-  ASSIGN_OR_RETURN(const std::vector<Manifest> manifests, coordinator_->ListClusterCheckpoints());
+  ASSIGN_OR_RETURN(const std::vector<Manifest> manifests, coordinator_->checkpoints().List());
   PageMeter meter(page.size);
   for (const Manifest& manifest : manifests) {
     if (manifest.checkpoint_id >= page.after) continue;
@@ -54,7 +54,7 @@ grpc::Status CoordinatorServiceImpl::PruneClusterCheckpoints(
                                               reason::kOutOfRange, "keep must be at least 1");
                     }
                     ASSIGN_OR_RETURN(const std::vector<uint64_t> removed,
-                                     coordinator_->PruneClusterCheckpoints(request->keep()));
+                                     coordinator_->checkpoints().Prune(request->keep()));
                     for (const uint64_t checkpoint_id : removed)
                       response->add_removed(checkpoint_id);
                     return absl::OkStatus();
@@ -67,7 +67,7 @@ grpc::Status CoordinatorServiceImpl::GetClusterCheckpointManifest(
   return RunUnary(metrics_.method("GetClusterCheckpointManifest"), *context, *request, response,
                   [&]() -> absl::Status {
                     ASSIGN_OR_RETURN(*response->mutable_manifest(),
-                                     coordinator_->ClusterCheckpointText(request->checkpoint_id()));
+                                     coordinator_->checkpoints().Text(request->checkpoint_id()));
                     ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(response->manifest()));
                     response->set_checkpoint_id(manifest.checkpoint_id);
                     return absl::OkStatus();

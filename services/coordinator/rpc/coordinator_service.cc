@@ -125,7 +125,7 @@ absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& re
   std::vector<int64_t> wanted(request.num_slots().begin(), request.num_slots().end());
   if (wanted.empty()) {
     std::set<int64_t> known;
-    for (const ModelSpec& spec : coordinator.ListModels()) {
+    for (const ModelSpec& spec : coordinator.registry().ListModels()) {
       for (const TableSpec& table : spec.tables) known.insert(table.num_slots);
     }
     wanted.assign(known.begin(), known.end());
@@ -160,7 +160,7 @@ absl::Status CoordinatorServiceImpl::CheckModel(const grpc::ServerContext& conte
                                                 const std::string& model) const {
   if (!jobs_.JobsOf(context).bound()) return absl::OkStatus();
   std::vector<std::string> working;
-  for (const JobView& job : coordinator_->Status().jobs) {
+  for (const JobView& job : coordinator_->jobs().List()) {
     if (job.spec.model == model) working.push_back(job.spec.job);
   }
   return jobs_.CheckModel(context, model, working);
@@ -180,7 +180,7 @@ absl::Status CoordinatorServiceImpl::DoRegisterShard(const v1::RegisterShardRequ
                                  .instance_id = request.instance_id(),
                                  .admin_address = request.admin_address()};
   if (request.shard_id() != -1) registration.wanted = ShardId(request.shard_id());
-  ASSIGN_OR_RETURN(const Ownership owner, coordinator_->RegisterShard(registration, models));
+  ASSIGN_OR_RETURN(const Ownership owner, coordinator_->registry().Register(registration, models));
   response->set_shard_id(owner.shard.value());
   response->set_generation(owner.generation);
   response->set_rollback_pending(owner.rollback_pending);
@@ -198,23 +198,23 @@ grpc::Status CoordinatorServiceImpl::RegisterShard(grpc::ServerContext* context,
 grpc::Status CoordinatorServiceImpl::Heartbeat(grpc::ServerContext* context,
                                                const v1::HeartbeatRequest* request,
                                                v1::HeartbeatResponse* response) {
-  return RunUnary(
-      metrics_.method("Heartbeat"), *context, *request, response, [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(
-            const HeartbeatAnswer answer,
-            coordinator_->Heartbeat(ShardId(request->shard_id()), request->generation(),
-                                    request->memory_bytes(), request->applied_commands()));
-        response->set_topology_version(answer.topology_version);
-        response->set_rollback_pending(answer.rollback_pending);
-        return absl::OkStatus();
-      });
+  return RunUnary(metrics_.method("Heartbeat"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const HeartbeatAnswer answer,
+                                     coordinator_->registry().Heartbeat(
+                                         ShardId(request->shard_id()), request->generation(),
+                                         request->memory_bytes(), request->applied_commands()));
+                    response->set_topology_version(answer.topology_version);
+                    response->set_rollback_pending(answer.rollback_pending);
+                    return absl::OkStatus();
+                  });
 }
 
 grpc::Status CoordinatorServiceImpl::DeregisterShard(grpc::ServerContext* context,
                                                      const v1::DeregisterShardRequest* request,
                                                      v1::DeregisterShardResponse* response) {
   return RunUnary(metrics_.method("DeregisterShard"), *context, *request, response, [&] {
-    return coordinator_->DeregisterShard(ShardId(request->shard_id()), request->generation());
+    return coordinator_->registry().Deregister(ShardId(request->shard_id()), request->generation());
   });
 }
 
@@ -223,7 +223,7 @@ grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
                                                    v1::GetClusterMapResponse* response) {
   return RunUnary(metrics_.method("GetClusterMap"), *context, *request, response,
                   [&]() -> absl::Status {
-                    ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->Map());
+                    ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->registry().Map());
                     response->set_topology_version(map.topology_version);
                     response->set_restore_count(map.restore_count);
                     for (const ShardView& shard : map.shards) {
@@ -252,7 +252,7 @@ absl::Status CoordinatorServiceImpl::DoListModels(const v1::ListModelsRequest& r
   ASSIGN_OR_RETURN(const Page page,
                    DecodePage(kModelList, request.page_size(), request.page_token()));
   PageMeter meter(page.size);
-  for (const ModelSpec& spec : coordinator_->ListModels()) {
+  for (const ModelSpec& spec : coordinator_->registry().ListModels()) {
     if (spec.name <= page.after) continue;
     if (meter.full()) {
       const std::string& last = response->models().rbegin()->name();
@@ -297,11 +297,11 @@ void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* re
   if (!status.checkpoints.has_value()) return;
   const CheckpointStatus& checkpoints = *status.checkpoints;
   v1::CheckpointStatus* const out = response->mutable_checkpoints();
-  out->set_last_checkpoint_id(checkpoints.last_checkpoint_id);
-  wire::EncodeDuration(checkpoints.age, out->mutable_age());
+  out->set_last_checkpoint_id(checkpoints.figures.last_checkpoint_id);
+  wire::EncodeDuration(checkpoints.figures.age, out->mutable_age());
   wire::EncodeDuration(checkpoints.interval, out->mutable_interval());
-  out->set_failures(checkpoints.failures);
-  wire::EncodeDuration(checkpoints.scrub_age, out->mutable_scrub_age());
+  out->set_failures(checkpoints.figures.failures);
+  wire::EncodeDuration(checkpoints.figures.scrub_age, out->mutable_scrub_age());
   wire::EncodeDuration(checkpoints.scrub_interval, out->mutable_scrub_interval());
 }
 
@@ -343,7 +343,7 @@ absl::Status CoordinatorServiceImpl::DoAcquireWork(const v1::AcquireWorkRequest&
   }
   work.held.assign(request.held().begin(), request.held().end());
   work.want_work = request.want_work();
-  ASSIGN_OR_RETURN(const Work next, coordinator_->AcquireWork(request.job(), work));
+  ASSIGN_OR_RETURN(const Work next, coordinator_->jobs().Acquire(request.job(), work));
   std::visit(WorkEncoder{response}, next);
   return absl::OkStatus();
 }
@@ -365,7 +365,7 @@ grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
     RETURN_IF_ERROR(CheckJob(*context, request->job()));
     ASSIGN_OR_RETURN(const ClientId client,
                      wire::DecodeClientId("client_id", request->client_id()));
-    return coordinator_->LeaveJob(request->job(), client);
+    return coordinator_->jobs().Leave(request->job(), client);
   });
 }
 

@@ -85,7 +85,7 @@ grpc::Status CoordinatorServiceImpl::CreateClusterCheckpoint(
     return StartOperation(
         {.kind = OperationKind::kCreateClusterCheckpoint, .target = "", .key = "cluster"},
         [coordinator = coordinator_](WorkProgress& progress) -> absl::StatusOr<OperationResult> {
-          ASSIGN_OR_RETURN(Manifest taken, coordinator->TakeClusterCheckpoint(progress));
+          ASSIGN_OR_RETURN(Manifest taken, coordinator->checkpoints().Take(progress));
           return OperationResult(TakenCheckpoint{std::move(taken)});
         },
         response);
@@ -102,7 +102,7 @@ grpc::Status CoordinatorServiceImpl::VerifyClusterCheckpoint(
         [coordinator = coordinator_, checkpoint_id = request->checkpoint_id()](
             WorkProgress& progress) -> absl::StatusOr<OperationResult> {
           ASSIGN_OR_RETURN(Manifest verified,
-                           coordinator->VerifyClusterCheckpoint(checkpoint_id, progress));
+                           coordinator->checkpoints().Verify(checkpoint_id, progress));
           return OperationResult(VerifiedCheckpoint{std::move(verified)});
         },
         response);
@@ -120,10 +120,10 @@ grpc::Status CoordinatorServiceImpl::RestoreClusterCheckpoint(
             WorkProgress& progress) -> absl::StatusOr<OperationResult> {
           ClusterCheckpoints::Choice choice{.checkpoint_id = checkpoint_id};
           if (checkpoint_id == 0) {
-            ASSIGN_OR_RETURN(choice, coordinator->NewestWholeCheckpoint());
+            ASSIGN_OR_RETURN(choice, coordinator->checkpoints().NewestWhole());
           }
           ASSIGN_OR_RETURN(Manifest restored,
-                           coordinator->RestoreClusterCheckpoint(choice.checkpoint_id, progress));
+                           coordinator->checkpoints().Restore(choice.checkpoint_id, progress));
           return OperationResult(
               RestoredCheckpoint{std::move(restored), std::move(choice.skipped)});
         },
@@ -144,7 +144,7 @@ grpc::Status CoordinatorServiceImpl::AdoptClusterCheckpoint(
                         [coordinator = coordinator_, text = request->manifest()](
                             WorkProgress& progress) -> absl::StatusOr<OperationResult> {
                           ASSIGN_OR_RETURN(Manifest adopted,
-                                           coordinator->AdoptClusterCheckpoint(text, progress));
+                                           coordinator->checkpoints().Adopt(text, progress));
                           return OperationResult(AdoptedCheckpoint{std::move(adopted)});
                         },
                         response);

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kShownOperations = 10;
 constexpr size_t kShownError = 200;
 
-StatusTable ShardTable(const ClusterStatus& status) {
+StatusTable ShardRows(const ClusterStatus& status) {
   StatusTable table{
       "Shards", {"shard", "address", "health", "generation", "weight", "memory", "commands"}, {}};
   for (const ShardView& shard : status.shards) {
@@ -29,7 +29,7 @@ StatusTable ShardTable(const ClusterStatus& status) {
   return table;
 }
 
-StatusTable JobTable(const ClusterStatus& status) {
+StatusTable JobRows(const ClusterStatus& status) {
   StatusTable table{"Jobs", {"job", "model", "state", "samples", "trainers", "best P@1"}, {}};
   for (const JobView& job : status.jobs) {
     const JobProgress& progress = job.progress;
@@ -59,7 +59,7 @@ std::string StateOf(const OperationView& operation) {
                       " shards");
 }
 
-StatusTable OperationTable(const std::vector<OperationView>& operations) {
+StatusTable OperationRows(const std::vector<OperationView>& operations) {
   StatusTable table{"Operations", {"operation", "target", "state", "time"}, {}};
   for (const OperationView& operation : operations) {
     if (table.rows.size() == kShownOperations) break;
@@ -77,9 +77,9 @@ StatusPage MakeStatusPage(const ClusterStatus& status,
   page.facts = {{"Shards", absl::StrCat(status.shards.size(), " of ", status.expected_shards)},
                 {"Topology version", absl::StrCat(status.topology_version)},
                 {"Models", status.models.empty() ? "none" : absl::StrJoin(status.models, ", ")}};
-  page.tables.push_back(ShardTable(status));
-  page.tables.push_back(JobTable(status));
-  page.tables.push_back(OperationTable(operations));
+  page.tables.push_back(ShardRows(status));
+  page.tables.push_back(JobRows(status));
+  page.tables.push_back(OperationRows(operations));
   return page;
 }
 

@@ -127,8 +127,8 @@ class CoordinatorFixture : public ::testing::Test {
   }
 
   void RegisterBoth() {
-    ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0), {}).ok());
-    ASSERT_TRUE(coordinator_->RegisterShard(Registration(2, "b:1", 1, 3.0), {}).ok());
+    ASSERT_TRUE(coordinator_->registry().Register(Registration(1, "a:1", 0), {}).ok());
+    ASSERT_TRUE(coordinator_->registry().Register(Registration(2, "b:1", 1, 3.0), {}).ok());
   }
   void StartWithModel() {
     Restart(/*with_store=*/true);

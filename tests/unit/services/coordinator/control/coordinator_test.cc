@@ -27,11 +27,11 @@ TEST_F(CoordinatorTest, AModelIsCreatedOnEveryShardWithItsSlots) {
   EXPECT_EQ(command.slot_maps[0], *SlotMap::Deal(16, {1.0, 3.0}));
   EXPECT_EQ(command.slot_maps[1], *SlotMap::Deal(32, {1.0, 3.0}));
   EXPECT_FALSE(*coordinator_->RegisterModel(TestModel("m"), kTimeout));
-  EXPECT_EQ(coordinator_->ListModels().size(), 1u);
+  EXPECT_EQ(coordinator_->registry().ListModels().size(), 1u);
 }
 
 TEST_F(CoordinatorTest, AModelNeedsAllShards) {
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1"), {}).ok());
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(1, "a:1"), {}).ok());
   const auto early = coordinator_->RegisterModel(TestModel("m"), kTimeout);
   EXPECT_EQ(ReasonOf(early.status()), "NOT_ALL_SHARDS");
   EXPECT_EQ(ModelsOn("a:1"), 0u);
@@ -47,7 +47,7 @@ TEST_F(CoordinatorTest, AShardThatFailsIsNamedAndNothingStays) {
       HasSubstr("creating model \"m\" failed on 1 of 2 shards: shard 1 at b:1: UNAVAILABLE: "
                 "connection refused"));
   EXPECT_EQ(ModelsOn("a:1"), 0u);
-  EXPECT_TRUE(coordinator_->ListModels().empty());
+  EXPECT_TRUE(coordinator_->registry().ListModels().empty());
   FailWith("b:1", absl::OkStatus());
   EXPECT_TRUE(*coordinator_->RegisterModel(TestModel("m"), kTimeout));
 }
@@ -76,7 +76,7 @@ TEST_F(CoordinatorTest, AShardThatComesBackEmptyGetsItsModelsAgain) {
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
   FailWith("b:1", absl::UnavailableError("still starting"));
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(3, "b:1", 1, 3.0), {}).ok());
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(3, "b:1", 1, 3.0), {}).ok());
   while (shards_.With("b:1", [](auto& shard) { return shard.creates; }) < 2) {
     absl::SleepFor(absl::Milliseconds(1));
   }
@@ -86,12 +86,13 @@ TEST_F(CoordinatorTest, AShardThatComesBackEmptyGetsItsModelsAgain) {
 
 TEST_F(CoordinatorTest, ModelsOfShardsAreAdopted) {
   // A coordinator without memory restarts over shards that loaded their models from disk.
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1", 0), {TestModel("m", 100)}).ok());
-  EXPECT_EQ(coordinator_->ListModels().size(), 1u);
+  ASSERT_TRUE(
+      coordinator_->registry().Register(Registration(1, "a:1", 0), {TestModel("m", 100)}).ok());
+  EXPECT_EQ(coordinator_->registry().ListModels().size(), 1u);
   const auto refused =
-      coordinator_->RegisterShard(Registration(2, "b:1", 1), {TestModel("m", 101)});
+      coordinator_->registry().Register(Registration(2, "b:1", 1), {TestModel("m", 101)});
   EXPECT_EQ(ReasonOf(refused.status()), "MODEL_DIFFERS");
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(2, "b:1", 1), {}).ok());
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(2, "b:1", 1), {}).ok());
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
@@ -102,8 +103,8 @@ TEST_F(CoordinatorTest, AnUnregisteredModelIsGoneEverywhereWithItsJobs) {
   shards_.With("a:1", [](auto& shard) { shard.models.clear(); });  // one has lost it already
   EXPECT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
   EXPECT_EQ(ModelsOn("b:1"), 0u);
-  EXPECT_TRUE(coordinator_->ListModels().empty());
-  EXPECT_EQ(ReasonOf(coordinator_->AcquireWork("job", {}).status()), "UNKNOWN_JOB");
+  EXPECT_TRUE(coordinator_->registry().ListModels().empty());
+  EXPECT_EQ(ReasonOf(coordinator_->jobs().Acquire("job", {}).status()), "UNKNOWN_JOB");
   EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("m", kTimeout)), "UNKNOWN_MODEL");
 }
 
@@ -145,11 +146,11 @@ TEST_F(CoordinatorTest, JobsAreOpenedJoinedAndCompared) {
   const ClusterStatus status = coordinator_->Status();
   ASSERT_EQ(status.jobs.size(), 1u);
   EXPECT_EQ(status.jobs[0].progress.trainers, 2);
-  const auto work = coordinator_->AcquireWork("job", {.client = ClientId{1}});
+  const auto work = coordinator_->jobs().Acquire("job", {.client = ClientId{1}});
   ASSERT_TRUE(work.ok());
   EXPECT_TRUE(std::holds_alternative<ChunkWork>(*work));
-  EXPECT_TRUE(coordinator_->LeaveJob("job", ClientId{1}).ok());
-  EXPECT_EQ(ReasonOf(coordinator_->LeaveJob("nojob", ClientId{1})), "UNKNOWN_JOB");
+  EXPECT_TRUE(coordinator_->jobs().Leave("job", ClientId{1}).ok());
+  EXPECT_EQ(ReasonOf(coordinator_->jobs().Leave("nojob", ClientId{1})), "UNKNOWN_JOB");
 }
 
 TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
@@ -159,17 +160,17 @@ TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("gone"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->UnregisterModel("gone", kTimeout).ok());
   Restart(true);
-  EXPECT_EQ(coordinator_->ListModels(), std::vector<ModelSpec>{TestModel("m")});
-  EXPECT_EQ(coordinator_->Heartbeat(ShardId(1), 1, 0, 0)->topology_version, 1u);
-  EXPECT_TRUE(coordinator_->Map().ok());
-  EXPECT_EQ(coordinator_->RegisterShard(Registration(9, "b:1", 1, 3.0), {})->generation, 2u);
+  EXPECT_EQ(coordinator_->registry().ListModels(), std::vector<ModelSpec>{TestModel("m")});
+  EXPECT_EQ(coordinator_->registry().Heartbeat(ShardId(1), 1, 0, 0)->topology_version, 1u);
+  EXPECT_TRUE(coordinator_->registry().Map().ok());
+  EXPECT_EQ(coordinator_->registry().Register(Registration(9, "b:1", 1, 3.0), {})->generation, 2u);
 }
 
 TEST_F(CoordinatorTest, MetricsShowTheCluster) {
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
-  ASSERT_TRUE(coordinator_->AcquireWork("job", {.client = ClientId{1}}).ok());
+  ASSERT_TRUE(coordinator_->jobs().Acquire("job", {.client = ClientId{1}}).ok());
   const std::string page = metrics_.Expose();
   for (const char* line :
        {"dslide_coordinator_registered_shards{health=\"alive\"} 2\n",
@@ -186,8 +187,8 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
 
 TEST_F(CoordinatorTest, MetricsShowHowTheSlotsAreDealt) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_slots{shard=\"0\"} 0\n"));
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(1, "a:1"), {}).ok());
-  ASSERT_TRUE(coordinator_->RegisterShard(Registration(2, "b:1", 1, 3.0), {}).ok());
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(1, "a:1"), {}).ok());
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(2, "b:1", 1, 3.0), {}).ok());
   const std::string page = metrics_.Expose();
   EXPECT_THAT(page, HasSubstr("dslide_coordinator_slots{shard=\"0\"} 256\n"));
   EXPECT_THAT(page, HasSubstr("dslide_coordinator_slots{shard=\"1\"} 768\n"));
@@ -207,11 +208,12 @@ TEST_F(CoordinatorTest, ThePageForPeopleShowsShardsModelsAndJobs) {
 
 TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   coordinator_.reset();
-  auto created = Coordinator::Create({.membership = {.expected_shards = 1}, .max_jobs = 2}, &clock_,
-                                     std::make_unique<FakeShards>(), nullptr, nullptr, &metrics_);
+  auto created =
+      Coordinator::Create({.membership = {.expected_shards = 1}, .jobs = {.max_jobs = 2}}, &clock_,
+                          std::make_unique<FakeShards>(), nullptr, nullptr, &metrics_);
   ASSERT_TRUE(created.ok());
   Coordinator& coordinator = **created;
-  ASSERT_TRUE(coordinator.RegisterShard(Registration(1, "a:1"), {}).ok());
+  ASSERT_TRUE(coordinator.registry().Register(Registration(1, "a:1"), {}).ok());
   ASSERT_TRUE(coordinator.RegisterModel(TestModel("m"), kTimeout).ok());
   const auto add = [&](const std::string& name) {
     JobSpec spec = Spec();
@@ -223,15 +225,15 @@ TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   EXPECT_EQ(ReasonOf(add("three")), "TOO_MANY_JOBS");
   std::vector<LeaseReport> finished;
   for (int i = 0; i < 3; ++i) {  // two chunks, then the end
-    const auto work = coordinator.AcquireWork("two", {.client = {1}, .finished = finished});
+    const auto work = coordinator.jobs().Acquire("two", {.client = {1}, .finished = finished});
     ASSERT_TRUE(work.ok());
     if (const auto* chunk = std::get_if<ChunkWork>(&*work)) {
       finished = {{.lease = chunk->lease, .samples = chunk->count}};
     }
   }
   EXPECT_TRUE(add("three").ok());
-  EXPECT_EQ(ReasonOf(coordinator.LeaveJob("two", ClientId{1})), "UNKNOWN_JOB");
-  EXPECT_TRUE(coordinator.LeaveJob("one", ClientId{1}).ok());
+  EXPECT_EQ(ReasonOf(coordinator.jobs().Leave("two", ClientId{1})), "UNKNOWN_JOB");
+  EXPECT_TRUE(coordinator.jobs().Leave("one", ClientId{1}).ok());
 }
 
 }  // namespace

@@ -1,0 +1,124 @@
+#include "services/coordinator/control/model_rollout.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/system/log.h"
+#include "services/coordinator/membership/names.h"
+
+namespace dslide::coordinator {
+namespace {
+
+constexpr absl::Duration kDropTimeout = absl::Seconds(10);
+constexpr absl::Duration kSyncTimeout = absl::Minutes(2);
+
+// The command that creates a model on one shard of the cluster.
+absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
+                                              ShardId shard) {
+  CreateModelCommand command{
+      .spec = spec, .shard = shard, .slot_maps = {}, .topology_version = map.topology_version};
+  std::set<int64_t> sizes;
+  for (const TableSpec& table : spec.tables) sizes.insert(table.num_slots);
+  for (const int64_t num_slots : sizes) {
+    ASSIGN_OR_RETURN(SlotMap slots, map.Slots(num_slots));
+    command.slot_maps.push_back(std::move(slots));
+  }
+  return command;
+}
+
+}  // namespace
+
+ModelRollout::ModelRollout(ClusterRegistry* registry, JobTable* jobs, ShardAdmin* shards,
+                           Metrics* metrics, size_t calls_at_once)
+    : registry_(registry),
+      jobs_(jobs),
+      shards_(shards),
+      calls_at_once_(calls_at_once),
+      recreated_models_(metrics->AddCounter(
+          "dslide_coordinator_models_recreated_total",
+          "Models made afresh on a shard that came back without them; their rows there were "
+          "lost.")) {}
+
+absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const bool is_new, registry_->CheckModel(spec));
+  ASSIGN_OR_RETURN(const ClusterMap map, registry_->FullMap());
+  // A known model is sent again too: creating an equal one changes nothing, and when this returns
+  // OK every shard has it for certain.
+  const size_t count = map.shards.size();
+  std::vector<absl::Status> results(count);
+  std::vector<char> created(count, 0);  // not vector<bool>: threads write neighbours
+  ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, ShardId(0)));
+  FanOut(
+      count,
+      [&](size_t i) {
+        CreateModelCommand own = command;
+        own.shard = map.shards[i].shard;
+        const auto answer = shards_->CreateModel(map.shards[i].address, own, timeout);
+        results[i] = answer.status();
+        created[i] = answer.ok() && *answer ? 1 : 0;
+      },
+      calls_at_once_);
+  const absl::Status combined =
+      CombineFailures(absl::StrCat("creating model \"", spec.name, "\""), map.shards, results);
+  if (!combined.ok()) {
+    if (is_new) {
+      FanOut(
+          count,
+          [&](size_t i) {
+            if (created[i] == 0) return;
+            shards_->DropModel(map.shards[i].address, spec.name, kDropTimeout).IgnoreError();
+          },
+          calls_at_once_);
+    }
+    LogWarning("model not registered", {{"model", spec.name}, {"error", combined.ToString()}});
+    return combined;
+  }
+  if (!is_new) return false;
+  RETURN_IF_ERROR(registry_->AddModel(spec));
+  LogInfo("model registered", {{"model", spec.name}, {"shards", count}});
+  return true;
+}
+
+absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckName("model", model));
+  ASSIGN_OR_RETURN(const ClusterMap map, registry_->FullMap());
+  std::vector<absl::Status> results(map.shards.size());
+  FanOut(
+      results.size(),
+      [&](size_t i) { results[i] = shards_->DropModel(map.shards[i].address, model, timeout); },
+      calls_at_once_);
+  bool anywhere = false;
+  for (absl::Status& result : results) {
+    anywhere = anywhere || result.ok();
+    if (absl::IsNotFound(result)) result = absl::OkStatus();  // gone is what was asked for
+  }
+  RETURN_IF_ERROR(
+      CombineFailures(absl::StrCat("dropping model \"", model, "\""), map.shards, results));
+  if (absl::Status unknown = registry_->FindModel(model); !unknown.ok()) {
+    return anywhere ? absl::OkStatus() : unknown;
+  }
+  RETURN_IF_ERROR(registry_->RemoveModel(model));
+  jobs_->RemoveOf(model);
+  LogInfo("model unregistered", {{"model", model}});
+  return absl::OkStatus();
+}
+
+absl::Status ModelRollout::Sync(ShardId shard, uint64_t generation) {
+  ASSIGN_OR_RETURN(const ClusterMap map, registry_->FullMap());
+  const ShardView& view = map.shards[static_cast<size_t>(shard.value())];
+  if (view.generation != generation) return absl::OkStatus();
+  for (const ModelSpec& spec : registry_->ListModels()) {
+    ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, shard));
+    ASSIGN_OR_RETURN(const bool created, shards_->CreateModel(view.address, command, kSyncTimeout));
+    if (!created) continue;
+    recreated_models_.Increment();
+    LogWarning("a shard came back without a model; it starts with fresh rows there",
+               {{"shard", shard.value()}, {"model", spec.name}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dslide::coordinator

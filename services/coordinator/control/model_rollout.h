@@ -1,0 +1,47 @@
+// Creates and drops models on the shards of a cluster.
+
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/net/metrics/metrics.h"
+#include "services/coordinator/control/cluster_registry.h"
+#include "services/coordinator/jobs/job_table.h"
+#include "services/coordinator/membership/fan_out.h"
+#include "services/coordinator/membership/shard_admin.h"
+
+namespace dslide::coordinator {
+
+// Calls block for `timeout` at most. One caller at a time (Exclusive): meanwhile no model comes or
+// goes.
+class ModelRollout {
+ public:
+  // calls_at_once: shards that are asked at once, >= 1. What is passed outlives it.
+  ModelRollout(ClusterRegistry* registry, JobTable* jobs, ShardAdmin* shards, Metrics* metrics,
+               size_t calls_at_once = kFanOutThreads);
+
+  // Creates it on every shard and then registers it; true when it is new. When a shard fails, what
+  // was created by this call is dropped again as far as possible, and nothing is registered.
+  // Errors: Unavailable NOT_ALL_SHARDS; MODEL_DIFFERS; those of the shards, combined.
+  absl::StatusOr<bool> Create(const ModelSpec& spec, absl::Duration timeout);
+
+  // Drops it from every shard, with its jobs, and unregisters it. A model that only some shards
+  // have (a creation that failed half-way) is dropped too. Errors: NotFound when nobody had it.
+  absl::Status Drop(const std::string& model, absl::Duration timeout);
+
+  // Creates what a shard lacks of the registered models. OK when it has all of them, or is not the
+  // one that registered any more.
+  absl::Status Sync(ShardId shard, uint64_t generation);
+
+ private:
+  ClusterRegistry* const registry_;
+  JobTable* const jobs_;
+  ShardAdmin* const shards_;
+  const size_t calls_at_once_;
+  Counter recreated_models_;
+};
+
+}  // namespace dslide::coordinator

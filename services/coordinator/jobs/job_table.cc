@@ -1,0 +1,217 @@
+#include "services/coordinator/jobs/job_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "core/base/retry_after.h"
+#include "core/base/status_macros.h"
+#include "core/protocol/coordinator_reason_words.h"
+#include "core/system/log.h"
+
+namespace dslide::coordinator {
+namespace {
+
+absl::Status CheckSameJob(const JobSpec& known, const JobSpec& spec) {
+  const auto differ = [&](const char* field, auto mine, auto theirs) {
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kJobDiffers,
+        absl::StrCat("job ", spec.job, " runs with ", field, " ", mine, ", but this trainer has ",
+                     theirs, "; use the same settings and data, or another job name"));
+  };
+  if (known.model != spec.model) return differ("model", known.model, spec.model);
+  if (known.samples_per_epoch != spec.samples_per_epoch) {
+    return differ("samples_per_epoch", known.samples_per_epoch, spec.samples_per_epoch);
+  }
+  if (known.chunk_samples != spec.chunk_samples) {
+    return differ("chunk_samples", known.chunk_samples, spec.chunk_samples);
+  }
+  if (known.max_epochs != spec.max_epochs) {
+    return differ("max_epochs", known.max_epochs, spec.max_epochs);
+  }
+  if (known.patience_epochs != spec.patience_epochs) {
+    return differ("patience_epochs", known.patience_epochs, spec.patience_epochs);
+  }
+  if (known.evaluate != spec.evaluate) {
+    return differ("evaluate", known.evaluate ? "true" : "false", spec.evaluate ? "true" : "false");
+  }
+  if (known.staged != spec.staged) {
+    return differ("staged", known.staged ? "true" : "false", spec.staged ? "true" : "false");
+  }
+  if (known.seed != spec.seed) return differ("seed", known.seed, spec.seed);
+  if (known.data_fingerprint != spec.data_fingerprint) {
+    return differ("data_fingerprint", known.data_fingerprint, spec.data_fingerprint);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+JobTable::JobTable(const JobTableOptions& options, const Clock* clock, Metrics* metrics)
+    : options_(options), clock_(clock), metrics_(metrics) {
+  AddMetrics();
+}
+
+JobTable::~JobTable() { metrics_->RemoveCallbacks(this); }
+
+void JobTable::AddMetrics() {
+  const auto gauge = [this](const char* name, const char* help, const MetricLabels& labels,
+                            std::function<double()> read) {
+    metrics_->AddGaugeCallback(this, name, help, labels, std::move(read));
+  };
+  gauge("dslide_coordinator_jobs", "Training jobs by state.", {{"state", "running"}},
+        [this] { return Count(false); });
+  gauge("dslide_coordinator_jobs", "Training jobs by state.", {{"state", "finished"}},
+        [this] { return Count(true); });
+  gauge("dslide_coordinator_leases", "Leases that trainers hold.", {}, [this] {
+    const absl::MutexLock lock(&mu_);
+    double sum = 0;
+    for (const auto& [name, job] : jobs_) {
+      sum += static_cast<double>(job->Progress(clock_->Now()).leases);
+    }
+    return sum;
+  });
+  const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
+    metrics_->AddCounterCallback(this, name, help, {}, [this, field] { return Sum(field); });
+  };
+  counter("dslide_coordinator_leases_granted_total", "Leases given.", &JobCounters::leases_granted);
+  counter("dslide_coordinator_leases_expired_total", "Leases taken back from silent trainers.",
+          &JobCounters::leases_expired);
+  counter("dslide_coordinator_late_reports_total",
+          "Reports that did not count, since the chunk counted through another lease.",
+          &JobCounters::late_reports);
+  counter("dslide_coordinator_chunks_done_total", "Chunks of data trained.",
+          &JobCounters::chunks_done);
+  counter("dslide_coordinator_evaluations_done_total", "Evaluations reported.",
+          &JobCounters::evaluations_done);
+}
+
+double JobTable::Count(bool finished) const {
+  const absl::MutexLock lock(&mu_);
+  return static_cast<double>(std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+    return job.second->Progress(clock_->Now()).finished == finished;
+  }));
+}
+
+double JobTable::Sum(int64_t JobCounters::*counter) const {
+  const absl::MutexLock lock(&mu_);
+  int64_t sum = removed_.*counter;
+  for (const auto& [name, job] : jobs_) sum += job->counters().*counter;
+  return static_cast<double>(sum);
+}
+
+absl::StatusOr<Job*> JobTable::Find(const std::string& name) {
+  const auto found = jobs_.find(name);
+  if (found != jobs_.end()) return found->second.get();
+  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownJob,
+                          absl::StrCat("no job \"", EscapeForLog(name, 80),
+                                       "\" is registered here; register it (a coordinator forgets "
+                                       "jobs when it restarts)"));
+}
+
+Job& JobTable::Add(const JobSpec& spec) {
+  std::unique_ptr<Job>& job = jobs_[spec.job];
+  job = std::make_unique<Job>(spec, options_.timing, options_.first_lease);
+  order_.push_back(spec.job);
+  return *job;
+}
+
+void JobTable::Remove(const std::string& name) {
+  const auto found = jobs_.find(name);
+  std::erase_if(order_, [&found](const std::string& other) { return other == found->first; });
+  const JobCounters& counters = found->second->counters();
+  removed_.leases_granted += counters.leases_granted;
+  removed_.leases_expired += counters.leases_expired;
+  removed_.late_reports += counters.late_reports;
+  removed_.chunks_done += counters.chunks_done;
+  removed_.evaluations_done += counters.evaluations_done;
+  jobs_.erase(found);
+}
+
+absl::Status JobTable::MakeRoom() {
+  if (static_cast<int64_t>(jobs_.size()) < options_.max_jobs) return absl::OkStatus();
+  for (const std::string& name : order_) {
+    if (!jobs_.at(name)->Progress(clock_->Now()).finished) continue;
+    Remove(name);
+    return absl::OkStatus();
+  }
+  return OverloadStatus(reason::kTooManyJobs,
+                        absl::StrCat(jobs_.size(), " jobs are running; wait for one to end"),
+                        absl::Seconds(1));
+}
+
+absl::StatusOr<bool> JobTable::Register(
+    const JobSpec& spec, const ClientId& client,
+    absl::FunctionRef<absl::Status(const std::string&)> check_model) {
+  RETURN_IF_ERROR(spec.Validate());
+  const absl::MutexLock lock(&mu_);
+  const auto known = jobs_.find(spec.job);
+  if (known != jobs_.end()) {
+    RETURN_IF_ERROR(CheckSameJob(known->second->spec(), spec));
+    known->second->Join(client, clock_->Now());
+    return false;
+  }
+  RETURN_IF_ERROR(check_model(spec.model));
+  RETURN_IF_ERROR(MakeRoom());
+  Add(spec).Join(client, clock_->Now());
+  LogInfo("job registered", {{"job", spec.job},
+                             {"model", spec.model},
+                             {"samples_per_epoch", spec.samples_per_epoch},
+                             {"chunks", spec.NumChunks()}});
+  return true;
+}
+
+absl::StatusOr<Work> JobTable::Acquire(const std::string& name, const WorkRequest& request) {
+  const absl::MutexLock lock(&mu_);
+  ASSIGN_OR_RETURN(Job* const job, Find(name));
+  return job->Acquire(request, clock_->Now());
+}
+
+absl::Status JobTable::Leave(const std::string& name, const ClientId& client) {
+  const absl::MutexLock lock(&mu_);
+  ASSIGN_OR_RETURN(Job* const job, Find(name));
+  job->Leave(client, clock_->Now());
+  return absl::OkStatus();
+}
+
+std::vector<JobView> JobTable::List() const {
+  const absl::MutexLock lock(&mu_);
+  std::vector<JobView> views;
+  for (const auto& [name, job] : jobs_) {
+    views.push_back({job->spec(), job->Progress(clock_->Now())});
+  }
+  return views;
+}
+
+std::vector<JobRecord> JobTable::Records() const {
+  const absl::MutexLock lock(&mu_);
+  std::vector<JobRecord> records;
+  for (const std::string& name : order_) records.push_back(jobs_.at(name)->Record());
+  return records;
+}
+
+absl::Status JobTable::Replace(const std::vector<JobRecord>& records) {
+  const absl::MutexLock lock(&mu_);
+  for (const std::string& name : std::deque<std::string>(order_)) {
+    const JobSpec& spec = jobs_.at(name)->spec();
+    const bool stays = std::any_of(records.begin(), records.end(),
+                                   [&](const JobRecord& record) { return record.spec == spec; });
+    if (!stays) Remove(name);
+  }
+  for (const JobRecord& record : records) {
+    const auto known = jobs_.find(record.spec.job);
+    Job& job = known == jobs_.end() ? Add(record.spec) : *known->second;
+    RETURN_IF_ERROR(job.Restore(record));
+  }
+  return absl::OkStatus();
+}
+
+void JobTable::RemoveOf(const std::string& model) {
+  const absl::MutexLock lock(&mu_);
+  for (const std::string& name : std::deque<std::string>(order_)) {
+    if (jobs_.at(name)->spec().model == model) Remove(name);
+  }
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,82 @@
+// The training jobs of a cluster, by name.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/clock.h"
+#include "core/net/metrics/metrics.h"
+#include "services/coordinator/jobs/job.h"
+
+namespace dslide::coordinator {
+
+struct JobView {
+  JobSpec spec;
+  JobProgress progress;
+};
+
+struct JobTableOptions {
+  JobTiming timing = {};
+  // Leases of this process are numbered from here: higher than those of an earlier one, so that a
+  // trainer's late report is never taken for another's.
+  LeaseId first_lease = 1;
+  // Jobs kept; the oldest finished ones are forgotten beyond it.
+  int64_t max_jobs = 1000;
+};
+
+// Unknown jobs are NotFound UNKNOWN_JOB. Thread safety: safe from any thread.
+class JobTable {
+ public:
+  // `clock` and `metrics` outlive it.
+  JobTable(const JobTableOptions& options, const Clock* clock, Metrics* metrics);
+  ~JobTable();
+
+  // True when the job is new. Whether there is its model is asked under the lock of the table: one
+  // that goes after that takes the job with it. Errors: those of JobSpec::Validate and of
+  // `check_model`; InvalidArgument JOB_DIFFERS naming the field; ResourceExhausted TOO_MANY_JOBS.
+  absl::StatusOr<bool> Register(const JobSpec& spec, const ClientId& client,
+                                absl::FunctionRef<absl::Status(const std::string&)> check_model);
+  // Errors: those of Job::Acquire.
+  absl::StatusOr<Work> Acquire(const std::string& name, const WorkRequest& request);
+  absl::Status Leave(const std::string& name, const ClientId& client);
+
+  // By name.
+  std::vector<JobView> List() const;
+  // By age.
+  std::vector<JobRecord> Records() const;
+  // Makes the jobs those of a checkpoint. Errors: those of Job::Restore; repeat it.
+  absl::Status Replace(const std::vector<JobRecord>& records);
+  // The jobs of a model that is gone.
+  void RemoveOf(const std::string& model);
+
+ private:
+  void AddMetrics();
+  double Count(bool finished) const;
+  double Sum(int64_t JobCounters::*counter) const;
+  absl::StatusOr<Job*> Find(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Job& Add(const JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Keeps its counts, so that the metrics never go back.
+  void Remove(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const JobTableOptions options_;  // constant after construction
+  const Clock* const clock_;       // self-synchronised
+  Metrics* const metrics_;         // self-synchronised
+
+  mutable absl::Mutex mu_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::string> order_ ABSL_GUARDED_BY(mu_);  // by age
+  JobCounters removed_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace dslide::coordinator
