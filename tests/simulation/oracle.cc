@@ -283,34 +283,32 @@ void Oracle::Committed(const coordinator::Manifest& manifest,
   CheckCut(manifest, parts);
 }
 
-void Oracle::NewJob(const coordinator::Job& job) {
+void Oracle::NewJob(const coordinator::JobRecord& record, int64_t chunks_done) {
   counted_.clear();
-  const coordinator::JobRecord record = job.Record();
   for (const coordinator::JobRecord::Range& range : record.done) {
     for (int64_t i = 0; i < range.count; ++i) counted_.insert({record.epoch, range.first + i});
   }
   for (int64_t epoch = 0; epoch < record.epoch; ++epoch) {
-    for (int64_t chunk = 0; chunk < job.spec().NumChunks(); ++chunk)
+    for (int64_t chunk = 0; chunk < record.spec.NumChunks(); ++chunk)
       counted_.insert({epoch, chunk});
   }
   counted_at_start_ = static_cast<int64_t>(counted_.size());
-  counts_at_start_ = job.counters().chunks_done;
+  counts_at_start_ = chunks_done;
 }
 
-void Oracle::Counted(const coordinator::Job& job) {
-  const coordinator::JobRecord record = job.Record();
+void Oracle::Counted(const coordinator::JobRecord& record, int64_t chunks_done) {
   const auto count = [&](int64_t epoch, int64_t chunk) {
     if (!counted_.insert({epoch, chunk}).second || trained_.contains({epoch, chunk})) return;
     trace_.Violation(absl::StrCat("chunk ", chunk, " of epoch ", epoch, " counts, and nobody has ",
                                   "trained it"));
   };
-  for (int64_t chunk = 0; record.epoch > 0 && chunk < job.spec().NumChunks(); ++chunk) {
+  for (int64_t chunk = 0; record.epoch > 0 && chunk < record.spec.NumChunks(); ++chunk) {
     count(record.epoch - 1, chunk);
   }
   for (const coordinator::JobRecord::Range& range : record.done) {
     for (int64_t i = 0; i < range.count; ++i) count(record.epoch, range.first + i);
   }
-  const int64_t counts = job.counters().chunks_done - counts_at_start_;
+  const int64_t counts = chunks_done - counts_at_start_;
   if (counts == static_cast<int64_t>(counted_.size()) - counted_at_start_) return;
   trace_.Violation(absl::StrCat(counts, " chunks were counted, which are ",
                                 static_cast<int64_t>(counted_.size()) - counted_at_start_));

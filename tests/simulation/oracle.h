@@ -91,9 +91,9 @@ class Oracle {
   void Evicted(const ClientId& client) { evicted_.insert(client); }
   void Committed(const coordinator::Manifest& manifest,
                  const std::vector<const MemoryImage*>& parts);
-  void Counted(const coordinator::Job& job);
+  void Counted(const coordinator::JobRecord& record, int64_t chunks_done);
   // From here on chunks are counted by this job, as it is now.
-  void NewJob(const coordinator::Job& job);
+  void NewJob(const coordinator::JobRecord& record, int64_t chunks_done);
   void Trained(int64_t epoch, int64_t chunk) { trained_.insert({epoch, chunk}); }
 
   // At the end, when all shards are up and all clients have come to rest.

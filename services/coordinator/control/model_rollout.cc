@@ -13,7 +13,6 @@ namespace dslide::coordinator {
 namespace {
 
 constexpr absl::Duration kDropTimeout = absl::Seconds(10);
-constexpr absl::Duration kSyncTimeout = absl::Minutes(2);
 
 // The command that creates a model on one shard of the cluster.
 absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const ClusterMap& map,
@@ -31,12 +30,12 @@ absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const Clust
 
 }  // namespace
 
-ModelRollout::ModelRollout(ClusterRegistry* registry, JobTable* jobs, ShardAdmin* shards,
-                           Metrics* metrics, size_t calls_at_once)
-    : registry_(registry),
+ModelRollout::ModelRollout(const ModelRolloutOptions& options, ClusterRegistry* registry,
+                           JobTable* jobs, ShardAdmin* shards, Metrics* metrics)
+    : options_(options),
+      registry_(registry),
       jobs_(jobs),
       shards_(shards),
-      calls_at_once_(calls_at_once),
       recreated_models_(metrics->AddCounter(
           "dslide_coordinator_models_recreated_total",
           "Models made afresh on a shard that came back without them; their rows there were "
@@ -60,7 +59,7 @@ absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration 
         results[i] = answer.status();
         created[i] = answer.ok() && *answer ? 1 : 0;
       },
-      calls_at_once_);
+      options_.calls_at_once);
   const absl::Status combined =
       CombineFailures(absl::StrCat("creating model \"", spec.name, "\""), map.shards, results);
   if (!combined.ok()) {
@@ -71,7 +70,7 @@ absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration 
             if (created[i] == 0) return;
             shards_->DropModel(map.shards[i].address, spec.name, kDropTimeout).IgnoreError();
           },
-          calls_at_once_);
+          options_.calls_at_once);
     }
     LogWarning("model not registered", {{"model", spec.name}, {"error", combined.ToString()}});
     return combined;
@@ -89,7 +88,7 @@ absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout
   FanOut(
       results.size(),
       [&](size_t i) { results[i] = shards_->DropModel(map.shards[i].address, model, timeout); },
-      calls_at_once_);
+      options_.calls_at_once);
   bool anywhere = false;
   for (absl::Status& result : results) {
     anywhere = anywhere || result.ok();
@@ -112,7 +111,8 @@ absl::Status ModelRollout::Sync(ShardId shard, uint64_t generation) {
   if (view.generation != generation) return absl::OkStatus();
   for (const ModelSpec& spec : registry_->ListModels()) {
     ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, shard));
-    ASSIGN_OR_RETURN(const bool created, shards_->CreateModel(view.address, command, kSyncTimeout));
+    ASSIGN_OR_RETURN(const bool created,
+                     shards_->CreateModel(view.address, command, options_.sync_timeout));
     if (!created) continue;
     recreated_models_.Increment();
     LogWarning("a shard came back without a model; it starts with fresh rows there",

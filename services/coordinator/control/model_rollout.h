@@ -15,13 +15,20 @@
 
 namespace dslide::coordinator {
 
+struct ModelRolloutOptions {
+  // Shards that are asked at once, >= 1.
+  size_t calls_at_once = kFanOutThreads;
+  // Of a shard that is given what it lacks.
+  absl::Duration sync_timeout = absl::Minutes(2);
+};
+
 // Calls block for `timeout` at most. One caller at a time (Exclusive): meanwhile no model comes or
 // goes.
 class ModelRollout {
  public:
-  // calls_at_once: shards that are asked at once, >= 1. What is passed outlives it.
-  ModelRollout(ClusterRegistry* registry, JobTable* jobs, ShardAdmin* shards, Metrics* metrics,
-               size_t calls_at_once = kFanOutThreads);
+  // What is passed outlives it.
+  ModelRollout(const ModelRolloutOptions& options, ClusterRegistry* registry, JobTable* jobs,
+               ShardAdmin* shards, Metrics* metrics);
 
   // Creates it on every shard and then registers it; true when it is new. When a shard fails, what
   // was created by this call is dropped again as far as possible, and nothing is registered.
@@ -37,10 +44,10 @@ class ModelRollout {
   absl::Status Sync(ShardId shard, uint64_t generation);
 
  private:
+  const ModelRolloutOptions options_;
   ClusterRegistry* const registry_;
   JobTable* const jobs_;
   ShardAdmin* const shards_;
-  const size_t calls_at_once_;
   Counter recreated_models_;
 };
 

@@ -179,7 +179,7 @@ std::vector<JobView> JobTable::List() const {
   const absl::MutexLock lock(&mu_);
   std::vector<JobView> views;
   for (const auto& [name, job] : jobs_) {
-    views.push_back({job->spec(), job->Progress(clock_->Now())});
+    views.push_back({job->spec(), job->Progress(clock_->Now()), job->counters()});
   }
   return views;
 }

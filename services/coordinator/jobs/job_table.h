@@ -23,6 +23,7 @@ namespace dslide::coordinator {
 struct JobView {
   JobSpec spec;
   JobProgress progress;
+  JobCounters counters;
 };
 
 struct JobTableOptions {

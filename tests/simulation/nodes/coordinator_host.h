@@ -4,13 +4,12 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "services/coordinator/jobs/job.h"
-#include "services/coordinator/membership/membership.h"
 #include "tests/simulation/nodes/manifests.h"
+#include "tests/simulation/nodes/memory_catalog.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {
@@ -24,8 +23,7 @@ struct RegistrationAnswer {
 };
 
 struct CoordinatorDisk {
-  std::optional<coordinator::MembershipRecord> membership;
-  bool has_model = false;
+  CatalogDisk catalog;
   ManifestDisk manifests;
   uint64_t lives = 0;
 };

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/protocol/reason_words.h"
-#include "core/system/log.h"
+#include "tests/simulation/nodes/memory_catalog.h"
 #include "tests/simulation/nodes/shard_host.h"
 
 namespace dslide::simulation {
 namespace {
 
 constexpr absl::Duration kSyncPause = absl::Milliseconds(20);
-constexpr absl::Duration kRollbackPause = absl::Milliseconds(200);
 constexpr absl::Duration kCallTimeout = absl::Milliseconds(150);
+// Shards answer, die and come back so much faster here than where the product's pauses were chosen.
+constexpr int64_t kHaste = 50;
 
 coordinator::MembershipOptions MembershipOf(const World& world) {
   return {.expected_shards = world.settings.shards, .heartbeat_interval = absl::Milliseconds(400)};
@@ -32,43 +32,61 @@ CoordinatorProcess::CoordinatorProcess(World& world, NodePtr node, CoordinatorDi
     : world_(world),
       node_(std::move(node)),
       disk_(disk),
-      membership_(MembershipOf(world), &world.loop),
       shards_(world, node_),
-      cuts_({.barrier_timeout = absl::Milliseconds(120),
-             .write_timeout = absl::Seconds(1),
-             .call_timeout = kCallTimeout,
-             .keep = 2,
-             .calls_at_once = 1,
-             .sleep =
-                 [this](absl::Duration pause) {
-                   const absl::Duration end = world_.loop.Now() + pause;
-                   world_.loop.RunUntil(end, [this] { return !node_->alive(); });
-                 }},
-            &shards_, &world.loop, OpenManifests()) {}
+      manifests_(OpenManifests()),
+      mark_(&manifests_->restore_mark()),
+      registry_(MembershipOf(world), &world.loop,
+                std::make_unique<MemoryCatalog>(node_, disk_.catalog), mark_,
+                manifests_->RestoreCount(), &metrics_),
+      jobs_({.timing = {.lease_timeout = absl::Milliseconds(300)},
+             .first_lease = disk_.lives * 1'000'000 + 1},
+            &world.loop, &metrics_),
+      models_(std::make_unique<coordinator::ModelRollout>(
+          coordinator::ModelRolloutOptions{.calls_at_once = 1, .sync_timeout = kCallTimeout},
+          &registry_, &jobs_, &shards_, &metrics_)),
+      checkpoints_({.registry = &registry_, .jobs = &jobs_, .models = &models_}, OpenCheckpoints(),
+                   /*full_every=*/1, &world.loop, &metrics_),
+      sync_(&registry_, &models_, &checkpoints_) {}
 
 std::unique_ptr<Manifests> CoordinatorProcess::OpenManifests() {
   if (world_.settings.bug == Bug::kRestoreForgotten) disk_.manifests.restoring.reset();
-  auto store = std::make_unique<Manifests>(
+  return std::make_unique<Manifests>(
       node_, disk_.manifests,
       [this](const coordinator::Manifest& manifest, const std::function<void()>& write) {
         return CommitManifest(manifest, write);
       });
-  mark_ = &store->restore_mark();
-  return store;
+}
+
+std::unique_ptr<coordinator::ClusterCheckpoints> CoordinatorProcess::OpenCheckpoints() {
+  return std::make_unique<coordinator::ClusterCheckpoints>(
+      coordinator::ClusterCheckpointOptions{
+          .barrier_timeout = absl::Milliseconds(120),
+          .write_timeout = absl::Seconds(1),
+          .call_timeout = kCallTimeout,
+          .keep = 2,
+          .calls_at_once = 1,
+          .sleep =
+              [this](absl::Duration pause) {
+                const absl::Duration end = world_.loop.Now() + pause;
+                world_.loop.RunUntil(end, [this] { return !node_->alive(); });
+              }},
+      &shards_, &world_.loop, std::move(manifests_));
 }
 
 void CoordinatorProcess::Start() {
-  rollback_requested_ = mark_->checkpoint_id().has_value();
-  restoring_ = mark_->begun();
-  if (disk_.membership.has_value()) {
-    const absl::Status restored = membership_.Restore(*disk_.membership, disk_.has_model);
-    if (!restored.ok()) world_.trace.Violation(absl::StrCat("coordinator: ", restored.ToString()));
-    for (const coordinator::ShardView& shard : membership_.Shards()) {
-      unseen_.insert(shard.shard.value());
-    }
+  if (const absl::Status loaded = registry_.Load(); !loaded.ok()) {
+    world_.trace.Violation(absl::StrCat("coordinator: ", loaded.ToString()));
+  }
+  for (const coordinator::ShardView& shard : registry_.Shards()) {
+    unseen_.insert(shard.shard.value());
   }
   SyncLoop();
   ScheduleLoop();
+}
+
+bool CoordinatorProcess::quiet() const {
+  return !registry_.ListModels().empty() && registry_.Returned().empty() && unseen_.empty() &&
+         !mark_->checkpoint_id().has_value() && !person_waits_;
 }
 
 // --- Calls
@@ -80,46 +98,42 @@ absl::StatusOr<RegistrationAnswer> CoordinatorProcess::Register(int shard,
                                                .address = ShardCalls::AddressOf(shard),
                                                .instance_id = instance_id,
                                                .admin_address = ""};
-  ASSIGN_OR_RETURN(const coordinator::Ownership owner,
-                   membership_.Register(request, disk_.has_model));
-  if (owner.is_new && disk_.has_model && !has_model) {
-    RETURN_IF_ERROR(mark_->Want());
-    rollback_requested_ = true;
-  }
-  disk_.membership = membership_.Record();
-  if (owner.is_new) to_sync_[shard] = owner.generation;
-  if (!mark_->checkpoint_id().has_value()) world_.oracle.BeginsAfresh(shard);
+  std::vector<ModelSpec> models;
+  if (has_model) models.push_back(world_.layout.spec());
+  ASSIGN_OR_RETURN(const coordinator::Ownership owner, registry_.Register(request, models));
+  if (!owner.rollback_pending) world_.oracle.BeginsAfresh(shard);
   return RegistrationAnswer{.generation = owner.generation,
-                            .rollback_pending = mark_->checkpoint_id().has_value()};
+                            .rollback_pending = owner.rollback_pending};
 }
 
 absl::StatusOr<bool> CoordinatorProcess::Heartbeat(int shard, uint64_t generation) {
-  RETURN_IF_ERROR(membership_.Heartbeat(ShardId(shard), generation, 0, 0));
-  if (unseen_.erase(shard) > 0) to_sync_.try_emplace(shard, generation);
-  return mark_->checkpoint_id().has_value();
+  ASSIGN_OR_RETURN(const coordinator::HeartbeatAnswer answer,
+                   registry_.Heartbeat(ShardId(shard), generation, 0, 0));
+  unseen_.erase(shard);
+  return answer.rollback_pending;
 }
 
 absl::Status CoordinatorProcess::Map() const {
-  if (restoring_) return absl::UnavailableError("the cluster is being taken back");
-  if (!disk_.has_model) return absl::UnavailableError("there is no model yet");
-  return membership_.Map().status();
+  if (registry_.ListModels().empty()) return absl::UnavailableError("there is no model yet");
+  return registry_.Map().status();
 }
 
-coordinator::Job& CoordinatorProcess::JobOf() {
-  if (job_ == nullptr) {
-    job_ = std::make_unique<coordinator::Job>(
-        JobSpecOf(), coordinator::JobTiming{.lease_timeout = absl::Milliseconds(300)},
-        disk_.lives * 1'000'000 + 1);
-    world_.oracle.NewJob(*job_);
-  }
-  return *job_;
+void CoordinatorProcess::ShowJob() {
+  const std::vector<coordinator::JobRecord> records = jobs_.Records();
+  if (records.empty()) return;
+  world_.oracle.NewJob(records.front(), jobs_.List().front().counters.chunks_done);
 }
 
 absl::StatusOr<coordinator::Work> CoordinatorProcess::Acquire(
     const coordinator::WorkRequest& request) {
-  coordinator::Job& job = JobOf();
-  absl::StatusOr<coordinator::Work> work = job.Acquire(request, world_.loop.Now());
-  world_.oracle.Counted(job);
+  ASSIGN_OR_RETURN(const bool is_new,
+                   jobs_.Register(JobSpecOf(), request.client, [this](const std::string& model) {
+                     return registry_.FindModel(model);
+                   }));
+  const uint64_t restores = registry_.Status().restore_count;
+  if (restores != std::exchange(restores_, restores) || is_new) ShowJob();
+  absl::StatusOr<coordinator::Work> work = jobs_.Acquire(JobSpecOf().job, request);
+  world_.oracle.Counted(jobs_.Records().front(), jobs_.List().front().counters.chunks_done);
   return work;
 }
 
@@ -164,48 +178,28 @@ std::shared_ptr<coordinator::WorkProgress> CoordinatorProcess::Progress() {
   return progress;
 }
 
-absl::Status CoordinatorProcess::TakeCheckpoint() {
-  if (cutting_ || changing_) return absl::AbortedError("another checkpoint, or a change of models");
-  if (restoring_) return absl::UnavailableError("the cluster is being taken back");
-  ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
-  // As Coordinator::CheckNoRowsMissing().
-  if (world_.settings.bug != Bug::kCutWithoutRows && (rollback_requested_ || !to_sync_.empty())) {
-    return absl::UnavailableError("a shard came back without its rows, or its model");
+void CoordinatorProcess::ForgetWhatIsMissing() {
+  for (const auto& [shard, generation] : registry_.Returned()) {
+    registry_.SetSynced(shard, generation);
   }
-  cutting_ = changing_ = true;
+  if (registry_.rollback_requested()) registry_.ClearRollbackRequest().IgnoreError();
+}
+
+absl::Status CoordinatorProcess::TakeCheckpoint() {
+  if (checkpoints_.running() || models_.taken()) return absl::AbortedError("another one runs");
+  if (world_.settings.bug == Bug::kCutWithoutRows) ForgetWhatIsMissing();
+  // The product waits a little for shards that have just come back.
+  if (!registry_.Returned().empty()) return absl::UnavailableError("a shard lacks its model");
   const std::shared_ptr<coordinator::WorkProgress> progress = Progress();
-  const absl::StatusOr<coordinator::Manifest> taken = cuts_.Take(
-      map,
-      [this](coordinator::Manifest& manifest) {
-        manifest.models = {world_.layout.spec()};
-        if (job_ != nullptr) manifest.jobs.push_back(job_->Record());
-      },
-      [this] { changing_ = false; }, *progress);
-  cutting_ = false;
-  world_.trace.Note("checkpoint", {static_cast<int64_t>(taken.status().code())});
-  return taken.status();
+  const absl::Status taken = checkpoints_.Take(*progress).status();
+  world_.trace.Note("checkpoint", {static_cast<int64_t>(taken.code())});
+  return taken;
 }
 
 absl::Status CoordinatorProcess::RestoreCheckpoint(uint64_t checkpoint_id) {
-  if (cutting_ || changing_) return absl::AbortedError("another checkpoint, or a change of models");
-  ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
-  cutting_ = changing_ = restoring_ = true;
-  rollback_requested_ = false;
+  if (checkpoints_.running() || models_.taken()) return absl::AbortedError("another one runs");
   const std::shared_ptr<coordinator::WorkProgress> progress = Progress();
-  const absl::StatusOr<coordinator::Manifest> manifest =
-      cuts_.Rollback(map, checkpoint_id, *progress);
-  absl::Status restored = manifest.status();
-  if (restored.ok() && !manifest->jobs.empty()) {
-    restored = JobOf().Restore(manifest->jobs.front());
-    world_.oracle.NewJob(*job_);
-  }
-  if (restored.ok() && manifest->topology_version != map.topology_version) {
-    for (const coordinator::ShardView& shard : map.shards) {
-      to_sync_[shard.shard.value()] = shard.generation;
-    }
-  }
-  EndRestore(restored.ok());
-  cutting_ = changing_ = false;
+  const absl::Status restored = checkpoints_.Restore(checkpoint_id, *progress).status();
   world_.trace.Note("restore", {static_cast<int64_t>(restored.code())});
   return restored;
 }
@@ -217,61 +211,26 @@ void CoordinatorProcess::RestoreForPerson() {
   Node::After(node_, absl::Milliseconds(100), [this] { RestoreForPerson(); });
 }
 
-void CoordinatorProcess::EndRestore(bool done) {
-  if (done && rollback_requested_) {
-    mark_->Begin(coordinator::RestoreMark::kNewest).IgnoreError();
-  } else if (done) {
-    mark_->Clear().IgnoreError();
-  }
-  rollback_requested_ = mark_->checkpoint_id().has_value();
-  restoring_ = mark_->begun();
-}
-
 // --- Background
 
-absl::Status CoordinatorProcess::RollbackIfRequested() {
-  if (!rollback_requested_) return absl::OkStatus();
-  // One that is being taken may be the first: its end is awaited.
-  if (cutting_) return absl::AbortedError("another checkpoint");
-  if (!disk_.manifests.files.empty()) {
-    return RestoreCheckpoint(mark_->checkpoint_id().value_or(coordinator::RestoreMark::kNewest));
+absl::Duration CoordinatorProcess::Sync() {
+  if (models_.taken()) return kSyncPause;
+  if (registry_.rollback_requested() && checkpoints_.running()) return kSyncPause;
+  if (registry_.ListModels().empty()) {
+    models_.Acquire()->Create(world_.layout.spec(), kCallTimeout).IgnoreError();
   }
-  RETURN_IF_ERROR(mark_->Clear());
-  rollback_requested_ = false;
-  for (int shard = 0; shard < world_.settings.shards; ++shard) world_.oracle.BeginsAfresh(shard);
-  return absl::OkStatus();
-}
-
-absl::Status CoordinatorProcess::SyncShards() {
-  if (to_sync_.empty() || changing_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const coordinator::ClusterMap map, membership_.Map());
-  changing_ = true;
-  absl::Status result;
-  const std::map<int, uint64_t> shards = to_sync_;
-  for (const auto& [shard, generation] : shards) {
-    CreateModelCommand command = world_.layout.CreateOn(shard);
-    command.topology_version = map.topology_version;
-    const auto created = shards_.CreateModel(ShardCalls::AddressOf(shard), command, kCallTimeout);
-    result.Update(created.status());
-    if (!created.ok()) continue;
-    const auto entry = to_sync_.find(shard);
-    if (entry != to_sync_.end() && entry->second == generation) to_sync_.erase(entry);
+  const bool rollback = registry_.rollback_requested();
+  const absl::Duration pause = sync_.RunOnce();
+  if (rollback && !mark_->checkpoint_id().has_value() && disk_.manifests.files.empty()) {
+    // There was nothing to go back to.
+    for (int shard = 0; shard < world_.settings.shards; ++shard) world_.oracle.BeginsAfresh(shard);
   }
-  changing_ = false;
-  // As a registration of the model: it counts when every shard has it.
-  if (result.ok() && to_sync_.empty() && unseen_.empty()) disk_.has_model = true;
-  return result;
+  return std::max(pause / kHaste, kSyncPause);
 }
 
 void CoordinatorProcess::SyncLoop() {
   Node::After(node_, kSyncPause, [this] {
-    absl::Duration pause = kSyncPause;
-    const absl::Status restored = RollbackIfRequested();
-    if (!restored.ok()) {
-      pause = kRollbackPause;
-    } else {
-      SyncShards().IgnoreError();
-    }
+    const absl::Duration pause = Sync();
     if (node_->alive()) Node::After(node_, pause, [this] { SyncLoop(); });
   });
 }
@@ -279,7 +238,7 @@ void CoordinatorProcess::SyncLoop() {
 void CoordinatorProcess::ScheduleLoop() {
   const absl::Duration pause = world_.Between(absl::Milliseconds(100), absl::Milliseconds(500));
   Node::After(node_, pause, [this] {
-    if (disk_.has_model) TakeCheckpoint().IgnoreError();
+    if (!registry_.ListModels().empty()) TakeCheckpoint().IgnoreError();
     if (node_->alive()) ScheduleLoop();
   });
 }

@@ -1,27 +1,28 @@
-// One life of the coordinator's process: the product's membership, job and checkpoint driver. What
-// services/coordinator/control/coordinator.h does between them on its threads is repeated here in
-// its order.
+// One life of the coordinator's process: the product's parts, whose loops run over virtual time.
 
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "services/coordinator/checkpoints/cluster_checkpoints.h"
-#include "services/coordinator/checkpoints/restore_mark.h"
-#include "services/coordinator/jobs/job.h"
-#include "services/coordinator/membership/membership.h"
+#include "core/net/metrics/metrics.h"
+#include "services/coordinator/control/checkpoint_control.h"
+#include "services/coordinator/control/cluster_registry.h"
+#include "services/coordinator/control/model_rollout.h"
+#include "services/coordinator/control/shard_sync.h"
+#include "services/coordinator/jobs/job_table.h"
+#include "services/coordinator/work/exclusive.h"
 #include "tests/simulation/nodes/coordinator_host.h"
 #include "tests/simulation/nodes/shard_calls.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {
 
-// Not thread-safe.
+// All of it runs on one thread: whoever would wait for a turn that an earlier call on the stack has
+// is refused here instead. Not thread-safe.
 class CoordinatorProcess {
  public:
   // What is passed outlives it.
@@ -38,10 +39,7 @@ class CoordinatorProcess {
   absl::StatusOr<coordinator::Work> Acquire(const coordinator::WorkRequest& request);
 
   // Nothing is left to be done for any shard, nor for a person.
-  bool quiet() const {
-    return to_sync_.empty() && unseen_.empty() && !mark_->checkpoint_id().has_value() &&
-           !person_waits_;
-  }
+  bool quiet() const;
 
   // Both block: events go on meanwhile.
   absl::Status TakeCheckpoint();
@@ -51,31 +49,34 @@ class CoordinatorProcess {
 
  private:
   std::unique_ptr<Manifests> OpenManifests();
+  std::unique_ptr<coordinator::ClusterCheckpoints> OpenCheckpoints();
   // That of a checkpoint or a restore, which somebody may cancel while it runs. Shared with the
   // event that does.
   std::shared_ptr<coordinator::WorkProgress> Progress();
-  void EndRestore(bool done);
   void SyncLoop();
+  // Returns how long to wait before the next call.
+  absl::Duration Sync();
   void ScheduleLoop();
-  absl::Status RollbackIfRequested();
-  absl::Status SyncShards();
-  coordinator::Job& JobOf();
+  // Before a checkpoint, as the planted bug wants it.
+  void ForgetWhatIsMissing();
+  // To the oracle: the job is not the one that it knows.
+  void ShowJob();
   bool CommitManifest(const coordinator::Manifest& manifest, const std::function<void()>& write);
 
   World& world_;
   const NodePtr node_;
   CoordinatorDisk& disk_;
-  coordinator::Membership membership_;
+  Metrics metrics_;
   ShardCalls shards_;
-  coordinator::RestoreMark* mark_ = nullptr;  // of cuts_
-  coordinator::ClusterCheckpoints cuts_;
-  std::unique_ptr<coordinator::Job> job_;
-  std::map<int, uint64_t> to_sync_;  // shard -> generation
-  std::set<int> unseen_;             // shards of an earlier process, silent until now
-  bool rollback_requested_ = false;
-  bool cutting_ = false;   // a checkpoint is being taken or restored
-  bool changing_ = false;  // models are
-  bool restoring_ = false;
+  std::unique_ptr<Manifests> manifests_;  // until checkpoints_ has it
+  coordinator::RestoreMark* const mark_;  // of the manifests
+  coordinator::ClusterRegistry registry_;
+  coordinator::JobTable jobs_;
+  coordinator::Exclusive<coordinator::ModelRollout> models_;
+  coordinator::CheckpointControl checkpoints_;
+  coordinator::ShardSync sync_;
+  std::set<int> unseen_;       // shards of an earlier process, silent until now
+  uint64_t restores_ = 0;      // that the oracle knows of
   bool person_waits_ = false;  // for a restore
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::string_view kPrefix = "shard-";
 constexpr double kKillRate = 0.004;  // of a call
-constexpr double kKillRateAtRestore = 0.05;
+constexpr double kKillRateAtRestore = 0.15;
 
 using coordinator::PartProgress;
 
