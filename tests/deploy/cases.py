@@ -27,7 +27,7 @@ def read(path):
 
 
 def project_version():
-    return re.search(r"project\(dslide VERSION (\S+)", read("CMakeLists.txt")).group(1)
+    return read("VERSION").strip()
 
 
 def load_yaml(text):

@@ -38,7 +38,8 @@ def build(engine, directory, programs, grpc="debian"):
     suite, addition = BASES[grpc]
     base = base_image.provide(engine, suite, directory)
     begun = time.monotonic()
-    names = {"dslide": f"dslide:0.1.0{addition}", "example": f"dslide-example:0.1.0{addition}"}
+    tag = (ROOT / "VERSION").read_text(encoding="ascii").strip() + addition
+    names = {"dslide": f"dslide:{tag}", "example": f"dslide-example:{tag}"}
     for target, name in names.items():
         say(f"Building {name} ({programs} programs)")
         # The host's network: a private engine may have no way out of its own.

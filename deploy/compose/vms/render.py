@@ -39,7 +39,7 @@ DATA_FOLDER = "/var/lib/dslide"
 DURABILITIES = ("checkpoint", "log-periodic", "log")
 CLUSTER_DEFAULTS = {
     "name": "dslide",
-    "image": "dslide:0.1.0",
+    "image": "dslide:0.2.0",
     "tls": True,
     "crl": False,
     "durability": "log",
