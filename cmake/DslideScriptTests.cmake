@@ -1,9 +1,9 @@
 # dslide_script_test(NAME [THOROUGH|LONG] [LABEL LABEL] [ENVIRONMENT NAME=VALUE...] [ARGUMENTS ARGUMENT...])
 # registers NAME_test.py of this folder as <folder>.NAME, where there is a Python; a status of 77 means
 # skipped. The label is the folder's name unless told otherwise. What is THOROUGH takes longer than the
-# quick tier has (docs/checks.md); it begins early, like what is LONG, which waits most of its time.
-# The time limit is the same for all and is of a script that hangs itself: waiting has its own,
-# smaller one (tests/integration/processes.py).
+# quick tier has (docs/contribute/checks.md); it begins early, like what is LONG, which waits most
+# of its time. The time limit is the same for all and is of a script that hangs itself: waiting has
+# its own, smaller one (tests/integration/processes.py).
 function(dslide_script_test name)
   if(NOT DSLIDE_PYTHON)
     return()

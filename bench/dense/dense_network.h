@@ -4,7 +4,7 @@
 //
 // Every step computes all labels of all samples with BLAS, in blocks of labels that stay in a
 // processor's cache from their product to their update, on all processors. What is fair and what is
-// not: docs/benchmarking.md.
+// not: docs/contribute/benchmarking.md.
 
 #pragma once
 

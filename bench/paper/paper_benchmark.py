@@ -6,7 +6,7 @@ usage: paper_benchmark.py --bin-dir DIR --data DIR [--sets NAMES] [--points N] [
 Of each set that is in DIR, under the names of the Extreme Classification Repository: training with
 the papers' shape and hash tables, without a spec, and with all rows active where that fits the
 time. Sets that are not there are named, with where to get them. What exactly is done:
-docs/benchmarking.md.
+docs/contribute/benchmarking.md.
 """
 
 import argparse
@@ -164,7 +164,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args(arguments)
     if options.data is None and not options.quick:
-        parser.error("--data DIR: a folder with the published sets (docs/benchmarking.md)")
+        parser.error("--data DIR: the folder of the published sets (docs/contribute/benchmarking.md)")
     options.epochs = options.epochs or (1 if options.quick else 5)
     return options
 

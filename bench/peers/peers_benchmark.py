@@ -6,7 +6,8 @@ usage: peers_benchmark.py --bin-dir DIR [--data NAME|FOLDER]... [--tools NAMES] 
 P@1/3/5 and PSP@1/3/5 of ranked test labels, counted by one function for all tools; processor time,
 time and memory of training, size of the model, and the median time of predicting a single point on
 one thread. The peers come from their published packages, in an environment in the cache folder; one
-that is not there is skipped, and so is a data set. What exactly counts: docs/benchmarking.md.
+that is not there is skipped, and so is a data set. What exactly counts:
+docs/contribute/benchmarking.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Reads the sparse text of docs/data.md, with the standard library alone."""
+"""Reads the sparse text of docs/start/data.md, with the standard library alone."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Fills the template of docs/benchmarks.md with results.
+"""Fills the template of docs/understand/benchmarks.md with results.
 
 A template is Markdown with
     {{train.samples_per_second}}   a figure of a result, by path; a dash when it was not measured

@@ -1,4 +1,4 @@
-"""Makes docs/benchmarks.md and its plots from measured results, or shows one result.
+"""Makes docs/understand/benchmarks.md and its plots from measured results, or shows one result.
 
 usage: report.py --results DIR --output DOCS_DIR
        report.py --show NAME FILE

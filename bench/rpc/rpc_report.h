@@ -9,8 +9,8 @@
 
 namespace dslide::bench {
 
-// Figures, how sure each is, the table of all cells, and where they were measured (docs/cli.md,
-// "bench"). What was not measured is 0.
+// Figures, how sure each is, the table of all cells, and where they were measured
+// (docs/start/commands.md, "bench"). What was not measured is 0.
 nlohmann::ordered_json DescribeCells(const RpcOptions& options, const std::vector<RpcCell>& cells,
                                      double foreign_load);
 

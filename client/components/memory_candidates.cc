@@ -12,7 +12,7 @@ namespace dslide {
 namespace {
 
 // Active candidates of a step: those that have the most of the softmax, and a sample of the others.
-// More bring nothing measurable (docs/learning.md).
+// More bring nothing measurable (docs/understand/learning.md).
 constexpr size_t kBest = 20;
 constexpr size_t kSampled = 10;
 constexpr double kLiftWeight = 10;

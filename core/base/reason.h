@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// A status with a reason word. docs/errors.md lists the words.
+// A status with a reason word. docs/operate/errors.md lists the words.
 absl::Status StatusWithReason(absl::StatusCode code, absl::string_view reason,
                               absl::string_view message);
 

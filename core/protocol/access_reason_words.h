@@ -1,5 +1,5 @@
 // The reason words of refusals that are due to the caller's certificate, on both planes: what
-// programs compare instead of message texts. docs/errors.md lists them with what to do.
+// programs compare instead of message texts. docs/operate/errors.md lists them with what to do.
 
 #pragma once
 

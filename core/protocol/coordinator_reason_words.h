@@ -1,5 +1,5 @@
 // The reason words of the control plane: what programs compare instead of message texts.
-// docs/errors.md lists them with what to do. Words shared with the data plane are in
+// docs/operate/errors.md lists them with what to do. Words shared with the data plane are in
 // reason_words.h.
 
 #pragma once

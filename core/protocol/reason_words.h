@@ -1,7 +1,7 @@
 // The reason words of the data plane: what programs compare instead of message texts.
 //
-// docs/wire.md lists, for each word, the status code it comes with, whether the request's sequence
-// is used up, and what the caller should do.
+// docs/understand/wire.md lists, for each word, the status code it comes with, whether the
+// request's sequence is used up, and what the caller should do.
 
 #pragma once
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMaxFingerprintBits = 24;
 constexpr int64_t kMaxTables = 256;
-// What the sweeps in docs/hashing.md chose.
+// What the sweeps in docs/understand/hashing.md chose.
 constexpr int64_t kTargetBucketRows = 320;
 constexpr int64_t kMaxDefaultBits = 16;
 constexpr int64_t kDefaultTables = 12;

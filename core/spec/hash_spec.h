@@ -47,7 +47,7 @@ struct HashSpec {
   // alone. Range [0, 65536].
   int64_t proposed_per_sample = 0;
   // Subtract the mean row before hashing. The softmax does not change when one vector is added to
-  // every row, but the angles do: see docs/hashing.md.
+  // every row, but the angles do: see docs/understand/hashing.md.
   bool center = true;
   // Append the coordinate sqrt(max(0, M^2 - |w|^2)) to each row (0 to the query), with M the
   // `norm_quantile` of the row norms, so that the smallest angle is the largest inner product.
@@ -69,7 +69,8 @@ int64_t SearchedTables(const HashSpec& spec);
 int64_t FingerprintBits(const HashSpec& spec);
 
 // The settings used for a table of `rows` rows: `spec` with codes_per_table, num_tables and
-// rebuild_every_steps chosen where they are 0. The choices come from a sweep: docs/hashing.md.
+// rebuild_every_steps chosen where they are 0. The choices come from a sweep:
+// docs/understand/hashing.md.
 //   rows : of the whole table, not of one shard: the fingerprint of a query must not depend on the
 //          number of shards.
 HashSpec ResolveHashSpec(const HashSpec& spec, int64_t rows);

@@ -1,5 +1,5 @@
 // How the nearest of a model's training points are looked for. neighbour_index.h says what each
-// finds, docs/learning.md what it costs.
+// finds, docs/understand/learning.md what it costs.
 
 #pragma once
 
@@ -18,8 +18,8 @@ enum class NeighbourSearch {
 // memory, so all shards agree, and it does not change while points arrive.
 //   unit_length : whether points are scaled to length 1; only an exact search can do without
 constexpr NeighbourSearch ResolveSearch(NeighbourSearch search, int64_t rows, bool unit_length) {
-  // Below, an exact search takes less than a third of a millisecond (docs/learning.md), no more
-  // than the scores of a query's candidates take.
+  // Below, an exact search takes less than a third of a millisecond (docs/understand/learning.md),
+  // no more than the scores of a query's candidates take.
   constexpr int64_t kManyPoints = 200000;
   if (search != NeighbourSearch::kAuto) return search;
   return unit_length && rows >= kManyPoints ? NeighbourSearch::kImpact : NeighbourSearch::kExact;

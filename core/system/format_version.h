@@ -1,6 +1,6 @@
 // The versions of the formats of files. What another version of this program has written is not
 // damaged, and is refused in other words than damage: with the versions and the remedy.
-// docs/formats.md lists all formats.
+// docs/understand/formats.md lists all formats.
 
 #pragma once
 

@@ -188,7 +188,8 @@ SHARD_HEALTH = [
               (level("dslide_shard_bucket_skew_ratio"), "{{instance}} {{table}}")),
     ]),
     ("Refusals", [
-        panel("Refused requests by reason", "ops", "The words are explained in docs/errors.md.",
+        panel("Refused requests by reason", "ops",
+              "The words are explained in docs/operate/errors.md.",
               (rate("dslide_shard_refused_requests_total", "reason"), "{{reason}}")),
         panel("Row updates not stored", "ops", "The result was not finite or beyond the bound.",
               (rate("dslide_shard_rejected_rows_total"), "{{instance}}")),

@@ -1,5 +1,6 @@
 // The C++ client of a dslide cluster: models, rows, predictions and step streams over all shards.
-// Link dslide::client (CMake) or ask pkg-config for dslide-client. docs/client-cpp.md explains it.
+// Link dslide::client (CMake) or ask pkg-config for dslide-client. docs/start/client-cpp.md
+// explains it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The directory of a coordinator (docs/checkpoint.md has its layout).
+// The directory of a coordinator (docs/operate/checkpoint.md has its layout).
 
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// The directory of a shard (docs/checkpoint.md has its layout).
+// The directory of a shard (docs/operate/checkpoint.md has its layout).
 
 #include <algorithm>
 #include <filesystem>

@@ -57,7 +57,7 @@ def here(*arguments, accept=(0,)):
 
 
 def lay_out(authority, folder, role, name):
-    """Puts a certificate where the role's services look for it, as docs/deployment.md says."""
+    """Puts a certificate where the role's services look for it (docs/operate/deployment.md)."""
     target = folder / "tls" / role
     target.mkdir(parents=True, exist_ok=True)
     for source, kept in (("ca.crt", "ca.crt"), (f"{name}.crt", "tls.crt"), (f"{name}.key", "tls.key")):

@@ -97,7 +97,7 @@ class Visits:
         self.refused += knock(self._parts[TRAINER].python, self._authority, self._doors, *flags)
 
     def revoke(self):
-        """Puts the new list beside the others on all machines, as docs/deployment.md says."""
+        """Puts the new list beside the others on all machines (docs/operate/deployment.md)."""
         note("the certificate stolen is revoked")
         made = self._authority.revoke("stolen")
         for name in self._parts:

@@ -53,7 +53,7 @@ class PlantsTest(unittest.TestCase):
                                     for source in sources), plant.test)
 
     def test_the_docs_list_what_is_planted(self):
-        page = (ROOT / "docs/reliability-testing.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/contribute/reliability-testing.md").read_text(encoding="utf-8")
         for plant in PLANTS:
             self.assertIn(f"| `{plant.name}` | {plant.bug} | `{plant.test}` |", page)
 

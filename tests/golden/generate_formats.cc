@@ -1,4 +1,5 @@
-// Writes the files that are kept of the formats as they are now; docs/formats.md says when.
+// Writes the files that are kept of the formats as they are now; docs/understand/formats.md says
+// when.
 //
 //   dslide_golden_formats write DIR        all of them, each in a directory of its own below DIR
 //   dslide_golden_formats describe IMAGE   what an image of a shard holds, to stdout

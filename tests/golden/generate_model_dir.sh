@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the model directory that is kept of the formats as they are now, and what `dslide predict`
-# says with it; docs/formats.md says when.
+# says with it; docs/understand/formats.md says when.
 #
 # usage: sudo tests/golden/generate_model_dir.sh PATH_OF_DSLIDE DIR
 #

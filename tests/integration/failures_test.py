@@ -2,7 +2,7 @@
 
 usage: failures_test.py --bin-dir DIR [unittest arguments]
 
-Exit codes: docs/cli.md for `dslide`, docs/errors.md for the servers.
+Exit codes: docs/start/commands.md for `dslide`, docs/operate/errors.md for the servers.
 """
 
 import json

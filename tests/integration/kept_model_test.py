@@ -2,7 +2,8 @@
 
 usage: kept_model_test.py --bin-dir DIR [unittest arguments]
 
-docs/formats.md says what is kept in tests/golden/formats, and by which programs it was written.
+docs/understand/formats.md says what is kept in tests/golden/formats, and by which programs it was
+written.
 """
 
 import json

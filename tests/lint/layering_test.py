@@ -226,7 +226,7 @@ RULES = [
         r"core/(base/clock\.(cc|h)|system/log\.cc)$|services/|client/",
     ),
     (
-        "an identifier for which docs/glossary.md has another word",
+        "an identifier for which docs/understand/glossary.md has another word",
         r"\b\w*(?:[Ll]ineage|[Gg]iven_?[Uu]p|[Ww]orth_?[Ww]aiting|RollBack|roll_back|go_back|GoBack"
         r"|[Tt]aken_?[Bb]ack|[Mm]ender\b|Aside\b|GoOn\b|DieOf|Retire[ds]?\b|Passively)\w*",
         r"^$",

@@ -49,7 +49,7 @@ def metrics_in(expression):
 
 
 def documented():
-    """Names in docs/metrics.md, and those of the histograms' parts."""
+    """Names in docs/operate/metrics.md, and those of the histograms' parts."""
     text = observability_paths.METRICS_PAGE.read_text(encoding="utf-8")
     found = set()
     for name, kind in re.findall(r"^\| `([a-z0-9_]+)` \| (\w+) \|", text, re.MULTILINE):

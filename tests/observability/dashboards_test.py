@@ -79,7 +79,7 @@ class AlertsTest(unittest.TestCase):
                 self.assertRegex(block, r"severity: (page|ticket)\b")
                 self.assertRegex(block, r"(?m)^ +summary: \S")
                 self.assertRegex(block, r"(?m)^ +description: \S")
-                self.assertIn(f"runbook: docs/runbook.md#{name.lower()}\n", block)
+                self.assertIn(f"runbook: docs/operate/runbook.md#{name.lower()}\n", block)
                 body = runbook.split(f"### {name}\n")[1].split("\n### ")[0]
                 self.assertIn("Do:", body)
 

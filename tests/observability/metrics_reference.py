@@ -1,6 +1,6 @@
-"""docs/metrics.md: every metric of the three programs, as their live pages have them.
+"""docs/operate/metrics.md: every metric of the three programs, as their live pages have them.
 
-usage: metrics_reference.py --bin-dir DIR     writes docs/metrics.md
+usage: metrics_reference.py --bin-dir DIR     writes docs/operate/metrics.md
 """
 
 import sys
@@ -22,9 +22,10 @@ are `/livez`, `/readyz` and, at `/`, a page for people. `dslide top` shows rates
 
 This page is made from the live pages of a running cluster by
 `tests/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
-[deploy/prometheus](../deploy/prometheus/prometheus.yaml) has a scrape configuration and the alerts
-(what to do about them: [runbook](runbook.md)), [deploy/grafana](../deploy/grafana/communication.json)
-the dashboards; both are shown in [observability](observability.md).
+[deploy/prometheus](../../deploy/prometheus/prometheus.yaml) has a scrape configuration and the
+alerts (what to do about them: [runbook](runbook.md)),
+[deploy/grafana](../../deploy/grafana/communication.json) the dashboards; both are shown in
+[observability](observability.md).
 
 Units are in the names: `_seconds`, `_bytes`, `_ratio`. Counters end in `_total` and begin at 0 when
 the process starts; histograms have `_bucket`, `_sum` and `_count`. Labels have few values: a row, a

@@ -1,4 +1,4 @@
-"""docs/metrics.md says what the programs export, and what they export is well made.
+"""docs/operate/metrics.md says what the programs export, and what they export is well made.
 
 usage: metrics_reference_test.py --bin-dir DIR [unittest arguments]
 """
@@ -30,7 +30,8 @@ class MetricsReferenceTest(processes.ProcessTest):
         written = observability_paths.METRICS_PAGE.read_text(encoding="utf-8")
         rendered = metrics_reference.render(pages)
         difference = "\n".join(difflib.unified_diff(
-            written.splitlines(), rendered.splitlines(), "docs/metrics.md", "live", lineterm=""))
+            written.splitlines(), rendered.splitlines(), "docs/operate/metrics.md", "live",
+            lineterm=""))
         self.assertEqual(written, rendered, "stale; write it again with "
                          f"tests/observability/metrics_reference.py --bin-dir DIR\n{difference}")
 

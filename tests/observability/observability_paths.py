@@ -9,8 +9,8 @@ GRAFANA = ROOT / "deploy" / "grafana"
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 ALERTS = PROMETHEUS / "alerts.yaml"
 ALERTS_TEST = PROMETHEUS / "alerts_test.yaml"
-METRICS_PAGE = ROOT / "docs" / "metrics.md"
-RUNBOOK = ROOT / "docs" / "runbook.md"
+METRICS_PAGE = ROOT / "docs" / "operate" / "metrics.md"
+RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 
 for folder in (ROOT / "tests" / "integration", GRAFANA):
     if str(folder) not in sys.path:

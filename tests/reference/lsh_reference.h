@@ -1,5 +1,5 @@
-// Hashing and candidate selection written as docs/hashing.md states them, one row at a time and
-// without any index: the oracle for core/lsh.
+// Hashing and candidate selection written as docs/understand/hashing.md states them, one row at a
+// time and without any index: the oracle for core/lsh.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct HashVector {
   bool is_query = true;
 };
 
-// [L] fingerprints, in the arithmetic and order that docs/hashing.md fixes.
+// [L] fingerprints, in the arithmetic and order that docs/understand/hashing.md fixes.
 std::vector<uint32_t> Fingerprints(const HashSpec& spec, const HashVector& vector);
 
 // [K * L] projections of SimHash in double, by explicit dense matrices H, D1, D2, D3: bit j of the

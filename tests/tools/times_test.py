@@ -110,7 +110,7 @@ class KeptTest(unittest.TestCase):
             kept.part(f"{kept.END}\n{kept.BEGIN}")
 
     def test_the_page_has_the_marks(self):
-        kept.part((ROOT / "docs/checks.md").read_text(encoding="utf-8"))
+        kept.part((ROOT / "docs/contribute/checks.md").read_text(encoding="utf-8"))
 
 
 class TimesTest(unittest.TestCase):
@@ -127,7 +127,7 @@ class TimesTest(unittest.TestCase):
         self.write("build/report-release.xml", CTEST)
         self.write("build/reports/unit.xml", GOOGLETEST)
         self.page = self.write(
-            "docs/checks.md", f"before\n{kept.BEGIN}\nNot yet.\n{kept.END}\nafter\n"
+            "docs/contribute/checks.md", f"before\n{kept.BEGIN}\nNot yet.\n{kept.END}\nafter\n"
         )
 
     def write(self, path, text):

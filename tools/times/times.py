@@ -2,8 +2,8 @@
 
 Reads build/steps.tsv, which ./run writes, and of each build folder ninja's log and the reports of
 the tests. Compile times are of each object as it was last compiled, whichever check did it; tests
-are those of the last check. Then tells what has grown since the tables of docs/checks.md by more
-than 20 % and 5 s.
+are those of the last check. Then tells what has grown since the tables of docs/contribute/checks.md
+by more than 20 % and 5 s.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--write", action="store_true", help="keep the tables in docs/checks.md")
+    parser.add_argument("--write", action="store_true",
+                        help="keep the tables in docs/contribute/checks.md")
     parser.add_argument(
         "--build-dir",
         action="append",
@@ -186,7 +187,7 @@ def main() -> int:
         help="json: the last line of stdout is one JSON object",
     )
     options = parser.parse_args()
-    page = options.root / "docs/checks.md"
+    page = options.root / "docs/contribute/checks.md"
     try:
         data, text = collect(options.root, options.build_dirs or ["build", "build-asan"])
         before = page.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 usage: prepare.py TRAIN TEST FOLDER    sparse text in, matrices and sparse text out
 
 A feature's value is (1 + ln tf) * ln((N + 1) / (df + 1)) over the training part, rows of unit
-length. Below 1 a value is not damped, as in docs/data.md.
+length. Below 1 a value is not damped, as in docs/start/data.md.
 """
 
 import pathlib

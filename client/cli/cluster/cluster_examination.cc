@@ -60,7 +60,7 @@ std::string BuildName(const std::string& version, const std::string& revision) {
 void JudgeFailure(const std::string& where, const absl::Status& error, Findings& findings) {
   if (absl::IsPermissionDenied(error)) {
     findings.Error(where, error,
-                   "use a certificate with the role reader or operator (docs/security.md)");
+                   "use a certificate with the role reader or operator (docs/operate/security.md)");
   } else if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) {
     findings.Error(where, error,
                    "see whether the process runs, its log, and the network and certificates "
@@ -125,7 +125,7 @@ void JudgeCheckpoints(const std::string& where, const ClusterStatus& status,
     findings.Error(where, committed.status(),
                    absl::IsDataLoss(committed.status())
                        ? "put the manifest back from a copy (dslide checkpoint restore --from DIR)"
-                       : "ask with a role that may (docs/security.md), or see the log");
+                       : "ask with a role that may (docs/operate/security.md), or see the log");
     return;
   }
   int64_t whole = 0;
@@ -180,7 +180,7 @@ void JudgePage(const std::string& where, const MetricsText& page, absl::Time now
     findings.Error(where,
                    absl::UnavailableError("the command log has failed; the shard refuses "
                                           "everything"),
-                   "restart it on a disk that works (docs/runbook.md, DslideLogFailed)");
+                   "restart it on a disk that works (docs/operate/runbook.md, DslideLogFailed)");
   }
   const double full = page.Sum("dslide_shard_refused_requests_total", {{"reason", "DISK_FULL"}});
   if (full > 0) {
@@ -193,7 +193,8 @@ void JudgePage(const std::string& where, const MetricsText& page, absl::Time now
                    absl::DataLossError(
                        absl::StrFormat("it does not remember %.0f updates that it had confirmed",
                                        at("dslide_shard_acked_loss_total"))),
-                   "take the cluster back to a checkpoint (docs/runbook.md, DslideAckedLoss)");
+                   "roll the cluster back to a checkpoint (docs/operate/runbook.md, "
+                   "DslideAckedLoss)");
   }
   if (at("dslide_shard_recovery_damaged_images") > 0) {
     findings.Warn(where, "it found a damaged image when it was started, and used the older one",
@@ -209,7 +210,7 @@ void JudgePage(const std::string& where, const MetricsText& page, absl::Time now
   }
   if (at("dslide_server_insecure") > 0) {
     findings.Warn(where, "it accepts plaintext from other machines",
-                  "give it certificates (docs/security.md)");
+                  "give it certificates (docs/operate/security.md)");
   }
   constexpr char kExpiry[] = "dslide_tls_certificate_expiry_timestamp_seconds";
   if (page.Has(kExpiry) && std::isfinite(at(kExpiry))) {

@@ -19,7 +19,7 @@ namespace dslide::cli {
 namespace {
 
 // Resident memory of dslide-shard besides its tables: 26 MB when idle, 36 MB after 60 steps, of
-// which StepMemory() covers 5 (docs/sizing.md).
+// which StepMemory() covers 5 (docs/operate/sizing.md).
 constexpr int64_t kProcessBytes = int64_t{32} << 20;
 // Numbers of a training under way: their size on the wire depends on how many digits they have.
 constexpr uint64_t kTypicalSequence = 100'000;

@@ -24,7 +24,7 @@ Every flag can also be set in the environment: --model-dir as DSLIDE_MODEL_DIR. 
 
 Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an address,
 4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
-Documentation: docs/cli.md)";
+Documentation: docs/start/commands.md)";
 
 int UsageError(const std::string& command, const std::string& text) {
   PrintNote(absl::StrCat(command, ": ", text, "\nSee: ", command, " --help"));

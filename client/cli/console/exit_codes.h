@@ -1,4 +1,4 @@
-// Exit codes of the `dslide` command. Documented in docs/cli.md and in --help; stable.
+// Exit codes of the `dslide` command. Documented in docs/start/commands.md and in --help; stable.
 
 #pragma once
 

@@ -14,7 +14,7 @@ constexpr int64_t kDefaultDim = 128;
 // Labels with more points than this are worth a wider network, which costs little: they are few.
 constexpr double kPointsForWide = 50;
 // Below this popularity neighbours and trees know all that a network could learn, and it costs as
-// much as they do (docs/learning.md).
+// much as they do (docs/understand/learning.md).
 constexpr double kPopularityForNetwork = 50;
 // A network beyond this, its optimizer's state included, costs more than it brings.
 constexpr double kMostNetworkBytes = 256 << 20;
@@ -147,7 +147,8 @@ ModelSpec DefaultNetwork(int64_t num_labels) {
   labels.dim = kDefaultDim;
   if (num_labels <= kExactHeadRows) labels.head.max_active = 0;
   spec.tables = {std::move(input), std::move(labels)};
-  // Half the bytes on the wire; docs/hashing.md has what it does to accuracy (nothing to be seen).
+  // Half the bytes on the wire; docs/understand/hashing.md has what it does to accuracy (nothing to
+  // be seen).
   spec.activations = ActivationType::kBf16;
   return spec;
 }

@@ -25,8 +25,8 @@ struct DataShape {
 DataShape ShapeOf(const Dataset& data, const LabelCounts& counts);
 
 // For points with features: a memory of them, label trees and their fusion, and a small network
-// beside them where labels have enough points to learn from (docs/learning.md). Sizes are left to
-// the data, but for the length of the network's training.
+// beside them where labels have enough points to learn from (docs/understand/learning.md). Sizes
+// are left to the data, but for the length of the network's training.
 ModelSpec DefaultComponents(const DataShape& shape);
 
 // The same, with or without the network whatever the data says.

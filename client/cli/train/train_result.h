@@ -33,7 +33,8 @@ struct TrainResult {
   std::string commit;
 };
 
-// One line. Fields without a value (no evaluation data) are null. Documented in docs/cli.md.
+// One line. Fields without a value (no evaluation data) are null. Documented in
+// docs/start/commands.md.
 std::string TrainResultToJson(const TrainResult& result);
 
 // Several lines without the last newline.

@@ -23,8 +23,8 @@ struct Field {
   const char* name;
   bool of_network;
   Number (*in)(ModelSpec& spec);  // of a model that has it
-  // Beside the default. Defaults were chosen on several sets (docs/learning.md): what is best on
-  // one lies between a half and twice of them mostly.
+  // Beside the default. Defaults were chosen on several sets (docs/understand/learning.md): what is
+  // best on one lies between a half and twice of them mostly.
   std::vector<double> choices;
 };
 

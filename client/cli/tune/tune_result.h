@@ -46,7 +46,7 @@ void CompareWithDefault(const std::vector<double>& winner, const std::vector<dou
 // "linear.cost 0.5, trees.trees 6"; "the default" without differences.
 std::string DescribeSettings(const std::vector<std::pair<std::string, double>>& settings);
 
-// One line. Measurements are in the order of the table. Documented in docs/cli.md.
+// One line. Measurements are in the order of the table. Documented in docs/start/commands.md.
 std::string TuneResultToJson(const TuneResult& result);
 
 // Several lines without the last newline: most points first, then the best.

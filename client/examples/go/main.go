@@ -1,4 +1,5 @@
-// Reads, changes and scores rows of a dslide cluster; from protos/ and docs/wire.md alone.
+// Reads, changes and scores rows of a dslide cluster; from protos/ and docs/understand/wire.md
+// alone.
 package main
 
 import (

@@ -1,5 +1,6 @@
 'use strict';
-// Reads, changes and scores rows of a dslide cluster; from protos/ and docs/wire.md alone.
+// Reads, changes and scores rows of a dslide cluster; from protos/ and docs/understand/wire.md
+// alone.
 
 const crypto = require('node:crypto');
 const fs = require('node:fs');

@@ -26,7 +26,7 @@ def test_the_page(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    page = ROOT / "docs" / "client-python.md"
+    page = ROOT / "docs" / "start" / "client-python.md"
     snippets = _snippets(page)
     assert len(snippets) >= 6
     for name in ("train.txt", "test.txt"):

@@ -1,4 +1,4 @@
-// Densified winner-take-all hashing. The exact algorithm is in docs/hashing.md.
+// Densified winner-take-all hashing. The exact algorithm is in docs/understand/hashing.md.
 
 #pragma once
 

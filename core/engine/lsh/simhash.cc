@@ -115,7 +115,8 @@ void SimHash::HashGroup(const HashInput& input, int64_t first, int64_t lanes, Sc
 void SimHash::SignBits(const Block& block, int64_t i, int64_t first, int64_t count,
                        Scratch& scratch) const {
   // Nearly normal factors of the extras, in place of signs, would give the textbook collision
-  // probability for short rows too; they were measured to find less: see docs/hashing.md.
+  // probability for short rows too; they were measured to find less: see
+  // docs/understand/hashing.md.
   const SignBitsInput input{
       .scale = 1.0f / static_cast<float>(width_),  // exact: a power of two
       .extra_signs = {block.extra_signs[0].data() + i, block.extra_signs[1].data() + i},

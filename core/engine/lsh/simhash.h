@@ -1,4 +1,4 @@
-// SimHash from structured random projections. The exact algorithm is in docs/hashing.md.
+// SimHash from structured random projections. The exact algorithm is in docs/understand/hashing.md.
 
 #pragma once
 

@@ -9,8 +9,8 @@
 namespace dslide {
 namespace {
 
-// docs/learning.md has what other numbers of bins cost and find. Two copies a bin leave one of
-// seven bins empty.
+// docs/understand/learning.md has what other numbers of bins cost and find. Two copies a bin leave
+// one of seven bins empty.
 constexpr uint64_t kBins = 32;
 constexpr double kCopies = 64;
 constexpr uint64_t kKey = 0x6d696e68617368;

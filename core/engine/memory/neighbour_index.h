@@ -61,7 +61,7 @@ struct Neighbour {
 class NeighbourIndex {
  public:
   static constexpr uint32_t kNobody = 0xffffffff;
-  // docs/learning.md has what other values cost and find.
+  // docs/understand/learning.md has what other values cost and find.
   static constexpr float kImpactPart = 0.8f;
   static constexpr float kHashedPart = 0.5f;
 

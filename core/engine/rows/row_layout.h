@@ -1,5 +1,5 @@
 // Where the parts of a row lie in its record, and how many bytes they take: the one source of the
-// numbers in docs/sizing.md, of `dslide plan` and of the row store itself.
+// numbers in docs/operate/sizing.md, of `dslide plan` and of the row store itself.
 //
 //   [weights | state vectors | tail], each weight or state vector rounded up to 64 bytes
 //   tail = bias, bias state, row state (f32), last step (u32), rounded up to 64 bytes

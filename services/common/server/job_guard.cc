@@ -34,7 +34,7 @@ std::string Names(absl::Span<const std::string> jobs) {
 
 absl::Status Refusal(const std::string& text) {
   return StatusWithReason(absl::StatusCode::kPermissionDenied, reason::kJobNotAllowed,
-                          absl::StrCat(text, " (see docs/security.md)"));
+                          absl::StrCat(text, " (see docs/operate/security.md)"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr RoleSet kTrainingOrOperators = {Role::kTrainer, Role::kOperator};
 constexpr RoleSet kReading = {Role::kTrainer, Role::kOperator, Role::kReader};
 constexpr RoleSet kWatching = {Role::kOperator, Role::kReader};
 
-// docs/security.md shows this table; a test compares them.
+// docs/operate/security.md shows this table; a test compares them.
 constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/RegisterShard", kShards},
     {"/dslide.v1.CoordinatorService/Heartbeat", kShards},
@@ -106,7 +106,7 @@ absl::Status CheckRoles(RoleSet held, absl::string_view method) {
   return absl::PermissionDeniedError(
       absl::StrCat("role ", held.ToString(), " may not call ", EscapeForLog(method, kShownMethod),
                    ": that is for ", allowed.empty() ? "nobody" : allowed.ToString(),
-                   " (see docs/security.md)"));
+                   " (see docs/operate/security.md)"));
 }
 
 }  // namespace dslide

@@ -1,5 +1,6 @@
 // Takes cluster checkpoints, and the cluster back to them: the driver of the protocol that
-// docs/checkpoint.md describes. The shards do the work; the manifest store says what counts.
+// docs/operate/checkpoint.md describes. The shards do the work; the manifest store says what
+// counts.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a committed cluster checkpoint consists of. docs/checkpoint.md describes the file.
+// What a committed cluster checkpoint consists of. docs/operate/checkpoint.md describes the file.
 
 #pragma once
 

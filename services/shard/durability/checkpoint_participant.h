@@ -1,5 +1,5 @@
 // This shard's part in cluster checkpoints: freeze, admit, cut, prepare, and the way back. The
-// coordinator drives it; docs/checkpoint.md has the protocol.
+// coordinator drives it; docs/operate/checkpoint.md has the protocol.
 
 #pragma once
 

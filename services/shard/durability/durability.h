@@ -1,5 +1,5 @@
-// How much of what a shard has confirmed may be lost, chosen by name. docs/reliability.md says what
-// each mode promises.
+// How much of what a shard has confirmed may be lost, chosen by name. docs/operate/reliability.md
+// says what each mode promises.
 
 #pragma once
 

@@ -4,9 +4,9 @@
 //   <data dir>/<model>/<checkpoint>/     one RocksDB database: complete or absent
 //   <data dir>/<model>/.tmp-<checkpoint> being written; swept at the next start
 //
-// Format 2 (docs/checkpoint.md): key "m" has the metadata record, JSON text and the CRC-32C of it;
-// key "r" + table number (u16, big-endian) + global row id (u32, big-endian) has the row's record
-// as it lies in memory (little-endian). Nothing is compressed; every block has a checksum.
+// Format 2 (docs/operate/checkpoint.md): key "m" has the metadata record, JSON text and the CRC-32C
+// of it; key "r" + table number (u16, big-endian) + global row id (u32, big-endian) has the row's
+// record as it lies in memory (little-endian). Nothing is compressed; every block has a checksum.
 
 #pragma once
 

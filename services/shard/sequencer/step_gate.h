@@ -10,7 +10,7 @@
 //
 // A client's step is complete here when none of its contexts is left and the client either has
 // changed rows in it, or says by a higher first_open_step that it is over. For that a step's
-// EmbedBackward, where there is one, is its last operation on a shard (docs/checkpoint.md).
+// EmbedBackward, where there is one, is its last operation on a shard (docs/operate/checkpoint.md).
 //
 // Not part of the state machine: it only decides when commands are applied, not what they do.
 

@@ -44,7 +44,7 @@ class CoordinatorProcess {
   // Both block: events go on meanwhile.
   absl::Status TakeCheckpoint();
   absl::Status RestoreCheckpoint(uint64_t checkpoint_id);
-  // A person repeats it until it has worked, as docs/checkpoint.md says. Blocks, too.
+  // A person repeats it until it has worked, as docs/operate/checkpoint.md says. Blocks, too.
   void RestoreForPerson();
 
  private:

@@ -1,4 +1,7 @@
-"""Arrays as they travel: little-endian bytes, bf16, packed ids (docs/wire.md, "Arrays")."""
+"""Arrays as they travel: little-endian bytes, bf16, packed ids.
+
+docs/understand/wire.md, "Arrays", defines them.
+"""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def compute_idf(data: Data, training_points: npt.NDArray[np.int64]) -> npt.NDArr
 
 
 def transform(features: Ragged, kind: str, idf: npt.NDArray[np.float32] | None) -> Ragged:
-    """The values of points as the model sees them: "raw", "l2" or "tf_idf" (docs/data.md)."""
+    """The values of points as the model sees them: "raw", "l2" or "tf_idf" (docs/start/data.md)."""
     if kind == "raw":
         return features
     assert features.values is not None

@@ -1,6 +1,6 @@
 """What goes wrong, as exceptions that keep what the server said.
 
-`docs/errors.md` says for each code and reason word what to do.
+`docs/operate/errors.md` says for each code and reason word what to do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fingerprints of queries: the addresses in a head's hash tables at which similar rows are found.
 
-`docs/hashing.md` states the algorithms. Only additions and comparisons in a stated order are used,
-so fingerprints are equal, bit for bit, to those of every other client and of the shards.
+`docs/understand/hashing.md` states the algorithms. Only additions and comparisons in a stated order
+are used, so fingerprints are equal, bit for bit, to those of every other client and of the shards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ U32 = npt.NDArray[np.uint32]
 _SIMHASH_PART = 1
 _DWTA_PART = 2
 _MIN_WIDTH = 16
-_EXTRAS = 2  # a query is extended by the constants 1 and 0: see docs/hashing.md
+_EXTRAS = 2  # a query is extended by the constants 1 and 0: see docs/understand/hashing.md
 _MAX_PROBES = 64
 
 

@@ -1,4 +1,4 @@
-"""The sparse text format of docs/data.md, read into memory without a loop over its numbers."""
+"""Reads the sparse text format of docs/start/data.md without a loop over its numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLANK, _TAB, _COMMA, _COLON, _LINE = (ord(c) for c in " \t,:\n")
 
 
 def read_sparse(path: str | os.PathLike[str]) -> Data:
-    """Reads a file of the sparse text format (docs/data.md), plain, .gz or .xz, into memory.
+    """Reads a file of the sparse text format (docs/start/data.md), plain, .gz or .xz, into memory.
 
     Raises InvalidArgumentError naming file, line and column of the first malformed place.
     """

@@ -1,4 +1,4 @@
-// docs/errors.md lists every reason word that the code knows.
+// docs/operate/errors.md lists every reason word that the code knows.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 TEST(ErrorsDocTest, ListsEveryReasonWord) {
-  const std::string page = ReadFile("docs/errors.md");
+  const std::string page = ReadFile("docs/operate/errors.md");
   const std::regex word("= \"([A-Z_]+)\";");
   int words = 0;
   for (const char* header :
@@ -29,7 +29,7 @@ TEST(ErrorsDocTest, ListsEveryReasonWord) {
     for (std::sregex_iterator it(text.begin(), text.end(), word), end; it != end; ++it) {
       ++words;
       EXPECT_NE(page.find(absl::StrCat("`", (*it)[1].str(), "`")), std::string::npos)
-          << header << ": docs/errors.md does not explain " << (*it)[1];
+          << header << ": docs/operate/errors.md does not explain " << (*it)[1];
     }
   }
   EXPECT_GT(words, 40);

@@ -1,5 +1,5 @@
 // Fingerprints that must never change: clients in other languages compute the same ones. The
-// numbers come from the Python of docs/hashing.md, section 6.
+// numbers come from the Python of docs/understand/hashing.md, section 6.
 
 #include <memory>
 #include <vector>

@@ -40,7 +40,7 @@ ShardRows Part(const TableSpec& spec, int32_t shard = 0, int64_t shards = 1) {
           spec.rows};
 }
 
-// The table of docs/sizing.md: bytes of a head's or dense row of 128 and of 100 numbers.
+// The table of docs/operate/sizing.md: bytes of a head's or dense row of 128 and of 100 numbers.
 TEST(TableBytesTest, RowsHaveTheDocumentedSizes) {
   const int64_t documented[3][4] = {
       // SGD, row-wise Adagrad, Adagrad, Adam

@@ -158,7 +158,7 @@ TEST(RolesTest, SeveralRolesMayDoWhatAnyOfThemMay) {
 
 // The rows of the page's table, "| `Service/Method` | x | | x | | |", for each method of ours.
 TEST(RolesTest, ThePageOnSecurityShowsTheTable) {
-  std::ifstream file(absl::StrCat(DSLIDE_SOURCE_DIR, "/docs/security.md"));
+  std::ifstream file(absl::StrCat(DSLIDE_SOURCE_DIR, "/docs/operate/security.md"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const auto& [method, letters] : Expected()) {
     std::vector<std::string> cells = {absl::StrCat("`", method.substr(1), "`")};

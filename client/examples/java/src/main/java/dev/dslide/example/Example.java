@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.IntUnaryOperator;
 import java.util.stream.*;
 
-/** Reads, changes and scores rows of a dslide cluster; from protos/ and docs/wire.md alone. */
+/** Reads, changes and scores rows of a cluster; from protos/ and docs/understand/wire.md alone. */
 public final class Example {
   private static final String JOB = "example";
   private static final int K = 5;
