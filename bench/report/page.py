@@ -12,6 +12,7 @@ so that prose cannot contradict the figures.
 """
 
 import re
+import textwrap
 
 import tables
 
@@ -45,6 +46,13 @@ def _table(results, path):
     return tables.growth_curve(result, curve) if curve else tables.SECTIONS[name](result)
 
 
+def _short(line):
+    """Broken where figures made it longer than a line of the docs may be; rows of tables cannot be."""
+    if len(line) <= 120 or line.startswith("|"):
+        return line
+    return textwrap.fill(line, 110, break_long_words=False, break_on_hyphens=False)
+
+
 def fill(template, results, facts, plots):
     """facts: {name: True, False or None}; plots: names of the plots that were drawn."""
 
@@ -71,4 +79,5 @@ def fill(template, results, facts, plots):
     left = re.search(r"\{\{.*?\}\}|<!-- (when|otherwise|end)", text)
     if left:
         raise TemplateError(f"not understood: {left.group(0)}")
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    lines = re.sub(r"\n{3,}", "\n\n", text).strip().split("\n")
+    return "\n".join(map(_short, lines)) + "\n"

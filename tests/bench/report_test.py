@@ -38,6 +38,12 @@ class PageTest(unittest.TestCase):
     def test_the_page_of_small_results_is_the_golden_one(self):
         self.assertEqual(page_of(golden_results()), _GOLDEN.read_text(encoding="utf-8"))
 
+    def test_lines_are_short(self):
+        results = golden_results()
+        results["train"]["cpu"] = "a processor with a name of many words " * 5
+        lines = page_of(results).split("\n")
+        self.assertFalse([line for line in lines if len(line) > 120 and not line.startswith("|")])
+
     def test_a_page_without_results_says_how_to_get_them(self):
         text = page.fill(real_template(), {}, facts.of({}), set())
         for name in tables.SECTIONS:

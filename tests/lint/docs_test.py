@@ -1,4 +1,5 @@
 """What the docs name exists: relative links, `./run` commands, `dslide` subcommands, model specs.
+Their lines are short, and so is the first page.
 
 usage: docs_test.py [PATH_OF_DSLIDE]     without the binary, subcommands are not checked
 """
@@ -80,6 +81,32 @@ def check_dslide_mentions(path, text, accepts):
             yield f"{path}: `dslide {words}` does not exist"
 
 
+# A line that a reader of a diff, or of a terminal, sees whole.
+_LINE = 120
+# Markdown has a row of a table on one line: there it is the cell that has to be short. Longer ones
+# are a paragraph below the table.
+_CELL = 200
+_FIRST_PAGE_LINES = 90
+# Rows are made of what programs and values say.
+_MADE_TABLES = ("docs/operate/metrics.md", "helm/dslide/README.md")
+# The plan is rewritten as a whole when it changes.
+_LONG_LINES = ("docs/roadmap.md",)
+
+
+def check_lines(path, text):
+    if path == "README.md" and text.count("\n") > _FIRST_PAGE_LINES:
+        yield f"{path}: more than {_FIRST_PAGE_LINES} lines; move what is no door to a page"
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) <= _LINE or path in _LONG_LINES:
+            continue
+        if not line.startswith("|"):
+            yield f"{path}:{number}: {len(line)} characters; break it before {_LINE}"
+        elif path not in _MADE_TABLES:
+            longest = max(len(cell.strip()) for cell in re.split(r"(?<!\\)\|", line))
+            if longest > _CELL:
+                yield f"{path}:{number}: a cell of {longest} characters; say it below the table"
+
+
 def repository_reader(path):
     target = tree.ROOT / path
     if target.is_dir():
@@ -106,10 +133,12 @@ def check_tree(binary):
     for path in markdown_files():
         text = tree.read(path)
         yield from check_links(path, text, repository_reader)
+        yield from check_lines(path, text)
         # What the roadmap plans does not exist yet.
         if path != "docs/roadmap.md":
             yield from check_run_mentions(path, text, known)
-            if binary:
+            # What --help says is made by cli_page_test.py.
+            if binary and path != "docs/start/cli.md":
                 yield from check_dslide_mentions(path, text, accepts)
     for path in tree.files({".json"}, ["docs/models"]):
         try:
@@ -133,6 +162,14 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(self.links("README.md", "![x](docs/b.svg)"))
         self.assertTrue(self.links("docs/a.md", "[x](../README.md#three)"))
         self.assertTrue(self.links("README.md", "[x](../../etc/passwd)"))
+
+    def test_lines(self):
+        long = "x" * 121
+        self.assertFalse(list(check_lines("a.md", f"{long[1:]}\n| {long} | y |\n")))
+        self.assertTrue(list(check_lines("a.md", long)))
+        self.assertTrue(list(check_lines("a.md", f"| {long}{long} |")))
+        self.assertFalse(list(check_lines("README.md", "x\n" * 90)))
+        self.assertTrue(list(check_lines("README.md", "x\n" * 91)))
 
     def test_commands(self):
         known = run_commands("cmd_test() {\ncmd_train() {\n")

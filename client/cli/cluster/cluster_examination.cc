@@ -193,7 +193,7 @@ void JudgePage(const std::string& where, const MetricsText& page, absl::Time now
                    absl::DataLossError(
                        absl::StrFormat("it does not remember %.0f updates that it had confirmed",
                                        at("dslide_shard_acked_loss_total"))),
-                   "roll the cluster back to a checkpoint (docs/operate/runbook.md, "
+                   "take the cluster back to a checkpoint (docs/operate/runbook.md, "
                    "DslideAckedLoss)");
   }
   if (at("dslide_shard_recovery_damaged_images") > 0) {

@@ -1,4 +1,4 @@
-"""Every snippet of the page and of the README runs as it stands there."""
+"""Every snippet of the pages and of the package's README runs as it stands there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_page(
     assert asyncio.run(names["read"](cluster.address)).shape == (3, 8)
 
 
-def test_the_readmes(
+def test_the_first_pages(
     bin_dir: pathlib.Path,
     small_data: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -66,7 +66,8 @@ def test_the_readmes(
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(json.dumps(SMALL_SPEC))
     monkeypatch.chdir(tmp_path)
-    for path in (ROOT / "README.md", ROOT / "client" / "python" / "README.md"):
+    for name in ("docs/start/first-training.md", "client/python/README.md"):
+        path = ROOT / name
         snippets = _snippets(path)
         assert snippets
         for snippet in snippets:

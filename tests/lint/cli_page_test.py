@@ -1,0 +1,82 @@
+"""docs/start/cli.md is what the programs say to --help.
+
+usage: cli_page_test.py BIN_DIR            compares; skipped where a program has not been built
+       cli_page_test.py BIN_DIR --write    writes the page
+"""
+
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import tree
+
+_PAGE = "docs/start/cli.md"
+_WIDTH = 116
+_INTRODUCTION = """\
+# Commands and flags
+
+Made from `--help` by `tests/lint/cli_page_test.py`; do not edit it by hand. What the commands do,
+and their results as JSON: [commands](commands.md).
+"""
+_PROGRAMS = ("dslide", "dslide-coordinator", "dslide-shard")
+# dslide-bench answers for it, which is not built everywhere.
+_LEFT_OUT = ("bench",)
+
+
+def help_of(words):
+    command = [*words, "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    return shown.stdout.strip()
+
+
+def subcommands(text):
+    """Those that a help text lists, in its order."""
+    listed = text.partition("\nSubcommands:\n")[2].split("\n\n")[0]
+    return re.findall(r"^  ([a-z][a-z-]*)", listed, re.MULTILINE)
+
+
+def wrapped(line):
+    """The line, broken where it is too long; what follows stands below its last column."""
+    if len(line) <= _WIDTH:
+        return line
+    gap = re.match(r"\s*\S+.*?\s{2,}(?=\S)|\s*", line)
+    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * min(gap.end(), 40),
+                         break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
+
+
+def sections(bin_dir, words):
+    """Of a command and of those below it; words: its name, as typed."""
+    text = help_of([str(bin_dir / words[0]), *words[1:]])
+    shown = "\n".join(wrapped(line) for line in text.splitlines())
+    yield f"{'#' * min(len(words) + 1, 4)} {' '.join(words)}\n\n```text\n{shown}\n```\n"
+    for name in subcommands(text):
+        if name not in _LEFT_OUT:
+            yield from sections(bin_dir, [*words, name])
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__.strip())
+        return 0
+    bin_dir = pathlib.Path(sys.argv[1])
+    missing = [name for name in _PROGRAMS if not (bin_dir / name).exists()]
+    if missing:
+        print(f"skipped: {bin_dir} has no {', '.join(missing)}")
+        return 77
+    parts = [part for name in _PROGRAMS for part in sections(bin_dir, [name])]
+    page = "\n".join([_INTRODUCTION, *parts])
+    if "--write" in sys.argv:
+        (tree.ROOT / _PAGE).write_text(page, encoding="utf-8")
+        return 0
+    difference = list(difflib.unified_diff(tree.read(_PAGE).splitlines(), page.splitlines(), _PAGE,
+                                           "--help", lineterm=""))
+    if difference:
+        difference.append(f"stale: write it with tests/lint/cli_page_test.py {bin_dir} --write")
+    tree.report("cli page", difference)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
