@@ -81,6 +81,29 @@ def check_dslide_mentions(path, text, accepts):
             yield f"{path}: `dslide {words}` does not exist"
 
 
+_PATH = re.compile(
+    r"`((?:bench|client|core|deploy|docs|helm|protos|services|tests|tools)/[\w/.-]+)`")
+
+
+def check_paths(path, text, read):
+    """Paths of the tree that stand in code."""
+    for name in sorted(set(_PATH.findall(text))):
+        if read(name.rstrip("/")) is None:
+            yield f"{path}: {name} does not exist"
+
+
+_WALK = re.compile(r"^\| `([\w/.]+)` \| (`[^|]*`) \|", re.MULTILINE)
+
+
+def check_walk(path, text, read):
+    """Rows of a file and of functions in it, as the walk through the code has them."""
+    for name, functions in _WALK.findall(text):
+        source = read(name)
+        for function in re.findall(r"`(?:\w+::)*(\w+)`", functions):
+            if source is None or not re.search(rf"\b{function}\(", source):
+                yield f"{path}: {name} has no {function}(): walk the new way"
+
+
 # A line that a reader of a diff, or of a terminal, sees whole.
 _LINE = 120
 # Markdown has a row of a table on one line: there it is the cell that has to be short. Longer ones
@@ -134,12 +157,17 @@ def check_tree(binary):
         text = tree.read(path)
         yield from check_links(path, text, repository_reader)
         yield from check_lines(path, text)
+        # Decisions and changes are of their time.
+        if not path.startswith(("docs/adr/", "docs/roadmap.md")) and "CHANGELOG" not in path:
+            yield from check_paths(path, text, repository_reader)
         # What the roadmap plans does not exist yet.
         if path != "docs/roadmap.md":
             yield from check_run_mentions(path, text, known)
             # What --help says is made by cli_page_test.py.
             if binary and path != "docs/start/cli.md":
                 yield from check_dslide_mentions(path, text, accepts)
+    architecture = "docs/understand/architecture.md"
+    yield from check_walk(architecture, tree.read(architecture), repository_reader)
     for path in tree.files({".json"}, ["docs/models"]):
         try:
             if json.loads(tree.read(path)).get("name") != pathlib.Path(path).stem:
@@ -162,6 +190,14 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(self.links("README.md", "![x](docs/b.svg)"))
         self.assertTrue(self.links("docs/a.md", "[x](../README.md#three)"))
         self.assertTrue(self.links("README.md", "[x](../../etc/passwd)"))
+        self.assertFalse(list(check_paths("x.md", "`docs/a.md` `docs/`", self.TREE.get)))
+        self.assertTrue(list(check_paths("x.md", "`docs/b.md`", self.TREE.get)))
+
+    def test_walk(self):
+        sources = {"a/b.cc": "int A::One(int) {}\n"}
+        self.assertFalse(list(check_walk("w.md", "| `a/b.cc` | `A::One` | x |", sources.get)))
+        self.assertTrue(list(check_walk("w.md", "| `a/b.cc` | `One`, `Two` | |", sources.get)))
+        self.assertTrue(list(check_walk("w.md", "| `a/c.cc` | `One` | |", sources.get)))
 
     def test_lines(self):
         long = "x" * 121
