@@ -92,6 +92,13 @@ def check_paths(path, text, read):
             yield f"{path}: {name} does not exist"
 
 
+def check_calls(path, text, protos):
+    """The page of the wire names every call."""
+    for call in re.findall(r"^  rpc (\w+)\(", protos, re.MULTILINE):
+        if f"`{call}`" not in text:
+            yield f"{path}: the call {call} is missing"
+
+
 _WALK = re.compile(r"^\| `([\w/.]+)` \| (`[^|]*`) \|", re.MULTILINE)
 
 
@@ -166,6 +173,9 @@ def check_tree(binary):
             # What --help says is made by cli_page_test.py.
             if binary and path != "docs/start/cli.md":
                 yield from check_dslide_mentions(path, text, accepts)
+    wire = "docs/understand/wire.md"
+    protos = "\n".join(tree.read(proto) for proto in tree.files({".proto"}, ["protos/dslide"]))
+    yield from check_calls(wire, tree.read(wire), protos)
     architecture = "docs/understand/architecture.md"
     yield from check_walk(architecture, tree.read(architecture), repository_reader)
     for path in tree.files({".json"}, ["docs/models"]):
@@ -192,6 +202,11 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(self.links("README.md", "[x](../../etc/passwd)"))
         self.assertFalse(list(check_paths("x.md", "`docs/a.md` `docs/`", self.TREE.get)))
         self.assertTrue(list(check_paths("x.md", "`docs/b.md`", self.TREE.get)))
+
+    def test_calls(self):
+        protos = "service S {\n  rpc Ask(A) returns (B);\n}\n"
+        self.assertFalse(list(check_calls("w.md", "`Ask`", protos)))
+        self.assertTrue(list(check_calls("w.md", "`AskMore`", protos)))
 
     def test_walk(self):
         sources = {"a/b.cc": "int A::One(int) {}\n"}

@@ -14,6 +14,7 @@ _PLACES = {
     "deploy/compose/vms/inventory.example.toml": r'"dslide:([^"]+)"',
     "deploy/compose/vms/render.py": r'"dslide:([^"]+)"',
     "deploy/image/Dockerfile": r"^ARG VERSION=(\S+)",
+    "docs/understand/wire.md": r"`protos/dslide/v1`, of version ([0-9.]+[0-9])",
     "helm/dslide/CHANGELOG.md": r"^## ([0-9.]+)",
     "helm/dslide/Chart.yaml": r'^(?:version|appVersion): "?([0-9.]+)',
     "helm/dslide/ci/trainer-values.yaml": r"image: dslide:(\S+)",
