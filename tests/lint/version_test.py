@@ -8,6 +8,7 @@ import tree
 
 # Of each: where the version stands. What a pattern finds nowhere was renamed: an error, too.
 _PLACES = {
+    "CHANGELOG.md": r"^## \[([0-9.]+)\]",
     "client/python/src/dslide/_version.py": r'^__version__ = "([^"]+)"',
     "deploy/compose/.env": r"=dslide(?:-example)?:(\S+)",
     "deploy/compose/compose.yaml": r":-dslide(?:-example)?:([^}]+)}",
