@@ -4,6 +4,7 @@ Their lines are short, and so is the first page.
 usage: docs_test.py [PATH_OF_DSLIDE]     without the binary, subcommands are not checked
 """
 
+import functools
 import json
 import pathlib
 import re
@@ -153,12 +154,16 @@ def markdown_files():
 def check_tree(binary):
     known = run_commands(tree.read("run"))
 
+    @functools.cache
+    def below(words):
+        shown = subprocess.run(
+            [binary, *words, "--help"], capture_output=True, text=True, timeout=20, check=True
+        )
+        return subcommands(shown.stdout)
+
     def accepts(words):
         # Asked for help, a program may forgive a wrong subcommand: look for it in the list.
-        shown = subprocess.run(
-            [binary, *words[:-1], "--help"], capture_output=True, text=True, timeout=20, check=True
-        )
-        return words[-1] in subcommands(shown.stdout)
+        return words[-1] in below(tuple(words[:-1]))
 
     for path in markdown_files():
         text = tree.read(path)
