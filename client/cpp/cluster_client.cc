@@ -13,6 +13,7 @@
 #include "client/cpp/unary_call.h"
 #include "client/cpp/wire_counters.h"
 #include "core/base/status_macros.h"
+#include "core/wire/bulk/bulk_codec.h"
 
 namespace dslide {
 namespace {
@@ -69,15 +70,21 @@ T Await(Start&& start) {
   return std::move(*result);
 }
 
-// Appends `part`, of the same table, to `whole`.
-void Append(GatherReply part, GatherReply& whole) {
-  RowBlock& to = whole.rows;
-  RowBlock& from = part.rows;
-  to.dim = std::max(to.dim, from.dim);
-  to.rows.insert(to.rows.end(), from.rows.begin(), from.rows.end());
-  to.values.insert(to.values.end(), from.values.begin(), from.values.end());
-  to.biases.insert(to.biases.end(), from.biases.begin(), from.biases.end());
-}
+// Rows on their way to where they were wanted. Shared by the callbacks of a gather's parts.
+struct Gathering {
+  RowBlock block;  // its rows are those wanted
+  RowSlices slices;
+  std::vector<std::vector<uint32_t>> places;  // first_places of the slices
+
+  // Where a part of a shard's rows goes.
+  wire::GatherTarget Target(size_t shard, size_t first, size_t count) {
+    return {.rows = absl::MakeConstSpan(slices.rows[shard]).subspan(first, count),
+            .dim = block.dim,
+            .values = absl::MakeSpan(block.values),
+            .biases = absl::MakeSpan(block.biases),
+            .places = absl::MakeConstSpan(places[shard]).subspan(first, count)};
+  }
+};
 
 // A shard that was killed comes back: waits for an answer within one call's time.
 template <typename Reply, typename Start>
@@ -112,6 +119,7 @@ struct ClusterClient::Impl {
   absl::flat_hash_map<int64_t, std::shared_ptr<const SlotMap>> slots ABSL_GUARDED_BY(mu);
 
   absl::StatusOr<std::shared_ptr<const SlotMap>> Slots(int64_t num_slots);
+  absl::StatusOr<TableSpec> Table(const std::string& model, const std::string& table);
   absl::StatusOr<std::shared_ptr<const SlotMap>> TableSlots(const std::string& model,
                                                             const std::string& table);
   // The query with each shard's candidates.
@@ -195,8 +203,8 @@ absl::StatusOr<ModelSpec> ClusterClient::Impl::Model(const std::string& name) {
                                  : absl::StrCat("it has: ", absl::StrJoin(names, ", "))));
 }
 
-absl::StatusOr<std::shared_ptr<const SlotMap>> ClusterClient::Impl::TableSlots(
-    const std::string& model, const std::string& table) {
+absl::StatusOr<TableSpec> ClusterClient::Impl::Table(const std::string& model,
+                                                     const std::string& table) {
   ASSIGN_OR_RETURN(const ModelSpec spec, Model(model));
   const TableSpec* found = spec.FindTable(table);
   if (found == nullptr) {
@@ -205,7 +213,13 @@ absl::StatusOr<std::shared_ptr<const SlotMap>> ClusterClient::Impl::TableSlots(
     return absl::InvalidArgumentError(absl::StrCat("model \"", model, "\" has no table \"", table,
                                                    "\"; it has: ", absl::StrJoin(names, ", ")));
   }
-  return Slots(found->num_slots);
+  return *found;
+}
+
+absl::StatusOr<std::shared_ptr<const SlotMap>> ClusterClient::Impl::TableSlots(
+    const std::string& model, const std::string& table) {
+  ASSIGN_OR_RETURN(const TableSpec spec, Table(model, table));
+  return Slots(spec.num_slots);
 }
 
 absl::StatusOr<std::vector<TopKCommand>> ClusterClient::Impl::DealCandidates(
@@ -259,49 +273,52 @@ absl::StatusOr<RowBlock> ClusterClient::Gather(const std::string& model, const s
 void ClusterClient::GatherAsync(const std::string& model, const std::string& table,
                                 absl::Span<const RowId> wanted, Done<RowBlock> done,
                                 bool averaged) {
-  const auto slots = impl_->TableSlots(model, table);
+  const absl::StatusOr<TableSpec> spec = impl_->Table(model, table);
+  const auto slots = spec.ok() ? impl_->Slots(spec->num_slots) : spec.status();
   if (!slots.ok()) {
     done(slots.status());
     return;
   }
-  RowSlices slices = SliceRows(**slots, wanted);
-  std::vector<std::pair<size_t, GatherCommand>> parts;  // shard, request; a shard's in order
-  for (size_t s = 0; s < slices.rows.size(); ++s) {
-    const absl::Span<const RowId> rows = slices.rows[s];
-    for (size_t first = 0; first < rows.size(); first += kIdsPerGather) {
-      const absl::Span<const RowId> some = rows.subspan(first, kIdsPerGather);
-      GatherCommand command;
-      command.model = model;
-      command.table = table;
-      command.topology_version = impl_->map.topology_version;
-      command.averaged = averaged;
-      command.rows.assign(some.begin(), some.end());
-      parts.emplace_back(s, std::move(command));
+  const auto rows = std::make_shared<Gathering>();
+  rows->slices = SliceRows(**slots, wanted);
+  rows->places = FirstPlaces(rows->slices);
+  rows->block.rows.assign(wanted.begin(), wanted.end());
+  rows->block.dim = spec->dim;
+  rows->block.values.resize(wanted.size() * static_cast<size_t>(spec->dim));
+  if (spec->role != TableRole::kEmbedding) rows->block.biases.resize(wanted.size());
+  struct Part {
+    size_t shard, first, count;
+  };
+  std::vector<Part> parts;
+  for (size_t s = 0; s < rows->slices.rows.size(); ++s) {
+    const size_t all = rows->slices.rows[s].size();
+    for (size_t first = 0; first < all; first += kIdsPerGather) {
+      parts.push_back({s, first, std::min(kIdsPerGather, all - first)});
     }
   }
   if (parts.empty()) {
     done(RowBlock());
     return;
   }
-  std::vector<size_t> shard_of;
-  for (const auto& part : parts) shard_of.push_back(part.first);
   auto fan_in = std::make_shared<FanIn<GatherReply>>(  // shared by the callbacks of the parts
-      parts.size(), [done = std::move(done), shard_of, slices = std::move(slices),
-                     wanted = std::vector<RowId>(wanted.begin(), wanted.end())](
-                        absl::StatusOr<std::vector<GatherReply>> replies) {
-        if (!replies.ok()) {
-          done(replies.status());
+      parts.size(), [done = std::move(done), rows](absl::StatusOr<std::vector<GatherReply>> parts) {
+        if (!parts.ok()) {
+          done(parts.status());
           return;
         }
-        std::vector<GatherReply> by_shard(slices.rows.size());
-        for (size_t p = 0; p < replies->size(); ++p) {
-          Append(std::move((*replies)[p]), by_shard[shard_of[p]]);
-        }
-        done(JoinRows(slices, wanted, by_shard));
+        CopyRepeats(rows->slices, rows->places, rows->block);
+        done(std::move(rows->block));
       });
   for (size_t p = 0; p < parts.size(); ++p) {
-    impl_->shards[parts[p].first]->GatherAsync(
-        parts[p].second,
+    const wire::GatherTarget target = rows->Target(parts[p].shard, parts[p].first, parts[p].count);
+    GatherCommand command;
+    command.model = model;
+    command.table = table;
+    command.topology_version = impl_->map.topology_version;
+    command.averaged = averaged;
+    command.rows.assign(target.rows.begin(), target.rows.end());
+    impl_->shards[parts[p].shard]->GatherAsync(
+        command, target,
         [fan_in, p](absl::StatusOr<GatherReply> reply) { fan_in->Set(p, std::move(reply)); });
   }
 }

@@ -142,31 +142,24 @@ absl::StatusOr<std::vector<RowBlock>> SliceBlock(const SlotMap& slots, const Row
   return parts;
 }
 
-absl::StatusOr<RowBlock> JoinRows(const RowSlices& slices, absl::Span<const RowId> wanted,
-                                  absl::Span<const GatherReply> parts) {
-  RowBlock joined;
-  bool with_bias = false;
-  for (size_t s = 0; s < parts.size(); ++s) {
-    if (parts[s].rows.rows != slices.rows[s]) {
-      return absl::InternalError(absl::StrCat("shard ", s, " answered ", parts[s].rows.rows.size(),
-                                              " rows that are not the ", slices.rows[s].size(),
-                                              " that were asked for"));
-    }
-    if (slices.rows[s].empty()) continue;
-    joined.dim = parts[s].rows.dim;
-    with_bias = with_bias || !parts[s].rows.biases.empty();
+std::vector<std::vector<uint32_t>> FirstPlaces(const RowSlices& slices) {
+  std::vector<std::vector<uint32_t>> places;
+  for (const std::vector<RowId>& rows : slices.rows) places.emplace_back(rows.size());
+  for (size_t i = slices.shard_of.size(); i-- > 0;) {
+    places[slices.shard_of[i]][slices.index_of[i]] = static_cast<uint32_t>(i);
   }
-  const auto dim = static_cast<size_t>(joined.dim);
-  joined.rows.assign(wanted.begin(), wanted.end());
-  joined.values.resize(wanted.size() * dim);
-  if (with_bias) joined.biases.resize(wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const RowBlock& part = parts[slices.shard_of[i]].rows;
-    const size_t at = slices.index_of[i];
-    std::copy_n(part.values.data() + at * dim, dim, joined.values.data() + i * dim);
-    if (with_bias && at < part.biases.size()) joined.biases[i] = part.biases[at];
+  return places;
+}
+
+void CopyRepeats(const RowSlices& slices, absl::Span<const std::vector<uint32_t>> first_places,
+                 RowBlock& block) {
+  const auto dim = static_cast<size_t>(block.dim);
+  for (size_t i = 0; i < block.rows.size(); ++i) {
+    const size_t first = first_places[slices.shard_of[i]][slices.index_of[i]];
+    if (first == i) continue;
+    std::copy_n(block.values.data() + first * dim, dim, block.values.data() + i * dim);
+    if (!block.biases.empty()) block.biases[i] = block.biases[first];
   }
-  return joined;
 }
 
 absl::StatusOr<TopKReply> MergeTopK(absl::Span<const TopKReply> parts, int64_t batch, int64_t k) {

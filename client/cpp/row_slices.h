@@ -51,11 +51,13 @@ absl::StatusOr<std::vector<ExplicitRows<RowId>>> SliceExplicit(const SlotMap& sl
 absl::StatusOr<std::vector<RowBlock>> SliceBlock(const SlotMap& slots, const RowBlock& block,
                                                  bool sum_duplicates);
 
-// Puts gathered rows into the order in which they were wanted.
-//   parts : by shard; rows equal slices.rows[shard].
-// Errors: Internal when a part is not what was asked for.
-absl::StatusOr<RowBlock> JoinRows(const RowSlices& slices, absl::Span<const RowId> wanted,
-                                  absl::Span<const GatherReply> parts);
+// For gathers that put rows where they are wanted. By shard, for each of its rows: the first
+// position among the wanted ones.
+std::vector<std::vector<uint32_t>> FirstPlaces(const RowSlices& slices);
+
+// Completes a block whose rows are at their first places: those that were wanted twice.
+void CopyRepeats(const RowSlices& slices, absl::Span<const std::vector<uint32_t>> first_places,
+                 RowBlock& block);
 
 // The best k of all shards for each query: by falling logit, ties by smaller id.
 // Errors: Internal when a part is not [batch, k'] for its own k'.

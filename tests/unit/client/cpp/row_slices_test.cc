@@ -102,26 +102,29 @@ TEST(SliceBlockTest, RefusesDuplicatesOfAnAssignmentAndWrongSizes) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(JoinRowsTest, RestoresTheWantedOrderWithRepeats) {
+TEST(FirstPlacesTest, LeadEveryRowToWhereItIsWantedFirst) {
   const SlotMap slots = Slots({1, 1});
   const std::vector<RowId> wanted = Ids({9, 1, 9, 4});
   const RowSlices slices = SliceRows(slots, wanted);
-  std::vector<GatherReply> parts(2);
+  const std::vector<std::vector<uint32_t>> places = FirstPlaces(slices);
+  RowBlock block;
+  block.rows = wanted;
+  block.dim = 2;
+  block.values.assign(8, 0);
+  block.biases.assign(4, 0);
   for (size_t s = 0; s < 2; ++s) {
-    parts[s].rows.rows = slices.rows[s];
-    parts[s].rows.dim = 2;
-    for (const RowId row : slices.rows[s]) {
-      parts[s].rows.values.push_back(static_cast<float>(row.value()));
-      parts[s].rows.values.push_back(static_cast<float>(row.value()) + 0.5f);
-      parts[s].rows.biases.push_back(-static_cast<float>(row.value()));
+    ASSERT_EQ(places[s].size(), slices.rows[s].size());
+    for (size_t r = 0; r < places[s].size(); ++r) {
+      const auto value = static_cast<float>(slices.rows[s][r].value());
+      block.values[places[s][r] * 2] = value;
+      block.values[places[s][r] * 2 + 1] = value + 0.5f;
+      block.biases[places[s][r]] = -value;
     }
   }
-  const auto joined = JoinRows(slices, wanted, parts);
-  ASSERT_TRUE(joined.ok()) << joined.status();
-  EXPECT_THAT(joined->values, ElementsAre(9, 9.5, 1, 1.5, 9, 9.5, 4, 4.5));
-  EXPECT_THAT(joined->biases, ElementsAre(-9, -1, -9, -4));
-  parts[0].rows.rows.push_back(RowId(100));
-  EXPECT_EQ(JoinRows(slices, wanted, parts).status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(block.biases, ElementsAre(-9, -1, 0, -4));
+  CopyRepeats(slices, places, block);
+  EXPECT_THAT(block.values, ElementsAre(9, 9.5, 1, 1.5, 9, 9.5, 4, 4.5));
+  EXPECT_THAT(block.biases, ElementsAre(-9, -1, -9, -4));
 }
 
 TEST(SliceExplicitTest, EachShardGetsItsRowsWithTheirNumbers) {
