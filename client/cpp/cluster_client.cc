@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(
       std::make_unique<CoordinatorClient>(channel, coordinator, options, &impl->counters);
   ASSIGN_OR_RETURN(impl->map, impl->coordinator->GetClusterMap());
   const ClientId client = NewClientId();
-  for (const ShardEntry& entry : impl->map.shards) {
+  for (const ShardInfo& entry : impl->map.shards) {
     ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> to_shard, channels(entry.address));
     impl->shards.push_back(std::make_unique<ShardClient>(std::move(to_shard), entry.shard,
                                                          entry.address, options, &impl->counters));

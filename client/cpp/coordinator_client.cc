@@ -11,6 +11,7 @@
 #include "client/cpp/coordinator_client_impl.h"
 #include "client/cpp/grpc_status.h"
 #include "core/base/status_macros.h"
+#include "core/wire/cluster_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
@@ -18,21 +19,6 @@
 
 namespace dslide {
 namespace {
-
-ShardEntry DecodeShard(const v1::ShardInfo& info) {
-  ShardEntry entry;
-  entry.shard = ShardId(info.shard_id());
-  entry.address = info.address();
-  entry.capacity_weight = info.capacity_weight();
-  entry.generation = info.generation();
-  entry.life = info.health() == v1::SHARD_HEALTH_LOST   ? ShardLife::kLost
-               : info.health() == v1::SHARD_HEALTH_LEFT ? ShardLife::kLeft
-                                                        : ShardLife::kAlive;
-  entry.memory_bytes = info.memory_bytes();
-  entry.applied_commands = info.applied_commands();
-  entry.admin_address = info.admin_address();
-  return entry;
-}
 
 JobProgress DecodeJob(const v1::JobStatus& status) {
   JobProgress job;
@@ -49,42 +35,7 @@ JobProgress DecodeJob(const v1::JobStatus& status) {
   return job;
 }
 
-absl::StatusOr<Work> DecodeWork(const v1::AcquireWorkResponse& response) {
-  switch (response.work_case()) {
-    case v1::AcquireWorkResponse::kChunk:
-      return ChunkWork{response.chunk().lease_id(), response.chunk().epoch(),
-                       response.chunk().first(), response.chunk().count()};
-    case v1::AcquireWorkResponse::kEvaluation:
-      return EvaluationWork{response.evaluation().lease_id(), response.evaluation().epoch(),
-                            response.evaluation().metric_to_beat()};
-    case v1::AcquireWorkResponse::kStage:
-      return StageWork{response.stage().lease_id(),
-                       response.stage().stage() == v1::JOB_STAGE_COMPLETION,
-                       response.stage().best_epoch(), response.stage().best_metric()};
-    case v1::AcquireWorkResponse::kWait:
-      return WaitForWork{wire::DecodeDuration(response.wait().retry_after())};
-    case v1::AcquireWorkResponse::kFinished:
-      return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric()};
-    case v1::AcquireWorkResponse::WORK_NOT_SET:
-      break;
-  }
-  // The answer to a call that only reports and renews.
-  return WaitForWork{absl::ZeroDuration()};
-}
-
 }  // namespace
-
-const char* ShardLifeName(ShardLife life) {
-  switch (life) {
-    case ShardLife::kAlive:
-      return "alive";
-    case ShardLife::kLost:
-      return "lost";
-    case ShardLife::kLeft:
-      return "left";
-  }
-  return "unknown";
-}
 
 namespace {
 
@@ -136,7 +87,8 @@ absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap(absl::Span<const int
   ClusterMap map;
   map.topology_version = response.topology_version();
   map.restore_count = response.restore_count();
-  for (const v1::ShardInfo& info : response.shards()) map.shards.push_back(DecodeShard(info));
+  for (const v1::ShardInfo& info : response.shards())
+    map.shards.push_back(wire::DecodeShardInfo(info));
   for (size_t i = 0; i < map.shards.size(); ++i) {
     if (map.shards[i].shard.value() != static_cast<int32_t>(i)) {
       return absl::InternalError(
@@ -159,7 +111,8 @@ absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
   status.revision = response.revision();
   status.topology_version = response.topology_version();
   status.expected_shards = response.expected_shards();
-  for (const v1::ShardInfo& info : response.shards()) status.shards.push_back(DecodeShard(info));
+  for (const v1::ShardInfo& info : response.shards())
+    status.shards.push_back(wire::DecodeShardInfo(info));
   status.models.assign(response.models().begin(), response.models().end());
   for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
   for (const v1::Operation& operation : response.operations()) {
@@ -213,20 +166,9 @@ absl::Status CoordinatorClient::UnregisterModel(const std::string& model) {
       .status();
 }
 
-absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSettings& job,
-                                                    const ClientId& client) {
+absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSpec& job, const ClientId& client) {
   v1::RegisterJobRequest request;
-  v1::JobSpec& spec = *request.mutable_spec();
-  spec.set_job(job.job);
-  spec.set_model(job.model);
-  spec.set_samples_per_epoch(job.samples_per_epoch);
-  spec.set_chunk_samples(job.chunk_samples);
-  spec.set_max_epochs(job.max_epochs);
-  spec.set_patience_epochs(job.patience_epochs);
-  spec.set_evaluate(job.evaluate);
-  spec.set_seed(job.seed);
-  spec.set_data_fingerprint(job.data_fingerprint);
-  spec.set_staged(job.staged);
+  wire::EncodeJobSpec(job, request.mutable_spec());
   request.set_client_id(wire::EncodeClientId(client));
   ASSIGN_OR_RETURN(const v1::RegisterJobResponse response,
                    impl_->Call("RegisterJob", &v1::CoordinatorService::Stub::RegisterJob, request,
@@ -234,24 +176,13 @@ absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSettings& job,
   return response.created();
 }
 
-absl::StatusOr<Work> CoordinatorClient::AcquireWork(const WorkRequest& work,
-                                                    const ClientId& client) {
+absl::StatusOr<Work> CoordinatorClient::AcquireWork(const WorkRequest& work) {
   v1::AcquireWorkRequest request;
-  request.set_job(work.job);
-  request.set_client_id(wire::EncodeClientId(client));
-  for (const FinishedLease& lease : work.finished) {
-    v1::WorkReport& report = *request.add_finished();
-    report.set_lease_id(lease.lease);
-    report.set_loss_sum(lease.loss_sum);
-    report.set_samples(lease.samples);
-    report.set_metric(lease.metric);
-  }
-  for (const uint64_t lease : work.held) request.add_held(lease);
-  request.set_want_work(work.want_work);
+  wire::EncodeWorkRequest(work, &request);
   ASSIGN_OR_RETURN(const v1::AcquireWorkResponse response,
                    impl_->Call("AcquireWork", &v1::CoordinatorService::Stub::AcquireWork, request,
                                std::min(impl_->options.timeout, absl::Seconds(10)), false));
-  return DecodeWork(response);
+  return wire::DecodeWork(response);
 }
 
 absl::Status CoordinatorClient::LeaveJob(const std::string& job, const ClientId& client) {

@@ -54,9 +54,9 @@ class CoordinatorClient {
   absl::Status UnregisterModel(const std::string& model);
 
   // True when the job is new.
-  absl::StatusOr<bool> RegisterJob(const JobSettings& job, const ClientId& client);
+  absl::StatusOr<bool> RegisterJob(const JobSpec& job, const ClientId& client);
   // One attempt: the caller (WorkFeed) decides what to do while the coordinator is away.
-  absl::StatusOr<Work> AcquireWork(const WorkRequest& work, const ClientId& client);
+  absl::StatusOr<Work> AcquireWork(const WorkRequest& work);
   // One attempt, of at most 5 s: leases of who cannot say it run out.
   absl::Status LeaveJob(const std::string& job, const ClientId& client);
 

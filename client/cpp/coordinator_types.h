@@ -6,34 +6,21 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/ids.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/job_work.h"
+#include "core/protocol/shard_info.h"
 
 namespace dslide {
 
-enum class ShardLife { kAlive, kLost, kLeft };
-const char* ShardLifeName(ShardLife life);
-
-struct ShardEntry {
-  ShardId shard;
-  std::string address;
-  double capacity_weight = 1.0;
-  uint64_t generation = 0;
-  ShardLife life = ShardLife::kAlive;
-  int64_t memory_bytes = 0;
-  int64_t applied_commands = 0;
-  std::string admin_address;  // host:port of its metrics; empty: not for others
-};
-
 struct ClusterMap {
   uint64_t topology_version = 0;
-  uint64_t restore_count = 0;      // changes when the cluster was restored from a checkpoint
-  std::vector<ShardEntry> shards;  // by ordinal: shards[i].shard == i
-  std::vector<SlotMap> slots;      // as they were asked for
+  uint64_t restore_count = 0;     // changes when the cluster was restored from a checkpoint
+  std::vector<ShardInfo> shards;  // by ordinal: shards[i].shard == i
+  std::vector<SlotMap> slots;     // as they were asked for
 };
 
 // A committed checkpoint of a whole cluster.
@@ -118,7 +105,7 @@ struct ClusterStatus {
   std::string revision;
   uint64_t topology_version = 0;
   int64_t expected_shards = 0;
-  std::vector<ShardEntry> shards;
+  std::vector<ShardInfo> shards;
   std::vector<std::string> models;
   std::vector<JobProgress> jobs;
   std::vector<OperationStatus> operations;      // that run, the newest first
@@ -130,63 +117,6 @@ struct ClusterStatus {
 struct RestoredCheckpoint {
   uint64_t checkpoint_id = 0;
   std::vector<uint64_t> skipped;  // newer ones that are known to be damaged
-};
-
-// What all trainers of a job must agree on; see JobSpec in protos/dslide/v1/coordinator.proto.
-struct JobSettings {
-  std::string job;
-  std::string model;
-  int64_t samples_per_epoch = 0;
-  int64_t chunk_samples = 0;
-  int64_t max_epochs = 0;
-  int64_t patience_epochs = 0;
-  bool evaluate = false;
-  uint64_t seed = 0;
-  uint64_t data_fingerprint = 0;
-  bool staged = false;  // one trainer prepares before the first epoch, one completes after the last
-};
-
-// A lease that is done. Chunks fill loss_sum and samples, evaluations metric.
-struct FinishedLease {
-  uint64_t lease = 0;
-  double loss_sum = 0;
-  int64_t samples = 0;
-  double metric = 0;
-};
-
-// Positions [first, first + count) of the epoch's order.
-struct ChunkWork {
-  uint64_t lease = 0;
-  int64_t epoch = 0;
-  int64_t first = 0;
-  int64_t count = 0;
-};
-struct EvaluationWork {
-  uint64_t lease = 0;
-  int64_t epoch = 0;
-  double metric_to_beat = 0;  // -inf at first
-};
-// What one trainer does while the others wait; it may be done again from its beginning.
-struct StageWork {
-  uint64_t lease = 0;
-  bool completes = false;   // after the last epoch; else it prepares
-  int64_t best_epoch = -1;  // as in NoMoreWork, when it completes
-  double best_metric = 0;
-};
-struct WaitForWork {
-  absl::Duration pause;
-};
-struct NoMoreWork {
-  int64_t best_epoch = -1;  // -1: nothing was evaluated, the last state is the result
-  double best_metric = 0;
-};
-using Work = std::variant<ChunkWork, EvaluationWork, StageWork, WaitForWork, NoMoreWork>;
-
-struct WorkRequest {
-  std::string job;
-  std::vector<FinishedLease> finished;  // since the last call
-  std::vector<uint64_t> held;           // still being worked on
-  bool want_work = true;
 };
 
 }  // namespace dslide

@@ -76,7 +76,7 @@ absl::Status Trainer::Open() {
 absl::Status Trainer::JoinJob() {
   const TrainingSpec& training = parts_.spec.training;
   const bool has_epochs = parts_.network != nullptr;
-  JobSettings job;
+  JobSpec job;
   job.job = parts_.cluster.options().job;
   job.model = parts_.spec.name;
   job.samples_per_epoch = parts_.split.num_training();
@@ -92,6 +92,7 @@ absl::Status Trainer::JoinJob() {
 
   WorkFeedOptions feed;
   feed.job = job.job;
+  feed.client = client_;
   feed.batch_size = training.batch_size;
   feed.seed = options_.seed;
   feed.max_steps = options_.max_steps == 0 ? 0 : options_.max_steps - report_.steps;
@@ -100,7 +101,7 @@ absl::Status Trainer::JoinJob() {
   feed_ = std::make_unique<WorkFeed>(
       feed, parts_.data, parts_.split, parts_.preparer,
       [this](const WorkRequest& request) {
-        return parts_.cluster.coordinator().AcquireWork(request, client_);
+        return parts_.cluster.coordinator().AcquireWork(request);
       },
       [this](const std::string& message) { parts_.progress.Say(message); },
       [this, job] { return parts_.cluster.coordinator().RegisterJob(job, client_).status(); });
@@ -192,11 +193,12 @@ absl::Status Trainer::Drain() {
 }
 
 absl::Status Trainer::RunStage(const StageWork& work) {
-  if (work.completes) {
+  const bool completes = work.stage == JobStage::kCompletion;
+  if (completes) {
     report_.best_metric = work.best_metric;
     RETURN_IF_ERROR(RestoreBest(work.best_epoch));
   }
-  RETURN_IF_ERROR(work.completes ? parts_.stages->Complete() : parts_.stages->Prepare());
+  RETURN_IF_ERROR(completes ? parts_.stages->Complete() : parts_.stages->Prepare());
   ++stages_done_;
   feed_->Finish({.lease = work.lease});
   window_ = Window();
@@ -344,7 +346,7 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
       return kept;
     }
   }
-  FinishedLease report;
+  LeaseReport report;
   report.lease = work.lease;
   report.metric = p_at_1;
   feed_->Finish(report);

@@ -104,7 +104,7 @@ class Trainer {
     int64_t submitted = 0;
     int64_t finished = 0;
     bool complete = false;  // no further step will be submitted
-    FinishedLease report;
+    LeaseReport report;
   };
 
   Trainer(TrainerParts parts, TrainerOptions options);

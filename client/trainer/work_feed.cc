@@ -55,7 +55,7 @@ FeedItem WorkFeed::NextWithin(absl::Duration patience) {
   return item;
 }
 
-void WorkFeed::Finish(const FinishedLease& lease) {
+void WorkFeed::Finish(const LeaseReport& lease) {
   absl::MutexLock lock(&mu_);
   const auto held = std::find(held_.begin(), held_.end(), lease.lease);
   if (held == held_.end()) return;
@@ -85,6 +85,7 @@ bool WorkFeed::Push(FeedItem item) {
 absl::StatusOr<Work> WorkFeed::Ask(bool want_work) {
   WorkRequest request;
   request.job = options_.job;
+  request.client = options_.client;
   request.want_work = want_work;
   {
     absl::MutexLock lock(&mu_);

@@ -38,6 +38,7 @@ using FeedItem = std::variant<PreparedBatch, ChunkEnd, DrainSteps, EvaluationWor
 
 struct WorkFeedOptions {
   std::string job;
+  ClientId client = {};
   int64_t batch_size = 256;
   uint64_t seed = 1;        // of the order of the points; equal for all trainers of a job
   int64_t max_steps = 0;    // batches handed out at most; 0: no limit
@@ -77,7 +78,7 @@ class WorkFeed {
 
   // A chunk's steps are all done, or an evaluation or a stage is: the next call to the coordinator
   // says so. Leases that are not held any more are ignored.
-  void Finish(const FinishedLease& lease);
+  void Finish(const LeaseReport& lease);
 
  private:
   void Run();
@@ -109,7 +110,7 @@ class WorkFeed {
   int64_t pushed_ ABSL_GUARDED_BY(mu_) = 0;  // items
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;   // of Next(): all items but the last are dealt with
   std::vector<uint64_t> held_ ABSL_GUARDED_BY(mu_);
-  std::vector<FinishedLease> finished_ ABSL_GUARDED_BY(mu_);
+  std::vector<LeaseReport> finished_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;
 };
 

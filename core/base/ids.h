@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,5 +57,8 @@ using Step = StrongInt<struct StepTag, int64_t>;
 inline constexpr int64_t kMaxTableRows = int64_t{1} << 31;
 // Stands for "no row", where there are fewer than were asked for.
 inline constexpr RowId kNoRow = RowId(0xffffffff);
+
+// 128 random bits, one per client process.
+using ClientId = std::array<uint8_t, 16>;
 
 }  // namespace dslide

@@ -26,9 +26,6 @@ namespace dslide {
 class RowSink;
 struct ReceivedRows;
 
-// 128 random bits, one per client process.
-using ClientId = std::array<uint8_t, 16>;
-
 // Identity of a mutation; see RequestEnvelope in protos/dslide/v1/common.proto.
 struct Envelope {
   std::string job;

@@ -74,7 +74,7 @@ TEST_F(JobBindingTest, TheCoordinatorKeepsTrainersToTheirJobs) {
   const auto bob = Holder("bob", {JobUri("dslide", "run-2")});
   const auto both = Holder("both", {JobUri("dslide", "run-2"), "dslide://dslide/operator"});
   ASSERT_TRUE(ann->CreateModel(SmallModel()).ok());
-  JobSettings settings;
+  JobSpec settings;
   settings.job = "run-1";
   settings.model = "small";
   settings.samples_per_epoch = 10;
@@ -84,6 +84,7 @@ TEST_F(JobBindingTest, TheCoordinatorKeepsTrainersToTheirJobs) {
   WorkRequest work;
   work.job = "run-1";
   const ClientId client = NewClientId();
+  work.client = client;
   const auto denied = [](const absl::Status& status) {
     return absl::IsPermissionDenied(status) && ReasonOf(status) == reason::kJobNotAllowed;
   };
@@ -92,7 +93,7 @@ TEST_F(JobBindingTest, TheCoordinatorKeepsTrainersToTheirJobs) {
       absl::IsFailedPrecondition(bob->coordinator().CreateCheckpoint("small", "best").status()));
   EXPECT_TRUE(denied(bob->coordinator().RegisterJob(settings, client).status()));
   ASSERT_TRUE(ann->coordinator().RegisterJob(settings, client).ok());
-  EXPECT_TRUE(denied(bob->coordinator().AcquireWork(work, client).status()));
+  EXPECT_TRUE(denied(bob->coordinator().AcquireWork(work).status()));
   EXPECT_TRUE(denied(bob->coordinator().LeaveJob("run-1", client)));
   EXPECT_TRUE(denied(bob->coordinator().CreateCheckpoint("small", "best").status()));
   const absl::Status restored = bob->coordinator().RestoreCheckpoint("small", "best").status();
@@ -109,7 +110,7 @@ TEST_F(JobBindingTest, TheCoordinatorKeepsTrainersToTheirJobs) {
       EXPECT_TRUE(absl::IsFailedPrecondition(done)) << done;
     }
   }
-  EXPECT_TRUE(ann->coordinator().AcquireWork(work, client).ok());
+  EXPECT_TRUE(ann->coordinator().AcquireWork(work).ok());
   EXPECT_TRUE(ann->coordinator().LeaveJob("run-1", client).ok());
 }
 

@@ -96,40 +96,41 @@ void TrainerClient::BeginAnew(Telling what, int shard) {
 
 void TrainerClient::AskForWork(bool wants_work) {
   if (over_ || std::exchange(asking_, true)) return;
-  coordinator::WorkRequest request;
+  WorkRequest request;
   request.client = id_;
   request.finished = finished_;
   if (chunk_.lease != 0) request.held = {chunk_.lease};
   request.want_work = wants_work;
-  CoordinatorHost::Acquire(
-      world_, node_, request,
-      [this, life = lives_, wants_work,
-       reported = finished_.size()](const absl::StatusOr<coordinator::Work>& work) {
-        if (life != lives_) return;
-        asking_ = false;
-        if (!work.ok() && !absl::IsInvalidArgument(work.status())) {
-          Node::After(node_, kTrainerPause, [this, life, wants_work] {
-            if (life == lives_) AskForWork(wants_work);
-          });
-          return;
-        }
-        finished_.erase(finished_.begin(),
-                        finished_.begin() + static_cast<std::ptrdiff_t>(reported));
-        // Another coordinator, which does not know the leases of its predecessor.
-        if (!work.ok()) return AskForWork(wants_work);
-        OnWork(*work);
-      });
+  CoordinatorHost::Acquire(world_, node_, request,
+                           [this, life = lives_, wants_work,
+                            reported = finished_.size()](const absl::StatusOr<Work>& work) {
+                             if (life != lives_) return;
+                             asking_ = false;
+                             if (!work.ok() && !absl::IsInvalidArgument(work.status())) {
+                               Node::After(node_, kTrainerPause, [this, life, wants_work] {
+                                 if (life == lives_) AskForWork(wants_work);
+                               });
+                               return;
+                             }
+                             finished_.erase(
+                                 finished_.begin(),
+                                 finished_.begin() + static_cast<std::ptrdiff_t>(reported));
+                             // Another coordinator, which does not know the leases of its
+                             // predecessor.
+                             if (!work.ok()) return AskForWork(wants_work);
+                             OnWork(*work);
+                           });
 }
 
-void TrainerClient::OnWork(const coordinator::Work& work) {
-  if (const auto* chunk = std::get_if<coordinator::ChunkWork>(&work)) {
+void TrainerClient::OnWork(const Work& work) {
+  if (const auto* chunk = std::get_if<ChunkWork>(&work)) {
     // The answer to a renewal may be a lease that was lost on its way here.
     if (chunk_.lease != 0) return;
     chunk_ = *chunk;
     chunk_left_ = chunk->count;
     return Go();
   }
-  if (std::holds_alternative<coordinator::NoMoreWork>(work)) {
+  if (std::holds_alternative<NoMoreWork>(work)) {
     over_ = true;
     return;
   }

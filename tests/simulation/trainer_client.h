@@ -37,7 +37,7 @@ class TrainerClient {
   void Begin();
   void BeginAnew(Telling what, int shard);
   void AskForWork(bool wants_work);
-  void OnWork(const coordinator::Work& work);
+  void OnWork(const Work& work);
   void Go();
   // Sends what is ready, each phase in the order of the steps.
   void SendReady();
@@ -56,9 +56,9 @@ class TrainerClient {
   std::vector<std::unique_ptr<StepSession>> past_;
   std::map<int64_t, Step> open_;  // by number
   int64_t next_step_ = 1;
-  coordinator::ChunkWork chunk_;  // lease 0: none
-  int64_t chunk_left_ = 0;        // steps not begun
-  std::vector<coordinator::LeaseReport> finished_;
+  ChunkWork chunk_;         // lease 0: none
+  int64_t chunk_left_ = 0;  // steps not begun
+  std::vector<LeaseReport> finished_;
   bool asking_ = false;
   bool over_ = false;  // there is no more work, or no more rows
 };

@@ -24,7 +24,7 @@ namespace dslide::cli {
 // A cluster whose checkpoints are copied, and brought back.
 struct CopyPeers {
   CoordinatorClient* coordinator = nullptr;
-  std::function<absl::StatusOr<std::unique_ptr<ShardClient>>(const ShardEntry&)> shard;
+  std::function<absl::StatusOr<std::unique_ptr<ShardClient>>(const ShardInfo&)> shard;
 };
 
 struct CheckpointCopy {

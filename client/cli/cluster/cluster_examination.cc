@@ -16,7 +16,7 @@ constexpr absl::Duration kVerySoon = absl::Hours(24 * 2);
 constexpr int kLateIntervals = 3;
 constexpr absl::Duration kLateAtLeast = absl::Minutes(2);
 
-std::string ShardName(const ShardEntry& entry) {
+std::string ShardName(const ShardInfo& entry) {
   return absl::StrCat("shard ", entry.shard.value(), " at ", entry.address);
 }
 
@@ -26,10 +26,10 @@ std::string Rounded(absl::Duration duration) {
 
 void JudgeLives(const std::string& where, const ClusterStatus& status, Findings& findings) {
   int64_t alive = 0;
-  for (const ShardEntry& shard : status.shards) {
-    if (shard.life == ShardLife::kAlive) {
+  for (const ShardInfo& shard : status.shards) {
+    if (shard.health == ShardHealth::kAlive) {
       ++alive;
-    } else if (shard.life == ShardLife::kLost) {
+    } else if (shard.health == ShardHealth::kLost) {
       findings.Error(ShardName(shard),
                      absl::UnavailableError("the coordinator hears no heartbeats of it"),
                      "look at its log and exit code; start it again with the same --shard-id and "
@@ -90,7 +90,7 @@ void JudgeStatus(const std::string& where, const ClusterStatus& status, const Bu
   }
 }
 
-void JudgeShard(const ShardEntry& entry, const absl::StatusOr<ShardServerInfo>& info,
+void JudgeShard(const ShardInfo& entry, const absl::StatusOr<ShardServerInfo>& info,
                 const ClusterStatus& status, Findings& findings) {
   const std::string where = ShardName(entry);
   if (!info.ok()) return JudgeFailure(where, info.status(), findings);

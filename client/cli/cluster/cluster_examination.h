@@ -30,7 +30,7 @@ void JudgeStatus(const std::string& where, const ClusterStatus& status, const Bu
                  Findings& findings);
 
 // What a shard says of itself against what the coordinator says of it.
-void JudgeShard(const ShardEntry& entry, const absl::StatusOr<ShardServerInfo>& info,
+void JudgeShard(const ShardInfo& entry, const absl::StatusOr<ShardServerInfo>& info,
                 const ClusterStatus& status, Findings& findings);
 
 // Whether there is something to go back to, how old it is, and whether it is whole.

@@ -73,18 +73,18 @@ TopRow RowOfPage(const std::string& address, const PageRates& page) {
   return row;
 }
 
-const ShardEntry* FindShard(const absl::StatusOr<ClusterStatus>& status, ShardId shard) {
+const ShardInfo* FindShard(const absl::StatusOr<ClusterStatus>& status, ShardId shard) {
   if (!status.ok()) return nullptr;
-  for (const ShardEntry& entry : status->shards) {
+  for (const ShardInfo& entry : status->shards) {
     if (entry.shard == shard) return &entry;
   }
   return nullptr;
 }
 
-const ShardEntry* ShardWithPage(const absl::StatusOr<ClusterStatus>& status,
-                                const std::string& page) {
+const ShardInfo* ShardWithPage(const absl::StatusOr<ClusterStatus>& status,
+                               const std::string& page) {
   if (!status.ok()) return nullptr;
-  for (const ShardEntry& entry : status->shards) {
+  for (const ShardInfo& entry : status->shards) {
     if (entry.admin_address == page) return &entry;
   }
   return nullptr;
@@ -121,7 +121,7 @@ std::string Bytes(double value) { return value < 0 ? "-" : ReadableBytes(value);
 
 int64_t Alive(const ClusterStatus& status) {
   return std::count_if(status.shards.begin(), status.shards.end(),
-                       [](const ShardEntry& shard) { return shard.life == ShardLife::kAlive; });
+                       [](const ShardInfo& shard) { return shard.health == ShardHealth::kAlive; });
 }
 
 nlohmann::ordered_json Known(double value) {
@@ -147,7 +147,7 @@ std::vector<TopRow> MakeTopRows(const TopSample& before, const TopSample& now) {
         RowOfPage(page.address, PageRates(earlier != nullptr ? *earlier : nothing, *page.figures,
                                           earlier != nullptr ? seconds : 0)));
     answered.insert(page.address);
-    if (const ShardEntry* const shard = ShardWithPage(now.status, page.address)) {
+    if (const ShardInfo* const shard = ShardWithPage(now.status, page.address)) {
       rows.back().process = absl::StrCat("shard ", shard->shard.value());
     }
     shard_pages = shard_pages || absl::StartsWith(rows.back().process, "shard");
@@ -155,14 +155,14 @@ std::vector<TopRow> MakeTopRows(const TopSample& before, const TopSample& now) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const TopRow& a, const TopRow& b) { return a.process < b.process; });
   if (!now.status.ok()) return rows;
-  for (const ShardEntry& shard : now.status->shards) {
+  for (const ShardInfo& shard : now.status->shards) {
     // Whose page it is cannot be told when the shard does not say.
     const bool shown =
         shard.admin_address.empty() ? shard_pages : answered.contains(shard.admin_address);
     if (shown) continue;
     TopRow row{.process = absl::StrCat("shard ", shard.shard.value()), .address = shard.address};
     row.memory_bytes = static_cast<double>(shard.memory_bytes);
-    const ShardEntry* const earlier = FindShard(before.status, shard.shard);
+    const ShardInfo* const earlier = FindShard(before.status, shard.shard);
     if (earlier != nullptr && seconds > 0) {
       row.commands_per_second = Growth(static_cast<double>(earlier->applied_commands),
                                        static_cast<double>(shard.applied_commands)) /

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const GlobalOptions& 
 CopyPeers PeersOf(const GlobalOptions& global, CoordinatorClient& coordinator) {
   return {.coordinator = &coordinator,
           .shard = [channels = NetworkChannels(global.Channels()), &global](
-                       const ShardEntry& shard) -> absl::StatusOr<std::unique_ptr<ShardClient>> {
+                       const ShardInfo& shard) -> absl::StatusOr<std::unique_ptr<ShardClient>> {
             ClientOptions options;
             ASSIGN_OR_RETURN(options.timeout, global.Timeout());
             ASSIGN_OR_RETURN(auto channel, channels(shard.address));

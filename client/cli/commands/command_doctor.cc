@@ -149,8 +149,8 @@ absl::StatusOr<Findings> ExamineCluster(const GlobalOptions& global, const Docto
   const absl::StatusOr<ClusterStatus> status = coordinator.GetClusterStatus();
   if (status.ok()) {
     JudgeStatus(where, *status, {Version(), Revision()}, findings);
-    for (const ShardEntry& shard : status->shards) {
-      if (shard.life != ShardLife::kAlive) continue;
+    for (const ShardInfo& shard : status->shards) {
+      if (shard.health != ShardHealth::kAlive) continue;
       ASSIGN_OR_RETURN(auto shard_channel, channels(shard.address));
       ShardClient asked(std::move(shard_channel), shard.shard, shard.address, client, nullptr);
       JudgeShard(shard, asked.GetServerInfo(), *status, findings);

@@ -24,11 +24,11 @@ std::string StatusToJson(const ClusterStatus& status) {
   json["topology_version"] = status.topology_version;
   json["expected_shards"] = status.expected_shards;
   json["shards"] = nlohmann::ordered_json::array();
-  for (const ShardEntry& shard : status.shards) {
+  for (const ShardInfo& shard : status.shards) {
     nlohmann::ordered_json entry;
     entry["shard"] = shard.shard.value();
     entry["address"] = shard.address;
-    entry["health"] = ShardLifeName(shard.life);
+    entry["health"] = ShardHealthName(shard.health);
     entry["generation"] = shard.generation;
     entry["capacity_weight"] = shard.capacity_weight;
     entry["memory_bytes"] = shard.memory_bytes;
@@ -71,9 +71,9 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
       absl::StrFormat("Cluster at %s, version %s (%s), %d of %d shards", address, status.version,
                       status.revision, status.shards.size(), status.expected_shards);
   std::vector<std::vector<std::string>> shards;
-  for (const ShardEntry& shard : status.shards) {
-    shards.push_back({absl::StrCat(shard.shard.value()), shard.address, ShardLifeName(shard.life),
-                      absl::StrCat(shard.generation),
+  for (const ShardInfo& shard : status.shards) {
+    shards.push_back({absl::StrCat(shard.shard.value()), shard.address,
+                      ShardHealthName(shard.health), absl::StrCat(shard.generation),
                       ReadableBytes(static_cast<double>(shard.memory_bytes)),
                       WithThousands(shard.applied_commands)});
   }

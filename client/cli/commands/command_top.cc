@@ -44,8 +44,8 @@ TopSample Look(CoordinatorClient& coordinator, const TopOptions& options, absl::
   TopSample sample{.when = {}, .status = coordinator.GetClusterStatus(), .pages = {}};
   std::vector<std::string> addresses = options.admin;
   if (sample.status.ok()) {
-    for (const ShardEntry& shard : sample.status->shards) {
-      if (shard.life != ShardLife::kAlive || shard.admin_address.empty()) continue;
+    for (const ShardInfo& shard : sample.status->shards) {
+      if (shard.health != ShardHealth::kAlive || shard.admin_address.empty()) continue;
       addresses.push_back(shard.admin_address);
     }
   }

@@ -94,7 +94,7 @@ absl::Status ClusterCheckpoints::AwaitGoodMoment(const ClusterMap& map, uint64_t
     RETURN_IF_ERROR(progress.Check());
     std::vector<absl::Duration> waits(map.shards.size());
     RETURN_IF_ERROR(OnAll(map, What("freezing for", checkpoint_id), [&](size_t i) -> absl::Status {
-      const ShardView& shard = map.shards[i];
+      const ShardInfo& shard = map.shards[i];
       ASSIGN_OR_RETURN(waits[i], shards_->EstimateFreezeDelay(shard.address, shard.generation,
                                                               options_.call_timeout));
       return absl::OkStatus();
@@ -113,7 +113,7 @@ absl::Status ClusterCheckpoints::Freeze(const ClusterMap& map, uint64_t checkpoi
                                         std::map<ClientId, int64_t>& steps) const {
   std::vector<std::vector<ClientStep>> changed(map.shards.size());
   RETURN_IF_ERROR(OnAll(map, What("freezing for", checkpoint_id), [&](size_t i) -> absl::Status {
-    const ShardView& shard = map.shards[i];
+    const ShardInfo& shard = map.shards[i];
     ASSIGN_OR_RETURN(changed[i],
                      shards_->FreezeSteps(shard.address, checkpoint_id, shard.generation,
                                           FreezeLimit(), options_.call_timeout));
@@ -228,7 +228,7 @@ absl::Status ClusterCheckpoints::Abort(const ClusterMap& map, uint64_t checkpoin
   });
 }
 
-absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardView& shard,
+absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardInfo& shard,
                                                            uint64_t checkpoint_id,
                                                            const WorkProgress& progress) const {
   const absl::Duration deadline = clock_->Now() + options_.write_timeout;

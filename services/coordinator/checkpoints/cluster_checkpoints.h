@@ -140,7 +140,7 @@ class ClusterCheckpoints {
   // base: of the cut, or null.
   absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest,
                           WorkProgress& progress) const;
-  absl::StatusOr<ManifestPart> AwaitPart(const ShardView& shard, uint64_t checkpoint_id,
+  absl::StatusOr<ManifestPart> AwaitPart(const ShardInfo& shard, uint64_t checkpoint_id,
                                          const WorkProgress& progress) const;
 
   const ClusterCheckpointOptions options_;

@@ -21,7 +21,7 @@ CheckpointScheduler::CheckpointScheduler(const CheckpointSchedule& schedule,
 
 int64_t CheckpointScheduler::AppliedCommands() const {
   int64_t sum = 0;
-  for (const ShardView& shard : registry_->Shards()) sum += shard.applied_commands;
+  for (const ShardInfo& shard : registry_->Shards()) sum += shard.applied_commands;
   return sum;
 }
 

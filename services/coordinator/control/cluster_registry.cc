@@ -38,7 +38,7 @@ absl::Status ClusterRegistry::Load() {
   for (const ModelSpec& spec : content.models) RETURN_IF_ERROR(catalog_.Add(spec).status());
   if (content.membership.has_value()) {
     RETURN_IF_ERROR(membership_.Restore(*content.membership, !catalog_.empty()));
-    for (const ShardView& shard : membership_.Shards()) unseen_.insert(shard.shard);
+    for (const ShardInfo& shard : membership_.Shards()) unseen_.insert(shard.shard);
   }
   LogInfo("catalog loaded", {{"models", catalog_.size()},
                              {"shards", membership_.Shards().size()},
@@ -108,10 +108,10 @@ double ClusterRegistry::SlotsOf(ShardId shard) const {
 }
 
 double ClusterRegistry::CountShards(ShardHealth health) const {
-  const std::vector<ShardView> shards = Shards();
+  const std::vector<ShardInfo> shards = Shards();
   return static_cast<double>(
       std::count_if(shards.begin(), shards.end(),
-                    [health](const ShardView& shard) { return shard.health == health; }));
+                    [health](const ShardInfo& shard) { return shard.health == health; }));
 }
 
 // --- Shards
@@ -204,7 +204,7 @@ absl::StatusOr<ClusterMap> ClusterRegistry::MapLocked() const {
   return map;
 }
 
-std::vector<ShardView> ClusterRegistry::Shards() const {
+std::vector<ShardInfo> ClusterRegistry::Shards() const {
   const absl::MutexLock lock(&mu_);
   return membership_.Shards();
 }
@@ -366,7 +366,7 @@ absl::Status ClusterRegistry::EndRestore(bool done, uint64_t restore_count) {
 
 void ClusterRegistry::SetReturned(const ClusterMap& map) {
   const absl::MutexLock lock(&mu_);
-  for (const ShardView& shard : map.shards) returned_[shard.shard] = shard.generation;
+  for (const ShardInfo& shard : map.shards) returned_[shard.shard] = shard.generation;
 }
 
 }  // namespace dslide::coordinator

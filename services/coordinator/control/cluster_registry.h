@@ -52,7 +52,7 @@ class ClusterRegistry {
   absl::StatusOr<ClusterMap> Map() const;
   // Also while shards may show different instants.
   absl::StatusOr<ClusterMap> FullMap() const;
-  std::vector<ShardView> Shards() const;
+  std::vector<ShardInfo> Shards() const;
   uint64_t topology_version() const;
   // Shards and models at one moment; the rest is left empty.
   ClusterStatus Status() const;

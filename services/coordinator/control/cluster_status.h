@@ -23,7 +23,7 @@ struct CheckpointStatus {
 struct ClusterStatus {
   uint64_t topology_version = 0;
   int64_t expected_shards = 0;
-  std::vector<ShardView> shards;
+  std::vector<ShardInfo> shards;
   std::vector<std::string> models;
   std::vector<JobView> jobs;
   uint64_t restore_count = 0;

@@ -107,7 +107,7 @@ absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout
 
 absl::Status ModelRollout::Sync(ShardId shard, uint64_t generation) {
   ASSIGN_OR_RETURN(const ClusterMap map, registry_->FullMap());
-  const ShardView& view = map.shards[static_cast<size_t>(shard.value())];
+  const ShardInfo& view = map.shards[static_cast<size_t>(shard.value())];
   if (view.generation != generation) return absl::OkStatus();
   for (const ModelSpec& spec : registry_->ListModels()) {
     ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, shard));

@@ -12,21 +12,17 @@
 
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/protocol/commands.h"
+#include "core/protocol/job_work.h"
 #include "services/coordinator/jobs/job_spec.h"
 
 namespace dslide::coordinator {
-
-using LeaseId = uint64_t;
 
 // Leases that one trainer may hold.
 inline constexpr int64_t kMaxLeasesPerClient = 64;
@@ -37,52 +33,6 @@ struct JobTiming {
   // What a trainer without work is told to wait.
   absl::Duration wait = absl::Milliseconds(50);
 };
-
-// A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better),
-// stages nothing.
-struct LeaseReport {
-  LeaseId lease = 0;
-  double loss_sum = 0.0;
-  int64_t samples = 0;
-  double metric = 0.0;
-};
-
-struct WorkRequest {
-  ClientId client = {};
-  std::vector<LeaseReport> finished = {};
-  std::vector<LeaseId> held = {};  // still being worked on: renewed
-  bool want_work = true;
-};
-
-// Points [first, first + count) of the epoch's order.
-struct ChunkWork {
-  LeaseId lease = 0;
-  int64_t epoch = 0;
-  int64_t first = 0;
-  int64_t count = 0;
-  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
-};
-struct EvaluationWork {
-  LeaseId lease = 0;
-  int64_t epoch = 0;
-  double metric_to_beat = -std::numeric_limits<double>::infinity();
-};
-struct StageWork {
-  LeaseId lease = 0;
-  JobStage stage = JobStage::kPreparation;  // or kCompletion
-  int64_t best_epoch = -1;
-  double best_metric = 0.0;
-};
-struct WaitForWork {
-  absl::Duration pause;
-};
-struct NoMoreWork {
-  int64_t best_epoch = -1;  // -1: nothing was evaluated
-  double best_metric = 0.0;
-};
-// Empty (monostate) when no work was asked for and the job goes on.
-using Work =
-    std::variant<std::monostate, ChunkWork, EvaluationWork, StageWork, WaitForWork, NoMoreWork>;
 
 struct JobProgress {
   JobStage stage = JobStage::kTraining;

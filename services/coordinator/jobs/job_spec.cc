@@ -18,26 +18,14 @@ absl::Status CheckField(const char* field, int64_t value, int64_t min, int64_t m
 
 }  // namespace
 
-const char* JobStageName(JobStage stage) {
-  switch (stage) {
-    case JobStage::kPreparation:
-      return "preparation";
-    case JobStage::kTraining:
-      return "training";
-    case JobStage::kCompletion:
-      return "completion";
-  }
-  return "unknown";
-}
-
-absl::Status JobSpec::Validate() const {
-  RETURN_IF_ERROR(CheckName("job", job));
-  RETURN_IF_ERROR(CheckName("model", model));
-  RETURN_IF_ERROR(CheckField("samples_per_epoch", samples_per_epoch, 1, int64_t{1} << 40));
-  RETURN_IF_ERROR(CheckField("chunk_samples", chunk_samples, 1, int64_t{1} << 40));
-  RETURN_IF_ERROR(CheckField("max_epochs", max_epochs, staged ? 0 : 1, 1'000'000));
-  RETURN_IF_ERROR(CheckField("patience_epochs", patience_epochs, 0, 1'000'000));
-  return CheckField("number of chunks (samples_per_epoch / chunk_samples)", NumChunks(), 1,
+absl::Status ValidateJobSpec(const JobSpec& spec) {
+  RETURN_IF_ERROR(CheckName("job", spec.job));
+  RETURN_IF_ERROR(CheckName("model", spec.model));
+  RETURN_IF_ERROR(CheckField("samples_per_epoch", spec.samples_per_epoch, 1, int64_t{1} << 40));
+  RETURN_IF_ERROR(CheckField("chunk_samples", spec.chunk_samples, 1, int64_t{1} << 40));
+  RETURN_IF_ERROR(CheckField("max_epochs", spec.max_epochs, spec.staged ? 0 : 1, 1'000'000));
+  RETURN_IF_ERROR(CheckField("patience_epochs", spec.patience_epochs, 0, 1'000'000));
+  return CheckField("number of chunks (samples_per_epoch / chunk_samples)", spec.NumChunks(), 1,
                     kMaxChunks);
 }
 

@@ -144,7 +144,7 @@ absl::Status JobTable::MakeRoom() {
 absl::StatusOr<bool> JobTable::Register(
     const JobSpec& spec, const ClientId& client,
     absl::FunctionRef<absl::Status(const std::string&)> check_model) {
-  RETURN_IF_ERROR(spec.Validate());
+  RETURN_IF_ERROR(ValidateJobSpec(spec));
   const absl::MutexLock lock(&mu_);
   const auto known = jobs_.find(spec.job);
   if (known != jobs_.end()) {
@@ -162,9 +162,9 @@ absl::StatusOr<bool> JobTable::Register(
   return true;
 }
 
-absl::StatusOr<Work> JobTable::Acquire(const std::string& name, const WorkRequest& request) {
+absl::StatusOr<Work> JobTable::Acquire(const WorkRequest& request) {
   const absl::MutexLock lock(&mu_);
-  ASSIGN_OR_RETURN(Job* const job, Find(name));
+  ASSIGN_OR_RETURN(Job* const job, Find(request.job));
   return job->Acquire(request, clock_->Now());
 }
 

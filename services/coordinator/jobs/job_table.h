@@ -43,12 +43,12 @@ class JobTable {
   ~JobTable();
 
   // True when the job is new. Whether there is its model is asked under the lock of the table: one
-  // that goes after that takes the job with it. Errors: those of JobSpec::Validate and of
+  // that goes after that takes the job with it. Errors: those of ValidateJobSpec and of
   // `check_model`; InvalidArgument JOB_DIFFERS naming the field; ResourceExhausted TOO_MANY_JOBS.
   absl::StatusOr<bool> Register(const JobSpec& spec, const ClientId& client,
                                 absl::FunctionRef<absl::Status(const std::string&)> check_model);
   // Errors: those of Job::Acquire.
-  absl::StatusOr<Work> Acquire(const std::string& name, const WorkRequest& request);
+  absl::StatusOr<Work> Acquire(const WorkRequest& request);
   absl::Status Leave(const std::string& name, const ClientId& client);
 
   // By name.

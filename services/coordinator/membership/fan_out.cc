@@ -16,7 +16,7 @@ bool RepetitionMayHeal(absl::StatusCode code) {
 
 }  // namespace
 
-absl::Status CombineFailures(const std::string& what, const std::vector<ShardView>& shards,
+absl::Status CombineFailures(const std::string& what, const std::vector<ShardInfo>& shards,
                              const std::vector<absl::Status>& results) {
   const absl::Status* gravest = nullptr;
   int failures = 0;

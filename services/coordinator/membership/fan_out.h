@@ -32,7 +32,7 @@ void FanOut(size_t count, const Call& call, size_t most_threads = kFanOutThreads
 // One error for what shards answered: OK when all did. The code and reason are those of the gravest
 // failure (one that a repetition cannot heal, if there is one); the message begins with `what` and
 // names every shard that failed (at most 8), each with its address.
-absl::Status CombineFailures(const std::string& what, const std::vector<ShardView>& shards,
+absl::Status CombineFailures(const std::string& what, const std::vector<ShardInfo>& shards,
                              const std::vector<absl::Status>& results);
 
 }  // namespace dslide::coordinator

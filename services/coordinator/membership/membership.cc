@@ -30,22 +30,10 @@ absl::Status Invalid(absl::string_view message) {
 
 }  // namespace
 
-const char* ShardHealthName(ShardHealth health) {
-  switch (health) {
-    case ShardHealth::kAlive:
-      return "alive";
-    case ShardHealth::kLost:
-      return "lost";
-    case ShardHealth::kLeft:
-      return "left";
-  }
-  return "unknown";
-}
-
 std::vector<double> ClusterMap::Weights() const {
   std::vector<double> weights;
   weights.reserve(shards.size());
-  for (const ShardView& shard : shards) weights.push_back(shard.capacity_weight);
+  for (const ShardInfo& shard : shards) weights.push_back(shard.capacity_weight);
   return weights;
 }
 
@@ -216,7 +204,7 @@ ShardHealth Membership::HealthOf(const Shard& shard) const {
                                                                              : ShardHealth::kLost;
 }
 
-ShardView Membership::ViewOf(ShardId id, const Shard& shard) const {
+ShardInfo Membership::ViewOf(ShardId id, const Shard& shard) const {
   return {.shard = id,
           .address = shard.address,
           .capacity_weight = shard.capacity_weight,
@@ -227,8 +215,8 @@ ShardView Membership::ViewOf(ShardId id, const Shard& shard) const {
           .admin_address = shard.admin_address};
 }
 
-std::vector<ShardView> Membership::Shards() const {
-  std::vector<ShardView> views;
+std::vector<ShardInfo> Membership::Shards() const {
+  std::vector<ShardInfo> views;
   for (const auto& [id, shard] : shards_) views.push_back(ViewOf(id, shard));
   return views;
 }

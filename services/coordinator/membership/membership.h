@@ -21,14 +21,9 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/shard_info.h"
 
 namespace dslide::coordinator {
-
-enum class ShardHealth {
-  kAlive,  // heartbeats arrive
-  kLost,   // several are missing
-  kLeft,   // it said good-bye
-};
 
 struct MembershipOptions {
   int64_t expected_shards = 1;  // [1, kMaxShards]
@@ -60,22 +55,10 @@ struct HeartbeatAnswer {
   bool rollback_pending = false;  // as above
 };
 
-// One ordinal, as operators and clients see it.
-struct ShardView {
-  ShardId shard;
-  std::string address;
-  double capacity_weight = 1.0;
-  uint64_t generation = 0;
-  ShardHealth health = ShardHealth::kAlive;
-  int64_t memory_bytes = 0;
-  int64_t applied_commands = 0;
-  std::string admin_address;
-};
-
 struct ClusterMap {
   uint64_t topology_version = 0;
   uint64_t restore_count = 0;     // of cluster checkpoints; 0 as long as none was restored
-  std::vector<ShardView> shards;  // by ordinal, all of them
+  std::vector<ShardInfo> shards;  // by ordinal, all of them
 
   std::vector<double> Weights() const;
   // The owners of the slots of tables with so many slots. Errors: those of SlotMap::Deal().
@@ -136,7 +119,7 @@ class Membership {
   absl::StatusOr<ClusterMap> Map() const;
 
   // Those that were ever registered, by ordinal.
-  std::vector<ShardView> Shards() const;
+  std::vector<ShardInfo> Shards() const;
 
   uint64_t topology_version() const { return topology_version_; }
 
@@ -161,7 +144,7 @@ class Membership {
   absl::Status CheckRegistration(const ShardRegistration& request) const;
   absl::StatusOr<ShardId> ChooseOrdinal(const ShardRegistration& request) const;
   ShardHealth HealthOf(const Shard& shard) const;
-  ShardView ViewOf(ShardId id, const Shard& shard) const;
+  ShardInfo ViewOf(ShardId id, const Shard& shard) const;
   // The owner's entry when `generation` is the current one.
   absl::StatusOr<Shard*> Owner(ShardId id, uint64_t generation);
   void Fence(const std::string& instance_id);
@@ -177,7 +160,5 @@ class Membership {
   std::vector<double> dealt_weights_;
   std::deque<std::string> fenced_;  // instance ids that may not come back, the newest last
 };
-
-const char* ShardHealthName(ShardHealth health);
 
 }  // namespace dslide::coordinator

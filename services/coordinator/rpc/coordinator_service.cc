@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/cluster_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
@@ -34,42 +35,6 @@ absl::Status CheckListSize(const char* field, int size, int max) {
                           absl::StrCat(field, " has ", size, " entries; at most ", max));
 }
 
-JobSpec DecodeJobSpec(const v1::JobSpec& spec) {
-  return {.job = spec.job(),
-          .model = spec.model(),
-          .samples_per_epoch = spec.samples_per_epoch(),
-          .chunk_samples = spec.chunk_samples(),
-          .max_epochs = spec.max_epochs(),
-          .patience_epochs = spec.patience_epochs(),
-          .evaluate = spec.evaluate(),
-          .seed = spec.seed(),
-          .data_fingerprint = spec.data_fingerprint(),
-          .staged = spec.staged()};
-}
-
-v1::ShardHealth EncodeHealth(ShardHealth health) {
-  switch (health) {
-    case ShardHealth::kAlive:
-      return v1::SHARD_HEALTH_ALIVE;
-    case ShardHealth::kLost:
-      return v1::SHARD_HEALTH_LOST;
-    case ShardHealth::kLeft:
-      return v1::SHARD_HEALTH_LEFT;
-  }
-  return v1::SHARD_HEALTH_UNSPECIFIED;
-}
-
-void EncodeShard(const ShardView& view, v1::ShardInfo* out) {
-  out->set_shard_id(view.shard.value());
-  out->set_address(view.address);
-  out->set_capacity_weight(view.capacity_weight);
-  out->set_generation(view.generation);
-  out->set_health(EncodeHealth(view.health));
-  out->set_memory_bytes(view.memory_bytes);
-  out->set_applied_commands(view.applied_commands);
-  out->set_admin_address(view.admin_address);
-}
-
 void EncodeJob(const JobView& view, v1::JobStatus* out) {
   out->set_job(view.spec.job);
   out->set_model(view.spec.model);
@@ -82,41 +47,6 @@ void EncodeJob(const JobView& view, v1::JobStatus* out) {
   out->set_best_epoch(view.progress.best_epoch);
   out->set_best_metric(view.progress.best_metric);
 }
-
-// One overload per kind of work.
-struct WorkEncoder {
-  v1::AcquireWorkResponse* out;
-
-  void operator()(std::monostate) const {}
-  void operator()(const ChunkWork& work) const {
-    auto* const chunk = out->mutable_chunk();
-    chunk->set_lease_id(work.lease);
-    chunk->set_epoch(work.epoch);
-    chunk->set_first(work.first);
-    chunk->set_count(work.count);
-  }
-  void operator()(const EvaluationWork& work) const {
-    auto* const evaluation = out->mutable_evaluation();
-    evaluation->set_lease_id(work.lease);
-    evaluation->set_epoch(work.epoch);
-    evaluation->set_metric_to_beat(work.metric_to_beat);
-  }
-  void operator()(const StageWork& work) const {
-    auto* const stage = out->mutable_stage();
-    stage->set_lease_id(work.lease);
-    stage->set_stage(work.stage == JobStage::kPreparation ? v1::JOB_STAGE_PREPARATION
-                                                          : v1::JOB_STAGE_COMPLETION);
-    stage->set_best_epoch(work.best_epoch);
-    stage->set_best_metric(work.best_metric);
-  }
-  void operator()(const WaitForWork& work) const {
-    wire::EncodeDuration(work.pause, out->mutable_wait()->mutable_retry_after());
-  }
-  void operator()(const NoMoreWork& work) const {
-    out->mutable_finished()->set_best_epoch(work.best_epoch);
-    out->mutable_finished()->set_best_metric(work.best_metric);
-  }
-};
 
 // The slots that were asked for, or those of the registered models.
 absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& request,
@@ -226,8 +156,8 @@ grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
                     ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->registry().Map());
                     response->set_topology_version(map.topology_version);
                     response->set_restore_count(map.restore_count);
-                    for (const ShardView& shard : map.shards) {
-                      EncodeShard(shard, response->add_shards());
+                    for (const ShardInfo& shard : map.shards) {
+                      wire::EncodeShardInfo(shard, response->add_shards());
                     }
                     return DealSlots(map, *request, *coordinator_, response);
                   });
@@ -287,7 +217,7 @@ void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* re
   response->set_revision(Revision());
   response->set_topology_version(status.topology_version);
   response->set_expected_shards(static_cast<int32_t>(status.expected_shards));
-  for (const ShardView& shard : status.shards) EncodeShard(shard, response->add_shards());
+  for (const ShardInfo& shard : status.shards) wire::EncodeShardInfo(shard, response->add_shards());
   for (const std::string& model : status.models) response->add_models(model);
   for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
   response->set_restore_count(status.restore_count);
@@ -323,7 +253,7 @@ grpc::Status CoordinatorServiceImpl::RegisterJob(grpc::ServerContext* context,
         ASSIGN_OR_RETURN(const ClientId client,
                          wire::DecodeClientId("client_id", request->client_id()));
         ASSIGN_OR_RETURN(const bool created,
-                         coordinator_->RegisterJob(DecodeJobSpec(request->spec()), client));
+                         coordinator_->RegisterJob(wire::DecodeJobSpec(request->spec()), client));
         response->set_created(created);
         return absl::OkStatus();
       });
@@ -333,18 +263,9 @@ absl::Status CoordinatorServiceImpl::DoAcquireWork(const v1::AcquireWorkRequest&
                                                    v1::AcquireWorkResponse* response) {
   RETURN_IF_ERROR(CheckListSize("finished", request.finished_size(), kMaxLeaseList));
   RETURN_IF_ERROR(CheckListSize("held", request.held_size(), kMaxLeaseList));
-  WorkRequest work;
-  ASSIGN_OR_RETURN(work.client, wire::DecodeClientId("client_id", request.client_id()));
-  for (const v1::WorkReport& report : request.finished()) {
-    work.finished.push_back({.lease = report.lease_id(),
-                             .loss_sum = report.loss_sum(),
-                             .samples = report.samples(),
-                             .metric = report.metric()});
-  }
-  work.held.assign(request.held().begin(), request.held().end());
-  work.want_work = request.want_work();
-  ASSIGN_OR_RETURN(const Work next, coordinator_->jobs().Acquire(request.job(), work));
-  std::visit(WorkEncoder{response}, next);
+  ASSIGN_OR_RETURN(const WorkRequest work, wire::DecodeWorkRequest(request));
+  ASSIGN_OR_RETURN(const Work next, coordinator_->jobs().Acquire(work));
+  wire::EncodeWork(next, response);
   return absl::OkStatus();
 }
 

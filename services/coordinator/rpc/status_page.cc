@@ -19,7 +19,7 @@ constexpr size_t kShownError = 200;
 StatusTable ShardRows(const ClusterStatus& status) {
   StatusTable table{
       "Shards", {"shard", "address", "health", "generation", "weight", "memory", "commands"}, {}};
-  for (const ShardView& shard : status.shards) {
+  for (const ShardInfo& shard : status.shards) {
     table.rows.push_back({absl::StrCat(shard.shard.value()), EscapeForLog(shard.address, 80),
                           ShardHealthName(shard.health), absl::StrCat(shard.generation),
                           absl::StrFormat("%g", shard.capacity_weight),

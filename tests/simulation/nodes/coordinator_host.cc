@@ -83,10 +83,9 @@ void CoordinatorHost::Map(World& world, const NodePtr& from,
       [done = std::move(done)](const absl::StatusOr<bool>& map) { done(map.status()); });
 }
 
-void CoordinatorHost::Acquire(World& world, const NodePtr& from,
-                              const coordinator::WorkRequest& request,
-                              std::function<void(absl::StatusOr<coordinator::Work>)> done) {
-  Ask<coordinator::Work>(
+void CoordinatorHost::Acquire(World& world, const NodePtr& from, const WorkRequest& request,
+                              std::function<void(absl::StatusOr<Work>)> done) {
+  Ask<Work>(
       world, from, [request](CoordinatorProcess& process) { return process.Acquire(request); },
       std::move(done));
 }

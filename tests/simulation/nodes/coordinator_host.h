@@ -52,8 +52,8 @@ class CoordinatorHost {
                         std::function<void(absl::StatusOr<bool>)> done);
   // Whether clients may begin.
   static void Map(World& world, const NodePtr& from, std::function<void(absl::Status)> done);
-  static void Acquire(World& world, const NodePtr& from, const coordinator::WorkRequest& request,
-                      std::function<void(absl::StatusOr<coordinator::Work>)> done);
+  static void Acquire(World& world, const NodePtr& from, const WorkRequest& request,
+                      std::function<void(absl::StatusOr<Work>)> done);
 
  private:
   template <typename T>

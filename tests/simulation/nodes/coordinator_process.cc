@@ -21,7 +21,7 @@ coordinator::MembershipOptions MembershipOf(const World& world) {
   return {.expected_shards = world.settings.shards, .heartbeat_interval = absl::Milliseconds(400)};
 }
 
-coordinator::JobSpec JobSpecOf() {
+JobSpec JobSpecOf() {
   return {
       .job = "work", .model = kModel, .samples_per_epoch = 7, .chunk_samples = 2, .max_epochs = 3};
 }
@@ -77,7 +77,7 @@ void CoordinatorProcess::Start() {
   if (const absl::Status loaded = registry_.Load(); !loaded.ok()) {
     world_.trace.Violation(absl::StrCat("coordinator: ", loaded.ToString()));
   }
-  for (const coordinator::ShardView& shard : registry_.Shards()) {
+  for (const ShardInfo& shard : registry_.Shards()) {
     unseen_.insert(shard.shard.value());
   }
   SyncLoop();
@@ -124,15 +124,16 @@ void CoordinatorProcess::ShowJob() {
   world_.oracle.NewJob(records.front(), jobs_.List().front().counters.chunks_done);
 }
 
-absl::StatusOr<coordinator::Work> CoordinatorProcess::Acquire(
-    const coordinator::WorkRequest& request) {
+absl::StatusOr<Work> CoordinatorProcess::Acquire(const WorkRequest& request) {
   ASSIGN_OR_RETURN(const bool is_new,
                    jobs_.Register(JobSpecOf(), request.client, [this](const std::string& model) {
                      return registry_.FindModel(model);
                    }));
   const uint64_t restores = registry_.Status().restore_count;
   if (restores != std::exchange(restores_, restores) || is_new) ShowJob();
-  absl::StatusOr<coordinator::Work> work = jobs_.Acquire(JobSpecOf().job, request);
+  WorkRequest own = request;
+  own.job = JobSpecOf().job;
+  absl::StatusOr<Work> work = jobs_.Acquire(own);
   world_.oracle.Counted(jobs_.Records().front(), jobs_.List().front().counters.chunks_done);
   return work;
 }

@@ -36,7 +36,7 @@ class CoordinatorProcess {
   // Whether the cluster may go back.
   absl::StatusOr<bool> Heartbeat(int shard, uint64_t generation);
   absl::Status Map() const;
-  absl::StatusOr<coordinator::Work> Acquire(const coordinator::WorkRequest& request);
+  absl::StatusOr<Work> Acquire(const WorkRequest& request);
 
   // Nothing is left to be done for any shard, nor for a person.
   bool quiet() const;

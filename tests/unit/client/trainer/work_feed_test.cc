@@ -45,9 +45,9 @@ class Script {
     return wanting;
   }
   // What all requests reported.
-  std::vector<FinishedLease> Finished() {
+  std::vector<LeaseReport> Finished() {
     absl::MutexLock lock(&mu_);
-    std::vector<FinishedLease> all;
+    std::vector<LeaseReport> all;
     for (const WorkRequest& request : requests_) {
       all.insert(all.end(), request.finished.begin(), request.finished.end());
     }
@@ -166,7 +166,7 @@ TEST_F(WorkFeedTest, ChunksBecomeBatchesAndAnEpochEndsWithADrain) {
   // A lease is named as held until it is reported, once. Which request carries what is timing.
   const WorkRequest second = script_.Wanting()[1];
   EXPECT_EQ(second.held.size() + second.finished.size(), 1u);
-  const std::vector<FinishedLease> finished = script_.Finished();
+  const std::vector<LeaseReport> finished = script_.Finished();
   ASSERT_THAT(finished, SizeIs(3));
   for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(finished[i].lease, 7 + i);
   EXPECT_EQ(finished[2].metric, 0.5);
@@ -175,10 +175,10 @@ TEST_F(WorkFeedTest, ChunksBecomeBatchesAndAnEpochEndsWithADrain) {
 TEST_F(WorkFeedTest, StagesAreDoneBetweenDrains) {
   script_.Then(Work(StageWork{.lease = 3}));
   script_.Then(Work(ChunkWork{4, 0, 0, 4}));
-  script_.Then(Work(StageWork{.lease = 5, .completes = true}));
+  script_.Then(Work(StageWork{.lease = 5, .stage = JobStage::kCompletion}));
   EXPECT_THAT(Drain(*Start()), ElementsAre("s", "b4", "e4", "d", "s", "n"));
   std::vector<uint64_t> leases;
-  for (const FinishedLease& lease : script_.Finished()) leases.push_back(lease.lease);
+  for (const LeaseReport& lease : script_.Finished()) leases.push_back(lease.lease);
   EXPECT_THAT(leases, ElementsAre(3, 4, 5));
 }
 

@@ -14,12 +14,12 @@ using ::testing::IsEmpty;
 
 constexpr char kHere[] = "coordinator at c:1";
 
-ShardEntry Shard(int32_t number, ShardLife life = ShardLife::kAlive) {
-  ShardEntry entry;
+ShardInfo Shard(int32_t number, ShardHealth life = ShardHealth::kAlive) {
+  ShardInfo entry;
   entry.shard = ShardId(number);
   entry.address = absl::StrCat("s", number, ":1");
   entry.generation = 3;
-  entry.life = life;
+  entry.health = life;
   return entry;
 }
 
@@ -97,12 +97,12 @@ TEST(ClusterExaminationTest, AHealthyClusterIsAllRight) {
 
 TEST(ClusterExaminationTest, MissingShardsAreErrors) {
   ClusterStatus status = Healthy();
-  status.shards[1].life = ShardLife::kLost;
+  status.shards[1].health = ShardHealth::kLost;
   Finding worst = Worst(OfStatus(status));
   EXPECT_EQ(worst.severity, Severity::kError);
   EXPECT_EQ(worst.code, absl::StatusCode::kUnavailable);
   EXPECT_EQ(worst.where, "shard 1 at s1:1");
-  status.shards[1].life = ShardLife::kLeft;
+  status.shards[1].health = ShardHealth::kLeft;
   EXPECT_THAT(Worst(OfStatus(status)).what, HasSubstr("left"));
   status.shards.pop_back();
   EXPECT_THAT(Worst(OfStatus(status)).what, HasSubstr("1 of 2 shards have never registered"));

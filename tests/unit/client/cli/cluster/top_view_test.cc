@@ -31,7 +31,7 @@ ClusterStatus Status(int64_t samples_done, int64_t commands) {
   ClusterStatus status;
   status.expected_shards = 2;
   status.models = {"m"};
-  ShardEntry shard;
+  ShardInfo shard;
   shard.shard = ShardId(0);
   shard.address = "10.0.0.1:7010";
   shard.memory_bytes = 1'000'000;

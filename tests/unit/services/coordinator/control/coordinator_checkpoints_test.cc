@@ -37,11 +37,12 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   ASSERT_TRUE(coordinator_->checkpoints().Take(progress_).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_checkpoint_id 1\n"));
 
-  const auto work = coordinator_->jobs().Acquire(spec.job, {.client = client});
+  const auto work = coordinator_->jobs().Acquire({.job = spec.job, .client = client});
   const auto& chunk = std::get<ChunkWork>(*work);
   ASSERT_TRUE(coordinator_->jobs()
-                  .Acquire(spec.job, {.client = client,
-                                      .finished = {{.lease = chunk.lease, .samples = chunk.count}}})
+                  .Acquire({.job = spec.job,
+                            .client = client,
+                            .finished = {{.lease = chunk.lease, .samples = chunk.count}}})
                   .ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("later"), kTimeout).ok());
   const auto restored = coordinator_->checkpoints().Restore(0, progress_);

@@ -104,7 +104,7 @@ TEST_F(CoordinatorTest, AnUnregisteredModelIsGoneEverywhereWithItsJobs) {
   EXPECT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
   EXPECT_EQ(ModelsOn("b:1"), 0u);
   EXPECT_TRUE(coordinator_->registry().ListModels().empty());
-  EXPECT_EQ(ReasonOf(coordinator_->jobs().Acquire("job", {}).status()), "UNKNOWN_JOB");
+  EXPECT_EQ(ReasonOf(coordinator_->jobs().Acquire({.job = "job"}).status()), "UNKNOWN_JOB");
   EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("m", kTimeout)), "UNKNOWN_MODEL");
 }
 
@@ -146,7 +146,7 @@ TEST_F(CoordinatorTest, JobsAreOpenedJoinedAndCompared) {
   const ClusterStatus status = coordinator_->Status();
   ASSERT_EQ(status.jobs.size(), 1u);
   EXPECT_EQ(status.jobs[0].progress.trainers, 2);
-  const auto work = coordinator_->jobs().Acquire("job", {.client = ClientId{1}});
+  const auto work = coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}});
   ASSERT_TRUE(work.ok());
   EXPECT_TRUE(std::holds_alternative<ChunkWork>(*work));
   EXPECT_TRUE(coordinator_->jobs().Leave("job", ClientId{1}).ok());
@@ -170,7 +170,7 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
-  ASSERT_TRUE(coordinator_->jobs().Acquire("job", {.client = ClientId{1}}).ok());
+  ASSERT_TRUE(coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}}).ok());
   const std::string page = metrics_.Expose();
   for (const char* line :
        {"dslide_coordinator_registered_shards{health=\"alive\"} 2\n",
@@ -225,7 +225,8 @@ TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   EXPECT_EQ(ReasonOf(add("three")), "TOO_MANY_JOBS");
   std::vector<LeaseReport> finished;
   for (int i = 0; i < 3; ++i) {  // two chunks, then the end
-    const auto work = coordinator.jobs().Acquire("two", {.client = {1}, .finished = finished});
+    const auto work =
+        coordinator.jobs().Acquire({.job = "two", .client = {1}, .finished = finished});
     ASSERT_TRUE(work.ok());
     if (const auto* chunk = std::get_if<ChunkWork>(&*work)) {
       finished = {{.lease = chunk->lease, .samples = chunk->count}};

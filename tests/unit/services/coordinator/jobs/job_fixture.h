@@ -30,7 +30,7 @@ class JobFixture : public ::testing::Test {
   Work Ask(Job& job, uint8_t client, std::vector<LeaseReport> finished = {},
            std::vector<LeaseId> held = {}, bool want_work = true) {
     auto work =
-        job.Acquire({Client(client), std::move(finished), std::move(held), want_work}, now_);
+        job.Acquire({"", Client(client), std::move(finished), std::move(held), want_work}, now_);
     EXPECT_TRUE(work.ok()) << work.status();
     return work.ok() ? *work : Work();
   }

@@ -169,9 +169,9 @@ TEST_F(JobTest, OneTrainerPreparesAStagedJobAndOneCompletesIt) {
 
 TEST_F(JobTest, AStagedJobMayHaveNoEpochs) {
   JobSpec spec = Spec(10, 10, 0);
-  EXPECT_FALSE(spec.Validate().ok());
+  EXPECT_FALSE(ValidateJobSpec(spec).ok());
   spec.staged = true;
-  EXPECT_TRUE(spec.Validate().ok());
+  EXPECT_TRUE(ValidateJobSpec(spec).ok());
   Job job(spec, timing_);
   const auto preparation = std::get<StageWork>(Ask(job, 1));
   const auto completion = std::get<StageWork>(Ask(job, 1, {{.lease = preparation.lease}}));
@@ -201,7 +201,7 @@ TEST_F(JobTest, TheEvaluationOfALostTrainerIsGivenToAnother) {
 NoMoreWork RunMetrics(Job& job, const std::vector<double>& metrics, absl::Duration now) {
   std::vector<LeaseReport> finished;
   for (size_t epoch = 0;;) {
-    const auto work = job.Acquire({Client(1), finished, {}, true}, now);
+    const auto work = job.Acquire({"", Client(1), finished, {}, true}, now);
     finished.clear();
     if (const auto* chunk = std::get_if<ChunkWork>(&*work)) {
       finished.push_back({.lease = chunk->lease, .samples = chunk->count});
@@ -244,7 +244,7 @@ TEST_F(JobTest, FalseReportsAreRefusedAndChangeNothing) {
   Job job(Spec(30, 10, 1), timing_);
   const ChunkWork chunk = AskChunk(job, 1);
   const auto refused = [&](uint8_t client, LeaseReport report) {
-    const auto work = job.Acquire({Client(client), {report}, {}, true}, now_);
+    const auto work = job.Acquire({"", Client(client), {report}, {}, true}, now_);
     EXPECT_EQ(work.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(ReasonOf(work.status()), "BAD_LEASE_REPORT");
   };
@@ -262,19 +262,19 @@ TEST_F(JobTest, OneTrainerCannotTakeEverything) {
   std::vector<LeaseId> held;
   for (int64_t i = 0; i < kMaxLeasesPerClient; ++i)
     held.push_back(AskChunk(job, 1, {}, held).lease);
-  const auto work = job.Acquire({Client(1), {}, held, true}, now_);
+  const auto work = job.Acquire({"", Client(1), {}, held, true}, now_);
   EXPECT_EQ(work.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(JobSpecTest, FieldsHaveRanges) {
-  EXPECT_TRUE(Spec(10, 4, 1).Validate().ok());
-  EXPECT_FALSE(Spec(0, 4, 1).Validate().ok());
-  EXPECT_FALSE(Spec(10, 0, 1).Validate().ok());
-  EXPECT_FALSE(Spec(10, 4, 0).Validate().ok());
-  EXPECT_FALSE(Spec(int64_t{1} << 40, 1, 1).Validate().ok());  // too many chunks
+  EXPECT_TRUE(ValidateJobSpec(Spec(10, 4, 1)).ok());
+  EXPECT_FALSE(ValidateJobSpec(Spec(0, 4, 1)).ok());
+  EXPECT_FALSE(ValidateJobSpec(Spec(10, 0, 1)).ok());
+  EXPECT_FALSE(ValidateJobSpec(Spec(10, 4, 0)).ok());
+  EXPECT_FALSE(ValidateJobSpec(Spec(int64_t{1} << 40, 1, 1)).ok());  // too many chunks
   JobSpec spec = Spec(10, 4, 1);
   spec.job = "Not A Name";
-  EXPECT_EQ(ReasonOf(spec.Validate()), "BAD_NAME");
+  EXPECT_EQ(ReasonOf(ValidateJobSpec(spec)), "BAD_NAME");
 }
 
 // One simulated trainer: may lose requests, answers and itself.

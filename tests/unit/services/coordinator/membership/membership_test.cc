@@ -103,7 +103,7 @@ TEST_F(MembershipTest, HealthFollowsHeartbeats) {
   clock_.Advance(absl::Milliseconds(3001));
   EXPECT_EQ(membership_.Shards()[0].health, ShardHealth::kLost);
   EXPECT_TRUE(membership_.Heartbeat(ShardId(0), owner.generation, 77, 88).ok());
-  const ShardView view = membership_.Shards()[0];
+  const ShardInfo view = membership_.Shards()[0];
   EXPECT_EQ(view.health, ShardHealth::kAlive);
   EXPECT_EQ(view.memory_bytes, 77);
   EXPECT_EQ(view.applied_commands, 88);

@@ -1,0 +1,27 @@
+// Shards, jobs and their work <-> protobuf.
+
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "core/protocol/job_work.h"
+#include "core/protocol/shard_info.h"
+#include "dslide/v1/coordinator.pb.h"
+
+namespace dslide::wire {
+
+void EncodeShardInfo(const ShardInfo& shard, v1::ShardInfo* out);
+ShardInfo DecodeShardInfo(const v1::ShardInfo& info);
+
+void EncodeJobSpec(const JobSpec& spec, v1::JobSpec* out);
+JobSpec DecodeJobSpec(const v1::JobSpec& spec);
+
+void EncodeWorkRequest(const WorkRequest& request, v1::AcquireWorkRequest* out);
+// Errors: those of DecodeClientId.
+absl::StatusOr<WorkRequest> DecodeWorkRequest(const v1::AcquireWorkRequest& request);
+
+// Of no work (monostate) nothing is set.
+void EncodeWork(const Work& work, v1::AcquireWorkResponse* out);
+// Of an answer without work a pause of none.
+Work DecodeWork(const v1::AcquireWorkResponse& response);
+
+}  // namespace dslide::wire
