@@ -59,12 +59,23 @@ class DockerfileTest(unittest.TestCase):
 
     def test_packages_are_those_that_the_build_installs(self):
         """Tests, version control and the compiler cache's like apart."""
-        wanted = re.search(r"^readonly BUILD_PACKAGES=\((.*?)\)", cases.read("run"),
+        lists = cases.read("tools/common/package_lists.sh")
+        wanted = re.search(r"^readonly BUILD_PACKAGES=\((.*?)\)", lists,
                            re.MULTILINE | re.DOTALL).group(1).split()
         listed = re.search(r"--no-install-recommends \\\n(.*?)\n\n",
                            self.stages()["toolchain"], re.DOTALL).group(1)
         missing = set(wanted) - set(listed.replace("\\", " ").split())
-        self.assertEqual(missing, {"git", "mold", "libgtest-dev", "libgmock-dev"})
+        self.assertEqual(missing, {"git", "mold", "libgtest-dev", "libgmock-dev", "libbenchmark-dev"})
+
+    def test_the_development_container_is_what_compiles(self):
+        settings = json.loads(cases.read(".devcontainer/devcontainer.json"))
+        build, folder = settings["build"], cases.ROOT / ".devcontainer"
+        self.assertEqual((folder / build["dockerfile"]).resolve(),
+                         cases.DEPLOY / "image" / "Dockerfile")
+        self.assertEqual((folder / build["context"]).resolve(), cases.ROOT)
+        self.assertIn(build["target"], self.stages())
+        task = settings["postCreateCommand"].removeprefix("./run ")
+        self.assertTrue((cases.ROOT / "tools" / task / "task.sh").is_file())
 
     def test_what_the_programs_load_is_of_the_gRPC_that_was_chosen(self):
         stages = self.stages()

@@ -51,9 +51,9 @@ def check_links(path, text, read):
             yield f"{path}: link to {link}: no such heading"
 
 
-def run_commands(script):
-    """The subcommands that ./run has."""
-    return set(re.findall(r"^cmd_([a-z]+)\(\)", script, re.MULTILINE)) | {"help"}
+def run_commands(root):
+    """The tasks that ./run has."""
+    return {path.parent.name for path in root.glob("tools/*/task.sh")} | {"help"}
 
 
 def check_run_mentions(path, text, known):
@@ -152,7 +152,7 @@ def markdown_files():
 
 
 def check_tree(binary):
-    known = run_commands(tree.read("run"))
+    known = run_commands(tree.ROOT)
 
     @functools.cache
     def below(words):
@@ -228,7 +228,7 @@ class PlantedTest(unittest.TestCase):
         self.assertTrue(list(check_lines("README.md", "x\n" * 91)))
 
     def test_commands(self):
-        known = run_commands("cmd_test() {\ncmd_train() {\n")
+        known = run_commands(tree.ROOT)
         self.assertFalse(list(check_run_mentions("a.md", "`./run test`", known)))
         self.assertTrue(list(check_run_mentions("a.md", "`./run tets`", known)))
         text = "`dslide train`, dslide is\n```\n$ build/bin/dslide data gen --x\n```\n"

@@ -110,7 +110,7 @@ class KilledProcessTest(unittest.TestCase):
         subprocess.run(
             [
                 "clang++",
-                *coverage.compile_flags(self.build).split(),
+                *coverage.compile_flags(self.root).split(),
                 self.build / "unity.cxx",
                 self.root / "tests/two.cc",
                 "-o",

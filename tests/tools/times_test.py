@@ -194,7 +194,7 @@ class TimesTest(unittest.TestCase):
 class JournalTest(unittest.TestCase):
     def test_steps_are_written_as_they_end(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        script = f"""set -euo pipefail; source {ROOT}/tools/times/steps.sh
+        script = f"""set -euo pipefail; source {ROOT}/tools/common/steps.sh
             step ignored; end_check
             begin_check 'test quick'; step 'build, Release'; sleep 0.2; step tests; (:); end_check
             begin_check 'test full'; step packages; end_check"""
