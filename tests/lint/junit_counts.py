@@ -2,8 +2,8 @@
 
 usage: junit_counts.py REPORT.xml FOLDER
 
-FOLDER has a report NAME.xml of each GoogleTest program that ctest ran as NAME; its cases are counted
-instead of the program. Prints `counts PASSED FAILED SKIPPED`, then `failed NAME` and `skipped NAME:
+FOLDER has a report NAME.xml of each GoogleTest program and file of pytest that ctest ran as NAME; its
+cases are counted instead of the program. Prints `counts PASSED FAILED SKIPPED`, then `failed NAME` and `skipped NAME:
 WHY` lines. What could not be started, or ended without a report, counts as failed; what skipped
 itself counts as skipped.
 """
@@ -26,11 +26,13 @@ def outcome_of_entry(case):
 
 
 def outcome_of_case(case):
-    """The same of a case of GoogleTest."""
+    """The same of a case of GoogleTest or pytest."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed", ""
     skipped = case.find("skipped")
     if skipped is not None:
+        if skipped.get("type") == "pytest.skip":
+            return "skipped", skipped.get("message", "")
         # The first line is the place in the source.
         return "skipped", " ".join((skipped.text or "").split("\n")[1:]).strip()
     return "passed", ""
