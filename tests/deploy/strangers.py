@@ -16,14 +16,13 @@ import argparse
 import json
 import pathlib
 import shutil
-import ssl
 import sys
 import time
 
 from engine import PATIENCE_SECONDS, ROOT, Unavailable, run
 
 sys.path.append(str(ROOT / "tests/fault"))
-from grpc_client import Connection, ConnectionLost  # noqa: E402
+from grpc_client import CallFailed, Connection, ConnectionLost, grpc  # noqa: E402
 
 HEALTH = "/grpc.health.v1.Health/Check"
 PLAIN = "plaintext"
@@ -53,12 +52,8 @@ def sign(certificates, directory, name, days):
 
 def context(certificates, pair=None):
     """A client's side of TLS that trusts the cluster and shows `pair`, (certificate, key), or none."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.load_verify_locations(certificates / "ca.crt")
-    made.set_alpn_protocols(["h2"])
-    if pair:
-        made.load_cert_chain(*pair)
-    return made
+    certificate, key = (path.read_bytes() for path in pair) if pair else (None, None)
+    return grpc.ssl_channel_credentials((certificates / "ca.crt").read_bytes(), key, certificate)
 
 
 def holder(folder, name):
@@ -67,7 +62,7 @@ def holder(folder, name):
 
 
 def make_visitors(certificates, foreign, directory):
-    """{name: SSLContext, or None for plaintext} of the strangers and of KNOWN."""
+    """{name: credentials, or None for plaintext} of the strangers and of KNOWN."""
     expired = sign(certificates, directory, "expired", 0)
     twin = sign(certificates, directory, "twin", 1)
     time.sleep(1.5)  # its end is this second
@@ -85,8 +80,9 @@ def served(address, tls, seconds):
     """Whether a call of the health service has an answer there in time."""
     try:
         with Connection(address, seconds, tls) as connection:
-            return connection.unary(HEALTH, b"", seconds).ok
-    except ConnectionLost:
+            connection.call_bytes(HEALTH, b"", seconds)
+            return True
+    except (CallFailed, ConnectionLost):
         return False
 
 

@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import sys
 
 from engine import PrivateEngine, Unavailable, run
 
@@ -56,7 +57,7 @@ class Machine:
 
     def python(self, *arguments, accept=(0,)):
         """Runs Python on this machine to its end."""
-        return _inside(self.namespace, "/usr/bin/python3", *arguments, accept=accept)
+        return _inside(self.namespace, sys.executable, *arguments, accept=accept)
 
     def remove(self):
         if self.engine:

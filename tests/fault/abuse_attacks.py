@@ -13,9 +13,13 @@ import struct
 import time
 import zlib
 
-import http2
-from http2 import Frame
+import hpack
+from hyperframe.frame import (ContinuationFrame, DataFrame, HeadersFrame, PingFrame,
+                              RstStreamFrame, SettingsFrame)
 
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+MAX_FRAME = 16384
+CANCEL = 8
 _SHARD = "/dslide.v1.ShardService/"
 _SEND_SECONDS = 2.0
 _BATCH = 64 * 1024
@@ -52,16 +56,25 @@ class Target:
         """As open(), with HTTP/2's introduction said."""
         connection = self.open()
         try:
-            connection.sendall(http2.PREFACE + Frame(
-                http2.SETTINGS, 0, 0, http2.settings_payload(settings or {})).encode())
+            connection.sendall(PREFACE + SettingsFrame(0, settings or {}).serialize())
         except OSError:
             connection.close()
             raise
         return connection
 
 
+def _literals(headers):
+    """A block that changes no table: sent again it is as long."""
+    return hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(*one) for one in headers],
+                                  huffman=False)
+
+
+def _opening(stream, block, *flags):
+    return HeadersFrame(stream, block, flags=["END_HEADERS", *flags]).serialize()
+
+
 def _headers(method=_SHARD + "GetServerInfo", content_type="application/grpc", extra=()):
-    return http2.encode_headers([
+    return _literals([
         (":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost"),
         ("te", "trailers"), ("content-type", content_type), *extra])
 
@@ -104,8 +117,7 @@ def rapid_reset(target, sent, over):
 
     def chunk():
         return b"".join(
-            Frame(http2.HEADERS, http2.END_HEADERS, stream, block).encode()
-            + Frame(http2.RST_STREAM, 0, stream, struct.pack(">I", 8)).encode()
+            _opening(stream, block) + RstStreamFrame(stream, CANCEL).serialize()
             for stream in (next(streams) for _ in range(200)))
 
     _flood(target, sent, over, "streams", chunk, count=200)
@@ -115,9 +127,8 @@ def rapid_reset(target, sent, over):
 def continuation_flood(target, sent, over):
     """A header block that never ends, 64 MiB a connection."""
     with target.http2() as connection:
-        connection.sendall(Frame(http2.HEADERS, 0, 1, _headers()).encode())
-        piece = http2.encode_headers([("x", "y" * 100)] * 150)
-        frame = Frame(http2.CONTINUATION, 0, 1, piece).encode()
+        connection.sendall(HeadersFrame(1, _headers()).serialize())
+        frame = ContinuationFrame(1, _literals([("x", "y" * 100)] * 150)).serialize()
         total = 0
         while not over() and total < CONTINUATION_BYTES:
             connection.sendall(frame * 4)
@@ -128,24 +139,22 @@ def continuation_flood(target, sent, over):
 @_again
 def ping_flood(target, sent, over):
     """PINGs, which have to be answered."""
-    chunk = Frame(http2.PING, 0, 0, b"abcdefgh").encode() * 1000
+    chunk = PingFrame(0, b"abcdefgh").serialize() * 1000
     _flood(target, sent, over, "pings", lambda: chunk, count=1000)
 
 
 @_again
 def settings_flood(target, sent, over):
     """SETTINGS, which have to be confirmed."""
-    chunk = Frame(http2.SETTINGS, 0, 0, http2.settings_payload(
-        {http2.SETTINGS_INITIAL_WINDOW_SIZE: 65535})).encode() * 1000
+    chunk = SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 65535}).serialize() * 1000
     _flood(target, sent, over, "settings", lambda: chunk, count=1000)
 
 
 @_again
 def empty_frames(target, sent, over):
     """DATA frames without data, on a stream that stays open."""
-    first = Frame(http2.HEADERS, http2.END_HEADERS, 1, _headers(_SHARD + "Scatter")).encode()
-    parts = iter([first])
-    chunk = Frame(http2.DATA, 0, 1, b"").encode() * 1000
+    parts = iter([_opening(1, _headers(_SHARD + "Scatter"))])
+    chunk = DataFrame(1).serialize() * 1000
     _flood(target, sent, over, "frames", lambda: next(parts, chunk), count=1000)
 
 
@@ -158,7 +167,7 @@ def bad_preface(target, sent, over):
     source = random.Random(sent["connections"])
     with target.open() as connection:
         connection.sendall(source.choice((source.randbytes(4096), b"GET / HTTP/1.1\r\n\r\n",
-                                          http2.PREFACE[:-1] + b"x" * 100)))
+                                          PREFACE[:-1] + b"x" * 100)))
         sent["connections"] += 1
         connection.recv(1)
 
@@ -168,9 +177,9 @@ def wrong_content_type(target, sent, over):
     """Calls that are no gRPC calls, 50 a connection."""
     with target.http2() as connection:
         for stream in range(1, 101, 2):
-            connection.sendall(Frame(
-                http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, stream,
-                _headers(content_type=("text/plain", "", "application/json")[stream % 3])).encode())
+            connection.sendall(_opening(
+                stream, _headers(content_type=("text/plain", "", "application/json")[stream % 3]),
+                "END_STREAM"))
             sent["calls"] += 1
         time.sleep(0.02)
 
@@ -180,11 +189,11 @@ def wrong_content_type(target, sent, over):
 
 def _call(connection, stream, method, body, extra=()):
     """A call with a body of at most a window, its end included."""
-    data = Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers(method, extra=extra)).encode()
-    for at in range(0, len(body), http2.DEFAULT_MAX_FRAME):
-        part = body[at:at + http2.DEFAULT_MAX_FRAME]
+    data = _opening(stream, _headers(method, extra=extra))
+    for at in range(0, len(body), MAX_FRAME):
+        part = body[at:at + MAX_FRAME]
         last = at + len(part) == len(body)
-        data += Frame(http2.DATA, http2.END_STREAM if last else 0, stream, part).encode()
+        data += DataFrame(stream, part, flags=["END_STREAM"] if last else []).serialize()
     connection.sendall(data)
 
 
@@ -280,12 +289,11 @@ def slow_writer(target, sent, over):
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(target.http2()) for _ in range(50)]
         for connection in held:
-            connection.sendall(Frame(http2.HEADERS, http2.END_HEADERS, 1,
-                                     _headers(_SHARD + "Scatter")).encode())
+            connection.sendall(_opening(1, _headers(_SHARD + "Scatter")))
         message = _prefixed(bytes(4 << 10))
         for byte in message:
             for connection in held:
-                connection.sendall(Frame(http2.DATA, 0, 1, bytes([byte])).encode())
+                connection.sendall(DataFrame(1, bytes([byte])).serialize())
                 sent["bytes"] += 1
             if over():
                 return
@@ -296,12 +304,12 @@ def slow_writer(target, sent, over):
 def slow_reader(target, sent, over):
     """50 connections with 60 calls each whose answers are not read, in windows of one byte."""
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(target.http2({http2.SETTINGS_INITIAL_WINDOW_SIZE: 1}))
+        held = [stack.enter_context(target.http2({SettingsFrame.INITIAL_WINDOW_SIZE: 1}))
                 for _ in range(50)]
         for connection in held:
             connection.sendall(b"".join(
-                Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers()).encode()
-                + Frame(http2.DATA, http2.END_STREAM, stream, _prefixed(b"")).encode()
+                _opening(stream, _headers())
+                + DataFrame(stream, _prefixed(b""), flags=["END_STREAM"]).serialize()
                 for stream in range(1, 121, 2)))
             sent["calls"] += 60
         while not over():

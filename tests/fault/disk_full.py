@@ -53,7 +53,7 @@ FULL_SECONDS = 2.0
 CHECKPOINT_SECONDS = 1
 VOLUMES = {"log": "log", "checkpoint": "checkpoint"}  # volume: durability
 # Rows of nobody; a MiB of them is one update.
-BULK = shard_client.Table("bulk", 16384, 256)
+BULK = shard_client.table_spec("bulk", 16384, 256)
 _BULK_CLIENT = b"presses the disk"
 _BULK_ROWS = 1000
 # Of one update of a MiB; another one follows.
@@ -184,12 +184,12 @@ class DiskFullLoop(kill_loop.KillLoop):
     def _press(self):
         """One update of a MiB: what the log has reserved on the disk is used up soon."""
         rows = {row: [0.0] * BULK.dim
-                for row in BULK.rows_of_shard(0, self.settings.shards)[:_BULK_ROWS]}
+                for row in shard_client.rows_of_shard(BULK, 0, self.settings.shards)[:_BULK_ROWS]}
         # A connection of its own: one that is not read from is closed by the shard.
         with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed), \
                 grpc_client.Connection(self.cluster.direct_address(0)) as connection:
             sequence = shard_client.hello(connection, "bulk", _BULK_CLIENT, 0).next_sequence
-            envelope = shard_client.Envelope("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
+            envelope = shard_client.envelope_of("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
             shard_client.scatter_add(connection, envelope, BULK, rows, _PRESS_SECONDS)
 
     def lives(self):
@@ -198,7 +198,7 @@ class DiskFullLoop(kill_loop.KillLoop):
 
     def start(self):
         super().start()
-        self.cluster.register_model(shard_client.Model(BULK.name, (BULK,)))
+        self.cluster.register_model(shard_client.model_spec(BULK.name, BULK))
 
     def _verify_newest(self):
         """While the disk is full, the newest committed checkpoint reads as it was written."""

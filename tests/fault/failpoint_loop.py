@@ -151,7 +151,7 @@ class FailpointLoop(kill_loop.KillLoop):
         """How often the cluster was taken back; -1 while there is no map."""
         with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
             with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                return shard_client.cluster_restore_count(connection)
+                return shard_client.cluster_map(connection).restore_count
         return -1
 
     @staticmethod
@@ -223,7 +223,7 @@ class FailpointLoop(kill_loop.KillLoop):
             with contextlib.suppress(AssertionError, grpc_client.ConnectionLost,
                                      shard_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    places = shard_client.cluster_map(connection)
+                    places = shard_client.cluster_map(connection).shards
                 for place in places:
                     with grpc_client.Connection(place.address) as connection:
                         shard_client.describe_model(connection, self.model.name)
@@ -243,8 +243,8 @@ class FailpointLoop(kill_loop.KillLoop):
 
     def _register_another_model(self):
         self._extra_models += 1
-        table = shard_client.Table("cells", 64, 16)
-        model = shard_client.Model(f"extra-{self._extra_models}", (table,))
+        table = shard_client.table_spec("cells", 64, 16)
+        model = shard_client.model_spec(f"extra-{self._extra_models}", table)
         with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
             self.cluster.register_model(model)
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import fault_paths  # noqa: F401
+import grpc
 import grpc_client
 import processes
 import shard_client
@@ -149,7 +150,7 @@ class FaultCluster(contextlib.ExitStack):
         def ready():
             with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
                 with grpc_client.Connection(self.coordinator_address) as connection:
-                    places = shard_client.cluster_map(connection)
+                    places = shard_client.cluster_map(connection).shards
                 for shard in range(self.num_shards):
                     with grpc_client.Connection(self.direct_address(shard)):
                         pass
@@ -168,7 +169,7 @@ class FaultCluster(contextlib.ExitStack):
                 try:
                     shard_client.register_model(connection, model)
                 except shard_client.CallFailed as error:
-                    if error.reply.code != grpc_client.UNAVAILABLE:
+                    if error.code != grpc.StatusCode.UNAVAILABLE:
                         raise
                     refused[:] = [error]
                     return False

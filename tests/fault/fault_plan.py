@@ -34,7 +34,7 @@ class Rule:
     seconds      delay: least delay; stall: how long
     jitter       delay: up to so many seconds more, uniform
     rate         rate: bytes per second
-    frame        FRAME_KINDS: name of the frames that count, as in http2.FRAME_NAMES
+    frame        FRAME_KINDS: name of the frames that count, as in fault_proxy.FRAME_NAMES
     """
 
     kind: str

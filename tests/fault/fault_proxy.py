@@ -27,11 +27,15 @@ import threading
 import time
 
 import fault_paths  # noqa: F401
-import http2
 from fault_plan import DELAY_BLOCK_BYTES, DIRECTIONS, DOWN, UP, Rule, StreamPlan
+from hyperframe import frame
 from processes import PATIENCE_SECONDS
 
 _READ_BYTES = 65536
+_PREFACE_BYTES = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+_HEADER_BYTES = 9
+FRAME_NAMES = {kind: found.__name__.removesuffix("Frame").upper()
+               for kind, found in frame.FRAMES.items()}
 
 
 def _place(address):
@@ -82,8 +86,8 @@ class _FrameSpoiler:
 
     def __init__(self, plan, direction):
         self._plan = plan
-        self._reader = http2.FrameReader()
-        self._preface = len(http2.PREFACE) if direction == UP else 0
+        self._unread = b""  # the beginning of a frame
+        self._preface = _PREFACE_BYTES if direction == UP else 0
         self._counts = collections.Counter()
         self._offset = self._preface  # of the next frame
 
@@ -91,8 +95,7 @@ class _FrameSpoiler:
         """(the bytes to pass on, whether a reply was lost); log(kind, offset, **details)."""
         out = data[:self._preface]
         self._preface -= len(out)
-        for frame in self._reader.feed(data[len(out):]):
-            name, encoded = frame.name(), frame.encode()
+        for name, encoded in self._frames(data[len(out):]):
             index = self._counts[name]
             self._counts[name] += 1
             for rule, places in self._plan.frame_faults(name, index):
@@ -104,6 +107,16 @@ class _FrameSpoiler:
             out += encoded
             self._offset += len(encoded)
         return out, False
+
+    def _frames(self, data):
+        """(name, bytes) of the frames that `data` completes."""
+        self._unread += data
+        while len(self._unread) >= _HEADER_BYTES:
+            size = _HEADER_BYTES + int.from_bytes(self._unread[:3], "big")
+            if len(self._unread) < size:
+                return
+            whole, self._unread = self._unread[:size], self._unread[size:]
+            yield FRAME_NAMES.get(whole[3], "UNKNOWN"), whole
 
 
 class _Shaper:

@@ -16,11 +16,12 @@ import threading
 import time
 import unittest
 
-import http2
 from fault_plan import DOWN, UP, Rule
 from fault_proxy import RunningProxy
+from hyperframe.frame import DataFrame, PingFrame
 from processes import PATIENCE_SECONDS
 
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 PATTERN = bytes(range(256)) * 400
 
 
@@ -224,26 +225,26 @@ class FaultTest(ProxyTest):
 class FrameTest(ProxyTest):
     def frames(self, count):
         """PING frames, and DATA frames of differing lengths."""
-        return [http2.Frame(http2.DATA, 0, 1, bytes([number]) * (number * 37)) if number % 3
-                else http2.Frame(http2.PING, 0, 0, bytes(8)) for number in range(count)]
+        return [(DataFrame(1, bytes([number]) * (number * 37)) if number % 3
+                 else PingFrame(0, bytes(8))).serialize() for number in range(count)]
 
     def test_a_duplicated_frame_arrives_twice_and_whole(self):
         frames = self.frames(20)
         proxy = self.proxy(Rule("duplicate", UP, at=2, frame="DATA"))
         client = self.connect(proxy)
-        data = http2.PREFACE + b"".join(frame.encode() for frame in frames)
+        data = PREFACE + b"".join(frames)
         self.send_all(client, data, piece=11)
         # The frames of kind DATA are number 1, 2, 4, ...: the third is number 4.
         expected = [*frames[:5], frames[4], *frames[5:]]
-        whole = http2.PREFACE + b"".join(frame.encode() for frame in expected)
+        whole = PREFACE + b"".join(expected)
         self.assertEqual(self.receive(client, len(whole)), whole)
         entry, = proxy.trace.entries()
         self.assertEqual((entry["fault"], entry["frame"], entry["index"]), ("duplicate", "DATA", 2))
-        self.assertEqual(data[entry["offset"]:][:len(frames[4].encode())], frames[4].encode())
+        self.assertEqual(data[entry["offset"]:][:len(frames[4])], frames[4])
 
     def test_a_lost_reply_was_received_and_is_not_answered(self):
         frames = self.frames(9)
-        data = b"".join(frame.encode() for frame in frames)
+        data = b"".join(frames)
         proxy = self.proxy(Rule("lose_reply", DOWN, at=1, frame="DATA"))
         client = self.connect(proxy)
         client.sendall(data)
@@ -252,7 +253,7 @@ class FrameTest(ProxyTest):
             while received := client.recv(4096):
                 found += received
         # A reset may overtake what was sent before it, and then it is less.
-        kept = b"".join(frame.encode() for frame in frames[:2])
+        kept = b"".join(frames[:2])
         self.assertTrue(kept.startswith(found), found)
         self.assertEqual(self.server.received[0], data)
 

@@ -30,8 +30,8 @@ def model_for(lanes, num_shards):
     # A shard holds whole slots: round the rows up to a multiple of the slots.
     rows = lanes * ROWS_PER_LANE * num_shards
     rows = (rows + NUM_SLOTS * num_shards) // NUM_SLOTS * NUM_SLOTS
-    table = shard_client.Table(TABLE_NAME, rows, DIM, NUM_SLOTS)
-    return shard_client.Model(MODEL_NAME, (table,))
+    table = shard_client.table_spec(TABLE_NAME, rows, DIM, NUM_SLOTS)
+    return shard_client.model_spec(MODEL_NAME, table)
 
 
 @dataclasses.dataclass(frozen=True)

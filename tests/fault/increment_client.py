@@ -20,13 +20,12 @@ import threading
 import time
 
 import fault_paths  # noqa: F401
+import grpc
 import shard_client
-from grpc_client import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, Connection, ConnectionLost
+from grpc_client import NO_ANSWER, CallFailed, Connection, ConnectionLost
 from increment_cells import MODEL_NAME, SEQUENCES_PER_LANE, LaneBook, NoLaneLeft, lane_of, model_for
 from oracle import Recorder
 from processes import PATIENCE_SECONDS
-from protobuf import ProtobufError
-from shard_client import CallFailed, Envelope
 
 JOB = "increments"
 # How many answered updates the shard is asked to remember, and which may be sent again.
@@ -44,7 +43,7 @@ _ASK_AGAIN = ("UNKNOWN_CLIENT", "STALE_GENERATION", "STALE_TOPOLOGY", "FENCED")
 class Settings:
     history: Recorder
     lanes: LaneBook
-    table: shard_client.Table
+    table: shard_client.TableSpec
     num_shards: int
     rate: float
     seed: str
@@ -142,7 +141,7 @@ class Worker:
             welcome = shard_client.hello(self._connection, JOB, self._client, acknowledged,
                                          self._timeout)
         except CallFailed as error:
-            if error.reply.reason in _FORGOTTEN:
+            if error.reason in _FORGOTTEN:
                 self._become_new()
                 return False
             raise
@@ -158,44 +157,47 @@ class Worker:
 
     def _attempt(self, sequence, again):
         """True: answered; False: this client is over; None: try again."""
-        envelope = Envelope(JOB, self._client, sequence, min(sequence, self._first_incomplete()),
+        envelope = shard_client.envelope_of(
+            JOB, self._client, sequence, min(sequence, self._first_incomplete()),
                             self._generation, MODEL_NAME)
         self._record("invoke", sequence=sequence)
         try:
-            reply = shard_client.scatter_add(self._connection, envelope, self._settings.table,
-                                             self._lane.update(sequence), self._timeout)
+            answer = shard_client.scatter_add(self._connection, envelope, self._settings.table,
+                                              self._lane.update(sequence), self._timeout)
         except ConnectionLost as error:
             self._record("unknown", sequence=sequence, why=str(error))
             raise
+        except CallFailed as error:
+            self._timeout = self._settings.timeout
+            return self._refused(sequence, error)
         self._timeout = self._settings.timeout
-        if reply.ok:
-            try:
-                generation, step = shard_client.scatter_answer(reply)
-            except (ProtobufError, IndexError) as error:
-                self._record("unknown", sequence=sequence, why=f"a garbled answer: {error!r}")
-                raise ConnectionLost("a garbled answer") from error
-            repeated = {"again": True} if again else {}
-            self._record("applied", sequence=sequence, generation=generation, step=step, **repeated)
-            self.answered += 1
-            return True
-        if not reply.reason or reply.code in (CANCELLED, DEADLINE_EXCEEDED):
+        repeated = {"again": True} if again else {}
+        self._record("applied", sequence=sequence, generation=answer.generation,
+                     step=answer.applied_steps, **repeated)
+        self.answered += 1
+        return True
+
+    def _refused(self, sequence, error):
+        """As _attempt(), after an error."""
+        if not error.reason or error.code in (grpc.StatusCode.CANCELLED,
+                                              grpc.StatusCode.DEADLINE_EXCEEDED):
             # Not the shard's own word: nobody knows.
-            self._record("unknown", sequence=sequence, why=str(reply))
+            self._record("unknown", sequence=sequence, why=str(error))
             self._disconnect()
             return None
-        self._record("refused", sequence=sequence, code=reply.code_name(), reason=reply.reason,
-                     text=reply.text[:200])
-        if reply.reason in _FORGOTTEN:
+        self._record("refused", sequence=sequence, code=error.code.name, reason=error.reason,
+                     text=error.text[:200])
+        if error.reason in _FORGOTTEN:
             self._become_new()
             return False
-        if reply.reason in _ASK_AGAIN:
+        if error.reason in _ASK_AGAIN:
             self._greeted = False
         return None
 
     def _close_client(self):
         try:
             if self._greet():
-                shard_client.bye(self._connection, JOB, self._client, self._timeout)
+                shard_client.close_client(self._connection, JOB, self._client, self._timeout)
         except (ConnectionLost, CallFailed):
             pass  # a client that goes without a word is given up later
         self._disconnect()

@@ -30,7 +30,7 @@ class CellsTest(unittest.TestCase):
             table = model_for(LANES, num_shards).tables[0]
             seen = set()
             for shard in range(num_shards):
-                held = set(table.rows_of_shard(shard, num_shards))
+                held = set(shard_client.rows_of_shard(table, shard, num_shards))
                 for number in range(LANES):
                     rows = lane_of(table, number, shard, num_shards).rows
                     self.assertEqual(len(set(rows)), ROWS_PER_LANE)
@@ -135,7 +135,7 @@ class IncrementClientTest(processes.ProcessTest):
     def test_a_shard_that_forgets_is_found_out(self):
         self.assert_exact(self.count(self.address, 100))
         with grpc_client.Connection(self.address) as connection:
-            self.assertTrue(shard_client.drop_model(connection, self.model.name).ok)
+            shard_client.drop_model(connection, self.model.name)
             shard_client.create_model(connection, self.model)
         verdict = self.verdict()
         self.assertEqual(len(verdict.acked_lost), verdict.counts["acked"])
@@ -146,10 +146,8 @@ class IncrementClientTest(processes.ProcessTest):
         with grpc_client.Connection(self.address) as connection:
             other = bytes(16)
             shard_client.hello(connection, "other", other, 0)
-            envelope = shard_client.Envelope("other", other, 1, 1, 0, self.model.name)
-            reply = shard_client.scatter_add(connection, envelope, self.model.tables[0],
-                                             lane.update(3))
-            self.assertTrue(reply.ok, reply)
+            envelope = shard_client.envelope_of("other", other, 1, 1, 0, self.model.name)
+            shard_client.scatter_add(connection, envelope, self.model.tables[0], lane.update(3))
         history = read_history([self.history])
         sums, miscounted = final_sums([self.address], self.model, history)
         self.assertEqual([key[2] for key in judge(history, sums).applied_twice], [3])
@@ -176,7 +174,7 @@ class IncrementClientTest(processes.ProcessTest):
         def send(to):
             with grpc_client.Connection(to) as connection:
                 shard_client.hello(connection, "job", client, 0)
-                envelope = shard_client.Envelope("job", client, 1, 1, 0, self.model.name)
+                envelope = shard_client.envelope_of("job", client, 1, 1, 0, self.model.name)
                 return shard_client.scatter_add(connection, envelope, self.model.tables[0],
                                                 lane.update(1))
 
@@ -189,7 +187,7 @@ class IncrementClientTest(processes.ProcessTest):
                 send(proxy.address)
         self.assert_ended(shard.stop(), 0)
         start()
-        self.assertTrue(send(address).ok)
+        self.assertTrue(send(address).applied_steps)
         with grpc_client.Connection(address) as connection:
             weights, _ = shard_client.gather_bytes(connection, self.model.name,
                                                    self.model.tables[0].name, sorted(lane.rows))

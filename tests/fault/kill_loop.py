@@ -335,7 +335,7 @@ class KillLoop(contextlib.ExitStack):
     def _compare_with_twins(self):
         """Every shard is what it would be if nothing had ever happened to it: see twin.py."""
         with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-            models = shard_client.model_names(connection)
+            models = [model.name for model in shard_client.models(connection)]
         self.twins = []
         for number, shard in enumerate(self.cluster.shards):
             live = twin.settled_digests_of(self.cluster.direct_address(number), models)

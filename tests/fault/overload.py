@@ -23,17 +23,21 @@ import time
 import fault_paths  # noqa: F401
 import processes
 import shard_client
-from grpc_client import CODE_NAMES, Connection, ConnectionLost
+from dslide.v1 import shard_pb2
+from grpc_client import CallFailed, Connection, ConnectionLost, method_of
 from kill_loop import quantile
 from open_loop import OpenLoop
 from protocol_abuse import Subject
-from shard_client import INIT_UNIFORM, ROLE_HEAD, Model, Table
+from shard_client import matrix, model_spec, table_spec
 
 # So large that asking takes the generators little of the processors that they share.
-TABLE = Table("rows", 200_000, 64, init=INIT_UNIFORM, role=ROLE_HEAD)
-MODEL = Model("large", (TABLE,))
-MESSAGE = shard_client.top_k_request(MODEL.name, TABLE, [[0.5] * TABLE.dim] * 8, 10)
-METHOD = "/dslide.v1.ShardService/TopK"
+TABLE = table_spec("rows", 200_000, 64, init="uniform", role="head")
+MODEL = model_spec("large", TABLE)
+REQUEST = shard_pb2.TopKRequest(
+    model=MODEL.name, table=TABLE.name, k=10, mode=shard_pb2.TOP_K_MODE_EXACT,
+    hidden=matrix([[0.5] * TABLE.dim] * 8, TABLE.dim))
+METHOD = method_of(REQUEST)
+# Of any message: without fields it is the question for the whole server.
 HEALTH = "/grpc.health.v1.Health/Check"
 TIMEOUT_SECONDS = 2.0
 CONNECTIONS = 48
@@ -43,13 +47,14 @@ _AT_ONCE = 8
 
 def generate(address, seconds, rate, at_once, results):
     """In a process of its own: the counts of one OpenLoop go into the queue."""
-    with OpenLoop(address, METHOD, MESSAGE, CONNECTIONS if rate else 1, TIMEOUT_SECONDS) as loop:
-        results.put(dict(loop.run(seconds, rate, at_once)))
+    loop = OpenLoop(address, METHOD, REQUEST, CONNECTIONS if rate else 1, TIMEOUT_SECONDS)
+    results.put(dict(loop.run(seconds, rate, at_once)))
 
 
-def generated(address, seconds, rate=None, at_once=None):
-    """The process, and a function that waits for its counts."""
-    context = multiprocessing.get_context("fork")
+def generated(address, seconds, rate=None, at_once=0):
+    """A function that waits for the counts of a generator, which begins now."""
+    # gRPC does not survive a fork.
+    context = multiprocessing.get_context("spawn")
     results = context.Queue()
     process = context.Process(target=generate, args=(address, seconds, rate, at_once, results),
                               daemon=True)
@@ -69,7 +74,7 @@ def capacity_of(subject, seconds):
 
     def measured():
         nonlocal spent, answered
-        answered += generated(subject.address, seconds, at_once=_AT_ONCE)().get(0, 0)
+        answered += generated(subject.address, seconds, at_once=_AT_ONCE)().get("OK", 0)
         spent += seconds
         return answered
 
@@ -90,9 +95,9 @@ class HealthWatch(threading.Thread):
             while not self._stopping.wait(0.02):
                 started = time.monotonic()
                 try:
-                    reply = connection.call(HEALTH, [b""])
-                    if not reply.ok:
-                        self.failures.append(str(reply))
+                    connection.call_bytes(HEALTH, b"")
+                except CallFailed as error:
+                    self.failures.append(str(error))
                 except ConnectionLost as error:
                     self.failures.append(str(error))
                     return
@@ -109,11 +114,6 @@ def slope_mib_per_minute(samples):
     if len(kept) < 3:
         return 0.0
     return 60 * statistics.linear_regression(*zip(*kept)).slope
-
-
-def named(counts):
-    return {CODE_NAMES[key] if isinstance(key, int) else key: count
-            for key, count in sorted(counts.items(), key=str)}
 
 
 def broken(result):
@@ -150,9 +150,9 @@ def run(seconds, times):
             watch.stop()
             result = {
                 "seconds": seconds, "times": times, "alive": subject.process.running(),
-                "capacity_per_second": round(capacity, 1), "answers": named(found),
+                "capacity_per_second": round(capacity, 1), "answers": dict(sorted(found.items())),
                 "offered_per_second": round(sum(found.values()) / seconds, 1),
-                "goodput_ratio": round(found.get(0, 0) / seconds / max(capacity, 1e-9), 3),
+                "goodput_ratio": round(found.get("OK", 0) / seconds / max(capacity, 1e-9), 3),
                 "memory_mib": round(samples[-1][1], 1),
                 "slope_mib_per_minute": round(slope_mib_per_minute(samples), 2),
                 "health_p50_ms": quantile(watch.milliseconds, 0.5),

@@ -10,6 +10,7 @@ import unittest
 import fault_paths  # noqa: F401
 import overload
 import processes
+from google.protobuf.empty_pb2 import Empty
 from open_loop import OpenLoop
 from protocol_abuse import Subject
 
@@ -41,21 +42,21 @@ class OpenLoopTest(unittest.TestCase):
         self.addCleanup(self.subject.process.kill)
 
     def run_loop(self, method, seconds=2.0, **pace):
-        with OpenLoop(self.subject.address, method, b"", 2, processes.PATIENCE_SECONDS) as loop:
-            return loop.run(seconds, **pace)
+        loop = OpenLoop(self.subject.address, method, Empty(), 2, processes.PATIENCE_SECONDS)
+        return loop.run(seconds, **pace)
 
     def test_calls_come_at_their_rate_and_are_counted_by_their_answers(self):
         counts = self.run_loop(overload.HEALTH, rate=50)
-        self.assertGreater(counts[0], 5)
+        self.assertGreater(counts["OK"], 5)
         self.assertLessEqual(sum(counts.values()), 100)
-        self.assertEqual(set(counts) - {0, "given up"}, set())
+        self.assertEqual(set(counts) - {"OK", "given up"}, set())
 
     def test_a_closed_loop_keeps_some_calls_under_way(self):
-        self.assertGreater(self.run_loop(overload.HEALTH, at_once=4)[0], 10)
+        self.assertGreater(self.run_loop(overload.HEALTH, at_once=4)["OK"], 10)
 
     def test_refusals_are_no_answers(self):
         # There is no such model.
-        self.assertGreater(self.run_loop(overload.METHOD, at_once=1)[3], 0)
+        self.assertGreater(self.run_loop(overload.METHOD, at_once=1)["INVALID_ARGUMENT"], 0)
 
 
 class OverloadTest(unittest.TestCase):

@@ -30,14 +30,14 @@ import fault_paths  # noqa: F401
 import processes
 import shard_client
 from fault_cluster import DURABILITY_FLAGS
-from grpc_client import Connection, ConnectionLost
-from poison_updates import EXPECTED, GOOD, HARMLESS, KINDS, MODELS, STEP, brink
-from protobuf import decode, last, text
-from shard_client import Envelope
+from dslide.v1 import shard_pb2
+from grpc_client import CallFailed, Connection, ConnectionLost
+from poison_updates import EXPECTED, GOOD, HARMLESS, KINDS, MODELS, brink
 
 JOB = "poison"
 # Each so many answers, the client forgets: the shard may too.
 _INCOMPLETE_WINDOW = 8
+SCATTER = "/dslide.v1.ShardService/Scatter"
 
 
 class Sender:
@@ -48,25 +48,31 @@ class Sender:
         self._generation = shard_client.hello(connection, JOB, client_id, 0).generation
         self._next = 1
 
-    def _envelope(self):
-        return Envelope(JOB, self._client, self._next, max(1, self._next - _INCOMPLETE_WINDOW),
-                        self._generation, "")
-
     def send(self, make):
-        """(reason word or "", "" or text) of one call; `make(envelope)` encodes it."""
-        method, messages = make(self._envelope())
-        reply = self._connection.call(method, messages)
-        reason = reply.reason if not reply.ok else ""
-        if reply.ok and method == STEP:
-            error = decode(last(decode(reply.messages[0]), 9, b"")) if reply.messages else {}
-            reason = text(error, 3)
+        """The reason word of a refusal, "" of what was taken; `make(envelope)` is the request."""
+        reason = self._answer(make(shard_client.envelope_of(
+            JOB, self._client, self._next, max(1, self._next - _INCOMPLETE_WINDOW),
+            self._generation, "")))
         # Most refusals use the number up and some do not: the shard knows.
         if reason:
             self._next = shard_client.hello(self._connection, JOB, self._client,
                                             self._next - 1).next_sequence
         else:
             self._next += 1
-        return reason if reason or reply.ok else str(reply)
+        return reason
+
+    def _answer(self, request):
+        try:
+            if isinstance(request, shard_pb2.StepRequest):
+                answers = self._connection.call_stream(request, shard_pb2.StepResponse)
+                return answers[0].error.reason if answers else ""
+            if isinstance(request, shard_pb2.ScatterRequest):
+                self._connection.call(request, shard_pb2.ScatterResponse)
+            else:
+                self._connection.call_bytes(SCATTER, request)
+            return ""
+        except CallFailed as error:
+            return error.reason or str(error)
 
 
 @dataclasses.dataclass
@@ -108,7 +114,7 @@ def state_of(connection):
     """All that is comparable of the rows: {table: (digest, hash of the weights' bytes)}."""
     found = {}
     for name, state in _tables(connection).items():
-        weights, _ = shard_client.gather_bytes(connection, name, name, list(range(state.rows)))
+        weights, _ = shard_client.gather_bytes(connection, name, name, list(range(state.spec.rows)))
         found[name] = (state.digest, hashlib.sha256(weights).hexdigest())
     return found
 

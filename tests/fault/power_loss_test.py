@@ -15,8 +15,8 @@ from processes import metric
 
 JOB = "power"
 CLIENT = b"keeps the answers"[:16]
-TABLE = shard_client.Table("cells", 64, 16)
-MODEL = shard_client.Model("cells", (TABLE,))
+TABLE = shard_client.table_spec("cells", 64, 16)
+MODEL = shard_client.model_spec("cells", TABLE)
 
 
 class PowerLossTest(processes.ProcessTest):
@@ -31,7 +31,7 @@ class PowerLossTest(processes.ProcessTest):
 
     @staticmethod
     def update(connection, sequence):
-        envelope = shard_client.Envelope(JOB, CLIENT, sequence, sequence, 0, MODEL.name)
+        envelope = shard_client.envelope_of(JOB, CLIENT, sequence, sequence, 0, MODEL.name)
         shard_client.scatter_add(connection, envelope, TABLE, {5: [1.0] * TABLE.dim})
 
     def test_a_client_that_is_still_known_is_told_too(self):

@@ -33,9 +33,11 @@ import time
 
 import abuse_attacks
 import fault_paths  # noqa: F401
+import grpc
 import processes
 from abuse_attacks import ATTACKS, Target
-from grpc_client import Connection, ConnectionLost
+from dslide.v1 import shard_pb2
+from grpc_client import CallFailed, Connection, ConnectionLost
 from kill_loop import quantile
 
 PLAIN, STRANGER, INSIDER = POSITIONS = ("plain", "stranger", "insider")
@@ -44,7 +46,6 @@ CPU_SECONDS, MEGABYTES, SLOWER = 2.0, 64.0, 2.0
 CPU_SECONDS_PER_CONNECTION = 0.01
 # Times of answer below this are those of the machine's scheduler.
 _LEAST_MS = 10.0
-_CALL = "/dslide.v1.ShardService/GetServerInfo"
 _PACE_SECONDS = 0.005
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -57,6 +58,12 @@ def context(directory, role=None):
     if role is not None:
         made.load_cert_chain(directory / f"{role}.crt", directory / f"{role}.key")
     return made
+
+
+def credentials(directory, role):
+    """The same for grpcio."""
+    return grpc.ssl_channel_credentials(*(
+        (directory / name).read_bytes() for name in ("ca.crt", f"{role}.key", f"{role}.crt")))
 
 
 class Subject:
@@ -109,10 +116,11 @@ class Honest:
         while time.monotonic() < until:
             started = time.monotonic()
             try:
-                reply = self._connection.call(_CALL, [b""])
-                if not reply.ok:
-                    self.failures.append(str(reply))
+                self._connection.call(shard_pb2.GetServerInfoRequest(),
+                                      shard_pb2.GetServerInfoResponse)
                 times.append(1000 * (time.monotonic() - started))
+            except CallFailed as error:
+                self.failures.append(str(error))
             except ConnectionLost as error:
                 self.failures.append(str(error))
                 self._connection = self._open()
@@ -260,7 +268,7 @@ class Abuse:
         subject = Subject(self._directory / f"shard-{self._started}",
                           self._certificates if secured else None)
         try:
-            honest_tls = context(self._certificates, "trainer") if secured else None
+            honest_tls = credentials(self._certificates, "trainer") if secured else None
             attackers = {PLAIN: None, STRANGER: functools.partial(context, self._certificates),
                          INSIDER: functools.partial(context, self._certificates, "trainer")}
             tls = attackers[position]() if secured else None

@@ -35,7 +35,6 @@ import restore_plan
 import shard_client
 from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, supports
 from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
-from protobuf import last
 from restore_plan import COMMAND, CRASH
 from tracer_cuts import Cut, judge, read_manifests
 from tracer_process import PROGRAM, TAKEN_BACK_EXIT, TracerProcess, exists
@@ -43,10 +42,9 @@ from tracer_process import PROGRAM, TAKEN_BACK_EXIT, TracerProcess, exists
 SHARDS = 3
 IN_FLIGHT = (1, 2, 4)
 # As TracerModel() says.
-TRACED = shard_client.Table("count", 32, 4, num_slots=16)
+TRACED = shard_client.table_spec("count", 32, 4, num_slots=16)
 # Rows that nobody changes, so that checkpoints can be built on earlier ones.
-IDLE = shard_client.Model("idle", (shard_client.Table(
-    "rows", 2000, 24, init=shard_client.INIT_UNIFORM),))
+IDLE = shard_client.model_spec("idle", shard_client.table_spec("rows", 2000, 24, init="uniform"))
 
 _PROGRESS_STEPS = 10
 _RETRY_SECONDS = 0.05
@@ -67,7 +65,7 @@ class CheckpointCall(threading.Thread):
         try:
             with grpc_client.Connection(self._address) as connection:
                 taken = shard_client.create_cluster_checkpoint(connection)
-                self.checkpoint_id = last(taken, 1)
+                self.checkpoint_id = taken.checkpoint_id
         except (grpc_client.ConnectionLost, shard_client.CallFailed) as error:
             self.error = str(error)
 
@@ -267,7 +265,7 @@ class RestoreLoop(contextlib.ExitStack):
         def restore_count():
             with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    return shard_client.cluster_restore_count(connection)
+                    return shard_client.cluster_map(connection).restore_count
             return None
 
         def back():
@@ -315,7 +313,8 @@ class RestoreLoop(contextlib.ExitStack):
         for shard in range(SHARDS):
             with grpc_client.Connection(self.cluster.direct_address(shard)) as connection:
                 weights, _ = shard_client.gather_bytes(
-                    connection, model, TRACED.name, TRACED.rows_of_shard(shard, SHARDS))
+                    connection, model, TRACED.name,
+                    shard_client.rows_of_shard(TRACED, shard, SHARDS))
             rows.append(list(struct.unpack(f"<{len(weights) // 4}f", weights)))
         return rows
 

@@ -133,13 +133,13 @@ class TamperingLoop(restore_loop.RestoreLoop):
         client, model = b"tampering-client", self.tracers[0].name
         with grpc_client.Connection(self.cluster.direct_address(self.TAMPERED)) as connection:
             welcome = shard_client.hello(connection, model, client, 0)
-            envelope = shard_client.Envelope(model, client, welcome.next_sequence,
-                                             welcome.next_sequence, welcome.generation, model)
+            envelope = shard_client.envelope_of(model, client, welcome.next_sequence,
+                                                welcome.next_sequence, welcome.generation, model)
             table = restore_loop.TRACED
             more = {row: [1.0] * table.dim
-                    for row in table.rows_of_shard(self.TAMPERED, restore_loop.SHARDS)}
-            shard_client.scatter_answer(shard_client.scatter_add(
-                connection, envelope, table, more, biases=True))
+                    for row in shard_client.rows_of_shard(table, self.TAMPERED,
+                                                          restore_loop.SHARDS)}
+            shard_client.scatter_add(connection, envelope, table, more, biases=True)
 
 
 class RestoreLoopTest(processes.ProcessTest):

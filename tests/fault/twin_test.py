@@ -9,9 +9,9 @@ import shard_client
 import twin
 from grpc_client import Connection
 
-TABLE = shard_client.Table("cells", 64, 16, init=shard_client.INIT_UNIFORM,
-                           optimizer=shard_client.OPTIMIZER_ADAM)
-MODEL = shard_client.Model("rows", (TABLE,))
+TABLE = shard_client.table_spec("cells", 64, 16, init="uniform",
+                           optimizer="adam")
+MODEL = shard_client.model_spec("rows", TABLE)
 CLIENT = b"one of the tests"
 
 
@@ -35,11 +35,10 @@ class TwinTest(processes.ProcessTest):
             generation = shard_client.hello(connection, "job", CLIENT, self.sequence).generation
             for _ in range(count):
                 self.sequence += 1
-                envelope = shard_client.Envelope("job", CLIENT, self.sequence, self.sequence,
+                envelope = shard_client.envelope_of("job", CLIENT, self.sequence, self.sequence,
                                                  generation, MODEL.name)
                 rows = {self.sequence % TABLE.rows: [0.1 * self.sequence] * TABLE.dim}
-                self.assertTrue(
-                    shard_client.scatter_add(connection, envelope, TABLE, rows).ok)
+                shard_client.scatter_add(connection, envelope, TABLE, rows)
 
     def replay(self, name):
         copy = self.directory / name
