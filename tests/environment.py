@@ -2,9 +2,10 @@
 
 usage: environment.py FOLDER
 
-FOLDER/bin/python is an interpreter with the packages of tests/requirements.txt, and with the
-messages of protos/dslide/v1 as the package dslide.v1. The packages are installed once for all
-checkouts and builds, in the cache folder; FOLDER refers to them.
+FOLDER/bin/python is an interpreter with the packages of tests/requirements.txt, with the messages
+of protos/dslide/v1 as the package dslide.v1, and with the modules that folders of tests share.
+The packages are installed once for all checkouts and builds, in the cache folder; FOLDER refers to
+them.
 """
 
 import fcntl
@@ -19,6 +20,8 @@ sys.path.append(str(ROOT / "tools" / "clients"))
 
 import python_package  # noqa: E402
 
+# Whose modules other folders use.
+SHARED = [ROOT / "tests" / folder for folder in ("integration", "fault", "lint")]
 LOCK_FILE = ROOT / "tests" / "requirements.txt"
 PROTOS = sorted((ROOT / "protos").glob("dslide/v1/*.proto"))
 
@@ -60,8 +63,8 @@ def make(folder: pathlib.Path) -> None:
                     folder], check=True)
     generate(installed, folder / "protos")
     site = next((folder / "lib").glob("python*/site-packages"))
-    of_installed = installed / site.relative_to(folder)
-    (site / "tests.pth").write_text(f"{folder / 'protos'}\n{of_installed}\n", encoding="utf-8")
+    found = [folder / "protos", installed / site.relative_to(folder), *SHARED]
+    (site / "tests.pth").write_text("".join(f"{path}\n" for path in found), encoding="utf-8")
     made.write_text(state, encoding="ascii")
 
 

@@ -31,6 +31,7 @@ _NOT_THE_SERVERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED,
                     grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL,
                     grpc.StatusCode.UNKNOWN)
 _Answer = TypeVar("_Answer", bound=Message)
+_Said = TypeVar("_Said")
 
 
 class ConnectionLost(RuntimeError):
@@ -107,22 +108,24 @@ class Connection:
         After ConnectionLost the connection must not be used any more.
         """
         method = method_of(request)
-        return self._said(method, lambda: self._channel.unary_unary(
-            method, type(request).SerializeToString, answer.FromString)(request, timeout=timeout))
+        call: grpc.UnaryUnaryMultiCallable[Any, _Answer] = self._channel.unary_unary(
+            method, type(request).SerializeToString, answer.FromString)
+        return self._said(method, lambda: call(request, timeout=timeout))
 
     def call_stream(self, request: Message, answer: type[_Answer],
                     timeout: float = PATIENCE_SECONDS) -> list[_Answer]:
         """All answers to a call with one request."""
         method = method_of(request)
-        return self._said(method, lambda: list(self._channel.unary_stream(
-            method, type(request).SerializeToString, answer.FromString)(request, timeout=timeout)))
+        call: grpc.UnaryStreamMultiCallable[Any, _Answer] = self._channel.unary_stream(
+            method, type(request).SerializeToString, answer.FromString)
+        return self._said(method, lambda: list(call(request, timeout=timeout)))
 
     def call_bytes(self, method: str, request: bytes, timeout: float = PATIENCE_SECONDS) -> bytes:
         """call() of a method by its path with encoded messages."""
-        return self._said(method, lambda: self._channel.unary_unary(method)(
-            request, timeout=timeout))
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
+        return self._said(method, lambda: call(request, timeout=timeout))
 
-    def _said(self, method: str, call: Callable[[], Any]) -> Any:
+    def _said(self, method: str, call: Callable[[], _Said]) -> _Said:
         try:
             return call()
         except grpc.RpcError as error:

@@ -42,7 +42,8 @@ class OpenLoop:
                    at_once: int) -> collections.Counter[str]:
         channels = [grpc.aio.insecure_channel(self._address, options=OPTIONS)
                     for _ in range(self._connections)]
-        calls = [channel.unary_unary(self._method) for channel in channels]
+        calls: list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = [
+            channel.unary_unary(self._method) for channel in channels]
         begun, started = 0, time.monotonic()
         while (now := time.monotonic()) < started + seconds:
             due = (int((now - started) * rate) - begun if rate is not None
@@ -63,7 +64,7 @@ class OpenLoop:
             await channel.close()
         return self._counts
 
-    async def _call(self, call: grpc.aio.UnaryUnaryMultiCallable) -> None:
+    async def _call(self, call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]) -> None:
         try:
             await call(self._message, timeout=self._timeout)
             self._counts["OK"] += 1

@@ -1,8 +1,9 @@
 """Updates that no shard may apply, and good ones: each a pure function of its random source.
 
-A kind of poison is a function (source, envelope) -> request: a ScatterRequest, a StepRequest, or the
-bytes of a spoilt ScatterRequest. EXPECTED names for each kind the words that a shard may refuse it
-with. HARMLESS kinds are numbers that a shard may well take, and that must leave every row as it is.
+A kind of poison is a function (source, envelope) -> request: a ScatterRequest, a StepRequest, or
+the bytes of a spoilt ScatterRequest. EXPECTED names for each kind the words that a shard may refuse
+it with. HARMLESS kinds are numbers that a shard may well take, and that must leave every row as it
+is.
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ from collections.abc import Callable, Sequence
 
 import shard_client
 from dslide.v1.common_pb2 import RequestEnvelope, RowBlock
-from dslide.v1.shard_pb2 import (SCATTER_MODE_ADD, SCATTER_MODE_ASSIGN, SCATTER_MODE_GRADIENT,
-                                 EmbedBackward, EmbedForward, ScatterRequest, StepRequest)
+from dslide.v1.shard_pb2 import (
+    SCATTER_MODE_ADD,
+    SCATTER_MODE_ASSIGN,
+    SCATTER_MODE_GRADIENT,
+    EmbedBackward,
+    EmbedForward,
+    ScatterRequest,
+    StepRequest,
+)
 from shard_client import floats, ids, matrix, model_spec, table_spec
 
 DIM, ROWS = 16, 256
@@ -185,7 +193,7 @@ def stray_biases(source: random.Random, envelope: RequestEnvelope) -> ScatterReq
 
 def wrong_type(source: random.Random, envelope: RequestEnvelope) -> ScatterRequest:
     block = good_rows(source)
-    block.values.element_type = source.choice((0, 77))
+    block.values.element_type = source.choice((0, 77))  # type: ignore[assignment]
     return scatter(envelope, block)
 
 

@@ -16,7 +16,8 @@ from dslide.v1 import coordinator_pb2, model_pb2, shard_pb2
 from dslide.v1.common_pb2 import ELEMENT_TYPE_F32, Matrix, RequestEnvelope, RowBlock
 from dslide.v1.model_pb2 import ModelSpec, TableSpec
 from google.protobuf.duration_pb2 import Duration
-from grpc_client import PATIENCE_SECONDS, CallFailed, Connection
+from grpc_client import CallFailed, Connection
+from processes import PATIENCE_SECONDS
 
 MAGNITUDE_BOUND = 1e30
 OPERATION_WAIT_SECONDS = 5  # for the end of one, at a time

@@ -58,7 +58,7 @@ def bin_dir() -> pathlib.Path:
     return _bin_dir
 
 
-def wait_until(condition: Callable[[], _Value], describe: Callable[[], str],
+def wait_until(condition: Callable[[], _Value | None], describe: Callable[[], str],
                alive: Sequence[Process] = ()) -> _Value:
     """The first true value of `condition()`.
 
