@@ -14,12 +14,28 @@ SKIPPED = 77
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bin-dir", type=pathlib.Path, help="folder of the programs")
+    parser.addoption("--update", action="store_true",
+                     help="write golden files and generated pages anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     bin_dir = config.getoption("--bin-dir")
     if bin_dir is not None:
         processes.use_bin_dir(bin_dir)
+
+
+@pytest.fixture(scope="session")
+def bin_dir(pytestconfig: pytest.Config) -> pathlib.Path:
+    """The folder of the programs; skips what needs them where none is named."""
+    if pytestconfig.getoption("--bin-dir") is None:
+        pytest.skip("no programs: --bin-dir names their folder")
+    return processes.bin_dir()
+
+
+@pytest.fixture
+def update(pytestconfig: pytest.Config) -> bool:
+    """Whether a golden file or a generated page is to be written anew."""
+    return bool(pytestconfig.getoption("--update"))
 
 
 @pytest.fixture
