@@ -33,12 +33,11 @@ import poison
 import processes
 import protocol_abuse
 import restore_loop
+import simulation
 import tracer_process
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
 from now_and_then import NowAndThen
 from small_disk import CannotMount
-
-import simulation
 
 # A cluster is started anew after so many strikes: other ports, other sizes, short histories.
 _STRIKES_OF_A_BATCH = 50

@@ -6,7 +6,6 @@ import pathlib
 
 import processes
 import pytest
-
 import simulation
 
 
