@@ -66,7 +66,8 @@ GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/${name}.${shard}.xml")
   endforeach()
 endfunction()
 
-# dslide_fuzzer(NAME FILE DEPS ...) makes a libFuzzer binary; only clang has it.
+# dslide_fuzzer(NAME FILE DEPS ...) makes a libFuzzer binary, a part of the target `fuzzers`; only
+# clang has it.
 function(dslide_fuzzer name file)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   if(NOT DSLIDE_BUILD_FUZZERS)
@@ -76,6 +77,10 @@ function(dslide_fuzzer name file)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${name})
 endfunction()
 
 # dslide_failpoints(SOURCE...) compiles the failpoints of these sources in (core/system/failpoint.h), in

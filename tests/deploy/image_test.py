@@ -54,10 +54,21 @@ def test_base_image_is_pinned_to_a_release() -> None:
 
 def test_packages_are_those_that_the_build_installs() -> None:
     """Tests, version control and the compiler cache's like apart."""
-    wanted = cases.find(r"^readonly BUILD_PACKAGES=\((.*?)\)", cases.read("run")).split()
+    wanted = cases.find(r"^readonly BUILD_PACKAGES=\((.*?)\)",
+                        cases.read("tools/common/package_lists.sh")).split()
     listed = cases.find(r"--no-install-recommends \\\n(.*?)\n\n", STAGES["toolchain"])
     missing = set(wanted) - set(listed.replace("\\", " ").split())
-    assert missing == {"git", "mold", "libgtest-dev", "libgmock-dev"}
+    assert missing == {"git", "mold", "libgtest-dev", "libgmock-dev", "libbenchmark-dev"}
+
+
+def test_the_development_container_is_what_compiles() -> None:
+    settings = json.loads(cases.read(".devcontainer/devcontainer.json"))
+    build, folder = settings["build"], cases.ROOT / ".devcontainer"
+    assert (folder / build["dockerfile"]).resolve() == cases.DEPLOY / "image" / "Dockerfile"
+    assert (folder / build["context"]).resolve() == cases.ROOT
+    assert build["target"] in STAGES
+    task = settings["postCreateCommand"].removeprefix("./run ")
+    assert (cases.ROOT / "tools" / task / "task.sh").is_file()
 
 
 def test_what_the_programs_load_is_of_the_gRPC_that_was_chosen() -> None:

@@ -27,9 +27,6 @@ from typing import Self
 from planted_edits import PLANTS, EditError, Plant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# As `./run test` builds, so that its objects are found in the compiler cache.
-_CONFIGURE = ("-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DDSLIDE_QUICK_BUILD=ON",
-              "-DDSLIDE_BUILD_BENCH=OFF")
 # Not sources, at the top of the tree.
 _LEFT_OUT = ("build", "data", "models", "bench-results")
 _TEST_SECONDS = 300
@@ -113,7 +110,8 @@ class Workshop:
     def prepare(self) -> None:
         self.tree.mkdir(parents=True, exist_ok=True)
         mirror(ROOT, self.tree)
-        self._run(["cmake", "-S", self.tree, "-B", self._build, *_CONFIGURE])
+        # As `./run test` builds, so that its objects are found in the compiler cache.
+        self._run(["cmake", "-S", self.tree, "--preset", "test"])
 
     def build(self, targets: set[str]) -> str | None:
         """None, or the end of the build's messages."""

@@ -42,9 +42,9 @@ def check_links(path: str, text: str, read: Reader) -> Iterator[str]:
             yield f"{path}: link to {link}: no such heading"
 
 
-def run_commands(script: str) -> set[str]:
-    """The subcommands that ./run has."""
-    return set(re.findall(r"^cmd_([a-z]+)\(\)", script, re.MULTILINE)) | {"help"}
+def run_commands() -> set[str]:
+    """The tasks that ./run has."""
+    return {path.parent.name for path in tree.ROOT.glob("tools/*/task.sh")} | {"help"}
 
 
 def check_run_mentions(path: str, text: str, known: Collection[str]) -> Iterator[str]:
@@ -148,7 +148,7 @@ def markdown_files() -> list[str]:
 
 
 def check_tree() -> Iterator[str]:
-    known = run_commands(tree.read("run"))
+    known = run_commands()
     for path in markdown_files():
         text = tree.read(path)
         yield from check_links(path, text, repository_reader)
@@ -253,7 +253,7 @@ def test_lines(path: str, text: str, legal: bool) -> None:
 
 
 def test_commands() -> None:
-    known = run_commands("cmd_test() {\ncmd_train() {\n")
+    known = run_commands()
     assert not list(check_run_mentions("a.md", "`./run test`", known))
     assert list(check_run_mentions("a.md", "`./run tets`", known))
     text = "`dslide train`, dslide is\n```\n$ build/bin/dslide data gen --x\n```\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The scripts themselves: every subcommand of ./run explains itself, wrong use is refused with
-# status 2, and what counts the results counts failures. Builds and installs nothing.
+# The scripts themselves: every task of ./run explains itself, wrong use is refused with status 2,
+# and what counts the results counts failures. Builds and installs nothing.
 
 set -euo pipefail
 
@@ -22,18 +22,22 @@ expect() {
   grep -q -E -- "$pattern" <<<"$output" || problem "$*: no /$pattern/ in its output: $output"
 }
 
-mapfile -t commands < <(sed -n -E 's/^cmd_([a-z]+)\(\).*/\1/p' run)
-[[ ${#commands[@]} -ge 5 ]] || problem "run: only ${#commands[@]} subcommands found"
-for command in "${commands[@]}"; do
+# It finds tasks and does nothing itself.
+[[ $(wc -l <run) -le 150 ]] || problem "run: $(wc -l <run) lines, more than 150: what is a task's?"
+listed="$(./run help)"
+for script in tools/*/task.sh; do
+  command="$(basename "$(dirname "$script")")"
   expect 0 "^usage: ./run $command" ./run "$command" --help
-  expect 0 "^  $command " ./run help
+  expect 0 "^  $command +[A-Z].*\.$" echo "$listed"
 done
 expect 0 '^usage: ./run' ./run
 expect 2 "unknown command 'tarin'" ./run tarin
 expect 2 "unknown argument 'quik'" ./run test quik
 expect 2 "takes 'json', not 'xml'" ./run test -o xml
 expect 2 "unknown check 'tydi'" ./run lint tydi
-expect 2 "unknown part 'fual'" tools/nightly/nightly.sh "$scratch" fual
+expect 2 "unknown command 'common'" ./run common
+expect 2 "unknown command '../run'" ./run ../run
+expect 2 "unknown part 'fual'" ./run nightly fual
 expect 2 'only needs a part of a name' ./run test --only
 expect 2 "seconds is 'x'" ./run fuzz x
 expect 2 "unknown argument 'quik'" ./run fault quik
@@ -52,6 +56,8 @@ expect 2 "unrecognized arguments: --wirte" ./run times --wirte
 expect 2 "invalid choice: 'xml'" ./run behaviours -o xml
 expect 2 'epochs is 2' ./run compose --epochs 2
 expect 2 'belong together' ./run compose --image x:1
+expect 0 '^LSAN_OPTIONS=suppressions=/.*/tests/leaks.txt:' \
+  /usr/bin/python3 tools/common/preset_environment.py asan
 expect 2 '^usage: helm.sh' tools/helm/helm.sh
 expect 1 '^$' tools/helm/helm.sh --find /nonexistent
 expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh

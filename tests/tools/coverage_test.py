@@ -96,7 +96,7 @@ def build(tmp_path: pathlib.Path) -> pathlib.Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     subprocess.run(
-        ["clang++", *coverage.compile_flags(build).split(), build / "unity.cxx",
+        ["clang++", *coverage.compile_flags(root).split(), build / "unity.cxx",
          root / "tests/two.cc", "-o", build / "bin/program"], check=True)
     return build
 

@@ -190,7 +190,7 @@ def test_a_tree_where_nothing_ran(
 
 
 def test_steps_are_written_as_they_end(tmp_path: pathlib.Path) -> None:
-    script = f"""set -euo pipefail; source {ROOT}/tools/times/steps.sh
+    script = f"""set -euo pipefail; source {ROOT}/tools/common/steps.sh
         step ignored; end_check
         begin_check 'test quick'; step 'build, Release'; sleep 0.2; step tests; (:); end_check
         begin_check 'test full'; step packages; end_check"""

@@ -25,12 +25,6 @@ SLACK = 0.2
 # Counting makes programs a few times slower: Python tests wait longer.
 _SLOWDOWN = "3"
 _LABELS = {"unit": "^unit$", "all": "^(unit|integration)$"}
-_CONFIGURE = (
-    "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
-    "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++",
-    "-DCMAKE_EXE_LINKER_FLAGS=-fprofile-instr-generate", "-DDSLIDE_QUICK_BUILD=ON",
-    "-DDSLIDE_BUILD_BENCH=OFF", "-DDSLIDE_FAILPOINTS=ON",
-)  # fmt: skip
 
 
 class StepError(Exception):
@@ -53,12 +47,11 @@ def demand(*command: object) -> None:
         raise StepError(f"{command[0]} failed; its messages are above")
 
 
-def compile_flags(build: pathlib.Path) -> str:
+def compile_flags(root: pathlib.Path) -> str:
     """A program's processes share one file (%m), which holds their counters as they run (%c)."""
-    return (
-        f"-fprofile-instr-generate={build}/profiles/%m%c.profraw -fcoverage-mapping "
-        f"-mllvm -runtime-counter-relocation -fprofile-list={build}/counted.txt -I{build}/include"
-    )
+    presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
+    preset = next(each for each in presets["configurePresets"] if each["name"] == "coverage")
+    return str(preset["cacheVariables"]["CMAKE_CXX_FLAGS"]).replace("${sourceDir}", str(root))
 
 
 def counted(root: pathlib.Path) -> str:
@@ -76,8 +69,7 @@ def configure(root: pathlib.Path, build: pathlib.Path) -> None:
     (build / "include").mkdir(exist_ok=True)
     (build / "include/hwy").unlink(missing_ok=True)
     (build / "include/hwy").symlink_to(pathlib.Path(shown or "/usr/include", "hwy"))
-    flags = f"-DCMAKE_CXX_FLAGS={compile_flags(build)}"
-    demand("cmake", "-S", root, "-B", build, *_CONFIGURE, flags)
+    demand("cmake", "-S", root, "--preset", "coverage")
 
 
 def run_tests(build: pathlib.Path, tests: str, only: list[str], jobs: int) -> bool:
@@ -155,7 +147,9 @@ def main() -> int:
             before = json.loads(options.against.read_text(encoding="utf-8"))
         if options.tests != "none":
             configure(root, build)
-            demand("ninja", "-C", build, "-j", options.jobs, *options.only)
+            targets = ["--target", *options.only] if options.only else []
+            os.chdir(root)  # where cmake looks for presets
+            demand("cmake", "--build", "--preset", "coverage", "-j", options.jobs, *targets)
             passed = run_tests(build, options.tests, options.only, options.jobs)
         files = measure(root, build, options.only)
     except (StepError, OSError, ValueError, subprocess.CalledProcessError) as error:

@@ -1,4 +1,4 @@
-# The journal of a check: one line a step in build/steps.tsv, for ./run times. ./run sources this.
+# The journal of a check: one line a step in build/steps.tsv, for ./run times. Sourced by report.sh.
 # shellcheck shell=bash
 
 readonly STEPS_FILE=build/steps.tsv
@@ -6,7 +6,8 @@ CHECK=''
 CHECK_TIME=''
 STEP=''
 
-# Sets CLOCKS to the wall clock and the user and system time of the children, in hundredths of a second.
+# Sets CLOCKS to the wall clock and the user and system time of the children, in hundredths of a
+# second.
 read_clocks() {
   local stat
   read -r -a stat <"/proc/$BASHPID/stat"
