@@ -1,14 +1,33 @@
-# dslide_script_test(NAME [THOROUGH|LONG] [LABEL LABEL] [ENVIRONMENT NAME=VALUE...] [ARGUMENTS ARGUMENT...])
+# The tests in Python: pytest in an environment of its own (tests/environment.py), which the test
+# python.environment makes before the others, where it is not there.
+set(DSLIDE_TEST_PYTHON "${CMAKE_BINARY_DIR}/python/bin/python")
+if(DSLIDE_PYTHON)
+  add_test(NAME python.environment COMMAND ${DSLIDE_PYTHON} -B
+    "${PROJECT_SOURCE_DIR}/tests/environment.py" "${CMAKE_BINARY_DIR}/python")
+  set_tests_properties(python.environment PROPERTIES FIXTURES_SETUP python TIMEOUT 3600)
+endif()
+
+# dslide_pytest(NAME [THOROUGH|LONG] [LABEL LABEL] [ENVIRONMENT NAME=VALUE...] [ARGUMENTS ARGUMENT...])
 # registers NAME_test.py of this folder as <folder>.NAME, where there is a Python; a status of 77 means
-# skipped. The label is the folder's name unless told otherwise. What is THOROUGH takes longer than the
-# quick tier has (docs/contribute/checks.md); it begins early, like what is LONG, which waits most
-# of its time. The time limit is the same for all and is of a script that hangs itself: waiting has
+# that all of it was skipped. The label is the folder's name unless told otherwise. What is THOROUGH
+# takes longer than the quick tier has (docs/contribute/checks.md); it begins early, like what is LONG, which waits
+# most of its time. The time limit is the same for all and is of a test that hangs itself: waiting has
 # its own, smaller one (tests/integration/processes.py).
+function(dslide_pytest name)
+  dslide_add_script(${name} "-B;-m;pytest;--config-file;${PROJECT_SOURCE_DIR}/tests/pyproject.toml;\
+--junit-xml=${CMAKE_BINARY_DIR}/reports/<test>.xml" ${ARGN})
+endfunction()
+
+# dslide_script_test(...): the same of a script that is no test for pytest.
 function(dslide_script_test name)
+  dslide_add_script(${name} -B ${ARGN})
+endfunction()
+
+function(dslide_add_script name runner)
   if(NOT DSLIDE_PYTHON)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 script "THOROUGH;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 2 script "THOROUGH;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME part)
   if(NOT script_LABEL)
     set(script_LABEL ${part})
@@ -16,11 +35,12 @@ function(dslide_script_test name)
   if(script_THOROUGH)
     list(APPEND script_LABEL thorough)
   endif()
-  list(APPEND script_ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
-  add_test(NAME ${part}.${name} COMMAND ${DSLIDE_PYTHON}
+  string(REPLACE "<test>" "${part}.${name}" runner "${runner}")
+  add_test(NAME ${part}.${name} COMMAND ${DSLIDE_TEST_PYTHON} ${runner}
     "${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.py" ${script_ARGUMENTS})
   set_tests_properties(${part}.${name} PROPERTIES LABELS "${script_LABEL}" TIMEOUT 3600
-    SKIP_RETURN_CODE 77 ENVIRONMENT "${script_ENVIRONMENT}")
+    SKIP_RETURN_CODE 77 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${script_ENVIRONMENT}"
+    FIXTURES_REQUIRED python)
   if(script_THOROUGH OR script_LONG)
     set_tests_properties(${part}.${name} PROPERTIES COST 100)
   endif()

@@ -11,7 +11,6 @@ sys.path.insert(0, str(ROOT / "tests/fault"))
 import fault_cluster  # noqa: E402
 import grpc_client  # noqa: E402
 import shard_client  # noqa: E402
-from protobuf import decode, last  # noqa: E402
 
 DIM = 128
 RECORD_BYTES = 1600  # of f32 with Adam
@@ -23,11 +22,11 @@ INCREMENTS = 3
 def take_checkpoint(connection):
     """Takes one; its kind, seconds, stall_seconds and written_bytes."""
     checkpoint = shard_client.create_cluster_checkpoint(connection)
-    parts = [decode(part) for part in checkpoint[4]]
-    return {"kind": "incremental" if any(last(part, 7, 0) for part in parts) else "full",
-            "stall_seconds": shard_client.seconds(last(checkpoint, 9, b"")),
-            "seconds": shard_client.seconds(last(checkpoint, 10, b"")),
-            "written_bytes": sum(last(part, 8, 0) for part in parts)}
+    parts = checkpoint.parts
+    return {"kind": "incremental" if any(part.base_checkpoint_id for part in parts) else "full",
+            "stall_seconds": checkpoint.stall.ToTimedelta().total_seconds(),
+            "seconds": checkpoint.duration.ToTimedelta().total_seconds(),
+            "written_bytes": sum(part.written_bytes for part in parts)}
 
 
 class Changes:
@@ -49,18 +48,18 @@ class Changes:
 
     def _scatter(self, connection, rows):
         self._sequence += 1
-        envelope = shard_client.Envelope("bench", self._client, self._sequence, self._sequence,
+        envelope = shard_client.envelope_of("bench", self._client, self._sequence, self._sequence,
                                          self._welcome.generation, self._model.name)
-        shard_client.scatter_answer(shard_client.scatter_add(
-            connection, envelope, self._model.tables[0], {row: [1e-3] * DIM for row in rows}))
+        shard_client.scatter_add(
+            connection, envelope, self._model.tables[0], {row: [1e-3] * DIM for row in rows})
 
 
 def measure(directory, gib, changed, rounds):
     """Each round: a full checkpoint and increments, after the share `changed` of the rows of a table
     of `gib` GiB, chosen at random, was changed by a scatter. Medians, for both kinds."""
     rows = int(gib * GIB / RECORD_BYTES)
-    table = shard_client.Table("rows", rows, DIM, optimizer=shard_client.OPTIMIZER_ADAM)
-    model = shard_client.Model("bench", (table,))
+    table = shard_client.table_spec("rows", rows, DIM, optimizer="adam")
+    model = shard_client.model_spec("bench", table)
     flags = ["--checkpoint-interval", "off", "--checkpoint-full-every", INCREMENTS + 1]
     found = {"full": [], "incremental": []}
     with fault_cluster.FaultCluster(directory, 1, "checkpoint", coordinator_flags=flags) as cluster:

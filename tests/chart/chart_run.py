@@ -1,116 +1,97 @@
 """Runs every test of the chart and counts them: what `./run chart` calls.
 
-usage: chart_run.py [--bin-dir DIR] [--update] [--start-engine] [--compare-renderer] [-o json]
+usage: chart_run.py [--bin-dir DIR] [--update] [--start-engine] [-o json]
 """
 
 import argparse
-import contextlib
+import collections
 import json
 import os
 import pathlib
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree as ET
 
-import chart
-import golden_test
-import values_readme
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+for folder in ("integration", "deploy", "lint"):
+    sys.path.append(str(ROOT / "tests" / folder))
 
-SENTENCES = ("conventions", "protection", "features")
-TESTS = ("values", *SENTENCES, "golden", "helm", "refusals", "kubernetes", "flags", "cluster")
-WITH_PROGRAMS = ("flags", "cluster", "pod")
-sys.path.append(str(chart.ROOT / "tests" / "deploy"))
+import chart  # noqa: E402
+import golden_test  # noqa: E402
+import values_readme  # noqa: E402
 from engine import Engines, Unavailable  # noqa: E402
+from junit_counts import outcome_of_case  # noqa: E402
+
+SENTENCES = ("conventions_test", "protection_test", "features_test")
+Counts = collections.Counter[str]
 
 
-def update():
+def update() -> None:
     """Renews what is made from something else: copies of deploy/, the table of values, golden/."""
-    deploy, files = chart.ROOT / "deploy", chart.CHART / "files"
-    (files / "alerts.yaml").write_text((deploy / "prometheus" / "alerts.yaml").read_text())
-    for path in (files / "dashboards").glob("*.json"):
-        path.unlink()
-    for path in (deploy / "grafana").glob("*.json"):
-        (files / "dashboards" / path.name).write_text(path.read_text())
-    values_readme.main([])
+    deploy, files = ROOT / "deploy", chart.CHART / "files"
+    shutil.copy(deploy / "prometheus" / "alerts.yaml", files)
+    shutil.rmtree(files / "dashboards")
+    shutil.copytree(deploy / "grafana", files / "dashboards",
+                    ignore=lambda _, names: [name for name in names if ".json" not in name])
+    values_readme.update()
     golden_test.update()
 
 
-def run_test(name, bin_dir, kind="test"):
-    """(passed, failed, skipped) of one file of tests; its output goes to stderr."""
-    command = [sys.executable, str(pathlib.Path(__file__).with_name(f"{name}_{kind}.py"))]
-    if name in WITH_PROGRAMS:
-        command += ["--bin-dir", str(bin_dir)]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    for line in done.stdout.splitlines():
-        if re.match(r"SKIPPED|skipped", line):
-            print(f"   {name}: {line}", file=sys.stderr)
-    ran = re.search(r"^Ran (\d+) tests?", done.stdout, re.MULTILINE)
-    if done.returncode == 77 and not ran:
-        return 0, 0, 1
-    skipped = re.search(r"skipped=(\d+)", done.stdout)
-    # A test with several failing parts is one.
-    bad = len(set(re.findall(r"^(?:FAIL|ERROR): (\w+)", done.stdout, re.MULTILINE)))
-    if done.returncode not in (0, 77):
-        print(done.stdout, file=sys.stderr)
-        bad = max(bad, 1)
-    total, left_out = int(ran.group(1)) if ran else bad, int(skipped.group(1)) if skipped else 0
-    # A class that is skipped as a whole is not among the tests that ran.
-    total += len(re.findall(r"^SKIPPED setUpClass ", done.stdout, re.MULTILINE))
-    return max(total - bad - left_out, 0), bad, left_out
+def run_tests(files: list[pathlib.Path], bin_dir: pathlib.Path) -> dict[str, Counts]:
+    """{file: its passed, failed and skipped tests}; what pytest says goes to stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.xml"
+        subprocess.run(
+            [sys.executable, "-B", "-m", "pytest", "--config-file", ROOT / "tests/pyproject.toml",
+             "--bin-dir", bin_dir, "--junit-xml", report, *files], stdout=sys.stderr, check=False)
+        found: dict[str, Counts] = collections.defaultdict(Counts)
+        for case in ET.parse(report).getroot().iter("testcase"):
+            name = case.get("classname", "").rpartition(".")[2]
+            found[name][outcome_of_case(case)[0]] += 1
+    return found
 
 
-def check_pods(bin_dir, start_engine):
-    """run_test() of the pods under the engine of DOCKER_HOST, or one that is started for them."""
-    with contextlib.ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dslide-engine-")))
+def run_pods(bin_dir: pathlib.Path, start_engine: bool) -> dict[str, Counts]:
+    """run_tests() of the pods under the engine of DOCKER_HOST, or one that is started for them."""
+    with tempfile.TemporaryDirectory(prefix="dslide-engine-") as folder:
         try:
-            engine = stack.enter_context(Engines(start_engine, folder).to_run())
+            with Engines(start_engine, pathlib.Path(folder)).to_run() as engine:
+                os.environ["DOCKER_HOST"] = engine.host
+                return run_tests([HERE / "pod_check.py"], bin_dir)
         except Unavailable as reason:
-            print(f"   pod: skipped: {reason}", file=sys.stderr)
-            return 0, 0, 1
-        os.environ["DOCKER_HOST"] = engine.host
-        return run_test("pod", bin_dir, "check")
+            print(f"   pod_check: skipped: {reason}", file=sys.stderr)
+            return {"pod_check": Counts(skipped=1)}
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bin-dir", type=pathlib.Path, default=chart.ROOT / "build" / "bin")
+    parser.add_argument("--bin-dir", type=pathlib.Path, default=ROOT / "build" / "bin")
     parser.add_argument("-o", "--output", choices=["json"])
-    for flag in ("--update", "--start-engine", "--compare-renderer"):
+    for flag in ("--update", "--start-engine"):
         parser.add_argument(flag, action="store_true")
     arguments = parser.parse_args()
     began = time.monotonic()
-    name, program = chart.renderer()
-    print(f"   rendering with {name} ({program})", file=sys.stderr)
     if arguments.update:
         update()
     bin_dir = arguments.bin_dir.resolve()
-    runs = {test: lambda test=test: run_test(test, bin_dir) for test in TESTS}
-    if arguments.compare_renderer:
-        runs["renderer"] = lambda: run_test("renderer", bin_dir, "check")
-    runs["pod"] = lambda: check_pods(bin_dir, arguments.start_engine)
-    counts = {}
-    for test, run in runs.items():
-        counts[test] = passed, failed, skipped = run()
-        print(f"   {test}: {passed} passed, {failed} failed, {skipped} skipped", file=sys.stderr)
-    passed, failed, skipped = (sum(part) for part in zip(*counts.values()))
-    line = f"{passed} passed, {failed} failed, {skipped} skipped"
+    tests = run_tests(sorted(HERE.glob("*_test.py")), bin_dir)
+    tests |= run_pods(bin_dir, arguments.start_engine)
+    total = sum(tests.values(), Counts(passed=0, failed=0, skipped=0))
+    line = ", ".join(f"{total[what]} {what}" for what in ("passed", "failed", "skipped"))
     if arguments.output:
         print(line, file=sys.stderr)
         print(json.dumps({
-            "passed": passed, "failed": failed, "skipped": skipped,
-            "seconds": round(time.monotonic() - began, 1), "renderer": name,
-            "values_files": len(chart.CI_FILES), "assertions": sum(counts[test][0] for test in SENTENCES),
-            "tests": {test: dict(zip(("passed", "failed", "skipped"), count)) for test, count in counts.items()},
+            **{what: total[what] for what in ("passed", "failed", "skipped")},
+            "seconds": round(time.monotonic() - began, 1), "values_files": len(chart.CI_NAMES),
+            "assertions": sum(tests[name]["passed"] for name in SENTENCES), "tests": tests,
         }))
     else:
         print(line)
-    return 1 if failed or not passed else 0
+    return 1 if total["failed"] or not total["passed"] else 0
 
 
 if __name__ == "__main__":

@@ -1,35 +1,33 @@
 """The rendered cluster runs: its containers' command lines as processes of this machine.
 
 Addresses become ports of the loopback interface and paths move into a scratch folder; everything
-else, the probes included, is as rendered. What this cannot show: scheduling, volumes, DNS, kubelets.
-
-usage: cluster_test.py [--bin-dir DIR]
+else, the probes included, is as rendered. What this cannot show: scheduling, volumes, DNS and
+kubelets.
 """
 
-import os
+import functools
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
-import time
-import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 
 import chart
 import pods
-from processes import PATIENCE_SECONDS, free_port
+import processes
+import pytest
+from chart import Object, Objects, main_container
+from processes import Finished, Process, Programs, free_port, wait_until
 
-BIN_DIR = pods.bin_dir(sys.argv)
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+# The files of a Secret.
+Files = dict[str, bytes]
 
 
-def report(text):
-    print(f"SKIPPED in part: {text}", file=sys.stderr)
-
-
-def project(files, target):
-    """Mounts a Secret's files as the kubelet does: names are links through one link, which an update swaps."""
+def project(files: Files, target: pathlib.Path) -> None:
+    """Mounts a Secret's files as the kubelet does: names are links through one link, which an
+    update swaps."""
     target.mkdir(parents=True, exist_ok=True)
     content = pathlib.Path(tempfile.mkdtemp(prefix="..", dir=target))
     for name, data in files.items():
@@ -43,275 +41,205 @@ def project(files, target):
 
 
 class Cluster:
-    """Processes of a rendered release with its scratch folder."""
+    """Processes of a rendered release, below the folder of `programs`."""
 
-    def __init__(self, objects, folder, secrets):
-        """secrets: {name of a Secret: {file name: bytes}}."""
-        self.objects, self.folder, self.secrets = objects, pathlib.Path(folder), secrets
-        self.processes, self.logs = {}, {}
-        self.mounted = {}  # {name of a Secret: the folders where it is mounted}
-        self.ports = {}
-        for server in objects.servers():
-            for index in range(server["spec"]["replicas"]):
-                self.ports[f"{server['metadata']['name']}-{index}"] = (free_port(), free_port())
+    def __init__(self, objects: Objects, programs: Programs, secrets: dict[str, Files]) -> None:
+        self.objects, self.programs, self.secrets = objects, programs, secrets
+        self.folder = programs.directory / "pods"
+        self.mounted: dict[str, set[pathlib.Path]] = {name: set() for name in secrets}
+        # {pod: its server}, and {pod: (port of gRPC, port of the admin pages)}
+        self.servers = {f"{server.metadata.name}-{index}": server for server in objects.servers()
+                        for index in range(server.spec.replicas)}
+        self.ports = {name: (free_port(), free_port()) for name in self.servers}
+        self.processes: dict[str, Process] = {}
 
-    def local(self, word, pod_name):
-        """A word of a command line with the addresses of the cluster replaced by those of this machine."""
+    def local(self, word: str, pod_name: str) -> str:
+        """A word of a command line with the addresses of the cluster replaced by this machine's."""
         grpc, admin = self.ports.get(pod_name, (0, 0))
         word = re.sub(r"0\.0\.0\.0:(7000|7010)$", f"127.0.0.1:{grpc}", word)
         word = re.sub(r"0\.0\.0\.0:(7001|7011|7021)$", f"127.0.0.1:{admin}", word)
 
-        def address(match):
-            host = match.group(1)
+        def address(match: re.Match[str]) -> str:
             # The clients' service has one pod behind it.
-            name = host if host in self.ports else f"{host}-0"
-            return f"127.0.0.1:{self.ports[name][match.group(2) in ('7001', '7011')]}"
+            ports = self.ports.get(match[1]) or self.ports[f"{match[1]}-0"]
+            return f"127.0.0.1:{ports[match[2] in ('7001', '7011')]}"
 
         return re.sub(r"\b([a-z0-9-]+)(?:\.[a-z0-9-]+)?\.ns\.svc:(\d+)\b", address, word)
 
-    def command(self, pod, container, pod_name):
-        """(command line, environment) of a container."""
+    def start(self, pod: Object, container: Object, pod_name: str) -> Process:
         env = pods.environment(container, pod_name)
         root = self.folder / pod_name
-        pods.write_files(pods.files_of(self.objects, pod), root)
+        pods.write_files(self.objects, pod, root)
         for path in ("var/lib/dslide", "tmp", "data"):
             (root / path).mkdir(parents=True, exist_ok=True)
-        program = BIN_DIR / container["command"][0]
-        args = container["args"]
-        if program.name != "dslide":
-            args = pods.without_pending(program, args, report)
-        args = [pods.in_folder(self.local(pods.expand(word, env), pod_name), root) for word in args]
         self.mount_secrets(pod, container, root)
+        words = [pods.in_folder(self.local(pods.expand(word, env), pod_name), root)
+                 for word in container.args]
         env = {name: pods.in_folder(value, root) for name, value in env.items()}
-        return [program, *args], {"PATH": os.environ["PATH"], "TMPDIR": str(root / "tmp"), **env}
+        return self.programs.start(container.command[0], *words,
+                                   environment={"TMPDIR": str(root / "tmp"), **env})
 
-    def mount_secrets(self, pod, container, root):
-        names = {item["name"]: item["secret"]["secretName"] for item in pod["spec"]["volumes"] if "secret" in item}
-        for mount in container.get("volumeMounts", []):
-            secret = names.get(mount["name"])
+    def mount_secrets(self, pod: Object, container: Object, root: pathlib.Path) -> None:
+        names = {item.name: item.secret.secretName for item in pod.spec.volumes if item.secret}
+        for mount in container.volumeMounts or []:
+            secret = names.get(mount.name, "")
             if secret in self.secrets:
-                target = pathlib.Path(f"{root}{mount['mountPath']}")
-                self.mounted.setdefault(secret, set()).add(target)
+                target = pathlib.Path(f"{root}{mount.mountPath}")
+                self.mounted[secret].add(target)
                 project(self.secrets[secret], target)
 
-    def update_secret(self, name, files):
+    def update_secret(self, name: str, files: Files) -> None:
         """Other files in a Secret; they arrive in the pods that have it mounted."""
         self.secrets[name] = files
         for target in self.mounted[name]:
             project(files, target)
 
-    def start(self, pod, container, pod_name):
-        command, env = self.command(pod, container, pod_name)
-        self.logs[pod_name] = self.folder / f"{pod_name}.log"
-        with open(self.logs[pod_name], "a", encoding="utf-8") as log:
-            self.processes[pod_name] = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+    def run(self, pod: Object, container: Object, pod_name: str) -> Finished:
+        """A container that ends."""
+        return self.start(pod, container, pod_name).finish()
 
-    def run(self, pod, container, pod_name):
-        """A container that ends: its finished process."""
-        command, env = self.command(pod, container, pod_name)
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-
-    def start_servers(self):
-        for server in self.objects.servers():
-            pod = server["spec"]["template"]
-            for index in range(server["spec"]["replicas"]):
-                self.start(pod, chart.main_container(pod), f"{server['metadata']['name']}-{index}")
-
-    def probe(self, server, index, kind):
+    def probe(self, pod_name: str, kind: str) -> int:
         """The status with which the pod answers a probe; 0 while it does not answer."""
-        container = chart.main_container(server["spec"]["template"])
-        names = {port["name"]: place for place, port in enumerate(container["ports"])}
-        request = container[kind]["httpGet"]
-        port = self.ports[f"{server['metadata']['name']}-{index}"][names[request["port"]]]
+        container = main_container(self.servers[pod_name].spec.template)
+        request = container[kind].httpGet
+        place = [port.name for port in container.ports].index(request.port)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{request['path']}", timeout=PATIENCE_SECONDS) as answer:
-                return answer.status
+            url = f"http://127.0.0.1:{self.ports[pod_name][place]}{request.path}"
+            with urllib.request.urlopen(url, timeout=processes.PATIENCE_SECONDS) as answer:
+                return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
         except OSError:
             return 0
 
-    def wait_until_ready(self):
-        for server in self.objects.servers():
-            for index in range(server["spec"]["replicas"]):
-                name = f"{server['metadata']['name']}-{index}"
-                deadline = time.monotonic() + PATIENCE_SECONDS
-                while self.probe(server, index, "readinessProbe") != 200:
-                    if self.processes[name].poll() is not None or time.monotonic() > deadline:
-                        raise AssertionError(f"{name} is not ready:\n{self.logs[name].read_text()}")
-                    time.sleep(0.05)
-
-    def stop(self):
-        """{pod: exit code} after SIGTERM to all."""
-        for process in self.processes.values():
-            process.terminate()
-        result = {}
+    def start_servers(self) -> None:
+        for name, server in self.servers.items():
+            pod = server.spec.template
+            self.processes[name] = self.start(pod, main_container(pod), name)
         for name, process in self.processes.items():
-            result[name] = process.wait(timeout=PATIENCE_SECONDS)
-        self.processes = {}
-        return result
+            wait_until(functools.partial(self.is_ready, name), lambda: "it is ready", [process])
 
-    def kill(self):
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
+    def is_ready(self, pod_name: str) -> bool:
+        return self.probe(pod_name, "readinessProbe") == 200
 
-
-class ClusterTests:
-    """What a cluster of one file of values does; the tests of a class go on from each other."""
-
-    VALUES = ""
-
-    @classmethod
-    def make_secrets(cls, folder):
-        """{name of a Secret: {file name: bytes}}."""
-        return {}
-
-    @classmethod
-    def setUpClass(cls):
-        values = [chart.CHART / "ci" / f"{cls.VALUES}-values.yaml"]
-        # A short delay in place of the default: what is waited for is counted in another test.
-        cls.objects = chart.render(values, {"shard": {"drain": {"delay": 1}}})
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.cluster = Cluster(cls.objects, scratch.name, cls.make_secrets(pathlib.Path(scratch.name) / "certs"))
-        cls.addClassCleanup(cls.cluster.kill)
-        cls.cluster.start_servers()
-        cls.cluster.wait_until_ready()
-
-    def check(self, done):
-        self.assertEqual(done.returncode, 0, f"{done.args}\n{done.stdout}\n{done.stderr}")
-
-    def test_1_every_probe_of_every_server_is_answered(self):
-        for server in self.objects.servers():
-            for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
-                for index in range(server["spec"]["replicas"]):
-                    self.assertEqual(self.cluster.probe(server, index, kind), 200)
-
-    def test_2_shards_have_the_numbers_of_their_pods(self):
+    def test_pod(self) -> tuple[Object, Object]:
+        """The pod of helm test, and its container that asks for the status."""
         pod = self.objects.one("Pod")
-        status = next(item for item in pod["spec"]["initContainers"] if item["name"] == "status")
-        done = self.cluster.run(pod, status, "test-status")
-        self.check(done)
-        for index in range(2):
-            grpc = self.cluster.ports[f"{self.objects.shards()['metadata']['name']}-{index}"][0]
-            self.assertRegex(done.stdout, rf"(?m)^ +{index} +127\.0\.0\.1:{grpc} ")
+        return pod, next(item for item in pod.spec.initContainers if item.name == "status")
 
-    def test_3_the_pod_of_helm_test_succeeds_twice(self):
-        pod = self.objects.one("Pod")
-        for attempt in ("a", "b"):
-            for container in pod["spec"]["initContainers"] + pod["spec"]["containers"]:
-                if pods.is_pending(BIN_DIR / "dslide", container, report):
-                    continue
-                with self.subTest(attempt=attempt, container=container["name"]):
-                    self.check(self.cluster.run(pod, container, f"test-{attempt}"))
 
-    def test_4_the_trainers_of_the_job_train_together(self):
-        job = self.objects.one("Job")["spec"]
-        pod = job["template"]
-        names = [f"trainer-{index}" for index in range(job["completions"])]
-        for name in names:
-            self.cluster.ports[name] = (free_port(), free_port())
-            self.bring_data(pod, name)
-        for name in names:
-            self.cluster.start(pod, chart.main_container(pod), name)
-        for name in names:
-            status = self.cluster.processes.pop(name).wait(timeout=PATIENCE_SECONDS)
-            log = self.cluster.logs[name].read_text()
-            self.assertEqual(status, 0, log)
-            self.assertIn("Trained", log)
+def start(values: str, programs: Programs, secrets: dict[str, Files]) -> Cluster:
+    # A short delay in place of the default: what is waited for is counted in another test.
+    objects = chart.render([chart.ci_file(values)], {"shard": {"drain": {"delay": 1}}})
+    cluster = Cluster(objects, programs, secrets)
+    cluster.start_servers()
+    return cluster
 
-    def bring_data(self, pod, name):
+
+def every_probe_of_every_server_is_answered(cluster: Cluster) -> None:
+    for name in cluster.servers:
+        assert [cluster.probe(name, kind) for kind in PROBES] == [200] * 3, name
+
+
+def shards_have_the_numbers_of_their_pods(cluster: Cluster) -> None:
+    done = cluster.run(*cluster.test_pod(), "test-status")
+    processes.assert_ended(done, 0)
+    for index in range(2):
+        grpc, _ = cluster.ports[f"{cluster.objects.shards().metadata.name}-{index}"]
+        assert re.search(rf"(?m)^ +{index} +127\.0\.0\.1:{grpc} ", done.stdout), done
+
+
+def the_pod_of_helm_test_succeeds_twice(cluster: Cluster) -> None:
+    pod, _ = cluster.test_pod()
+    for attempt in ("a", "b"):
+        for container in [*pod.spec.initContainers, *pod.spec.containers]:
+            processes.assert_ended(cluster.run(pod, container, f"test-{attempt}"), 0)
+
+
+def the_trainers_of_the_job_train_together(
+        cluster: Cluster, bring_data: Callable[[Object, str], None]) -> None:
+    job = cluster.objects.one("Job").spec
+    names = [f"trainer-{index}" for index in range(job.completions)]
+    for name in names:
+        cluster.ports[name] = (free_port(), free_port())
+        bring_data(job.template, name)
+    trainers = [cluster.start(job.template, main_container(job.template), name) for name in names]
+    for trainer in trainers:
+        done = trainer.finish()
+        processes.assert_ended(done, 0)
+        assert "Trained" in done.stdout, done
+
+
+def servers_stop_in_good_order(cluster: Cluster) -> None:
+    # In a grace period that is the sum of what they may take: conventions_test.py.
+    for process in cluster.processes.values():
+        process.send(15)
+    for process in cluster.processes.values():
+        processes.assert_ended(process.finish(), 0)
+
+
+@pytest.mark.usefixtures("bin_dir")
+def test_a_release_in_plaintext_runs(programs: Programs) -> None:
+    cluster = start("trainer", programs, {})
+
+    def bring_data(pod: Object, name: str) -> None:
+        for container in pod.spec.initContainers:
+            processes.assert_ended(cluster.run(pod, container, name), 0)
+
+    every_probe_of_every_server_is_answered(cluster)
+    shards_have_the_numbers_of_their_pods(cluster)
+    the_pod_of_helm_test_succeeds_twice(cluster)
+    the_trainers_of_the_job_train_together(cluster, bring_data)
+    servers_stop_in_good_order(cluster)
+
+
+def revoke(certificates: pathlib.Path, role: str) -> Files:
+    """The authority's lists after the role's certificate was revoked."""
+    pods.run_certs("revoke", "--from", certificates, certificates / f"{role}.crt")
+    return {path.name: path.read_bytes() for path in (certificates / "crl").iterdir()}
+
+
+def a_client_without_a_certificate_is_refused(cluster: Cluster) -> None:
+    port, _ = cluster.ports[f"{cluster.objects.coordinator().metadata.name}-0"]
+    done = cluster.programs.run_dslide("--timeout=10s", "status", "--cluster", f"127.0.0.1:{port}")
+    assert done.code != 0
+
+
+def running_servers_follow_a_list_that_is_added_to_the_secret(
+        cluster: Cluster, certificates: pathlib.Path) -> None:
+    pod, status = cluster.test_pod()
+    processes.assert_ended(cluster.run(pod, status, "test-known"), 0)
+    lists = revoke(certificates, "operator")
+    assert sorted(name.partition(".")[2] for name in lists) == ["r0", "r1"]
+    cluster.update_secret("dslide-crl", lists)
+    status["args"] = [word.replace("--timeout=60s", "--timeout=10s") for word in status.args]
+    assert cluster.run(pod, status, "test-revoked").code != 0
+    # The others are served as before.
+    for container in (pod.spec.initContainers[-1], pod.spec.containers[0]):
+        processes.assert_ended(cluster.run(pod, container, "test-others"), 0)
+
+
+@pytest.mark.usefixtures("bin_dir")
+def test_a_release_with_a_certificate_for_each_role_runs(programs: Programs) -> None:
+    certificates = programs.directory / "certs"
+    pods.run_certs("dev", "--output", certificates, "--cluster", "prod", "--host", "127.0.0.1")
+    # Under the names of ci/tls-values.yaml.
+    secrets = {f"dslide-{role}-tls": pods.tls_files(certificates, role)
+               for role in ("shard", "coordinator", "trainer", "operator")}
+    cluster = start("tls", programs, {"dslide-crl": revoke(certificates, "reader"), **secrets})
+
+    def bring_data(_: Object, name: str) -> None:
         """What the user of these values does."""
-        for container in pod["spec"]["initContainers"]:
-            self.check(self.cluster.run(pod, container, name))
-
-    def test_5_servers_stop_in_good_order(self):
-        # In a grace period that is the sum of what they may take: refusals_test.py.
-        for name, status in self.cluster.stop().items():
-            self.assertEqual(status, 0, self.cluster.logs[name].read_text())
-
-
-class PlaintextClusterTest(ClusterTests, unittest.TestCase):
-    VALUES = "trainer"
-
-
-class TlsClusterTest(ClusterTests, unittest.TestCase):
-    """The same with a certificate for each role, under the names of ci/tls-values.yaml."""
-
-    VALUES = "tls"
-
-    @classmethod
-    def setUpClass(cls):
-        if "certs" not in pods.subcommands(BIN_DIR / "dslide"):
-            report("dslide makes no certificates yet: the cluster with TLS is not run")
-            raise unittest.SkipTest("dslide has no subcommand certs")
-        super().setUpClass()
-
-    @classmethod
-    def make_secrets(cls, folder):
-        subprocess.run(
-            [BIN_DIR / "dslide", "certs", "dev", "--output", folder, "--cluster", "prod", "--host", "127.0.0.1"],
-            check=True, capture_output=True, timeout=PATIENCE_SECONDS,
-        )
-        cls.certificates = folder
-        authority = (folder / "ca.crt").read_bytes()
-        return {
-            "dslide-crl": cls.revoke("reader"),
-        } | {
-            f"dslide-{role}-tls": {
-                "tls.crt": (folder / f"{role}.crt").read_bytes(),
-                "tls.key": (folder / f"{role}.key").read_bytes(),
-                "ca.crt": authority,
-            }
-            for role in ("shard", "coordinator", "trainer", "operator")
-        }
-
-    @classmethod
-    def revoke(cls, role):
-        """{name: content} of the authority's lists after the role's certificate was revoked."""
-        subprocess.run(
-            [BIN_DIR / "dslide", "certs", "revoke", "--from", cls.certificates, cls.certificates / f"{role}.crt"],
-            check=True, capture_output=True, timeout=PATIENCE_SECONDS,
-        )
-        return {path.name: path.read_bytes() for path in (cls.certificates / "crl").iterdir()}
-
-    def bring_data(self, pod, name):
-        target = self.cluster.folder / name / "data" / "train.txt"
+        target = cluster.folder / name / "data" / "train.txt"
         target.parent.mkdir(parents=True)
-        self.check(subprocess.run(
-            [BIN_DIR / "dslide", "data", "gen", "--output", target, "--points=2000", "--features=500", "--labels=200"],
-            capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-        ))
+        processes.assert_ended(programs.run_dslide(
+            "data", "gen", "--output", target, "--points=2000", "--features=500", "--labels=200"),
+            0)
 
-    def test_2_a_client_without_a_certificate_is_refused(self):
-        coordinator = self.objects.coordinator()["metadata"]["name"]
-        port = self.cluster.ports[f"{coordinator}-0"][0]
-        done = subprocess.run(
-            [BIN_DIR / "dslide", "--timeout=10s", "status", "--cluster", f"127.0.0.1:{port}"],
-            capture_output=True, text=True, timeout=PATIENCE_SECONDS, env={"PATH": os.environ["PATH"]},
-        )
-        self.assertNotEqual(done.returncode, 0)
-
-    def test_4_when_a_list_is_added_to_the_secret_running_servers_follow_it(self):
-        pod = self.objects.one("Pod")
-        status = next(item for item in pod["spec"]["initContainers"] if item["name"] == "status")
-        self.check(self.cluster.run(pod, status, "test-known"))
-        lists = self.revoke("operator")
-        self.assertEqual(sorted(name.partition(".")[2] for name in lists), ["r0", "r1"])
-        self.cluster.update_secret("dslide-crl", lists)
-        status["args"] = [word.replace("--timeout=60s", "--timeout=10s") for word in status["args"]]
-        refused = self.cluster.run(pod, status, "test-revoked")
-        self.assertNotEqual(refused.returncode, 0, refused.stdout)
-        # The others are served as before.
-        train = pod["spec"]["initContainers"][-1], pod["spec"]["containers"][0]
-        for container in train:
-            self.check(self.cluster.run(pod, container, "test-others"))
-
-
-if __name__ == "__main__":
-    if BIN_DIR is None:
-        print("skipped: no programs in build/bin: ./run build makes them, --bin-dir names another folder")
-        sys.exit(77)
-    chart.renderer()
-    chart.run_tests()
+    every_probe_of_every_server_is_answered(cluster)
+    shards_have_the_numbers_of_their_pods(cluster)
+    a_client_without_a_certificate_is_refused(cluster)
+    the_pod_of_helm_test_succeeds_twice(cluster)
+    running_servers_follow_a_list_that_is_added_to_the_secret(cluster, certificates)
+    the_trainers_of_the_job_train_together(cluster, bring_data)
+    servers_stop_in_good_order(cluster)

@@ -12,8 +12,9 @@ import pathlib
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 
-import processes
+from processes import PATIENCE_SECONDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _EXAMPLES = ROOT / "client" / "examples"
@@ -25,52 +26,49 @@ _KEPT_SECONDS = 7 * 24 * 3600
 @dataclasses.dataclass(frozen=True)
 class Language:
     name: str
-    tools: tuple  # programs that it needs
-    build: tuple  # commands, in the folder of the example
-    command: tuple  # that runs it; {} is that folder
+    tools: tuple[str, ...]  # programs that it needs
+    build: tuple[tuple[str, ...], ...]  # commands, in the folder of the example
+    command: tuple[str, ...]  # that runs it; {} is that folder
 
 
-NODE = Language(
-    "node", ("node", "npm"),
-    (("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),),
-    ("node", "{}/example.js"))
-GO = Language(
-    "go", ("go", "protoc"),
-    (("sh", "generate.sh"), ("go", "build", "-o", "example", ".")),
-    ("{}/example",))
-JAVA = Language(
-    "java", ("java", "javac", "mvn"),
-    (("mvn", "--quiet", "--batch-mode", "package"),),
-    ("java", "-jar", "{}/target/example.jar"))
+LANGUAGES = (
+    Language("node", ("node", "npm"),
+             (("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),),
+             ("node", "{}/example.js")),
+    Language("go", ("go", "protoc"),
+             (("sh", "generate.sh"), ("go", "build", "-o", "example", ".")), ("{}/example",)),
+    Language("java", ("java", "javac", "mvn"),
+             (("mvn", "--quiet", "--batch-mode", "package"),),
+             ("java", "-jar", "{}/target/example.jar")),
+)
 
 
-def missing_tools(language):
+def missing_tools(language: Language) -> list[str]:
     return [tool for tool in language.tools if shutil.which(tool) is None]
 
 
-def _sources(language):
+def _sources(language: Language) -> list[str]:
     """Paths of what the example is built of, from the root: the protos, and its own files."""
     example = _EXAMPLES / language.name
     own = [path for path in example.rglob("*")
            if path.relative_to(example).parts[0] not in _MADE_IN_PLACE]
-    return sorted(str(path.relative_to(ROOT)) for path in [*own, *(ROOT / "protos").rglob("*.proto")]
-                  if path.is_file())
+    protos = (ROOT / "protos").rglob("*.proto")
+    return sorted(str(path.relative_to(ROOT)) for path in [*own, *protos] if path.is_file())
 
 
-def _cache_folder():
+def _cache_folder() -> pathlib.Path:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "examples"
 
 
-def _run(command, folder):
+def _run(command: Sequence[str], folder: pathlib.Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=processes.PATIENCE_SECONDS)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} in {folder} ended with {done.returncode}\n"
-                             f"{done.stdout}\n{done.stderr}")
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 0, (f"{' '.join(command)} in {folder} ended with "
+                                  f"{done.returncode}\n{done.stdout}\n{done.stderr}")
 
 
-def _make(language, sources, folder):
+def _make(language: Language, sources: list[str], folder: pathlib.Path) -> None:
     """Copies the sources to `folder`, with their places, and builds them there."""
     shutil.rmtree(folder, ignore_errors=True)
     for path in sources:
@@ -80,14 +78,14 @@ def _make(language, sources, folder):
         _run(command, folder / "client" / "examples" / language.name)
 
 
-def _drop_old(cache, language):
+def _drop_old(cache: pathlib.Path, language: Language) -> None:
     for built in cache.glob(f"{language.name}-*.built"):
         if time.time() - built.stat().st_mtime > _KEPT_SECONDS:
             built.unlink()
             shutil.rmtree(built.with_suffix(""), ignore_errors=True)
 
 
-def command_of(language):
+def command_of(language: Language) -> list[str]:
     """The command that runs the example; builds it first when that has not been done."""
     sources = _sources(language)
     digest = hashlib.sha256()
@@ -106,4 +104,4 @@ def command_of(language):
         _drop_old(cache, language)
     place = folder / "client" / "examples" / language.name
     program, *arguments = [part.format(place) for part in language.command]
-    return [shutil.which(program), *arguments]
+    return [shutil.which(program) or program, *arguments]

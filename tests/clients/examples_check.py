@@ -1,134 +1,124 @@
-"""The programs of client/examples say what `dslide predict` says, and end with a reason when they cannot.
-
-usage: examples_check.py --bin-dir DIR [unittest arguments]
+"""The programs of client/examples say what `dslide predict` says, and end with a reason when they
+cannot. Part of ./run clients.
 """
 
 import math
 import pathlib
-import sys
+from collections.abc import Callable, Sequence
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-
-import example_builds  # noqa: E402
-import processes  # noqa: E402
+import example_builds
+import pytest
+from processes import Finished, Programs, Server, assert_ended
+from pytest import approx
 
 OK, FAILURE = 0, 1
-SHAPE = ["--features", 300, "--labels", 400, "--seed", 7]
+SHAPE = ("--features", 300, "--labels", 400, "--seed", 7)
 POINTS = 600
 # All rows are active and nothing is left to chance, so that every run trains the same model.
-SETTINGS = ["--dim", 24, "--epochs", 2, "--batch-size", 64, "--in-flight", 1, "--threads", 1,
-            "--max-active", 0, "--learning-rate", 0.01, "--validation-fraction", 0]
+SETTINGS = ("--dim", 24, "--epochs", 2, "--batch-size", 64, "--in-flight", 1, "--threads", 1,
+            "--max-active", 0, "--learning-rate", 0.01, "--validation-fraction", 0)
 # Two that differ in all that prediction depends on.
-MODELS = {"single": ["--activations", "f32", "--transform", "l2"],
-          "half": ["--activations", "bf16", "--transform", "raw"]}
+MODELS = {"single": ("--activations", "f32", "--transform", "l2"),
+          "half": ("--activations", "bf16", "--transform", "raw")}
 # So that owners of slots do not just take turns.
 CAPACITIES = (1, 2.7, 0.6)
 CHANGED_ROWS = 10
+Flags = Sequence[object]
 
 
-def scaled(features):
+def scaled(features: list[str]) -> list[str]:
     """feature:value words, with the values as L2 makes them."""
     pairs = [word.split(":") for word in features]
     length = math.hypot(*(float(value) for _, value in pairs))
     return [f"{feature}:{float(value) / length}" for feature, value in pairs]
 
 
-class Examples:
-    """The tests of one language."""
+class Example:
+    """The program of one language, and the data that it is shown."""
 
-    LANGUAGE = None
-
-    def setUp(self):
-        missing = example_builds.missing_tools(self.LANGUAGE)
-        if missing:
-            self.skipTest(f"{' and '.join(missing)} not found: the {self.LANGUAGE.name} example "
-                          "is neither built nor run")
-        super().setUp()
-        self.command = example_builds.command_of(self.LANGUAGE)
+    def __init__(self, programs: Programs, command: list[str]) -> None:
+        self.programs, self.command = programs, command
         self.train_data = self.generate("train.txt", 0, POINTS)
         self.point = self.generate("point.txt", POINTS, 1)
 
-    def generate(self, name, first, count):
-        path = self.directory / name
-        self.assert_ended(self.run_dslide("data", "gen", "--output", path, "--points", count,
-                                          "--first-point", first, *SHAPE), OK)
+    def generate(self, name: str, first: int, count: int) -> pathlib.Path:
+        path = self.programs.directory / name
+        assert_ended(self.programs.run_dslide(
+            "data", "gen", "--output", path, "--points", count, "--first-point", first, *SHAPE),
+            OK)
         return path
 
-    def start_shards(self, flags_of=lambda role: []):
-        coordinator = self.start_coordinator(*flags_of("coordinator"), shards=len(CAPACITIES))
+    def start_shards(self, flags_of: Callable[[str], Flags] = lambda role: ()) -> Server:
+        coordinator = self.programs.start_coordinator(
+            *flags_of("coordinator"), shards=len(CAPACITIES))
         for shard, capacity in enumerate(CAPACITIES):
-            self.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
-                             "--capacity-weight", capacity, *flags_of("shard"))
+            self.programs.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
+                                      "--capacity-weight", capacity, *flags_of("shard"))
         return coordinator
 
-    def train(self, coordinator, name, *flags):
-        self.assert_ended(self.run_dslide(
-            "train", "-q", "-o", "json", "--cluster", coordinator.address, "--job", name, "--name",
-            name, "--data", self.train_data, *SETTINGS, *MODELS[name], *flags), OK)
+    def train(self, coordinator: Server, name: str, *flags: object) -> None:
+        assert_ended(self.programs.run_dslide(
+            "train", "-q", "-o", "json", "--cluster", coordinator.address, "--job", name,
+            "--name", name, "--data", self.train_data, *SETTINGS, *MODELS[name], *flags), OK)
 
-    def run_example(self, coordinator, model, *flags):
+    def run(self, coordinator: Server, model: str, *flags: object) -> Finished:
         features = self.point.read_text(encoding="ascii").splitlines()[1].split(" ")[1:]
-        if "l2" in MODELS.get(model, []):
+        if "l2" in MODELS.get(model, ()):
             features = scaled(features)
-        program, *arguments = self.command
-        return self.start(program, *arguments, "--address", coordinator.address, "--model", model,
-                          "--features", ",".join(features), *flags).finish()
+        return self.programs.start(
+            *self.command, "--address", coordinator.address, "--model", model, "--features",
+            ",".join(features), *flags).finish()
 
-    def assert_agrees(self, coordinator, model, flags=(), example_flags=()):
-        """The example's labels are those of `dslide predict`, and its logits nearly so."""
-        predicted = self.run_dslide("predict", "-o", "json", "--cluster", coordinator.address,
-                                    "--name", model, "--data", self.point, *flags)
-        self.assert_ended(predicted, OK)
-        example = self.run_example(coordinator, model, *example_flags)
-        self.assert_ended(example, OK)
+    def assert_agrees(self, coordinator: Server, model: str, flags: Flags = (),
+                      example_flags: Flags = ()) -> None:
+        """Its labels are those of `dslide predict`, and its logits nearly so."""
+        predicted = self.programs.run_dslide(
+            "predict", "-o", "json", "--cluster", coordinator.address, "--name", model, "--data",
+            self.point, *flags)
+        assert_ended(predicted, OK)
+        example = self.run(coordinator, model, *example_flags)
+        assert_ended(example, OK)
         said, expected = example.json(), predicted.json()["predictions"]
-        self.assertEqual(said["model"], model)
-        self.assertEqual(said["shards"], len(CAPACITIES))
-        self.assertEqual(said["rows_changed"], CHANGED_ROWS)
-        self.assertEqual([best["label"] for best in said["predictions"]],
-                         [best["label"] for best in expected], f"{example}\n{predicted}")
-        for mine, theirs in zip(said["predictions"], expected):
-            self.assertAlmostEqual(mine["logit"], theirs["logit"], delta=1e-3)
-
-    def test_it_predicts_what_the_program_does(self):
-        coordinator = self.start_shards()
-        for model in MODELS:
-            self.train(coordinator, model)
-            self.assert_agrees(coordinator, model)
-        self.assert_ended(self.run_example(coordinator, "unheard-of"), FAILURE,
-                          r'NOT_FOUND UNKNOWN_MODEL: .*"unheard-of"')
-
-    def test_it_shows_its_certificate(self):
-        certificates, foreign = self.directory / "certificates", self.directory / "foreign"
-        for directory in (certificates, foreign):
-            self.assert_ended(self.run_dslide("certs", "dev", "--output", directory), OK)
-
-        def flags_of(role, prefix="--tls-", directory=certificates):
-            return [f"{prefix}ca", certificates / "ca.crt", f"{prefix}cert",
-                    directory / f"{role}.crt", f"{prefix}key", directory / f"{role}.key"]
-
-        coordinator = self.start_shards(flags_of)
-        self.train(coordinator, "half", *flags_of("trainer"))
-        self.assert_agrees(coordinator, "half", flags_of("trainer"), flags_of("trainer", "--"))
-        # A role that may not say Hello, and a certificate of an authority that nobody knows.
-        self.assert_ended(self.run_example(coordinator, "half", *flags_of("reader", "--")),
-                          FAILURE, r"PERMISSION_DENIED -: .*role reader may not call")
-        self.assert_ended(
-            self.run_example(coordinator, "half", *flags_of("trainer", "--", foreign)),
-            FAILURE, r"error: UNAVAILABLE -: \S")
+        assert [said[name] for name in ("model", "shards", "rows_changed")] == [
+            model, len(CAPACITIES), CHANGED_ROWS]
+        for name, tolerance in (("label", 0), ("logit", 1e-3)):
+            theirs = [best[name] for best in expected]
+            assert [best[name] for best in said["predictions"]] == approx(theirs, abs=tolerance)
 
 
-class NodeTest(Examples, processes.ProcessTest):
-    LANGUAGE = example_builds.NODE
+@pytest.fixture(params=example_builds.LANGUAGES, ids=lambda language: language.name)
+def example(request: pytest.FixtureRequest, bin_dir: pathlib.Path, programs: Programs) -> Example:
+    language = request.param
+    missing = example_builds.missing_tools(language)
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not found: the {language.name} example is neither "
+                    "built nor run")
+    return Example(programs, example_builds.command_of(language))
 
 
-class GoTest(Examples, processes.ProcessTest):
-    LANGUAGE = example_builds.GO
+def test_it_predicts_what_the_program_does(example: Example) -> None:
+    coordinator = example.start_shards()
+    for model in MODELS:
+        example.train(coordinator, model)
+        example.assert_agrees(coordinator, model)
+    assert_ended(example.run(coordinator, "unheard-of"), FAILURE,
+                 r'NOT_FOUND UNKNOWN_MODEL: .*"unheard-of"')
 
 
-class JavaTest(Examples, processes.ProcessTest):
-    LANGUAGE = example_builds.JAVA
+def test_it_shows_its_certificate(example: Example) -> None:
+    own, foreign = (example.programs.directory / name for name in ("certificates", "foreign"))
+    for folder in (own, foreign):
+        assert_ended(example.programs.run_dslide("certs", "dev", "--output", folder), OK)
 
+    def flags_of(role: str, prefix: str = "--tls-", folder: pathlib.Path = own) -> Flags:
+        return (f"{prefix}ca", own / "ca.crt", f"{prefix}cert", folder / f"{role}.crt",
+                f"{prefix}key", folder / f"{role}.key")
 
-if __name__ == "__main__":
-    processes.main()
+    coordinator = example.start_shards(flags_of)
+    example.train(coordinator, "half", *flags_of("trainer"))
+    example.assert_agrees(coordinator, "half", flags_of("trainer"), flags_of("trainer", "--"))
+    # A role that may not say Hello, and a certificate of an authority that nobody knows.
+    for flags, said in (
+            (flags_of("reader", "--"), r"PERMISSION_DENIED -: .*role reader may not call"),
+            (flags_of("trainer", "--", foreign), r"error: UNAVAILABLE -: \S")):
+        assert_ended(example.run(coordinator, "half", *flags), FAILURE, said)

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 
 import debian_root
-from engine import Unavailable, note
+from engine import Engine, Unavailable, note
 
 
-def provide(engine, suite, directory):
+def provide(engine: Engine, suite: str, directory: str | pathlib.Path) -> str:
     """The name of the suite's base image: pulled, or made of Debian's packages where no registry
     can be reached."""
     name = f"debian:{suite}-slim"

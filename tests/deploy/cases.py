@@ -1,45 +1,37 @@
-"""What the tests of this folder share: paths, the programs, YAML, durations, how a test ends.
+"""What the tests of this folder share: paths, what the programs say, durations."""
 
-Each is used as FILE_test.py [--bin-dir DIR] [unittest arguments] and ends with 0, 1, or 77 when
-every test was skipped.
-"""
-
-import argparse
+import functools
 import pathlib
 import re
 import subprocess
-import sys
-import unittest
+from typing import Any
 
-from engine import PATIENCE_SECONDS
+import processes
+import pytest
+import yaml
+from processes import PATIENCE_SECONDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 USER = "10001:10001"
-SKIPPED = 77
-
-# Set by main(); None without --bin-dir.
-_bin_dir = None
 
 
-def read(path):
+def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def project_version():
+def find(pattern: str, text: str) -> str:
+    """The first group of the pattern's first match, over lines."""
+    match = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+    assert match, f"no {pattern!r} in {text}"
+    return match.group(1)
+
+
+def project_version() -> str:
     return read("VERSION").strip()
 
 
-def load_yaml(text):
-    """The data of a YAML text; SkipTest without a parser."""
-    try:
-        import yaml
-    except ImportError:
-        raise unittest.SkipTest("no YAML parser here; apt-get install python3-yaml") from None
-    return yaml.safe_load(text)
-
-
-def seconds(duration):
+def seconds(duration: str) -> int:
     """'1m30s' or '90s' in seconds."""
     units = {"h": 3600, "min": 60, "m": 60, "s": 1}
     parts = re.findall(r"(\d+)(h|min|m|s)", duration)
@@ -48,70 +40,65 @@ def seconds(duration):
     return sum(int(number) * units[unit] for number, unit in parts)
 
 
-def interpolate(text):
-    """Compose's ${NAME:-default} as with an empty environment; ${NAME:?message} becomes 'given'."""
+def interpolate(text: str) -> str:
+    """Compose's ${NAME:-default} as with an empty environment; ${NAME:?message} is 'given'."""
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
     return re.sub(r"\$\{\w+:\?[^}]*\}", "given", text)
 
 
-def help_text(program):
-    """What PROGRAM --help says; SkipTest without programs."""
-    if _bin_dir is None or not (_bin_dir / program).exists():
-        raise unittest.SkipTest(f"no {program} given; --bin-dir names the folder of the programs")
-    return subprocess.run([_bin_dir / program, "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-                          check=True).stdout
+def services(text: str) -> dict[str, Any]:
+    """Those of a compose file."""
+    found: dict[str, Any] = yaml.safe_load(interpolate(text))["services"]
+    return found
 
 
-def flags(program):
+def settings_of(environment: dict[str, str]) -> str:
+    """The variables of a server as a file of settings."""
+    return "".join(f'{name.removeprefix("DSLIDE_").lower().replace("_", "-")} = "{value}"\n'
+                   for name, value in environment.items() if name.startswith("DSLIDE_"))
+
+
+def run(program: str, *words: str | pathlib.Path,
+        settings: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The finished program, with settings on its stdin; skips the test without programs."""
+    path = processes.bin_dir() / program
+    if not path.is_file():
+        pytest.skip(f"no {program} given; --bin-dir names the folder of the programs")
+    return subprocess.run([path, *words], input=settings, capture_output=True, text=True,
+                          timeout=PATIENCE_SECONDS)
+
+
+@functools.cache
+def help_text(program: str) -> str:
+    return run(program, "--help").stdout
+
+
+def flags(program: str) -> set[str]:
     """The flags that a server knows, without dashes."""
     return set(re.findall(r"^ +--([a-z-]+)", help_text(program), re.MULTILINE))
 
 
-def drain_seconds(program):
+def drain_seconds(program: str) -> int:
     """What a server takes at most to refuse calls, by its defaults."""
     found = re.findall(r"--drain-(?:timeout|delay) TIME=(\w+)", help_text(program))
-    return sum(seconds(value) if value != "0" else 0 for value in found)
+    return sum(seconds(value) for value in found if value != "0")
 
 
-def check_config(program, settings):
-    """Runs PROGRAM --check-config on a text of settings; its status and what it said."""
-    help_text(program)
-    done = subprocess.run([_bin_dir / program, "--config", "/dev/stdin", "--check-config"],
-                          input=settings, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-    return done.returncode, done.stderr
+def assert_accepted(program: str, settings: str) -> None:
+    done = run(program, "--config", "/dev/stdin", "--check-config", settings=settings)
+    assert done.returncode == 0, f"{program}: {done.stderr}\n{settings}"
 
 
-def start_error(program, settings):
-    """Runs PROGRAM on settings with which it cannot start; its status and what it said."""
-    help_text(program)
-    done = subprocess.run([_bin_dir / program, "--config", "/dev/stdin"], input=settings,
-                          capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-    return done.returncode, done.stderr
+def assert_no_start_without_lists(program: str, settings: str, lists: str) -> None:
+    """The settings are good but for the directory of lists, which is absent."""
+    done = run(program, "--config", "/dev/stdin", settings=settings)
+    assert done.returncode == 2, done
+    assert f"{lists} (--tls-crl-dir)" in done.stderr
 
 
-def certificates(folder):
-    """The folder, with development certificates in it; SkipTest without programs."""
-    help_text("dslide")
-    subprocess.run([_bin_dir / "dslide", "certs", "dev", "--output", folder], check=True,
-                   capture_output=True, timeout=PATIENCE_SECONDS)
+def certificates(folder: pathlib.Path) -> pathlib.Path:
+    """The folder, with development certificates in it, of which the trainer's is revoked."""
+    for done in (run("dslide", "certs", "dev", "--output", folder),
+                 run("dslide", "certs", "revoke", "--from", folder, folder / "trainer.crt")):
+        assert done.returncode == 0, done
     return folder
-
-
-def revoke(folder, role):
-    """Adds the role's certificate of that folder to its lists of revoked ones."""
-    subprocess.run([_bin_dir / "dslide", "certs", "revoke", "--from", folder, folder / f"{role}.crt"],
-                   check=True, capture_output=True, timeout=PATIENCE_SECONDS)
-
-
-def main():
-    global _bin_dir
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--bin-dir", type=pathlib.Path)
-    options, rest = parser.parse_known_args()
-    _bin_dir = options.bin_dir
-    result = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
-    for test, reason in result.skipped:
-        print(f"SKIPPED {test.id()}: {reason}", flush=True)
-    if not result.wasSuccessful() or result.testsRun == 0:
-        sys.exit(1)
-    sys.exit(SKIPPED if len(result.skipped) == result.testsRun else 0)

@@ -6,9 +6,11 @@ import re
 import subprocess
 import tempfile
 import time
-import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
-from engine import PATIENCE_SECONDS, ROOT, CommandFailed, note, say, wait_until
+import processes
+from engine import ROOT, CommandFailed, Engine, Word, note, say, wait_until
 from image_check import check
 
 COMPOSE = ROOT / "deploy/compose/compose.yaml"
@@ -17,7 +19,7 @@ EXAMPLE = "/usr/share/dslide/examples/debian-packages"
 DATA = (f"--data={EXAMPLE}/train.txt", f"--eval={EXAMPLE}/test.txt",
         f"--model={EXAMPLE}/model.json")
 TRAINING_SECONDS = 3600
-READY_SECONDS = PATIENCE_SECONDS
+READY_SECONDS = processes.PATIENCE_SECONDS
 # As between two trainings of one process with other numbers of shards or trainers.
 PRECISION_TOLERANCE = 0.02
 CUT_SECONDS = 5
@@ -26,31 +28,33 @@ CUT_SECONDS = 5
 class Project:
     """A compose project of its own name; `files` are its compose files."""
 
-    def __init__(self, engine, name, files, environment):
+    def __init__(self, engine: Engine, name: str, files: Sequence[Word],
+                 environment: dict[str, str]) -> None:
         self.engine = engine
         self.environment = environment
-        self._arguments = ["compose", "-p", name]
+        self._arguments: list[Word] = ["compose", "-p", name]
         for file in files:
             self._arguments += ["-f", file]
         self.name = name
 
-    def compose(self, *arguments, within=READY_SECONDS, accept=(0,)):
+    def compose(self, *arguments: Word, within: float = READY_SECONDS,
+                accept: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
         return self.engine.docker(*self._arguments, *arguments, within=within, accept=accept,
                                   environment=self.environment)
 
-    def up(self):
+    def up(self) -> None:
         self.compose("up", "-d", "--wait", "--wait-timeout", str(READY_SECONDS),
                      within=READY_SECONDS + 60)
 
-    def start(self, *arguments):
+    def start(self, *arguments: Word) -> "Running":
         """A command of compose that runs beside what follows."""
         return Running(["docker", *self._arguments, *arguments],
                        self.engine.environment | self.environment)
 
-    def container(self, service):
+    def container(self, service: str) -> str:
         return self.compose("ps", "-q", service).stdout.strip()
 
-    def remove(self):
+    def remove(self) -> None:
         # `down` leaves what `run` has started; a trainer may be in no hurry.
         left = self.engine.output("ps", "-aq", "--filter",
                                   f"label=com.docker.compose.project={self.name}", "--filter",
@@ -64,30 +68,30 @@ class Project:
 class Running:
     """A process whose output goes to files."""
 
-    def __init__(self, command, environment):
-        self._stdout = tempfile.TemporaryFile()
-        self._stderr = tempfile.TemporaryFile()
+    def __init__(self, command: Sequence[Word], environment: Mapping[str, str]) -> None:
+        self._stdout = tempfile.TemporaryFile()  # noqa: SIM115
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=self._stdout,
             stderr=self._stderr, env=os.environ | environment)
 
-    def _text(self, file):
+    def _text(self, file: IO[bytes]) -> str:
         # pread: the process writes at the place that a seek would move.
         return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
 
-    def wait_for(self, pattern, within=TRAINING_SECONDS):
+    def wait_for(self, pattern: str, within: float = TRAINING_SECONDS) -> None:
         """Until stderr has a match."""
-        def found():
+        def found() -> re.Match[str] | None:
             match = re.search(pattern, self._text(self._stderr))
             if match is None and self._process.poll() is not None:
                 raise CommandFailed(f"it ended without {pattern!r}:\n{self._said()}")
             return match
-        return wait_until(found, lambda: f"{pattern!r} in\n{self._said()}", within)
+        wait_until(found, lambda: f"{pattern!r} in\n{self._said()}", within)
 
-    def _said(self):
+    def _said(self) -> str:
         return f"{self._text(self._stderr)}\n{self._text(self._stdout)}"
 
-    def result(self, within=TRAINING_SECONDS):
+    def result(self, within: float = TRAINING_SECONDS) -> Any:
         """The JSON object that its stdout ends with."""
         try:
             status = self._process.wait(within)
@@ -96,7 +100,7 @@ class Running:
         check(status == 0, f"it ended with {status}:\n{self._said()}")
         return json.loads(self._text(self._stdout).strip().splitlines()[-1])
 
-    def kill(self):
+    def kill(self) -> None:
         """Ends it, if it has not ended; nothing can be asked of it afterwards."""
         if self._process.poll() is None:
             self._process.kill()
@@ -105,21 +109,18 @@ class Running:
         self._stderr.close()
 
 
-def metric_sum(engine, containers, port, name):
+def metric_sum(engine: Engine, containers: Sequence[str], port: int, name: str) -> float:
     """The sum of a metric over all its labels and over containers."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     total = 0.0
     for container in containers:
-        with opener.open(f"http://{engine.address(container)}:{port}/metrics",
-                         timeout=PATIENCE_SECONDS) as page:
-            text = page.read().decode()
+        text = processes.fetch(f"{engine.address(container)}:{port}")
         values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
         check(values, f"{container} has no metric {name}")
         total += sum(float(value) for value in values)
     return total
 
 
-def train_embedded(engine, example, epochs):
+def train_embedded(engine: Engine, example: str, epochs: Sequence[str]) -> Any:
     say("Training in one process, to compare with")
     running = Running(["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs",
                        "/tmp", example, "train", "-q", "-o", "json", "--shards", len(SHARDS),
@@ -130,27 +131,27 @@ def train_embedded(engine, example, epochs):
         running.kill()
 
 
-def disturb(project, trainer):
+def disturb(project: Project, trainer: Running) -> dict[str, Any]:
     """Stops, kills and cuts off one shard after the other; what was done, with its seconds."""
-    done = {}
+    done: dict[str, Any] = {}
 
-    def timed(name, action):
+    def timed(name: str, action: Callable[[], None]) -> None:
         begun = time.monotonic()
         action()
         done[name] = round(time.monotonic() - begun, 1)
         note(f"{name}: {done[name]} s")
 
-    def stop_and_start():
+    def stop_and_start() -> None:
         project.compose("stop", "shard-1")
         check(project.engine.inspect(stopped)["State"]["ExitCode"] == 0,
               "shard-1 did not stop in good order:\n" + project.compose("logs", "shard-1").stdout)
         project.up()
 
-    def kill_and_start():
+    def kill_and_start() -> None:
         project.compose("kill", "-s", "SIGKILL", "shard-2")
         project.up()
 
-    def cut_off():
+    def cut_off() -> None:
         container, network = project.container("shard-0"), f"{project.name}_cluster"
         project.engine.docker("network", "disconnect", network, container)
         time.sleep(CUT_SECONDS)
@@ -166,16 +167,17 @@ def disturb(project, trainer):
     return done
 
 
-def check_trained(project):
+def check_trained(project: Project) -> float:
     """After all containers were removed and made again, the cluster still has the model."""
     project.compose("down", within=READY_SECONDS)
     project.up()
     done = project.compose("run", "--rm", "-T", "trainer", "eval", "--data", f"{EXAMPLE}/test.txt",
                            "-q", "-o", "json", within=600)
-    return json.loads(done.stdout.strip().splitlines()[-1])["p_at_1"]
+    return float(json.loads(done.stdout.strip().splitlines()[-1])["p_at_1"])
 
 
-def check_compose(engine, image, example, epochs):
+def check_compose(engine: Engine, image: str, example: str,
+                  epochs: Sequence[str]) -> dict[str, Any]:
     """Figures of one training on containers, disturbed, beside one in a process."""
     embedded = train_embedded(engine, example, epochs)
     note(f"P@1 {embedded['p_at_1']:.4f}, {embedded['steps']} steps")
@@ -203,7 +205,8 @@ def check_compose(engine, image, example, epochs):
     return judge(embedded, trained, lost, kept, found | {"up_seconds": up_seconds})
 
 
-def judge(embedded, trained, lost, kept, found):
+def judge(embedded: Any, trained: Any, lost: float, kept: float,
+          found: dict[str, Any]) -> dict[str, Any]:
     found |= {"p_at_1": trained["p_at_1"], "embedded_p_at_1": embedded["p_at_1"],
               "p_at_1_after_restart": kept, "lost": int(lost), "steps": trained["steps"],
               "embedded_steps": embedded["steps"],

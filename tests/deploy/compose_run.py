@@ -4,8 +4,8 @@ usage: compose_run.py [--start-engine] [--engine-dir DIR] [--programs compiled|p
                       [--grpc debian|experimental] [--image NAME --example-image NAME]
                       [--only PART...] [--epochs N] [-o json]
 
-Parts: image, compose, tls, vms. stderr tells what happens; stdout ends with the figures, with -o json as
-one JSON object. Status 0: all held; 1: something did not; 77: this machine cannot do it.
+Parts: image, compose, tls, vms. stderr tells what happens; stdout ends with the figures, with -o
+json as one JSON object. Status 0: all held; 1: something did not; 77: this machine cannot do it.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+from typing import Any
 
 import compose_check
 import image_check
@@ -24,7 +25,8 @@ SKIPPED = 77
 PARTS = ("image", "compose", "tls", "vms")
 
 
-def run_parts(engines, options, directory, figures):
+def run_parts(engines: Engines, options: argparse.Namespace, directory: pathlib.Path,
+              figures: dict[str, Any]) -> None:
     """Fills in the figures part by part, so that those before a failure are kept."""
     image, example = options.image, options.example_image
     if not image:
@@ -49,8 +51,8 @@ def run_parts(engines, options, directory, figures):
                 figures["skipped"].append(name)
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--start-engine", action="store_true")
     parser.add_argument("--engine-dir", type=pathlib.Path)
     parser.add_argument("--programs", choices=("compiled", "prebuilt"), default="compiled")
@@ -72,11 +74,11 @@ def parse():
     return options
 
 
-def main():
+def main() -> int:
     # Ended from outside, it still takes away what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse()
-    figures = {"passed": False, "skipped": []}
+    figures: dict[str, Any] = {"passed": False, "skipped": []}
     with tempfile.TemporaryDirectory(prefix="dslide-engine-") as temporary:
         directory = options.engine_dir or pathlib.Path(temporary)
         try:

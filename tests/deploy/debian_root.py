@@ -14,8 +14,10 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping, Sequence
+from typing import IO
 
-from engine import CommandFailed, Unavailable, note, run
+from engine import CommandFailed, Unavailable, Word, note, run
 
 MIRROR = "http://deb.debian.org/debian"
 SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
@@ -25,7 +27,7 @@ ENTER = ('mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && '
          'mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/run" && exec chroot "$@"')
 
 
-def require():
+def require() -> None:
     """Unavailable unless a root can be made and entered here."""
     missing = [name for name in ("debootstrap", "unshare", "chroot") if not shutil.which(name)]
     if missing:
@@ -39,7 +41,8 @@ def require():
         raise Unavailable(f"no mount namespaces here: {tried.stderr.strip()}")
 
 
-def bootstrap_command(suite, root, mirror=MIRROR, scripts=SCRIPTS):
+def bootstrap_command(suite: str, root: str | pathlib.Path, mirror: str = MIRROR,
+                      scripts: pathlib.Path = SCRIPTS) -> list[str]:
     """debootstrap's command line; an older debootstrap makes a newer suite like unstable."""
     command = ["debootstrap", "--variant=minbase", suite, str(root), mirror]
     return command if (scripts / suite).exists() else [*command, str(scripts / "sid")]
@@ -48,12 +51,12 @@ def bootstrap_command(suite, root, mirror=MIRROR, scripts=SCRIPTS):
 class DebianRoot:
     """The root file system of a suite in a folder; made by make() when it is not there."""
 
-    def __init__(self, suite, folder, mirror=MIRROR):
+    def __init__(self, suite: str, folder: str | pathlib.Path, mirror: str = MIRROR) -> None:
         self.suite = suite
         self.folder = pathlib.Path(folder)
         self.mirror = mirror
 
-    def make(self):
+    def make(self) -> None:
         if (self.folder / "etc/debian_version").exists():
             return
         if self.folder.exists() and any(self.folder.iterdir()):
@@ -68,7 +71,7 @@ class DebianRoot:
             self.folder.rmdir()
         part.rename(self.folder)
 
-    def take_sources(self, tree):
+    def take_sources(self, tree: pathlib.Path) -> str:
         """Puts the tree's last commit into /src; objects of an earlier build there stay."""
         sources = self.folder / "src"
         if not (sources / ".git").exists():
@@ -78,7 +81,7 @@ class DebianRoot:
             within=300)
         return run(["git", "-C", sources, "rev-parse", "--short=12", "HEAD"]).stdout.strip()
 
-    def take_apt_settings(self):
+    def take_apt_settings(self) -> None:
         """Hands on how this machine reaches its mirrors, and whether it takes old indexes."""
         if not shutil.which("apt-config"):
             return
@@ -86,12 +89,13 @@ class DebianRoot:
         kept = re.findall(r"^Acquire::(?:https?::Proxy|Check-)\S* .*;$", shown, re.MULTILINE)
         (self.folder / "etc/apt/apt.conf.d/90outside").write_text("\n".join([*kept, ""]))
 
-    def command(self, words):
+    def command(self, words: Sequence[Word]) -> list[str]:
         """The command line that runs `words` inside."""
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", ENTER,
                 "enter", str(self.folder), *map(str, words)]
 
-    def run(self, words, environment, within, output=None):
+    def run(self, words: Sequence[Word], environment: Mapping[str, str], within: float,
+            output: IO[str] | None = None) -> int:
         """Runs a command inside with nothing but this environment; its status.
 
         `output` takes its stdout (None: this process's); stderr is this process's. CommandFailed
@@ -103,7 +107,8 @@ class DebianRoot:
         try:
             return process.wait(within)
         except subprocess.TimeoutExpired:
-            raise CommandFailed(f"{' '.join(map(str, words))}: no end within {within:g} s") from None
+            command = " ".join(map(str, words))
+            raise CommandFailed(f"{command}: no end within {within:g} s") from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

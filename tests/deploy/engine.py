@@ -13,12 +13,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/integration"))
 from network_namespace import NetworkNamespace  # noqa: E402
 from processes import PATIENCE_SECONDS  # noqa: E402
 
+Word = str | int | float | pathlib.Path
+T = TypeVar("T")
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
 
@@ -30,15 +34,15 @@ class CommandFailed(Exception):
     """A command that did not end as it should, with what it said."""
 
 
-def say(text):
+def say(text: str) -> None:
     print(f"== {text}", file=sys.stderr, flush=True)
 
 
-def note(text):
+def note(text: str) -> None:
     print(f"   {text}", file=sys.stderr, flush=True)
 
 
-def show(figures, form, width):
+def show(figures: Mapping[str, Any], form: str, width: int) -> None:
     """Prints what was found: as one JSON object, or a line each for people."""
     if form == "json":
         print(json.dumps(figures))
@@ -47,8 +51,9 @@ def show(figures, form, width):
         print(f"{name:{width}} {value}")
 
 
-def wait_until(condition, describe, within=PATIENCE_SECONDS):
-    """The first true value of `condition()`; CommandFailed with describe() after so many seconds."""
+def wait_until(condition: Callable[[], T], describe: Callable[[], str],
+               within: float = PATIENCE_SECONDS) -> T:
+    """The first true value of `condition()`; CommandFailed with describe() after that time."""
     deadline = time.monotonic() + within
     while True:
         value = condition()
@@ -59,17 +64,19 @@ def wait_until(condition, describe, within=PATIENCE_SECONDS):
         time.sleep(0.1)
 
 
-def run(command, within=PATIENCE_SECONDS, environment=None, accept=(0,), directory=None):
-    """Runs a command to its end and gives it back; CommandFailed when its status is not accepted."""
-    command = [str(word) for word in command]
+def run(command: Sequence[Word], within: float = PATIENCE_SECONDS,
+        environment: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end; CommandFailed when its status is not accepted."""
+    words = [str(word) for word in command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=within, cwd=directory,
+        done = subprocess.run(words, capture_output=True, text=True, timeout=within,
                               stdin=subprocess.DEVNULL, env=os.environ | (environment or {}))
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(f"{' '.join(command)}: no end within {within} s; stderr: "
+        raise CommandFailed(f"{' '.join(words)}: no end within {within} s; stderr: "
                             f"{(error.stderr or b'')!r}") from None
     if done.returncode not in accept:
-        raise CommandFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}\n"
+        raise CommandFailed(f"{' '.join(words)}: status {done.returncode}\n{done.stdout}\n"
                             f"{done.stderr}")
     return done
 
@@ -77,29 +84,32 @@ def run(command, within=PATIENCE_SECONDS, environment=None, accept=(0,), directo
 class Engine:
     """Talks to the engine at `host` (unix:///…)."""
 
-    def __init__(self, host):
+    def __init__(self, host: str) -> None:
         self.host = host
         self.environment = {"DOCKER_HOST": host, "DOCKER_BUILDKIT": "1"}
 
-    def docker(self, *arguments, within=PATIENCE_SECONDS, accept=(0,), environment=None):
-        return run(["docker", *arguments], within, self.environment | (environment or {}), accept)
+    def docker(self, *arguments: Word, within: float = PATIENCE_SECONDS,
+               accept: Sequence[int] = (0,), environment: Mapping[str, str] | None = None,
+               ) -> subprocess.CompletedProcess[str]:
+        return run(["docker", *arguments], within, {**self.environment, **(environment or {})},
+                   accept)
 
-    def output(self, *arguments, within=PATIENCE_SECONDS):
+    def output(self, *arguments: Word, within: float = PATIENCE_SECONDS) -> str:
         return self.docker(*arguments, within=within).stdout.strip()
 
-    def inspect(self, name):
+    def inspect(self, name: str) -> Any:
         return json.loads(self.output("inspect", name))[0]
 
-    def has_image(self, name):
+    def has_image(self, name: str) -> bool:
         return self.docker("image", "inspect", name, accept=(0, 1)).returncode == 0
 
-    def answers(self):
+    def answers(self) -> bool:
         return self.docker("version", accept=(0, 1)).returncode == 0
 
-    def address(self, container):
+    def address(self, container: str) -> str:
         """The container's address in its first network, which this machine reaches."""
         networks = self.inspect(container)["NetworkSettings"]["Networks"]
-        return next(network["IPAddress"] for network in networks.values())
+        return next(str(network["IPAddress"]) for network in networks.values())
 
 
 class PrivateEngine(Engine):
@@ -108,9 +118,8 @@ class PrivateEngine(Engine):
     `options` are further flags of dockerd.
     """
 
-
-    def __init__(self, directory, namespace=None, options=()):
-        directory = pathlib.Path(directory)
+    def __init__(self, directory: pathlib.Path, namespace: str | None = None,
+                 options: Sequence[str] = ()) -> None:
         super().__init__(f"unix://{directory}/docker.sock")
         missing = [name for name in ENGINE_PROGRAMS if not shutil.which(name)]
         if missing:
@@ -133,15 +142,15 @@ class PrivateEngine(Engine):
             self.stop()
             raise
 
-    def _said(self):
+    def _said(self) -> str:
         return f"dockerd is ready; it said: {self._log.read_text(errors='replace')}"
 
-    def _started(self):
+    def _started(self) -> bool:
         if self._process.poll() is not None:
             raise CommandFailed(f"dockerd ended with {self._process.returncode}; {self._said()}")
         return self.answers()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends it and its containers."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -152,14 +161,15 @@ class PrivateEngine(Engine):
             self._process.wait()
 
 
-def require_compose():
+def require_compose() -> None:
     """Unavailable unless `docker compose` is version 2."""
     if not shutil.which("docker"):
         raise Unavailable("no docker client; apt-get install docker.io (docker-cli on Debian 13)")
     shown = run(["docker", "compose", "version", "--short"], accept=tuple(range(256)))
-    if shown.returncode != 0 or not shown.stdout.strip().lstrip("v").startswith(("2", "3", "4", "5")):
-        raise Unavailable("`docker compose` version 2 is missing: Debian 13's docker-compose package "
-                          "has it, Debian 12's is version 1; put its plugin into "
+    version = shown.stdout.strip().lstrip("v")
+    if shown.returncode != 0 or not version.startswith(("2", "3", "4", "5")):
+        raise Unavailable("`docker compose` version 2 is missing: Debian 13's package "
+                          "docker-compose has it, Debian 12's is version 1; put its plugin into "
                           "~/.docker/cli-plugins")
 
 
@@ -174,9 +184,9 @@ class Engines:
     BUILD_OPTIONS = ("--bridge=none", "--iptables=false", "--ip6tables=false",
                      "--ip-forward=false", "--ip-masq=false")
 
-    def __init__(self, start_engine, directory):
+    def __init__(self, start_engine: bool, directory: pathlib.Path) -> None:
         self._directory = directory
-        self._given = None
+        self._given: Engine | None = None
         given = os.environ.get("DOCKER_HOST")
         if given:
             self._given = Engine(given)
@@ -187,26 +197,29 @@ class Engines:
                               "private dockerd (needs root)")
 
     @contextlib.contextmanager
-    def to_build(self):
+    def to_build(self) -> Iterator[Engine]:
         if self._given:
             yield self._given
             return
         say(f"Starting a private engine in {self._directory}")
-        with _stopped_at_the_end(PrivateEngine(self._directory, options=self.BUILD_OPTIONS)) as it:
-            yield it
+        engine = PrivateEngine(self._directory, options=self.BUILD_OPTIONS)
+        with _stopped_at_the_end(engine):
+            yield engine
 
     @contextlib.contextmanager
-    def to_run(self):
+    def to_run(self) -> Iterator[Engine]:
         if self._given:
             yield self._given
             return
-        with NetworkNamespace(), _stopped_at_the_end(PrivateEngine(self._directory)) as engine:
-            yield engine
+        with NetworkNamespace():
+            engine = PrivateEngine(self._directory)
+            with _stopped_at_the_end(engine):
+                yield engine
 
 
 @contextlib.contextmanager
-def _stopped_at_the_end(engine):
+def _stopped_at_the_end(engine: PrivateEngine) -> Iterator[None]:
     try:
-        yield engine
+        yield
     finally:
         engine.stop()

@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import tempfile
+from typing import Any
 
 import debian_root
 from engine import ROOT, CommandFailed, Unavailable, note, run, say, show
@@ -34,14 +35,14 @@ LIBRARIES = {"compiler": "g++", "grpc": "libgrpc++-dev", "protobuf": "libprotobu
              "highway": "libhwy-dev"}
 
 
-def environment():
+def environment() -> dict[str, str]:
     """What commands inside see; their home, and so their compiler cache, is the root's own."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
             **kept}
 
 
-def default_root(suite, grpc):
+def default_root(suite: str, grpc: str) -> pathlib.Path:
     """A root for each kind of host, beside the project's other caches."""
     cache = os.environ.get("DSLIDE_CACHE_DIR") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "dslide")
@@ -49,22 +50,23 @@ def default_root(suite, grpc):
     return pathlib.Path(cache) / "hosts" / name
 
 
-def read_counts(text):
+def read_counts(text: str) -> dict[str, int]:
     """{passed, failed, skipped} of the last JSON line of `./run test -o json`."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             return {name: int(value) for name, value in json.loads(line).items()}
-    raise CommandFailed(f"./run test ended without its counts; its output ends with {text[-300:]!r}")
+    raise CommandFailed(f"./run test ended without its counts; its last words: {text[-300:]!r}")
 
 
-def upstream(version):
+def upstream(version: str) -> str:
     """The version without Debian's own parts: 9.10.0 of 9.10.0-1+b1, 14.2.0 of 4:14.2.0-1."""
     return re.sub(r"^\d+:|\+dfsg.*|-[^-]*$", "", version)
 
 
-def versions(root):
+def versions(root: debian_root.DebianRoot) -> dict[str, str | None]:
     """{name: version} of LIBRARIES in the root, and of the release."""
-    found = {"debian": (root.folder / "etc/debian_version").read_text().strip()}
+    found: dict[str, str | None] = {
+        "debian": (root.folder / "etc/debian_version").read_text().strip()}
     for name, package in LIBRARIES.items():
         asked = run(["dpkg-query", "--root", root.folder, "-W", "-f", "${Version}", package],
                     accept=(0, 1))
@@ -72,7 +74,7 @@ def versions(root):
     return found
 
 
-def prepare(root, options):
+def prepare(root: debian_root.DebianRoot, options: argparse.Namespace) -> str:
     """Makes the root and puts the last commit into it; the commit."""
     root.make()
     root.take_apt_settings()
@@ -88,7 +90,7 @@ def prepare(root, options):
     return revision
 
 
-def check_host(options, figures):
+def check_host(options: argparse.Namespace, figures: dict[str, Any]) -> None:
     """Fills in the figures; CommandFailed when something did not hold."""
     root = debian_root.DebianRoot(options.suite, options.root, options.mirror)
     say(f"Preparing {options.suite} in {options.root}")
@@ -105,9 +107,9 @@ def check_host(options, figures):
         raise CommandFailed(f"./run test ended with {status}: {figures['failed']} failed")
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
     place = arguments.index("--") if "--" in arguments else len(arguments)
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", default="trixie")
     parser.add_argument("--root", type=pathlib.Path)
     parser.add_argument("--grpc", choices=("debian", "experimental"), default="debian")
@@ -121,11 +123,11 @@ def parse(arguments):
     return options
 
 
-def main():
+def main() -> int:
     # Ended from outside, it still ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parse(sys.argv[1:])
-    figures = {"held": False, "suite": options.suite, "grpc_from": options.grpc}
+    figures: dict[str, Any] = {"held": False, "suite": options.suite, "grpc_from": options.grpc}
     status = 1
     try:
         debian_root.require()

@@ -6,155 +6,159 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 from unittest import mock
 
-import cases
 import debian_root
 import host_run
-from engine import PATIENCE_SECONDS, CommandFailed, Unavailable, run
+import pytest
+from debian_root import DebianRoot
+from engine import CommandFailed, Unavailable, run
+from processes import PATIENCE_SECONDS, SKIPPED
 
 PROGRAM = pathlib.Path(__file__).with_name("host_run.py")
 
 
-class WithoutRootTest(unittest.TestCase):
-    def test_it_is_skipped_loudly(self):
-        done = subprocess.run([sys.executable, PROGRAM, "-o", "json"], capture_output=True,
-                              text=True, timeout=PATIENCE_SECONDS, env=os.environ | {"PATH": "/nonexistent"})
-        self.assertEqual(done.returncode, cases.SKIPPED, done.stderr)
-        self.assertIn("SKIPPED: debootstrap, unshare, chroot not installed", done.stderr)
-        figures = json.loads(done.stdout.splitlines()[-1])
-        self.assertFalse(figures["held"])
-        self.assertIn("debootstrap", figures["unavailable"])
-
-    def test_without_privileges_it_says_so(self):
-        with mock.patch("shutil.which", return_value="/usr/bin/x"), \
-                mock.patch("os.geteuid", return_value=1000), \
-                self.assertRaisesRegex(Unavailable, "needs root"):
-            debian_root.require()
-
-    def test_wrong_use(self):
-        for arguments, message in ((["--suite", "../x"], "give a name such as trixie"),
-                                   (["--grpc", "mine"], "invalid choice")):
-            done = subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True,
-                                  text=True, timeout=PATIENCE_SECONDS)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(message, done.stderr)
+def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE_SECONDS, env=os.environ | variables)
 
 
-class SettingsTest(unittest.TestCase):
-    def test_each_kind_of_host_has_a_root_of_its_own(self):
-        with mock.patch.dict(os.environ, {"DSLIDE_CACHE_DIR": "/cache"}):
-            self.assertEqual(host_run.parse([]).root, pathlib.Path("/cache/hosts/trixie"))
-            self.assertEqual(host_run.parse(["--grpc", "experimental"]).root,
-                             pathlib.Path("/cache/hosts/trixie-grpc-experimental"))
-        self.assertEqual(host_run.parse(["--root", "/r"]).root, pathlib.Path("/r"))
-
-    def test_what_ctest_gets(self):
-        self.assertEqual(host_run.parse(["--", "--only", "--grpc"]).arguments, ["--only", "--grpc"])
-        self.assertEqual(host_run.parse([]).arguments, [])
-
-    def test_the_root_sees_no_more_of_this_environment_than_it_needs(self):
-        outside = {"SECRET": "x", "https_proxy": "http://p:1", "DSLIDE_JOBS": "3"}
-        with mock.patch.dict(os.environ, outside):
-            given = host_run.environment()
-        self.assertEqual((given["HOME"], given["https_proxy"]), ("/root", "http://p:1"))
-        self.assertEqual(given["DSLIDE_JOBS"], "3")
-        self.assertNotIn("SECRET", given)
-
-    def test_versions_are_those_of_the_library(self):
-        for version, wanted in (("9.10.0-1+b1", "9.10.0"), ("4:14.2.0-1", "14.2.0"),
-                                ("1.16+dfsg-2+deb13u1", "1.16"), ("", "")):
-            self.assertEqual(host_run.upstream(version), wanted)
-
-    def test_counts_are_those_of_the_last_line(self):
-        text = "noise\n{\"passed\": 7, \"failed\": 1, \"skipped\": 2, \"seconds\": 3}\n"
-        self.assertEqual(host_run.read_counts(text)["failed"], 1)
-        with self.assertRaisesRegex(CommandFailed, "without its counts"):
-            host_run.read_counts("run: it broke\n")
+def test_it_is_skipped_loudly() -> None:
+    done = run_program("-o", "json", PATH="/nonexistent")
+    assert done.returncode == SKIPPED, done.stderr
+    assert "SKIPPED: debootstrap, unshare, chroot not installed" in done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["held"] is False
+    assert "debootstrap" in figures["unavailable"]
 
 
-class RootTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def test_a_newer_suite_is_made_like_unstable(self):
-        (self.folder / "bookworm").write_text("")
-        known = debian_root.bootstrap_command("bookworm", "/r", "http://m", self.folder)
-        self.assertEqual(known, ["debootstrap", "--variant=minbase", "bookworm", "/r", "http://m"])
-        newer = debian_root.bootstrap_command("trixie", "/r", "http://m", self.folder)
-        self.assertEqual(newer, [*known[:2], "trixie", *known[3:], str(self.folder / "sid")])
-
-    def test_a_folder_of_something_else_is_left_alone(self):
-        (self.folder / "mine").write_text("precious")
-        with self.assertRaisesRegex(CommandFailed, "neither empty nor a Debian"):
-            debian_root.DebianRoot("trixie", self.folder).make()
-        self.assertEqual((self.folder / "mine").read_text(), "precious")
-
-    def test_apt_inside_reaches_its_mirrors_as_apt_outside_does(self):
-        settings = self.folder / "etc/apt/apt.conf.d"
-        settings.mkdir(parents=True)
-        shown = mock.Mock(stdout='Acquire::http::Proxy "http://p:1";\nAcquire::Retries "3";\n'
-                                 'Acquire::Check-Date "false";\n')
-        with mock.patch("debian_root.run", return_value=shown), \
-                mock.patch("shutil.which", return_value="/usr/bin/apt-config"):
-            debian_root.DebianRoot("trixie", self.folder).take_apt_settings()
-        self.assertEqual((settings / "90outside").read_text(),
-                         'Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\n')
-
-    def commit(self, tree, text):
-        (tree / "file").write_text(text)
-        run(["git", "-C", tree, "add", "file"])
-        run(["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", text])
-
-    def test_the_last_commit_is_taken_and_what_was_built_stays(self):
-        tree, root = self.folder / "tree", debian_root.DebianRoot("trixie", self.folder / "root")
-        root.folder.mkdir()
-        run(["git", "init", "-q", tree])
-        self.commit(tree, "one")
-        first = root.take_sources(tree)
-        (root.folder / "src/build").mkdir()
-        self.commit(tree, "two")
-        (tree / "file").write_text("not committed")
-        self.assertNotEqual(root.take_sources(tree), first)
-        self.assertEqual((root.folder / "src/file").read_text(), "two")
-        self.assertTrue((root.folder / "src/build").is_dir())
+def test_without_privileges_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/x")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Unavailable, match="needs root"):
+        debian_root.require()
 
 
-class InsideTest(unittest.TestCase):
-    """Commands run inside a root; this machine's own serves as one."""
-
-    def setUp(self):
-        try:
-            debian_root.require()
-        except Unavailable as reason:
-            self.skipTest(str(reason))
-
-    def inside(self, script, within=PATIENCE_SECONDS):
-        with tempfile.TemporaryFile("w+") as output, mock.patch("shutil.copyfile"):
-            status = debian_root.DebianRoot("own", "/").run(
-                ["/bin/sh", "-c", script], {"PATH": host_run.PATH, "A": "b"}, within, output)
-            output.seek(0)
-            return status, output.read()
-
-    def test_a_command_has_its_status_its_environment_and_processes_of_its_own(self):
-        status, text = self.inside("echo $A $$ ${HOME-none}; exit 3")
-        self.assertEqual(status, 3)
-        letter, number, home = text.split()
-        self.assertEqual((letter, home), ("b", "none"))
-        self.assertLess(int(number), 10)
-
-    def test_mounts_end_with_the_command(self):
-        status, text = self.inside("mount -t tmpfs dslide-mark /mnt && grep -c dslide-mark /proc/mounts")
-        self.assertEqual((status, text), (0, "1\n"))
-        self.assertNotIn("dslide-mark", pathlib.Path("/proc/self/mounts").read_text())
-
-    def test_what_hangs_is_killed(self):
-        with self.assertRaisesRegex(CommandFailed, "no end within 0.5 s"):
-            self.inside("sleep 600", within=0.5)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--suite", "../x"], "give a name such as trixie"), (["--grpc", "mine"], "invalid choice")])
+def test_wrong_use(arguments: list[str], said: str) -> None:
+    done = run_program(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
-if __name__ == "__main__":
-    cases.main()
+@pytest.mark.parametrize(("arguments", "root"), [
+    ([], "/cache/hosts/trixie"),
+    (["--grpc", "experimental"], "/cache/hosts/trixie-grpc-experimental"),
+    (["--root", "/r"], "/r"),
+])
+def test_each_kind_of_host_has_a_root_of_its_own(
+        arguments: list[str], root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSLIDE_CACHE_DIR", "/cache")
+    assert host_run.parse(arguments).root == pathlib.Path(root)
+
+
+def test_what_ctest_gets() -> None:
+    assert host_run.parse(["--", "--only", "--grpc"]).arguments == ["--only", "--grpc"]
+    assert host_run.parse([]).arguments == []
+
+
+def test_the_root_sees_no_more_of_this_environment_than_it_needs(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    handed = {"https_proxy": "http://p:1", "DSLIDE_JOBS": "3"}
+    for name, value in {"SECRET": "x", **handed}.items():
+        monkeypatch.setenv(name, value)
+    given = host_run.environment()
+    assert given.items() >= {"HOME": "/root", **handed}.items()
+    assert "SECRET" not in given
+
+
+@pytest.mark.parametrize(("version", "upstream"), [
+    ("9.10.0-1+b1", "9.10.0"), ("4:14.2.0-1", "14.2.0"), ("1.16+dfsg-2+deb13u1", "1.16"), ("", "")])
+def test_versions_are_those_of_the_library(version: str, upstream: str) -> None:
+    assert host_run.upstream(version) == upstream
+
+
+def test_counts_are_those_of_the_last_line() -> None:
+    text = 'noise\n{"passed": 7, "failed": 1, "skipped": 2, "seconds": 3}\n'
+    assert host_run.read_counts(text)["failed"] == 1
+    with pytest.raises(CommandFailed, match="without its counts"):
+        host_run.read_counts("run: it broke\n")
+
+
+def test_a_newer_suite_is_made_like_unstable(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "bookworm").touch()
+    known = debian_root.bootstrap_command("bookworm", "/r", "http://m", tmp_path)
+    assert known == ["debootstrap", "--variant=minbase", "bookworm", "/r", "http://m"]
+    newer = debian_root.bootstrap_command("trixie", "/r", "http://m", tmp_path)
+    assert newer == [*known[:2], "trixie", *known[3:], str(tmp_path / "sid")]
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(CommandFailed, match="neither empty nor a Debian"):
+        DebianRoot("trixie", tmp_path).make()
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_apt_inside_reaches_its_mirrors_as_apt_outside_does(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "etc/apt/apt.conf.d"
+    settings.mkdir(parents=True)
+    kept = 'Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\n'
+    shown = mock.Mock(stdout=kept + 'Acquire::Retries "3";\n')
+    monkeypatch.setattr(debian_root, "run", lambda command: shown)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/apt-config")
+    DebianRoot("trixie", tmp_path).take_apt_settings()
+    assert (settings / "90outside").read_text() == kept
+
+
+def commit(tree: pathlib.Path, text: str) -> None:
+    (tree / "file").write_text(text)
+    run(["git", "-C", tree, "add", "file"])
+    run(["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", text])
+
+
+def test_the_last_commit_is_taken_and_what_was_built_stays(tmp_path: pathlib.Path) -> None:
+    tree, root = tmp_path / "tree", DebianRoot("trixie", tmp_path / "root")
+    root.folder.mkdir()
+    run(["git", "init", "-q", tree])
+    commit(tree, "one")
+    first = root.take_sources(tree)
+    (root.folder / "src/build").mkdir()
+    commit(tree, "two")
+    (tree / "file").write_text("not committed")
+    assert root.take_sources(tree) != first
+    assert (root.folder / "src/file").read_text() == "two"
+    assert (root.folder / "src/build").is_dir()
+
+
+def inside(script: str, within: float = PATIENCE_SECONDS) -> tuple[int, str]:
+    """A command run inside a root, for which this machine's own serves; its status and output."""
+    try:
+        debian_root.require()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with tempfile.TemporaryFile("w+") as output, mock.patch("shutil.copyfile"):
+        status = DebianRoot("own", "/").run(
+            ["/bin/sh", "-c", script], {"PATH": host_run.PATH, "A": "b"}, within, output)
+        output.seek(0)
+        return status, output.read()
+
+
+def test_a_command_has_its_status_its_environment_and_processes_of_its_own() -> None:
+    status, text = inside("echo $A $$ ${HOME-none}; exit 3")
+    letter, number, home = text.split()
+    assert (status, letter, home) == (3, "b", "none")
+    assert int(number) < 10
+
+
+def test_mounts_end_with_the_command() -> None:
+    found = inside("mount -t tmpfs dslide-mark /mnt && grep -c dslide-mark /proc/mounts")
+    assert found == (0, "1\n")
+    assert "dslide-mark" not in pathlib.Path("/proc/self/mounts").read_text()
+
+
+def test_what_hangs_is_killed() -> None:
+    with pytest.raises(CommandFailed, match="no end within 0.5 s"):
+        inside("sleep 600", within=0.5)

@@ -3,13 +3,15 @@
 import io
 import json
 import os
+import pathlib
 import subprocess
 import tarfile
 import time
 import urllib.request
+from typing import Any
 
 import base_image
-from engine import ROOT, CommandFailed, note, run, say, wait_until
+from engine import ROOT, CommandFailed, Engine, note, run, say, wait_until
 
 BUILD_SECONDS = 7200
 # By --grpc: Debian's suite and the addition to the name of the image.
@@ -23,17 +25,18 @@ SBOM = "usr/share/dslide/sbom.spdx.json"
 FAILPOINT_MARK = b"dslide-failpoint:"
 
 
-def check(condition, message):
+def check(condition: object, message: str) -> None:
     if not condition:
         raise CommandFailed(message)
 
 
-def revision():
+def revision() -> str:
     return run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"],
                accept=(0, 128)).stdout.strip() or "unknown"
 
 
-def build(engine, directory, programs, grpc="debian"):
+def build(engine: Engine, directory: pathlib.Path, programs: str,
+          grpc: str = "debian") -> tuple[str, str, float]:
     """Builds both targets; (image, example image, seconds)."""
     suite, addition = BASES[grpc]
     base = base_image.provide(engine, suite, directory)
@@ -49,10 +52,10 @@ def build(engine, directory, programs, grpc="debian"):
                       "--build-arg", f"JOBS={os.environ.get('DSLIDE_JOBS', '')}",
                       "--build-arg", f"REVISION={revision()}", "-t", name, ROOT,
                       within=BUILD_SECONDS)
-    return *names.values(), time.monotonic() - begun
+    return names["dslide"], names["example"], time.monotonic() - begun
 
 
-def check_configuration(engine, image):
+def check_configuration(engine: Engine, image: str) -> None:
     config = engine.inspect(image)["Config"]
     check(config["User"] == USER, f"{image} runs as {config['User']!r}, not as {USER}")
     check(config["Entrypoint"] == ["/usr/bin/dslide"],
@@ -63,7 +66,7 @@ def check_configuration(engine, image):
     check(not config.get("Volumes"), f"{image} declares volumes: {config.get('Volumes')}")
 
 
-def files(engine, image):
+def files(engine: Engine, image: str) -> tarfile.TarFile:
     """The image's file system as an open tar archive."""
     container = engine.output("create", image)
     try:
@@ -75,7 +78,12 @@ def files(engine, image):
     return tarfile.open(fileobj=io.BytesIO(done.stdout))
 
 
-def check_contents(engine, image):
+def content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    return file.read() if file else b""
+
+
+def check_contents(engine: Engine, image: str) -> int:
     """No shell, a complete bill of materials; the number of packages in it."""
     with files(engine, image) as archive:
         members = {member.name.removeprefix("./"): member for member in archive.getmembers()}
@@ -89,9 +97,9 @@ def check_contents(engine, image):
               f"{image}: /var/lib/dslide belongs to {state.uid}:{state.gid}")
         for name, member in members.items():
             if name.startswith("usr/bin/dslide") and member.isfile():
-                check(FAILPOINT_MARK not in archive.extractfile(member).read(),
+                check(FAILPOINT_MARK not in content(archive, member),
                       f"{image}: {name} has failpoints (core/system/failpoint.h)")
-        listed = json.load(archive.extractfile(members[SBOM]))
+        listed = json.loads(content(archive, members[SBOM]))
     names = {package["name"] for package in listed["packages"]}
     recorded = {name.rpartition("/")[2] for name, member in members.items()
                 if name.startswith("var/lib/dpkg/status.d/") and member.isfile()}
@@ -101,26 +109,27 @@ def check_contents(engine, image):
     return len(names)
 
 
-def check_restrictions(engine, image):
+def check_restrictions(engine: Engine, image: str) -> str:
     """Runs without root, without a writable root, capabilities and network."""
     shown = engine.output("run", "--rm", "--network", "none", *LOCKED, image, "version")
     check(shown.startswith("dslide "), f"{image}: version says {shown!r}")
     refused = engine.docker("run", "--rm", "--entrypoint", "/bin/sh", image, "-c", "true",
                             accept=tuple(range(256)))
-    check(refused.returncode == 127, f"{image}: /bin/sh ended with {refused.returncode}: {refused.stderr}")
+    check(refused.returncode == 127,
+          f"{image}: /bin/sh ended with {refused.returncode}: {refused.stderr}")
     return shown
 
 
-def ready(address):
+def ready(address: str) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{address}/readyz", timeout=1) as answer:
-            return answer.status == 200
+            return bool(answer.status == 200)
     except OSError:
         return False
 
 
-def start_seconds(engine, image):
+def start_seconds(engine: Engine, image: str) -> float:
     """From `docker run` to a shard that is ready, the median of several starts."""
     taken = []
     for _ in range(STARTS):
@@ -139,7 +148,7 @@ def start_seconds(engine, image):
     return sorted(taken)[len(taken) // 2]
 
 
-def check_image(engine, image):
+def check_image(engine: Engine, image: str) -> dict[str, Any]:
     """Figures of an image that is there."""
     say(f"Checking {image}")
     check_configuration(engine, image)

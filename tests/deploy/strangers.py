@@ -16,14 +16,15 @@ import argparse
 import json
 import pathlib
 import shutil
-import ssl
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from engine import PATIENCE_SECONDS, ROOT, Unavailable, run
-
-sys.path.append(str(ROOT / "tests/fault"))
-from grpc_client import Connection, ConnectionLost  # noqa: E402
+import grpc
+from engine import Unavailable, run
+from grpc_client import CallFailed, Connection, ConnectionLost
+from processes import PATIENCE_SECONDS
 
 HEALTH = "/grpc.health.v1.Health/Check"
 PLAIN = "plaintext"
@@ -32,14 +33,18 @@ KNOWN = ("trainer", "twin of the expired")
 # A stranger who has no answer by then was refused.
 SECONDS = 5
 FOUND = 3
+# A certificate and its key.
+Pair = tuple[pathlib.Path, pathlib.Path]
+# {name: credentials, or None for plaintext}
+Visitors = Mapping[str, grpc.ChannelCredentials | None]
 
 
-def require():
+def require() -> None:
     if not shutil.which("openssl"):
         raise Unavailable("openssl, which makes an expired certificate, is not installed")
 
 
-def sign(certificates, directory, name, days):
+def sign(certificates: pathlib.Path, directory: pathlib.Path, name: str, days: int) -> Pair:
     """A trainer's certificate and key by the authority in `certificates`, from now for `days`."""
     key, request, made = (directory / f"{name}.{end}" for end in ("key", "csr", "crt"))
     run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -51,23 +56,20 @@ def sign(certificates, directory, name, days):
     return made, key
 
 
-def context(certificates, pair=None):
-    """A client's side of TLS that trusts the cluster and shows `pair`, (certificate, key), or none."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.load_verify_locations(certificates / "ca.crt")
-    made.set_alpn_protocols(["h2"])
-    if pair:
-        made.load_cert_chain(*pair)
-    return made
+def context(certificates: pathlib.Path, pair: Pair | None = None) -> grpc.ChannelCredentials:
+    """A client's side of TLS that trusts the cluster and shows the pair, or none."""
+    certificate, key = (path.read_bytes() for path in pair) if pair else (None, None)
+    return grpc.ssl_channel_credentials((certificates / "ca.crt").read_bytes(), key, certificate)
 
 
-def holder(folder, name):
+def holder(folder: pathlib.Path, name: str) -> Pair:
     """The certificate and the key of that name in a folder of `dslide certs`."""
     return folder / f"{name}.crt", folder / f"{name}.key"
 
 
-def make_visitors(certificates, foreign, directory):
-    """{name: SSLContext, or None for plaintext} of the strangers and of KNOWN."""
+def make_visitors(certificates: pathlib.Path, foreign: pathlib.Path,
+                  directory: pathlib.Path) -> dict[str, grpc.ChannelCredentials | None]:
+    """The strangers and KNOWN."""
     expired = sign(certificates, directory, "expired", 0)
     twin = sign(certificates, directory, "twin", 1)
     time.sleep(1.5)  # its end is this second
@@ -81,16 +83,18 @@ def make_visitors(certificates, foreign, directory):
     }
 
 
-def served(address, tls, seconds):
+def served(address: str, tls: grpc.ChannelCredentials | None, seconds: float) -> bool:
     """Whether a call of the health service has an answer there in time."""
     try:
         with Connection(address, seconds, tls) as connection:
-            return connection.unary(HEALTH, b"", seconds).ok
-    except ConnectionLost:
+            connection.call_bytes(HEALTH, b"", seconds)
+            return True
+    except (CallFailed, ConnectionLost):
         return False
 
 
-def knock(addresses, visitors, known=KNOWN):
+def knock(addresses: Sequence[str], visitors: Visitors,
+          known: Sequence[str] = KNOWN) -> dict[str, Any]:
     """What became of all visitors at all addresses, as the JSON object above; strangers are those
     who are not known."""
     let_in = {(name, address) for name, tls in visitors.items() for address in addresses
@@ -105,8 +109,8 @@ def knock(addresses, visitors, known=KNOWN):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for flag in ("--certificates", "--foreign", "--work"):
         parser.add_argument(flag, type=pathlib.Path, required=True)
     for flag in ("--known", "--revoked"):

@@ -1,107 +1,94 @@
 """The systemd units: hardened, patient at the end, and verified by systemd where it is at hand."""
 
+import collections
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
-import unittest
 
 import cases
-from engine import PATIENCE_SECONDS
+import pytest
+from processes import PATIENCE_SECONDS
 
-UNITS = {"dslide-coordinator.service": "dslide-coordinator", "dslide-shard@.service": "dslide-shard",
-         "dslide-trainer@.service": "dslide"}
+PROGRAMS = {"dslide-coordinator.service": "dslide-coordinator",
+            "dslide-shard@.service": "dslide-shard", "dslide-trainer@.service": "dslide"}
 # systemd's scale: 0 is best, 10 is a service without any protection.
 EXPOSURE = 2.0
+Settings = dict[str, list[str]]
+UNITS: dict[str, Settings] = {}
+for _name in PROGRAMS:
+    UNITS[_name] = collections.defaultdict(list)
+    for _key, _value in re.findall(r"(?m)^(\w+)=(.*)$", cases.read(f"deploy/systemd/{_name}")):
+        UNITS[_name][_key].append(_value)
+every_unit = pytest.mark.parametrize("name", UNITS)
 
 
-def settings(text):
-    """{name: [values]} of a unit."""
-    found = {}
-    for name, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE):
-        found.setdefault(name, []).append(value)
-    return found
+def test_all_units_are_known() -> None:
+    assert {path.name for path in (cases.DEPLOY / "systemd").glob("*.service")} == set(UNITS)
 
 
-class UnitTest(unittest.TestCase):
-    def each(self):
-        for name, program in UNITS.items():
-            with self.subTest(name):
-                yield program, settings(cases.read(f"deploy/systemd/{name}"))
-
-    def test_all_units_are_known(self):
-        found = {path.name for path in (cases.DEPLOY / "systemd").glob("*.service")}
-        self.assertEqual(found, set(UNITS))
-
-    def test_nothing_is_privileged(self):
-        for _, unit in self.each():
-            self.assertEqual(unit["NoNewPrivileges"], ["yes"])
-            self.assertEqual(unit["ProtectSystem"], ["strict"])
-            self.assertEqual(unit["CapabilityBoundingSet"], [""])
-            self.assertEqual(unit["User"], ["dslide"])
-            self.assertTrue(unit["StateDirectory"][0].startswith("dslide/"))
-            self.assertEqual(unit["StateDirectoryMode"], ["0700"])
-
-    def test_commands_need_no_shell(self):
-        for program, unit in self.each():
-            for command in unit["ExecStart"] + unit.get("ExecStartPre", []):
-                self.assertTrue(command.startswith(f"/usr/bin/{program} "), command)
-
-    def test_stopping_leaves_time_for_the_drain(self):
-        for program, unit in self.each():
-            drain = cases.drain_seconds(program) if program != "dslide" else 5
-            self.assertGreaterEqual(cases.seconds(unit["TimeoutStopSec"][0]), 4 * drain)
-
-    def test_what_people_must_mend_is_not_tried_again(self):
-        for program, unit in self.each():
-            if program != "dslide":
-                self.assertEqual(unit["Restart"], ["on-failure"])
-                self.assertEqual(unit["RestartPreventExitStatus"], ["2 4"])
-
-    def test_the_account_is_that_of_the_image(self):
-        self.assertIn("u dslide 10001 ", cases.read("deploy/systemd/dslide.sysusers"))
+@every_unit
+def test_nothing_is_privileged(name: str) -> None:
+    wanted = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
+              "User": "dslide", "StateDirectoryMode": "0700"}
+    assert {key: UNITS[name][key] for key in wanted} == {
+        key: [value] for key, value in wanted.items()}
+    assert UNITS[name]["StateDirectory"][0].startswith("dslide/")
 
 
-class SystemdTest(unittest.TestCase):
-    """What systemd says of them."""
-
-    def setUp(self):
-        if not shutil.which("systemd-analyze"):
-            self.skipTest("no systemd-analyze here")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        for name in UNITS:
-            # The programs need not be installed: only that they can be is checked here.
-            text = re.sub(r"/usr/bin/dslide\S*", "/bin/true", cases.read(f"deploy/systemd/{name}"))
-            (self.folder / name).write_text(text, encoding="ascii")
-
-    def analyze(self, *arguments):
-        return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True,
-                              timeout=PATIENCE_SECONDS)
-
-    def test_verify_finds_nothing(self):
-        for name in UNITS:
-            unit = name.replace("@.", "@1.")
-            if unit != name:
-                shutil.copy(self.folder / name, self.folder / unit)
-            done = self.analyze("verify", "--man=no", str(self.folder / unit))
-            said = [line for line in done.stderr.splitlines() if "dslide" in line]
-            self.assertEqual((done.returncode, said), (0, []), done.stderr)
-
-    def test_exposure_is_low(self):
-        for name in UNITS:
-            shown = self.analyze("security", "--offline=true", str(self.folder / name)).stdout
-            level = re.search(r"Overall exposure level for \S+: ([\d.]+)", shown)
-            self.assertIsNotNone(level, shown)
-            self.assertLessEqual(float(level.group(1)), EXPOSURE, name)
-
-    def test_verify_sees_a_misspelt_setting(self):
-        bad = self.folder / "bad.service"
-        bad.write_text("[Service]\nExecStart=/bin/true\nProtectSystems=strict\n", encoding="ascii")
-        self.assertIn("ProtectSystems", self.analyze("verify", "--man=no", str(bad)).stderr)
+@every_unit
+def test_commands_need_no_shell(name: str) -> None:
+    commands = UNITS[name]["ExecStart"] + UNITS[name]["ExecStartPre"]
+    assert all(command.startswith(f"/usr/bin/{PROGRAMS[name]} ") for command in commands)
 
 
-if __name__ == "__main__":
-    cases.main()
+@every_unit
+def test_stopping_leaves_time_for_the_drain(name: str) -> None:
+    drain = cases.drain_seconds(PROGRAMS[name]) if PROGRAMS[name] != "dslide" else 5
+    assert cases.seconds(UNITS[name]["TimeoutStopSec"][0]) >= 4 * drain
+
+
+@pytest.mark.parametrize("name", [name for name in UNITS if PROGRAMS[name] != "dslide"])
+def test_what_people_must_mend_is_not_tried_again(name: str) -> None:
+    assert UNITS[name]["Restart"] == ["on-failure"]
+    assert UNITS[name]["RestartPreventExitStatus"] == ["2 4"]
+
+
+def test_the_account_is_that_of_the_image() -> None:
+    assert "u dslide 10001 " in cases.read("deploy/systemd/dslide.sysusers")
+
+
+@pytest.fixture
+def units(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with them; the programs need not be installed: only that they can be is checked."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("no systemd-analyze here")
+    for name in UNITS:
+        text = re.sub(r"/usr/bin/dslide\S*", "/bin/true", cases.read(f"deploy/systemd/{name}"))
+        (tmp_path / name).write_text(text, encoding="ascii")
+        (tmp_path / name.replace("@.", "@1.")).write_text(text, encoding="ascii")
+    return tmp_path
+
+
+def analyze(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True,
+                          timeout=PATIENCE_SECONDS)
+
+
+@every_unit
+def test_verify_finds_nothing(name: str, units: pathlib.Path) -> None:
+    done = analyze("verify", "--man=no", units / name.replace("@.", "@1."))
+    said = [line for line in done.stderr.splitlines() if "dslide" in line]
+    assert (done.returncode, said) == (0, []), done.stderr
+
+
+@every_unit
+def test_exposure_is_low(name: str, units: pathlib.Path) -> None:
+    shown = analyze("security", "--offline=true", units / name).stdout
+    assert float(cases.find(r"Overall exposure level for \S+: ([\d.]+)", shown)) <= EXPOSURE
+
+
+def test_verify_sees_a_misspelt_setting(units: pathlib.Path) -> None:
+    bad = units / "bad.service"
+    bad.write_text("[Service]\nExecStart=/bin/true\nProtectSystems=strict\n", encoding="ascii")
+    assert "ProtectSystems" in analyze("verify", "--man=no", bad).stderr

@@ -4,12 +4,15 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import strangers
 from certificate_authority import CertificateAuthority
 from compose_check import COMPOSE, DATA, EXAMPLE, SHARDS, Project, metric_sum
-from engine import note, run, say
+from engine import Engine, Word, note, run, say
 from image_check import check
 
 USER = 10001
@@ -24,7 +27,8 @@ LEARNT = 0.2
 DENIED, UNREACHABLE = 2, 4
 
 
-def knock(python, authority, doors, *flags):
+def knock(python: Callable[..., Any], authority: CertificateAuthority, doors: Sequence[str],
+          *flags: str) -> int:
     """Visits doors as strangers.py does, with python(arguments…, accept=…); how many it refused."""
     done = python(strangers.__file__, *authority.visit(), *flags, *doors,
                   accept=(0, strangers.FOUND))
@@ -32,35 +36,36 @@ def knock(python, authority, doors, *flags):
     note(f"{found['refused']} of {found['tried']} strangers were refused {' '.join(flags)}")
     check(not found["served"], f"served without a good certificate: {found['served']}")
     check(not found["unknown"], f"not served, although known: {found['unknown']}")
-    return found["refused"]
+    return int(found["refused"])
 
 
-def prepare(directory, name, what):
+def prepare(directory: pathlib.Path, name: str, what: str) -> pathlib.Path:
     """An empty folder of that name for a check in which strangers knock."""
     strangers.require()
-    folder = pathlib.Path(directory) / name
+    folder = directory / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     say(what)
     return folder
 
 
-def judge(trained, lost, how, epochs):
+def judge(trained: Any, lost: float, how: str, epochs: int) -> None:
     """What a training on several shards had to reach."""
     check(lost == 0, f"{lost:g} confirmed updates were lost")
     check(trained["p_at_1"] >= LEARNT, f"P@1 {how} is {trained['p_at_1']}")
     note(f"P@1 {trained['p_at_1']:.4f} after {epochs} epochs, lost {lost:g}")
 
 
-def here(*arguments, accept=(0,)):
+def here(*arguments: Word, accept: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
     return run([sys.executable, *arguments], accept=accept)
 
 
-def lay_out(authority, folder, role, name):
+def lay_out(authority: CertificateAuthority, folder: pathlib.Path, role: str, name: str) -> None:
     """Puts a certificate where the role's services look for it (docs/operate/deployment.md)."""
     target = folder / "tls" / role
     target.mkdir(parents=True, exist_ok=True)
-    for source, kept in (("ca.crt", "ca.crt"), (f"{name}.crt", "tls.crt"), (f"{name}.key", "tls.key")):
+    for source, kept in (("ca.crt", "ca.crt"), (f"{name}.crt", "tls.crt"),
+                         (f"{name}.key", "tls.key")):
         (target / kept).unlink(missing_ok=True)
         shutil.copy(authority.own / source, target / kept)
         os.chown(target / kept, USER, USER)
@@ -69,7 +74,8 @@ def lay_out(authority, folder, role, name):
 class Overlay:
     """A folder with the compose files and their folder tls, and a cluster of it."""
 
-    def __init__(self, engine, image, example, directory):
+    def __init__(self, engine: Engine, image: str, example: str,
+                 directory: pathlib.Path) -> None:
         self._folder = directory / "compose"
         self._folder.mkdir()
         for name in FILES:
@@ -85,23 +91,23 @@ class Overlay:
             engine, f"dslide-tls-{os.getpid()}", [self._folder / name for name in FILES[:2]],
             {"DSLIDE_IMAGE": image, "DSLIDE_EXAMPLE_IMAGE": example})
 
-    def show(self, role, name):
+    def show(self, role: str, name: str) -> None:
         """From now on the services of the role show the certificate of that name."""
         lay_out(self.authority, self._folder, role, name)
 
-    def revoke(self, name):
+    def revoke(self, name: str) -> None:
         """Revokes it for running containers: a new list, and nothing is restarted."""
         note(f"the certificate {name} is revoked")
         shutil.copy(self.authority.revoke(name), self._folder / "tls/crl")
 
-    def trainer(self, *arguments):
+    def trainer(self, *arguments: Word) -> list[Word]:
         return ["run", "--rm", "-T", "trainer", *arguments, "-q", "-o", "json"]
 
-    def doors(self):
+    def doors(self) -> list[str]:
         return [f"{self.project.engine.address(self.project.container(service))}:{port}"
                 for service, port in DOORS.items()]
 
-    def evaluate(self, accept=0):
+    def evaluate(self, accept: int = 0) -> Any:
         """What `dslide eval` of the model says, with that status; impatient, if it is refused."""
         patience = [] if accept == 0 else ["--timeout", "5s"]
         done = self.project.compose(
@@ -110,7 +116,7 @@ class Overlay:
         return json.loads(done.stdout.splitlines()[-1])["p_at_1"] if accept == 0 else done.stderr
 
 
-def train(overlay):
+def train(overlay: Overlay) -> tuple[Any, int]:
     """A training, during which somebody else's certificate is revoked; what strangers saw."""
     denied = overlay.project.compose(*overlay.trainer("train", *DATA, "--epochs", EPOCHS,
                                                         "--job", "another"),
@@ -131,7 +137,7 @@ def train(overlay):
         trainer.kill()
 
 
-def check_revoked_peers(overlay, trained):
+def check_revoked_peers(overlay: Overlay, trained: float) -> None:
     """The trainer's own certificate is revoked, then that of the shards, which trainers look up."""
     overlay.revoke("bound")
     check("handshake" in overlay.evaluate(UNREACHABLE), "a revoked trainer was not refused in the "
@@ -140,14 +146,16 @@ def check_revoked_peers(overlay, trained):
     kept = overlay.evaluate()
     check(abs(kept - trained) < 1e-6, f"P@1 with another certificate is {kept}, was {trained}")
     overlay.revoke("shard")
-    check("handshake" in overlay.evaluate(UNREACHABLE), "a trainer did not refuse revoked shards in "
-          "the handshake")
+    check("handshake" in overlay.evaluate(UNREACHABLE),
+          "a trainer did not refuse revoked shards in the handshake")
     note("a revoked trainer was refused, a good one was served and refused revoked shards")
 
 
-def check_tls(engine, image, example, directory):
+def check_tls(engine: Engine, image: str, example: str,
+              directory: pathlib.Path) -> dict[str, Any]:
     """Figures of a short training with certificates, some of which are revoked meanwhile."""
-    directory = prepare(directory, "overlay", "Training with certificates, of which some are revoked")
+    directory = prepare(directory, "overlay",
+                        "Training with certificates, of which some are revoked")
     overlay = Overlay(engine, image, example, directory)
     try:
         overlay.project.up()

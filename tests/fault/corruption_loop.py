@@ -1,8 +1,5 @@
 """Damages what the programs keep on disk, again and again, and asks the programs to read it.
 
-    python3 corruption_loop.py --bin-dir build/bin [--count 500] [--seed N] [--way WAY]...
-                               [--findings FILE] [-o json]
-
 Each round damages a fresh copy once (corrupter.py, seed and number of the round) and looks at what
 the real program makes of it. Good outcomes: `refused`, with a message and the documented exit code
 or status; `equal`, what is served is what was written, by digest and by bytes. Bad ones: `silent`,
@@ -14,12 +11,10 @@ a message. Ways:
              stay as they are when the checkpoint is refused
     catalog  dslide-coordinator on a damaged catalogue
     model    `dslide predict` from a model directory whose own files (not the rows) are damaged
-
-The last line of stdout is one JSON object. Exit code 0: no bad outcome. A round is repeated by
---seed with --only WAY:NUMBER.
 """
 
-import argparse
+from __future__ import annotations
+
 import collections
 import contextlib
 import hashlib
@@ -30,12 +25,15 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-import fault_paths  # noqa: F401
 import grpc_client
 import processes
 import shard_client
-from corrupter import KINDS, Corrupter
+from corrupter import KINDS, Corrupter, Record
+from grpc_client import Connection
+from processes import Finished, Process
 
 GOOD = ("refused", "equal")
 BAD = ("silent", "crashed", "hung", "mute")
@@ -46,15 +44,20 @@ LOADED_KINDS = ("sst", "manifest", "current")
 MODEL_NAME = "model"
 
 
-def shard_fingerprint(connection, shard, num_shards):
+Fingerprint = dict[str, tuple[shard_client.TableState, str]]
+Judgement = tuple[str, str]  # (outcome, remark)
+Damage = Callable[[pathlib.Path], Record]
+
+
+def shard_fingerprint(connection: Connection, shard: int, num_shards: int) -> Fingerprint:
     """All that clients can see of the model's rows on a shard, and the digests of the rest."""
     states = shard_client.describe_model(connection, MODEL_NAME)
     found = {}
     for name, state in sorted(states.items()):
-        rows = state.rows_of_shard(shard, num_shards)
+        rows = shard_client.rows_of_shard(state.spec, shard, num_shards)
         weights, biases = shard_client.gather_bytes(connection, MODEL_NAME, name, rows)
-        if len(weights) != len(rows) * state.dim * 4:
-            raise AssertionError(f"{len(weights)} bytes for {len(rows)} rows of {state.dim}")
+        if len(weights) != len(rows) * state.spec.dim * 4:
+            raise AssertionError(f"{len(weights)} bytes for {len(rows)} rows of {state.spec.dim}")
         found[name] = (state, hashlib.sha256(weights + biases).hexdigest())
     return found
 
@@ -65,7 +68,7 @@ class Subject:
     The older files are whole, but wrong in the place of the newer ones.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self.model = directory / "model"
         self.older = directory / "older"
@@ -83,21 +86,21 @@ class Subject:
             shutil.rmtree(self.model / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
             shutil.rmtree(self.older / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
 
-    def _make(self, *command):
+    def _make(self, *command: object) -> None:
         finished = self.run("dslide", *command)
         if finished.code != 0:
             raise RuntimeError(f"the model to damage could not be made: {finished}")
 
-    def new_path(self, name):
+    def new_path(self, name: str) -> pathlib.Path:
         self._number += 1
         return self.directory / f"{name}-{self._number}"
 
-    def start(self, program, *arguments):
+    def start(self, program: str, *arguments: object) -> Process:
         directory = self.new_path("process")
         directory.mkdir()
         return processes.Process(program, arguments, directory)
 
-    def run(self, program, *arguments):
+    def run(self, program: str, *arguments: object) -> processes.Finished:
         process = self.start(program, *arguments)
         try:
             return process.finish()
@@ -105,7 +108,7 @@ class Subject:
             process.kill()
 
     @contextlib.contextmanager
-    def copy(self, source):
+    def copy(self, source: pathlib.Path) -> Iterator[pathlib.Path]:
         """A copy to damage."""
         target = self.directory / "damaged"
         shutil.copytree(source, target)
@@ -113,13 +116,12 @@ class Subject:
             yield target
         finally:
             shutil.rmtree(target)
-            shutil.rmtree(target.with_name(target.name + ".originals"), ignore_errors=True)
 
 
-def served_address(process):
+def served_address(process: Process) -> str | None:
     """The address of a server once it serves; None when it has ended instead."""
 
-    def decided():
+    def decided() -> str | None:
         # In this order: the last words of one that ends meanwhile are seen.
         running = process.running()
         match = re.search(r" (?:serving|coordinator ready) address=(\S+)", process.stderr)
@@ -131,7 +133,7 @@ def served_address(process):
     return None if address == "ended" else address
 
 
-def refusal(finished, expected_code):
+def refusal(finished: Finished, expected_code: int) -> Judgement:
     """(outcome, remark) of a program that did not start."""
     message = finished.stderr.strip().splitlines()[-1:] or [""]
     if finished.code < 0:
@@ -141,7 +143,7 @@ def refusal(finished, expected_code):
     return ("refused" if len(message[0]) > 20 else "mute"), message[0]
 
 
-def compared(found, expected):
+def compared(found: object, expected: object) -> Judgement:
     if found == expected:
         return "equal", ""
     return "silent", f"served {found} instead of {expected}"
@@ -150,7 +152,9 @@ def compared(found, expected):
 class ServerWay:
     """Starts a program on a damaged directory: `command(directory)`, and what it serves then."""
 
-    def __init__(self, subject, source, older, command, fingerprint):
+    def __init__(self, subject: Subject, source: pathlib.Path, older: pathlib.Path | None,
+                 command: Callable[[pathlib.Path], tuple[Any, ...]],
+                 fingerprint: Callable[[Connection], Any]) -> None:
         self._subject, self._source, self.older = subject, source, older
         self._command, self._fingerprint = command, fingerprint
         with subject.copy(self._source) as directory:
@@ -158,7 +162,7 @@ class ServerWay:
         if self._expected is None:
             raise RuntimeError(f"the undamaged {self._source} is not served: {remark}")
 
-    def round(self, damage):
+    def round(self, damage: Damage) -> tuple[Record, Judgement]:
         with self._subject.copy(self._source) as directory:
             record = damage(directory)
             try:
@@ -169,8 +173,8 @@ class ServerWay:
                 return record, ended
             return record, compared(found, self._expected)
 
-    def _serve(self, directory):
-        """(fingerprint, None), or (None, (outcome, remark)) when it refused."""
+    def _serve(self, directory: pathlib.Path) -> tuple[Any, Judgement]:
+        """(fingerprint, _), or (None, (outcome, remark)) when it refused."""
         process = self._subject.start(*self._command(directory))
         try:
             address = served_address(process)
@@ -179,26 +183,26 @@ class ServerWay:
                 return None, refusal(finished, SERVER_DATA_DIR)
             try:
                 with grpc_client.Connection(address) as connection:
-                    return self._fingerprint(connection), None
-            except shard_client.CallFailed as error:
+                    return self._fingerprint(connection), ("", "")
+            except grpc_client.CallFailed as error:
                 # It serves, and what was written is not there.
-                return f"{error}", None
+                return f"{error}", ("", "")
             except grpc_client.ConnectionLost as error:
                 return None, ("crashed" if not process.running() else "hung", str(error))
         finally:
             process.kill()
 
 
-def start_way(subject, _):
-    def command(directory):
+def start_way(subject: Subject, _: object) -> ServerWay:
+    def command(directory: pathlib.Path) -> tuple[Any, ...]:
         return ("dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", directory)
 
     return ServerWay(subject, subject.model / "shard-1", subject.older / "shard-1", command,
                      lambda connection: shard_fingerprint(connection, 1, SHARDS))
 
 
-def catalog_way(subject, _):
-    def command(directory):
+def catalog_way(subject: Subject, _: object) -> ServerWay:
+    def command(directory: pathlib.Path) -> tuple[Any, ...]:
         return ("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--data-dir",
                 directory, "--shards", SHARDS)
 
@@ -210,7 +214,7 @@ def catalog_way(subject, _):
 class LoadWay:
     """Loads damaged checkpoints into a shard that serves other rows."""
 
-    def __init__(self, subject, stack):
+    def __init__(self, subject: Subject, stack: contextlib.ExitStack) -> None:
         self._subject = subject
         self._stack = stack
         self._data_dir = subject.new_path("load-data")
@@ -222,10 +226,10 @@ class LoadWay:
         shutil.copytree(self._checkpoint("latest"), self._source)
         self._make_other_rows()
 
-    def _checkpoint(self, name):
+    def _checkpoint(self, name: str) -> pathlib.Path:
         return self._data_dir / MODEL_NAME / name
 
-    def _start(self):
+    def _start(self) -> None:
         self._process = self._subject.start(
             "dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", self._data_dir)
         self._stack.callback(self._process.kill)
@@ -234,22 +238,21 @@ class LoadWay:
             raise RuntimeError(f"the undamaged shard does not start: {self._process}")
         self._connection = self._stack.enter_context(grpc_client.Connection(address))
 
-    def _make_other_rows(self):
+    def _make_other_rows(self) -> None:
         """State `b`, kept as a checkpoint that a damaged one must not change."""
         name, (state, _) = sorted(self._written.items())[0]
-        rows = state.rows_of_shard(0, SHARDS)
+        rows = shard_client.rows_of_shard(state.spec, 0, SHARDS)
         client = random.Random(0).randbytes(16)
         shard_client.hello(self._connection, "corruption", client, 0)
-        envelope = shard_client.Envelope("corruption", client, 1, 1, 0, MODEL_NAME)
-        reply = shard_client.scatter_add(self._connection, envelope, state,
-                                         {row: [1.0] * state.dim for row in rows})
-        shard_client.scatter_answer(reply)
+        envelope = shard_client.envelope_of("corruption", client, 1, 1, 0, MODEL_NAME)
+        shard_client.scatter_add(self._connection, envelope, state.spec,
+                                 {row: [1.0] * state.spec.dim for row in rows})
         shard_client.write_checkpoint(self._connection, MODEL_NAME, "b")
         self._present = shard_fingerprint(self._connection, 0, SHARDS)
         if self._present == self._written:
             raise RuntimeError("the other rows are the same rows")
 
-    def round(self, damage):
+    def round(self, damage: Damage) -> tuple[Record, Judgement]:
         with self._subject.copy(self._source) as directory:
             record = damage(directory)
             target = self._checkpoint("victim")
@@ -266,19 +269,17 @@ class LoadWay:
         finally:
             shutil.rmtree(target, ignore_errors=True)
 
-    def _restore(self):
-        reply = shard_client.load_checkpoint(self._connection, MODEL_NAME, "b")
-        if not reply.ok:
-            raise RuntimeError(f"the undamaged checkpoint is not loaded: {reply}")
+    def _restore(self) -> None:
+        shard_client.load_checkpoint(self._connection, MODEL_NAME, "b")
 
-    def _load(self):
-        reply = shard_client.load_checkpoint(self._connection, MODEL_NAME, "victim")
-        found = shard_fingerprint(self._connection, 0, SHARDS)
-        if not reply.ok:
-            if found != self._present:
-                return "silent", f"refused ({reply}), but the rows have changed"
-            return ("refused" if len(reply.text) > 20 else "mute"), str(reply)
-        result = compared(found, self._written)
+    def _load(self) -> Judgement:
+        try:
+            shard_client.load_checkpoint(self._connection, MODEL_NAME, "victim")
+        except grpc_client.CallFailed as error:
+            if shard_fingerprint(self._connection, 0, SHARDS) != self._present:
+                return "silent", f"refused ({error}), but the rows have changed"
+            return ("refused" if len(error.text) > 20 else "mute"), str(error)
+        result = compared(shard_fingerprint(self._connection, 0, SHARDS), self._written)
         self._restore()
         return result
 
@@ -288,7 +289,7 @@ class ModelWay:
 
     older = None  # its files are those of the newer state
 
-    def __init__(self, subject, _):
+    def __init__(self, subject: Subject, _: object) -> None:
         self._subject = subject
         self._source = subject.new_path("model-files")
         # A few points: every round predicts them all.
@@ -306,14 +307,14 @@ class ModelWay:
             raise RuntimeError(f"the undamaged model does not predict: {finished}")
         self._expected = finished.stdout
 
-    def _predict(self, directory):
+    def _predict(self, directory: pathlib.Path) -> processes.Finished:
         rows = [path for path in self._subject.model.iterdir() if path.is_dir()]
         for path in rows:
             shutil.copytree(path, directory / path.name)
         return self._subject.run("dslide", "predict", "-o", "json", "--data", self._points,
                                  "--model-dir", directory)
 
-    def round(self, damage):
+    def round(self, damage: Damage) -> tuple[Record, Judgement]:
         with self._subject.copy(self._source) as directory:
             record = damage(directory)
             try:
@@ -329,16 +330,22 @@ class ModelWay:
             return record, ("silent", "other predictions than those of the undamaged model")
 
 
-WAYS = {"start": start_way, "load": LoadWay, "catalog": catalog_way, "model": ModelWay}
+Way = ServerWay | LoadWay | ModelWay
+WAYS: dict[str, Callable[[Subject, contextlib.ExitStack], Way]] = {
+    "start": start_way,
+    "load": LoadWay,
+    "catalog": catalog_way,
+    "model": ModelWay,
+}
 
 
-def damage_of(seed, way, number, older):
+def damage_of(seed: int, way: str, number: int, older: pathlib.Path | None) -> Damage:
     """damage(directory) -> record of one round; its choices are a function of the arguments."""
     choice = random.Random(f"{seed}/{way}/{number}")
     loaded_only = way in ("start", "load") and choice.random() < 0.5
     elsewhere = older if choice.random() < 0.5 else None
 
-    def damage(directory):
+    def damage(directory: pathlib.Path) -> Record:
         corrupter = Corrupter(directory, f"{seed}/{way}/{number}", KINDS,
                               LOADED_KINDS if loaded_only else None, elsewhere)
         return corrupter.corrupt() | {"way": way, "round": number}
@@ -349,26 +356,22 @@ def damage_of(seed, way, number, older):
 class Tally:
     """Outcomes, counted by way, kind of file and kind of damage."""
 
-    def __init__(self, findings_path=None):
-        self._file = open(findings_path, "w", encoding="utf-8") if findings_path else None
-        self.cells = collections.Counter()
-        self.bad = []
+    def __init__(self) -> None:
+        self.cells: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
+        self.bad: list[Record] = []
 
-    def add(self, record, outcome, remark):
+    def add(self, record: Record, outcome: str, remark: str) -> None:
         record = record | {"outcome": outcome, "remark": remark}
         self.cells[record["way"], record["file_kind"], record["kind"], outcome] += 1
         if outcome in BAD:
             self.bad.append(record)
-        if self._file:
-            self._file.write(json.dumps(record) + "\n")
-            self._file.flush()
 
-    def total(self, *outcomes):
+    def total(self, *outcomes: str) -> int:
         return sum(count for cell, count in self.cells.items()
                    if not outcomes or cell[3] in outcomes)
 
-    def result(self, seed):
-        ways = {}
+    def result(self, seed: int) -> Record:
+        ways: dict[str, collections.Counter[str]] = {}
         for (way, _, _, outcome), count in self.cells.items():
             ways.setdefault(way, collections.Counter())[outcome] += count
         return {"seed": seed, "corruptions": self.total(), "silent": self.total("silent"),
@@ -380,9 +383,10 @@ class Tally:
                                                       "offset", "with", "outcome") if key in record}
                         for record in self.bad]}
 
-    def table(self):
+    def table(self) -> Iterator[str]:
         """Lines for people: what became of each kind of damage to each kind of file."""
-        rows = collections.defaultdict(collections.Counter)
+        rows: dict[tuple[str, str, str], collections.Counter[str]] = collections.defaultdict(
+            collections.Counter)
         for (way, file_kind, kind, outcome), count in self.cells.items():
             rows[way, file_kind, kind][outcome] += count
         for (way, file_kind, kind), outcomes in sorted(rows.items()):
@@ -390,9 +394,10 @@ class Tally:
             yield f"{way:8} {file_kind:9} {kind:10} {listed}"
 
 
-def run(seed, counts, findings_path=None, say=lambda line: None):
+def run(seed: int, counts: Mapping[str, Any],
+        say: Callable[[str], None] = lambda line: None) -> Any:
     """The Tally of `counts`: {way: number of rounds, or a list of round numbers}."""
-    tally = Tally(findings_path)
+    tally = Tally()
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(stack.enter_context(
             tempfile.TemporaryDirectory(prefix="dslide-corruption-")))
@@ -407,36 +412,3 @@ def run(seed, counts, findings_path=None, say=lambda line: None):
                     print(f"corruption: {outcome}: {json.dumps(record)}: {remark}", file=sys.stderr,
                           flush=True)
     return tally
-
-
-def split(count, ways):
-    """{way: rounds}: equal parts, the first ones take what is left over."""
-    return {way: count // len(ways) + (place < count % len(ways)) for place, way in enumerate(ways)}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--way", action="append", choices=list(WAYS))
-    parser.add_argument("--only", metavar="WAY:NUMBER", help="repeats one round")
-    parser.add_argument("--findings", type=pathlib.Path, help="a JSON line for each round")
-    parser.add_argument("-o", dest="output", choices=["text", "json"], default="text")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"corruption loop: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    if options.only:
-        way, _, number = options.only.partition(":")
-        counts = {way: [int(number)]}
-    else:
-        counts = split(options.count, options.way or list(WAYS))
-    tally = run(seed, counts, options.findings)
-    print("\n".join(tally.table()), file=sys.stderr if options.output == "json" else sys.stdout)
-    print(json.dumps(tally.result(seed)))
-    sys.exit(1 if tally.total(*BAD) else 0)
-
-
-if __name__ == "__main__":
-    main()

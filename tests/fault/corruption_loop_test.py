@@ -1,121 +1,139 @@
-"""The corruption loop judges the real programs: good damage, planted silent damage, and a crash.
+"""The corruption loop judges the real programs: good damage, planted silent damage, and a crash."""
 
-usage: corruption_loop_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import contextlib
 import pathlib
 import shutil
-import tempfile
-import unittest
+from collections.abc import Iterator
 
-import fault_paths  # noqa: F401
 import processes
-from corruption_loop import (BAD, WAYS, Subject, Tally, compared, damage_of, refusal, split)
+import pytest
+from corrupter import Record
+from corruption_loop import (
+    BAD,
+    WAYS,
+    Damage,
+    Judgement,
+    Subject,
+    Tally,
+    compared,
+    damage_of,
+    refusal,
+)
 
 SEED = 20
 ROUNDS = 12
 
 
-class CorruptionLoopTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.stack = cls.enterClassContext(contextlib.ExitStack())
-        directory = cls.stack.enter_context(tempfile.TemporaryDirectory(prefix="dslide-test-"))
-        cls.subject = Subject(pathlib.Path(directory))
+class CorruptionLoopTest:
+    subject: Subject
+    stack: contextlib.ExitStack
 
-    def rounds(self, name):
+    @pytest.fixture(autouse=True, scope="class")
+    def _subject(self, request: pytest.FixtureRequest,
+                 tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            request.cls.stack = stack
+            request.cls.subject = Subject(tmp_path_factory.mktemp("damage"))
+            yield
+
+    def rounds(self, name: str) -> Iterator[tuple[Record, Judgement]]:
         way = WAYS[name](self.subject, self.stack)
         for number in range(ROUNDS):
             yield way.round(damage_of(SEED, name, number, way.older))
 
-    def assert_rows_are_never_silently_wrong(self, name):
+    def assert_rows_are_never_silently_wrong(self, name: str) -> None:
         outcomes = set()
         for record, (outcome, remark) in self.rounds(name):
-            self.assertNotIn(outcome, BAD, (record, remark))
+            assert outcome not in BAD, (record, remark)
             outcomes.add(outcome)
-        self.assertEqual(outcomes, {"refused", "equal"})
+        assert outcomes == {"refused", "equal"}
 
-    def test_a_shard_starts_on_damaged_files_with_its_rows_or_not_at_all(self):
+    def test_a_shard_starts_on_damaged_files_with_its_rows_or_not_at_all(self) -> None:
         self.assert_rows_are_never_silently_wrong("start")
 
-    def test_a_damaged_checkpoint_changes_no_row(self):
+    def test_a_damaged_checkpoint_changes_no_row(self) -> None:
         self.assert_rows_are_never_silently_wrong("load")
 
-    def older_rows(self, part):
+    def older_rows(self, part: pathlib.Path | None) -> Damage:
         """Damage that no checksum inside the directory can see: all of it is older."""
 
-        def damage(directory):
+        def damage(directory: pathlib.Path) -> Record:
+            assert part is not None
             shutil.rmtree(directory)
             shutil.copytree(part, directory)
             return {"kind": "older", "file": "all of them"}
 
         return damage
 
-    def test_older_rows_are_called_silent(self):
+    def test_older_rows_are_called_silent(self) -> None:
         for name in ("start", "load"):
-            with self.subTest(way=name):
-                way = WAYS[name](self.subject, self.stack)
-                _, (outcome, remark) = way.round(self.older_rows(way.older))
-                self.assertEqual(outcome, "silent", remark)
+            way = WAYS[name](self.subject, self.stack)
+            _, (outcome, remark) = way.round(self.older_rows(way.older))
+            assert outcome == "silent", remark
 
-    def test_a_shard_that_starts_without_its_model_is_called_silent(self):
+    def test_a_shard_that_starts_without_its_model_is_called_silent(self) -> None:
         way = WAYS["start"](self.subject, self.stack)
 
-        def damage(directory):
+        def damage(directory: pathlib.Path) -> Record:
             shutil.rmtree(directory / "model")
             return {}
 
         # What the clean stop has left beside the rows belongs to them.
         _, (outcome, remark) = way.round(damage)
-        self.assertEqual(outcome, "refused", remark)
+        assert outcome == "refused", remark
 
-        def damage_both(directory):
+        def damage_both(directory: pathlib.Path) -> Record:
             (directory / "STOPPED").unlink()
             return damage(directory)
 
         _, (outcome, remark) = way.round(damage_both)
-        self.assertEqual(outcome, "silent")
-        self.assertIn("UNKNOWN_MODEL", remark)
+        assert outcome == "silent"
+        assert "UNKNOWN_MODEL" in remark
 
-    def test_other_catalogues_and_other_models_are_called_silent(self):
+    def test_other_catalogues_and_other_models_are_called_silent(self) -> None:
         catalog = WAYS["catalog"](self.subject, self.stack)
 
-        def forget(directory):
+        def forget(directory: pathlib.Path) -> Record:
             shutil.rmtree(directory)
             directory.mkdir()
             return {}
 
-        self.assertEqual(catalog.round(forget)[1][0], "silent")
+        assert catalog.round(forget)[1][0] == "silent"
         model = WAYS["model"](self.subject, self.stack)
 
-        def name_otherwise(directory):
+        def name_otherwise(directory: pathlib.Path) -> Record:
             names = "".join(f"label {number}\n" for number in range(400))
             (directory / "labels.txt").write_text(names, encoding="ascii")
             (directory / "FILES").unlink()  # what seals the texts
             return {}
 
-        self.assertEqual(model.round(name_otherwise)[1][0], "silent")
-        self.assertEqual(model.round(lambda directory: (directory / "model.json").unlink())[1][0],
-                         "refused")
+        assert model.round(name_otherwise)[1][0] == "silent"
+
+        def forget_the_model(directory: pathlib.Path) -> Record:
+            (directory / "model.json").unlink()
+            return {}
+
+        assert model.round(forget_the_model)[1][0] == "refused"
 
 
-class JudgementTest(unittest.TestCase):
-    def finished(self, code, stderr):
+class JudgementTest:
+    def finished(self, code: int, stderr: str) -> processes.Finished:
         return processes.Finished("shard", code, "", stderr, 0.1, pathlib.Path())
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         said = "ERROR cannot start error=\"it is damaged\""
-        self.assertEqual(refusal(self.finished(4, said), 4)[0], "refused")
-        self.assertEqual(refusal(self.finished(4, ""), 4)[0], "mute")
-        self.assertEqual(refusal(self.finished(0, said), 4)[0], "crashed")
-        self.assertEqual(refusal(self.finished(-11, said), 4)[0], "crashed")
+        assert refusal(self.finished(4, said), 4)[0] == "refused"
+        assert refusal(self.finished(4, ""), 4)[0] == "mute"
+        assert refusal(self.finished(0, said), 4)[0] == "crashed"
+        assert refusal(self.finished(-11, said), 4)[0] == "crashed"
 
-    def test_comparison(self):
-        self.assertEqual(compared({"a": 1}, {"a": 1})[0], "equal")
-        self.assertEqual(compared({}, {"a": 1})[0], "silent")
+    def test_comparison(self) -> None:
+        assert compared({"a": 1}, {"a": 1})[0] == "equal"
+        assert compared({}, {"a": 1})[0] == "silent"
 
-    def test_tally(self):
+    def test_tally(self) -> None:
         tally = Tally()
         record = {"way": "start", "round": 0, "file": "f", "file_kind": "sst", "kind": "flip",
                   "offset": 1}
@@ -123,12 +141,5 @@ class JudgementTest(unittest.TestCase):
             tally.add(record, outcome, "")
         result = tally.result(seed=5)
         counts = [result[key] for key in ("corruptions", "silent", "hung", "refused")]
-        self.assertEqual(counts, [5, 1, 1, 2])
-        self.assertEqual([bad["outcome"] for bad in result["bad"]], ["silent", "hung"])
-
-    def test_split(self):
-        self.assertEqual(split(10, ["a", "b", "c"]), {"a": 4, "b": 3, "c": 3})
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert counts == [5, 1, 1, 2]
+        assert [bad["outcome"] for bad in result["bad"]] == ["silent", "hung"]

@@ -1,8 +1,5 @@
 """Fills the disk of a shard that is working, or makes it read-only, and looks at what it does.
 
-    python3 disk_full.py --bin-dir build/bin [--seed N] [--fault full|read-only]
-                         [--volume log|checkpoint] [--rounds 5] [--keep DIRECTORY]
-
 A cluster with increment clients and a trainer, as in kill_loop.py; the data directory of shard 0 is
 a small tmpfs (mounting it needs the right to). In each round the rest of it is taken to the last
 byte, for some seconds.
@@ -15,7 +12,7 @@ byte, for some seconds.
 The shard keeps a reserve on the volume. While that is released, a shard with a command log must go
 on refusing, although there is what the reserve has left behind; with space, the reserve is back.
 
-With --fault read-only, the data directory is an ext4 on a loop device, which the kernel makes
+With the fault `read-only`, the data directory is an ext4 on a loop device, which the kernel makes
 read-only under the open files, and which is writable again some seconds later.
 
 - `log`: the shard ends with 1 and says that its log has failed; a start on the read-only disk ends
@@ -24,27 +21,28 @@ read-only under the open files, and which is writable again some seconds later.
 - `checkpoint`: as with a full disk; a checkpoint is committed again, by the same process.
 
 Nothing that was acknowledged may be lost, and nothing that was refused may be there. How long it
-took to work again is reported. The last line of stdout is one JSON object. Exit code 0: all of it
-held; 77: the disk cannot be mounted.
+took to work again is reported.
 """
 
-import argparse
+from __future__ import annotations
+
 import contextlib
 import functools
 import json
 import pathlib
-import random
 import re
-import sys
 import time
+from typing import Any
 
-import fault_paths  # noqa: F401
 import grpc_client
 import kill_loop
 import processes
 import shard_client
+from fault_cluster import Member
+from kill_loop import Result
+from oracle import Event
 from read_only_disk import ReadOnlyDisk
-from small_disk import CannotMount, SmallDisk
+from small_disk import SmallDisk
 
 MEGABYTES = 400
 RESERVE_MEGABYTES = 16
@@ -53,7 +51,7 @@ FULL_SECONDS = 2.0
 CHECKPOINT_SECONDS = 1
 VOLUMES = {"log": "log", "checkpoint": "checkpoint"}  # volume: durability
 # Rows of nobody; a MiB of them is one update.
-BULK = shard_client.Table("bulk", 16384, 256)
+BULK = shard_client.table_spec("bulk", 16384, 256)
 _BULK_CLIENT = b"presses the disk"
 _BULK_ROWS = 1000
 # Of one update of a MiB; another one follows.
@@ -66,29 +64,30 @@ _COMMITTED = re.compile(r"cluster checkpoint committed checkpoint_id=(\d+)")
 class DiskFullLoop(kill_loop.KillLoop):
     """A kill loop in which nobody is killed but, at the end, the shard whose disk was full."""
 
-    DISK = SmallDisk
+    DISK: type[SmallDisk] | type[ReadOnlyDisk] = SmallDisk
 
-    def __init__(self, settings, directory, rounds):
+    def __init__(self, settings: kill_loop.Settings, directory: pathlib.Path, rounds: int) -> None:
         super().__init__(settings, directory)
         self._rounds = rounds
-        self._read, self._recent = {}, []  # {history: bytes}, events of the present round
-        self.disk = self.enter_context(self.DISK(self.cluster.data_dir(0), MEGABYTES))
-        self.resumed = []
+        self._read: dict[pathlib.Path, int] = {}  # bytes of each history
+        self._recent: list[Event] = []  # of the present round
+        self.disk: Any = self.enter_context(self.DISK(self.cluster.data_dir(0), MEGABYTES))
+        self.resumed: list[float] = []
         self.applied_while_full = 0
         self.refused = 0
         self.reserve_left = RESERVE_MEGABYTES << 20
 
     @property
-    def logged(self):
+    def logged(self) -> bool:
         return self.settings.mode == VOLUMES["log"]
 
-    def cluster_options(self):
+    def cluster_options(self) -> dict[str, Any]:
         return {"coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"],
                 # Records of an image are thrown away: the log alone never fills the disk.
                 "shard_flags": ["--disk-reserve", f"{RESERVE_MEGABYTES}MiB",
                                 *(["--log-image-interval", "16MiB"] if self.logged else [])]}
 
-    def _read_on(self):
+    def _read_on(self) -> None:
         """Takes in what the clients have recorded of shard 0 since the last time."""
         for path in self.directory.glob("history-*.jsonl"):
             with open(path, "rb") as history:
@@ -100,34 +99,40 @@ class DiskFullLoop(kill_loop.KillLoop):
             self._recent.extend(event for event in events if event["shard"] == 0
                                 and event["event"] in ("invoke", "applied", "refused"))
 
-    def _since(self, kind, when, **wanted):
+    def _since(self, kind: str, when: int, **wanted: str) -> list[Event]:
         """Events of shard 0 of one kind after a time in ns, of this round."""
         self._read_on()
         return [event for event in self._recent
                 if event["event"] == kind and event["t"] > when
                 and all(event.get(key) == value for key, value in wanted.items())]
 
-    def _sent_before(self, when):
+    def _sent_before(self, when: int) -> set[tuple[str, int]]:
         """(client, sequence) of the updates of this round that were sent before."""
         return {(event["client"], event["sequence"]) for event in self._recent
                 if event["event"] == "invoke" and event["t"] <= when}
 
-    def _committed(self):
+    def _committed(self) -> list[int]:
         """Numbers of the cluster checkpoints that were committed so far."""
-        return [int(checkpoint_id) for checkpoint_id in _COMMITTED.findall(self.cluster.coordinator.process.stderr)]
+        return [
+            int(checkpoint_id)
+            for checkpoint_id in _COMMITTED.findall(self.cluster.coordinator.process.stderr)
+        ]
 
-    def play_round(self):
+    def play_round(self) -> None:
         """Fills the disk, and frees it."""
         self._recent.clear()
         if not self.logged:
             self._await(self._committed, "a first cluster checkpoint")
         full_at, words = time.monotonic_ns(), len(self.cluster.coordinator.process.stderr)
 
-        def noticed():
+        def noticed() -> bool:
             # What is cleared away meanwhile is taken, too.
             self.disk.fill()
             if self.logged:
-                return self._since("refused", full_at, reason="DISK_FULL") or self._press()
+                if self._since("refused", full_at, reason="DISK_FULL"):
+                    return True
+                self._press()
+                return False
             return _FAILED in self.cluster.coordinator.process.stderr[words:]
 
         self._await(noticed, "somebody notices that the disk is full")
@@ -145,25 +150,25 @@ class DiskFullLoop(kill_loop.KillLoop):
         self._await_work(freed_at, committed)
         self._await(self._reserve.exists, "the reserve is back")
 
-    def _await_work(self, since, committed):
+    def _await_work(self, since: int, committed: int) -> None:
         """Until the disk is in use again, which has been possible since then."""
-        resumed_at = []
+        resumed_at: list[int] = []
 
-        def working_again():
+        def working_again() -> bool:
             if self.logged:
                 resumed_at.extend(event["t"] for event in self._since("applied", since))
             elif len(self._committed()) > committed:
                 resumed_at.append(time.monotonic_ns())
-            return resumed_at
+            return bool(resumed_at)
 
         if self._await(working_again, "the shard works again"):
             self.resumed.append((min(resumed_at) - since) / 1e9)
 
     @property
-    def _reserve(self):
-        return self.disk.path / "RESERVE"
+    def _reserve(self) -> pathlib.Path:
+        return pathlib.Path(self.disk.path, "RESERVE")
 
-    def _check_released(self, since):
+    def _check_released(self, since: int) -> None:
         """Half of the reserve is left to the shard: no update that is sent then is confirmed."""
         if self._reserve.exists():
             self.problems.append("the disk is full, and its reserve is there")
@@ -177,30 +182,32 @@ class DiskFullLoop(kill_loop.KillLoop):
         if free < 1 << 20:
             self.problems.append(f"only {free} bytes of the reserve were left")
         if confirmed:
-            self.problems.append(f"{confirmed} updates were confirmed with {free} bytes left, which "
-                                 "the reserve has left behind")
+            self.problems.append(
+                f"{confirmed} updates were confirmed with {free} bytes left, which "
+                "the reserve has left behind")
         self.reserve_left = min(self.reserve_left, free)
 
-    def _press(self):
+    def _press(self) -> None:
         """One update of a MiB: what the log has reserved on the disk is used up soon."""
         rows = {row: [0.0] * BULK.dim
-                for row in BULK.rows_of_shard(0, self.settings.shards)[:_BULK_ROWS]}
+                for row in shard_client.rows_of_shard(BULK, 0, self.settings.shards)[:_BULK_ROWS]}
         # A connection of its own: one that is not read from is closed by the shard.
-        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed), \
+        with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed), \
                 grpc_client.Connection(self.cluster.direct_address(0)) as connection:
             sequence = shard_client.hello(connection, "bulk", _BULK_CLIENT, 0).next_sequence
-            envelope = shard_client.Envelope("bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
+            envelope = shard_client.envelope_of(
+                "bulk", _BULK_CLIENT, sequence, sequence, 0, BULK.name)
             shard_client.scatter_add(connection, envelope, BULK, rows, _PRESS_SECONDS)
 
-    def lives(self):
+    def lives(self) -> int:
         """How often the shard should have been started before the end."""
         return 1
 
-    def start(self):
+    def start(self) -> None:
         super().start()
-        self.cluster.register_model(shard_client.Model(BULK.name, (BULK,)))
+        self.cluster.register_model(shard_client.model_spec(BULK.name, BULK))
 
-    def _verify_newest(self):
+    def _verify_newest(self) -> None:
         """While the disk is full, the newest committed checkpoint reads as it was written."""
         directory = self.directory / f"verify-{time.monotonic_ns()}"
         directory.mkdir()
@@ -213,7 +220,7 @@ class DiskFullLoop(kill_loop.KillLoop):
         finally:
             verify.kill()
 
-    def finish(self):
+    def finish(self) -> Result:
         for _ in range(self._rounds):
             self._supervise(1.0)
             self.play_round()
@@ -226,7 +233,7 @@ class DiskFullLoop(kill_loop.KillLoop):
             shard.start()
         return super().finish()
 
-    def summarize(self, result, _history):
+    def summarize(self, result: Result, _history: list[Event]) -> Result:
         if not self.logged and self.applied_while_full == 0:
             result["violations"]["stood_still"] = 1
         return result | {
@@ -241,25 +248,25 @@ class ReadOnlyLoop(DiskFullLoop):
 
     DISK = ReadOnlyDisk
 
-    def __init__(self, settings, directory, rounds):
+    def __init__(self, settings: kill_loop.Settings, directory: pathlib.Path, rounds: int) -> None:
         super().__init__(settings, directory, rounds)
-        self._gone = None  # the shard, while it must not be started by itself
+        self._held_down = False  # shard 0 must not be started by itself
         self.starts_refused = 0
 
-    def lives(self):
+    def lives(self) -> int:
         # In each round one on the read-only disk, and one afterwards.
         return 1 + 2 * self._rounds if self.logged else 1
 
-    def _supervise(self, seconds, gone=None):
-        super()._supervise(seconds, gone or self._gone)
+    def _supervise(self, seconds: float, gone: Member | None = None) -> None:
+        super()._supervise(seconds, gone or (self.cluster.shards[0] if self._held_down else None))
 
-    def play_round(self):
+    def play_round(self) -> None:
         """Makes the disk read-only, and writable again."""
         self._recent.clear()
         if not self.logged:
             self._await(self._committed, "a first cluster checkpoint")
         words, broken_at = len(self.cluster.coordinator.process.stderr), time.monotonic_ns()
-        self._gone = self.cluster.shards[0] if self.logged else None
+        self._held_down = self.logged
         self.disk.break_down()
         if self.logged:
             self._await_failed_log()
@@ -274,19 +281,19 @@ class ReadOnlyLoop(DiskFullLoop):
         self.disk.heal()
         healed_at = time.monotonic_ns()
         if self.logged:
-            self._gone.start()
-            self._gone = None
+            self.cluster.shards[0].start()
+            self._held_down = False
         self._await_work(healed_at, committed)
 
-    def _await_failed_log(self):
+    def _await_failed_log(self) -> None:
         """The shard ends as documented; and so does one that is started on the read-only disk."""
         self._await_end(1, "the command log has failed")
-        self._gone.start()
+        self.cluster.shards[0].start()
         self._await_end(_DATA_DIR_EXIT, "")
         self.starts_refused += 1
 
-    def _await_end(self, wanted, words):
-        shard = self._gone
+    def _await_end(self, wanted: int, words: str) -> None:
+        shard = self.cluster.shards[0]
         if not self._await(lambda: not shard.running(), f"the end of {shard.name}"):
             shard.kill()
             return
@@ -295,7 +302,7 @@ class ReadOnlyLoop(DiskFullLoop):
         if code != wanted or words not in said:
             self.problems.append(f"{shard.name} ended with {code} on a read-only disk: {said}")
 
-    def summarize(self, result, history):
+    def summarize(self, result: Result, history: list[Event]) -> Result:
         return super().summarize(result, history) | {"starts_refused": self.starts_refused,
                                                      "reserve_left_bytes": None}
 
@@ -303,34 +310,9 @@ class ReadOnlyLoop(DiskFullLoop):
 FAULTS = {"full": DiskFullLoop, "read-only": ReadOnlyLoop}
 
 
-def run(seed, volume, rounds, keep=None, fault="full"):
+def run(seed: int, volume: str, rounds: int, fault: str = "full") -> Result:
     """The result of some rounds. CannotMount where that is so."""
     settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0)
-    result = kill_loop.run_kept(settings, keep, loop_class=functools.partial(
+    result = kill_loop.run_kept(settings, loop_class=functools.partial(
         FAULTS[fault], rounds=rounds))
     return result | {"volume": volume, "fault": fault}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--fault", choices=list(FAULTS), default="full")
-    parser.add_argument("--volume", choices=list(VOLUMES), default="log")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"disk full: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    try:
-        result = run(seed, options.volume, options.rounds, options.keep, options.fault)
-    except CannotMount as error:
-        print(f"SKIPPED: {error}", flush=True)
-        sys.exit(processes.SKIPPED)
-    print(json.dumps(result))
-    sys.exit(1 if result["violations"] else 0)
-
-
-if __name__ == "__main__":
-    main()

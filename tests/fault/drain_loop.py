@@ -1,8 +1,5 @@
 """Stops servers of a working cluster by SIGTERM, again and again, and looks at how they go.
 
-    python3 drain_loop.py --bin-dir build/bin [--seed N] [--shard-stops N] [--coordinator-stops N]
-                          [--durability checkpoint|log|log-periodic] [--shards 2] [--keep DIRECTORY]
-
 Increment clients and trainers (`dslide train`) work on the cluster meanwhile, as in kill_loop.py.
 Every stop must
 
@@ -15,25 +12,28 @@ At the end no update that was acknowledged may be lost, in any mode, and none ap
 last line of stdout is one JSON object. Exit code 0: all of it held.
 """
 
-import argparse
+from __future__ import annotations
+
+import contextlib
 import dataclasses
-import json
 import pathlib
-import random
 import re
 import signal
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import fault_paths  # noqa: F401
 import kill_loop
 import processes
-from fault_cluster import DURABILITY_FLAGS, supports
+from fault_cluster import Member
 from grpc_client import NO_ANSWER
-from kill_schedule import COORDINATOR, SHARD, STOP
+from kill_loop import Result, Settings
+from kill_schedule import COORDINATOR, SHARD
+from oracle import Event
+from processes import Process
 
 # Hundreds of looks at the admin page, and some where others keep the processors busy.
 DRAIN_DELAY_SECONDS = 2
@@ -52,18 +52,19 @@ class Drain:
     kind: str
     victim: int
     told: int  # SIGTERM was sent
-    code: int = None  # None: it did not end
-    ended: int = None
-    still_ready: int = None  # the last question that /readyz answered with 200 was asked
-    not_ready: int = None  # /readyz first said so
+    code: int | None = None  # None: it did not end
+    ended: int | None = None
+    still_ready: int | None = None  # the last question that /readyz answered with 200 was asked
+    not_ready: int | None = None  # /readyz first said so
     dead_pages: int = 0  # answers of /livez that were no 200 while the process lived
     reason: str = ""  # that /readyz gave
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
+        assert self.ended is not None
         return (self.ended - self.told) / 1e9
 
-    def faults(self):
+    def faults(self) -> Iterator[str]:
         """Lines: what was wrong with this stop by itself."""
         name = f"{self.kind} {self.victim}"
         if self.code != 0:
@@ -76,7 +77,7 @@ class Drain:
             yield f"{name}: /livez failed {self.dead_pages} times before the end"
 
 
-def noticed_early(drains, history):
+def noticed_early(drains: Sequence[Drain], history: list[Event]) -> list[Drain]:
     """Of stopped shards: those that called themselves ready when a client had been refused.
 
     Asked later than the client knew, so that it is no matter how far apart the looks were. A call
@@ -95,7 +96,7 @@ def noticed_early(drains, history):
     return early
 
 
-def served_while_not_ready(drains, history):
+def served_while_not_ready(drains: Sequence[Drain], history: list[Event]) -> int:
     """Updates that shards applied between "not ready" and the end: what the delay is for."""
     return sum(1 for drain in drains if drain.kind == SHARD and drain.not_ready is not None
                for event in history
@@ -103,7 +104,7 @@ def served_while_not_ready(drains, history):
                and drain.not_ready <= event["t"] <= drain.ended)
 
 
-def get_page(address, path):
+def get_page(address: str, path: str) -> tuple[int, str] | None:
     """(status, text) of an admin page, or None when nobody answers."""
     # No proxy: loopback is never reached through one.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -119,11 +120,11 @@ def get_page(address, path):
 class AdminWatch(threading.Thread):
     """Looks at a server's admin page until the process has ended, and fills a Drain."""
 
-    def __init__(self, drain, address, process):
+    def __init__(self, drain: Drain, address: str, process: Process) -> None:
         super().__init__(daemon=True)
         self._drain, self._address, self._process = drain, address, process
 
-    def _look_at_readiness(self):
+    def _look_at_readiness(self) -> None:
         asked = time.monotonic_ns()
         ready = get_page(self._address, "/readyz")
         if ready and ready[0] == 200:
@@ -132,7 +133,7 @@ class AdminWatch(threading.Thread):
             self._drain.not_ready = time.monotonic_ns()
             self._drain.reason = ready[1].strip()
 
-    def run(self):
+    def run(self) -> None:
         while self._process.running():
             if self._drain.not_ready is None:
                 self._look_at_readiness()
@@ -148,15 +149,15 @@ class AdminWatch(threading.Thread):
 class DrainLoop(kill_loop.KillLoop):
     """A kill loop whose servers are told to stop, and watched while they do."""
 
-    def __init__(self, settings, directory):
+    def __init__(self, settings: Settings, directory: pathlib.Path) -> None:
         super().__init__(settings, directory)
-        self.drains = []
+        self.drains: list[Drain] = []
 
-    def cluster_options(self):
+    def cluster_options(self) -> dict[str, Any]:
         return {"admin": True, "server_flags": ["--drain-delay", f"{DRAIN_DELAY_SECONDS:g}s"],
                 "coordinator_flags": ["--checkpoint-interval", f"{CHECKPOINT_SECONDS}s"]}
 
-    def stop_member(self, kind, victim, member):
+    def stop_member(self, kind: str, victim: int, member: Member) -> None:
         # What is told before main() has begun ends a process the hard way; and who is not serving
         # has nothing to drain.
         address = self.cluster.admin_address(member)
@@ -168,10 +169,8 @@ class DrainLoop(kill_loop.KillLoop):
         watch.start()
         drain.told = time.monotonic_ns()
         member.process.send(signal.SIGTERM)
-        try:
+        with contextlib.suppress(AssertionError):  # if it does not end: SIGKILL comes next
             drain.code = member.process.finish().code
-        except AssertionError:
-            pass  # it does not end: the loop goes on with a SIGKILL
         drain.ended = time.monotonic_ns()
         words = str(member.process)
         if drain.code is None:
@@ -181,7 +180,7 @@ class DrainLoop(kill_loop.KillLoop):
         if faults:
             self.problems.extend([*faults, words])
 
-    def summarize(self, result, history):
+    def summarize(self, result: Result, history: list[Event]) -> Result:
         early = noticed_early(self.drains, history)
         if early:
             result["violations"]["noticed_early"] = len(early)
@@ -192,34 +191,3 @@ class DrainLoop(kill_loop.KillLoop):
             for name, part in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
         } | {"noticed_early": len(early),
              "served_while_not_ready": served_while_not_ready(self.drains, history)}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="log")
-    parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--shard-stops", type=int, default=20)
-    parser.add_argument("--coordinator-stops", type=int, default=2)
-    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"drain loop: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    if not supports(options.bin_dir, options.durability):
-        parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
-                     "offer it")
-    settings = kill_loop.Settings(
-        seed, options.durability, options.shards,
-        strikes={(SHARD, STOP): options.shard_stops,
-                 (COORDINATOR, STOP): options.coordinator_stops})
-    result = kill_loop.run_kept(
-        settings, options.keep,
-        lambda line: print(f"drain loop: {line}", file=sys.stderr, flush=True), DrainLoop)
-    print(json.dumps(result))
-    sys.exit(1 if result["violations"] else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,42 +1,36 @@
 """Lets processes of a working cluster die at every failpoint, and judges what is left.
 
-    python3 failpoint_loop.py --bin-dir build/bin [--seed N] [--runs 1] [--sample N]
-                              [--only NAME]... [--keep DIRECTORY]
-
-A strike arms one failpoint of one process (core/system/failpoint.h) and makes it get there: by load,
-a checkpoint, a restore, a stop, again and again until it has died there. It is started again on its
-data, and updates must go on. Clusters take some strikes each; in the end the oracle judges every
-update, the newest committed cluster checkpoint must verify, and the cluster must be able to go back
-to one.
-A restore that died half-way must be finished or undone: no shard may show another instant than the
-others.
-
-Exit code 0: no promise was broken, and every point was hit. The last line of stdout is one JSON
-object.
+A strike arms one failpoint of one process (core/system/failpoint.h) and makes it get there: by
+load, a checkpoint, a restore, a stop, again and again until it has died there. It is started again
+on its data, and updates must go on. Clusters take some strikes each; in the end the oracle judges
+every update, the newest committed cluster checkpoint must verify, and the cluster must be able to
+go back to one. A restore that died half-way must be finished or undone: no shard may show another
+instant than the others.
 """
 
-import argparse
+from __future__ import annotations
+
 import contextlib
-import json
 import pathlib
-import random
 import shutil
 import signal
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 
-import fault_paths  # noqa: F401
 import failpoints
 import grpc_client
 import kill_loop
 import processes
 import shard_client
-from failpoint_strikes import clusters_for, sample, strikes_for
-from fault_cluster import LOSSLESS_MODES
+from failpoint_strikes import Strike, clusters_for, strikes_for
+from failpoints import Point
+from fault_cluster import LOSSLESS_MODES, Member
 from final_sums import final_sums
-from kill_loop import KILL, SHARD
-from oracle import read_history
+from kill_loop import Result, Settings
+from kill_schedule import KILL, SHARD
+from oracle import Sums, read_history
+from processes import Finished, Process
 
 # A strike is given up after so long without a hit.
 REACH_SECONDS = processes.PATIENCE_SECONDS
@@ -53,13 +47,15 @@ _FLAGS = {"coordinator": ("--checkpoint-interval", "off", "--checkpoint-keep", "
 class FailpointLoop(kill_loop.KillLoop):
     """One cluster and its strikes."""
 
-    def __init__(self, settings, strikes, directory, say):
+    def __init__(self, settings: Settings, strikes: Sequence[Strike], directory: pathlib.Path,
+                 say: Callable[[str], None]) -> None:
         super().__init__(settings, directory)
         self._strikes, self._say = strikes, say
         self._extra_models = self._commands = 0
-        self.hit, self.missed = [], []
+        self.hit: list[Strike] = []
+        self.missed: list[Strike] = []
 
-    def play(self):
+    def play(self) -> Result:
         """The result of kill_loop, and violations of its own in it."""
         first = self._strikes[0]
         if first.point.way == failpoints.FIRST_START:
@@ -84,11 +80,11 @@ class FailpointLoop(kill_loop.KillLoop):
 
     # --- strikes ---------------------------------------------------------------------------------
 
-    def _victim(self, point):
+    def _victim(self, point: Point) -> Member:
         return self.cluster.coordinator if point.program == "coordinator" else \
             self.cluster.shards[0]
 
-    def _died_there(self, strike, victim):
+    def _died_there(self, strike: Strike, victim: Member) -> bool:
         """Whether the victim died at the failpoint. Other ends are problems, but those of stops."""
         if victim.running():
             return False
@@ -100,7 +96,7 @@ class FailpointLoop(kill_loop.KillLoop):
             self.problems.append(f"{victim.name} was to die at {strike}: {finished}")
         return False
 
-    def _note(self, strike, victim, hit):
+    def _note(self, strike: Strike, victim: Member, hit: bool) -> None:
         """Counts the strike; the victim is down afterwards."""
         victim.kill()
         (self.hit if hit else self.missed).append(strike)
@@ -108,13 +104,13 @@ class FailpointLoop(kill_loop.KillLoop):
             self.counts[SHARD, KILL] += 1
         self._say(f"{'hit' if hit else 'NOT HIT'}: {strike}")
 
-    def _arm(self, strike):
+    def _arm(self, strike: Strike) -> Member:
         setting = f"{strike.point.name}:{strike.occurrence}"
         victim = self._victim(strike.point)
         victim.start({"DSLIDE_FAILPOINTS": setting})
         return victim
 
-    def _first_start(self, strike):
+    def _first_start(self, strike: Strike) -> None:
         """Here the victim has no state yet when it dies."""
         for member in (self.cluster.coordinator, *self.cluster.shards[1:]):
             member.start()
@@ -128,7 +124,7 @@ class FailpointLoop(kill_loop.KillLoop):
             client.start()
         self._wait_for_progress(f"after {strike}")
 
-    def _strike_under_load(self, strike):
+    def _strike_under_load(self, strike: Strike) -> None:
         victim = self._victim(strike.point)
         loses_rows = strike.point.way == failpoints.REGISTRATION and \
             self.settings.mode not in LOSSLESS_MODES
@@ -147,21 +143,21 @@ class FailpointLoop(kill_loop.KillLoop):
             processes.wait_until(lambda: self._restore_count() > before,
                                  lambda: f"the cluster went back after {strike}")
 
-    def _restore_count(self):
+    def _restore_count(self) -> int:
         """How often the cluster was taken back; -1 while there is no map."""
-        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+        with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
             with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                return shard_client.cluster_restore_count(connection)
+                return shard_client.cluster_map(connection).restore_count
         return -1
 
     @staticmethod
-    def _down_for(point, victim):
+    def _down_for(point: Point, victim: Member) -> None:
         """Ends the victim as its next start has to find it."""
         if point.way == failpoints.START_AFTER_STOP:
             victim.process.stop()
         victim.kill()
 
-    def _strike_until_hit(self, strike):
+    def _strike_until_hit(self, strike: Strike) -> bool:
         """Starts the victim armed and provokes; whether it has died there in the end.
 
         Some points are not on every way: a stop moves a checkpoint aside where one was before, a
@@ -177,22 +173,24 @@ class FailpointLoop(kill_loop.KillLoop):
                 return hit
             self._down_for(strike.point, victim)
 
-    def _provoke(self, strike, victim, until):
+    def _provoke(self, strike: Strike, victim: Member, until: float) -> None:
         """One start's way to the point, or many checkpoints and registrations."""
         point = strike.point
         if point.way == failpoints.LOAD:
-            return self._await_death(victim, until)
+            self._await_death(victim, until)
+            return
         if not self._await_service(victim):
-            return None  # dead already
+            return  # dead already
         if point.way in (failpoints.REPLAY, failpoints.START_AFTER_STOP):
             # It was not there. More updates than have to be applied again before its next start:
             wanted = self._answers()[0] + 2 * strike.occurrence
             while victim.running() and self._answers()[0] < wanted and time.monotonic() < until:
                 self._supervise(0.02, gone=victim)
-            return None
+            return
         if point.way == failpoints.STOP:
             victim.process.send(signal.SIGTERM)
-            return self._await_death(victim, until)
+            self._await_death(victim, until)
+            return
         while victim.running() and time.monotonic() < until:
             if point.way == failpoints.REGISTRATION and point.mode in LOSSLESS_MODES:
                 self._register_another_model()
@@ -202,28 +200,27 @@ class FailpointLoop(kill_loop.KillLoop):
                 self._checkpoint_until_death(victim, until)
             # Removing the one before is the last that a checkpoint does.
             self._await_death(victim, time.monotonic() + 0.3)
-        return None
 
-    def _checkpoint_until_death(self, victim, until):
+    def _checkpoint_until_death(self, victim: Member, until: float) -> None:
         """One checkpoint. Commands wait for who is dead: this one is given up then."""
         operator = self._begin("checkpoint", "create")
         while operator.running() and victim.running() and time.monotonic() < until:
             self._supervise(0.02, gone=victim)
         operator.kill()
 
-    def _await_death(self, victim, until):
+    def _await_death(self, victim: Member, until: float) -> None:
         """Meanwhile the others are looked after."""
         while victim.running() and time.monotonic() < until:
             self._supervise(0.02, gone=victim)
 
-    def _await_service(self, victim):
-        """Until the whole cluster answers with the armed victim in it; false when it dies before."""
+    def _await_service(self, victim: Member) -> bool:
+        """Until the whole cluster answers with the armed victim in it; false if it dies before."""
         until = time.monotonic() + processes.PATIENCE_SECONDS
         while victim.running():
             with contextlib.suppress(AssertionError, grpc_client.ConnectionLost,
-                                     shard_client.CallFailed):
+                                     grpc_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    places = shard_client.cluster_map(connection)
+                    places = shard_client.cluster_map(connection).shards
                 for place in places:
                     with grpc_client.Connection(place.address) as connection:
                         shard_client.describe_model(connection, self.model.name)
@@ -234,28 +231,28 @@ class FailpointLoop(kill_loop.KillLoop):
             self._supervise(0.05, gone=victim)
         return False
 
-    def _lose_a_shards_rows(self, victim):
+    def _lose_a_shards_rows(self, victim: Member) -> None:
         """A shard comes back without its rows, and registers."""
         self.cluster.shards[-1].kill()
         self.counts[SHARD, KILL] += 1
         self.cluster.shards[-1].start()
         self._await_service(victim)
 
-    def _register_another_model(self):
+    def _register_another_model(self) -> None:
         self._extra_models += 1
-        table = shard_client.Table("cells", 64, 16)
-        model = shard_client.Model(f"extra-{self._extra_models}", (table,))
-        with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+        table = shard_client.table_spec("cells", 64, 16)
+        model = shard_client.model_spec(f"extra-{self._extra_models}", table)
+        with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
             self.cluster.register_model(model)
 
-    def _dslide(self, *arguments):
+    def _dslide(self, *arguments: object) -> Finished:
         """A command of the operator; how it ended."""
         process = self._begin(*arguments)
         finished = process.finish()
         process.kill()
         return finished
 
-    def _begin(self, *arguments):
+    def _begin(self, *arguments: object) -> Process:
         """A command of the operator that runs on."""
         self._commands += 1
         directory = self.directory / f"command-{self._commands}"
@@ -267,15 +264,15 @@ class FailpointLoop(kill_loop.KillLoop):
 
     # --- restores --------------------------------------------------------------------------------
 
-    def _sums(self):
-        """{shard: what its rows say of each update}."""
+    def _sums(self) -> list[Sums]:
+        """What the rows of each shard say of each update."""
         history = read_history(sorted(self.directory.glob("history-*.jsonl")))
         addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
         sums, _ = final_sums(addresses, self.model, history)
         return [{key: cells for key, cells in sums.items() if key[1] == shard}
                 for shard in range(self.settings.shards)]
 
-    def _count_for_a_while(self):
+    def _count_for_a_while(self) -> None:
         """Changes rows on every shard by clients that have gone afterwards."""
         for client in self.clients:
             if not client.running():
@@ -283,38 +280,37 @@ class FailpointLoop(kill_loop.KillLoop):
         self._wait_for_progress("between restores")
         self._stop_clients()
 
-    def _stop_clients(self):
+    def _stop_clients(self) -> None:
         for client in self.clients:
             finished = client.process.stop()
             if finished.code != 0:
                 self.problems.append(f"{client.name}: {finished}")
             client.kill()
-            client.process = None
 
-    def _repeat(self, *arguments):
+    def _repeat(self, *arguments: object) -> Finished:
         """A command until it succeeds; how it ended.
 
         Who was killed just now may not be known yet, and a shard that writes an image of its own
         asks to be asked later.
         """
-        last = []
+        last: list[Finished] = []
 
-        def done():
+        def done() -> bool:
             last[:] = [self._dslide(*arguments)]
             return last[0].code == 0 or last[0].code in _FINAL_EXITS
 
         processes.wait_until(done, lambda: str(last[0]))
         return last[0]
 
-    def _must(self, *arguments):
+    def _must(self, *arguments: object) -> None:
         finished = self._repeat(*arguments)
         if finished.code != 0:
             self.problems.append(str(finished))
 
-    def _create_checkpoint(self):
+    def _create_checkpoint(self) -> None:
         self._must("checkpoint", "create")
 
-    def _strike_at_restore(self, strike):
+    def _strike_at_restore(self, strike: Strike) -> None:
         """The cluster is taken back to `kept` from `later`, and somebody dies meanwhile."""
         self._count_for_a_while()
         self._create_checkpoint()
@@ -341,19 +337,19 @@ class FailpointLoop(kill_loop.KillLoop):
             self.problems.append(f"after {strike}, a second restore gave other rows than the first "
                                  "was to give")
 
-    def _arm_idle(self, strike):
+    def _arm_idle(self, strike: Strike) -> Member:
         victim = self._arm(strike)
         with contextlib.suppress(AssertionError):
             self.cluster.wait_until_ready()
         return victim
 
     @staticmethod
-    def _await_idle_death(victim):
+    def _await_idle_death(victim: Member) -> None:
         until = time.monotonic() + REACH_SECONDS
         while victim.running() and time.monotonic() < until:
             time.sleep(0.02)
 
-    def _restore_until_death(self, victim):
+    def _restore_until_death(self, victim: Member) -> Process | None:
         """The operator's command of which the victim has died; None when it was dead before.
 
         It may wait for the victim to come back; what it ends with is no matter.
@@ -365,11 +361,11 @@ class FailpointLoop(kill_loop.KillLoop):
             time.sleep(0.02)
         return operator
 
-    def _must_agree(self, strike, kept, later):
+    def _must_agree(self, strike: Strike, kept: list[Sums], later: list[Sums]) -> None:
         """All shards show one instant, within some time of the restart."""
 
-        def instant():
-            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+        def instant() -> str | None:
+            with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
                     shard_client.cluster_map(connection)
                 now = self._sums()
@@ -384,14 +380,14 @@ class FailpointLoop(kill_loop.KillLoop):
                     for rows, back, ahead in zip(now, kept, later)]
             self.problems.append(f"after {strike}, the shards show different instants: {seen}")
 
-    def _finish_restores(self):
+    def _finish_restores(self) -> Result:
         """Nothing is left to judge but that updates go on."""
         self._count_for_a_while()
         return {"violations": {}}
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def _check_checkpoints(self):
+    def _check_checkpoints(self) -> None:
         """The newest one verifies; another one can be taken; and the cluster can go back to it."""
         listed = self._dslide("checkpoint", "list", "-o", "json")
         if listed.code == 0 and '"checkpoint_id"' in listed.stdout:
@@ -404,20 +400,21 @@ class FailpointLoop(kill_loop.KillLoop):
             self.problems.append("a restore in the end gave other rows than were kept")
 
 
-def _settings(strikes, seed):
+def _settings(strikes: Sequence[Strike], seed: int) -> Settings:
     mode = strikes[0].point.mode
     return kill_loop.Settings(
         seed, mode, shards=2, clients=1, trainers=0, strikes={(SHARD, KILL): len(strikes)},
         cluster={"coordinator_flags": _FLAGS["coordinator"], "shard_flags": _FLAGS[mode]})
 
 
-def run(points, seed, runs=1, say=lambda line: None, keep=None):
+def run(points: Sequence[Point], seed: int, runs: int = 1,
+        say: Callable[[str], None] = lambda line: None) -> Result:
     """{failpoints, failpoints_hit, failpoint_violations, ...} of strikes at all the points."""
     strikes = strikes_for(points, runs, seed)
     hit, missed, violations, clusters, ended = set(), [], [], 0, 0
     for part in clusters_for(strikes):
         clusters += 1
-        directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-failpoints-"))
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-failpoints-"))
         directory = directory / f"cluster-{clusters}"
         directory.mkdir(parents=True)
         wrong = []
@@ -436,43 +433,9 @@ def run(points, seed, runs=1, say=lambda line: None, keep=None):
             violations.append({"what": what, "strikes": list(map(str, part)),
                                "directory": str(directory)})
             say(f"VIOLATION: {what}; see {directory}")
-        if not wrong and keep is None:
+        if not wrong:
             shutil.rmtree(directory.parent, ignore_errors=True)
     return {"seed": seed, "failpoints": len(set(points)), "failpoints_hit": len(hit),
             "failpoint_strikes": len(strikes), "failpoint_clusters": clusters,
             "failpoint_violations": len(violations), "violations": violations,
             "not_hit": sorted({str(strike.point) for strike in missed} - set(map(str, hit)))}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--runs", type=int, default=1, help="strikes at each point")
-    parser.add_argument("--sample", type=int, default=None, help="only so many points, by chance")
-    parser.add_argument("--only", action="append", metavar="NAME", help="beginning of names")
-    parser.add_argument("--mode", choices=["log", "checkpoint"], default=None)
-    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
-    print(f"failpoints: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    chosen = [point for point in failpoints.points(options.bin_dir)
-              if (not options.only or point.name.startswith(tuple(options.only)))
-              and options.mode in (None, point.mode)]
-    if not chosen:
-        parser.error(f"the programs in {options.bin_dir} have no such failpoints: build them with "
-                     "-DDSLIDE_FAILPOINTS=ON")
-    if options.sample:
-        chosen = sample(chosen, options.sample, seed)
-    started = time.monotonic()
-    result = run(chosen, seed, options.runs,
-                 lambda line: print(f"failpoints: {line}", file=sys.stderr, flush=True),
-                 options.keep)
-    print(json.dumps(result | {"seconds": round(time.monotonic() - started, 1)}))
-    whole = result["failpoints_hit"] == result["failpoints"]
-    sys.exit(0 if whole and not result["violations"] else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,107 +1,101 @@
-"""Failpoints: all of them are in the programs, each has a way to it, and a short run hits some.
+"""Failpoints: all of them are in the programs, each has a way to it, and a short run hits some."""
 
-usage: failpoint_loop_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
-import unittest
-import unittest.mock
+from unittest import mock
 
-import fault_paths  # noqa: F401
 import failpoint_loop
 import failpoints
 import processes
-from failpoint_strikes import (STRIKES_OF_A_CLUSTER, Strike, clusters_for, sample,
-                               strikes_for)
+import pytest
+from failpoint_strikes import STRIKES_OF_A_CLUSTER, Strike, clusters_for, sample, strikes_for
 from failpoints import CHECKPOINT, FIRST_START, LOAD, REGISTRATION, RESTORE, STOP, Point
 
 
-class FailpointNamesTest(unittest.TestCase):
-    def setUp(self):
+class FailpointNamesTest:
+    def setup_method(self) -> None:
         self.points = failpoints.points(processes.bin_dir())
         if not self.points:
-            self.skipTest("the programs were built without failpoints")
+            pytest.skip("the programs were built without failpoints")
 
-    def test_the_programs_have_every_point_of_the_sources(self):
-        # A source that is not listed with dslide_failpoints() would leave its points out in silence.
-        self.assertEqual({point.name for point in self.points}, failpoints.of_sources())
+    def test_the_programs_have_every_point_of_the_sources(self) -> None:
+        # A source that is not listed with dslide_failpoints() would silently leave out its points.
+        assert {point.name for point in self.points} == failpoints.of_sources()
 
-    def test_names_begin_with_who_dies(self):
+    def test_names_begin_with_who_dies(self) -> None:
         for point in self.points:
-            self.assertIn(point.name.partition(".")[0], ("files", point.program), point)
+            assert point.name.partition(".")[0] in ("files", point.program), point
 
-    def test_each_kind_of_way_is_there(self):
-        self.assertLessEqual({FIRST_START, STOP, CHECKPOINT, RESTORE, REGISTRATION, LOAD},
-                             {point.way for point in self.points})
-        self.assertEqual({point.mode for point in self.points}, {"log", "checkpoint"})
+    def test_each_kind_of_way_is_there(self) -> None:
+        assert {FIRST_START, STOP, CHECKPOINT, RESTORE, REGISTRATION, LOAD} <= {
+            point.way for point in self.points
+        }
+        assert {point.mode for point in self.points} == {"log", "checkpoint"}
 
 
-class StrikesTest(unittest.TestCase):
+class StrikesTest:
     POINTS = [Point("shard.log.synced", "shard", "log"), Point("shard.cut.made", "shard", "log"),
               Point("shard.rollback.kept", "shard", "log"),
               Point("shard.state.made", "shard", "log"),
               Point("shard.state.renamed", "shard", "log"),
               Point("shard.cut.made", "shard", "checkpoint")]
 
-    def test_every_point_is_struck_as_often_and_first_at_once(self):
+    def test_every_point_is_struck_as_often_and_first_at_once(self) -> None:
         strikes = strikes_for(self.POINTS, 5, seed=1)
         for point in self.POINTS:
             own = [strike.occurrence for strike in strikes
                    if strike.point == point and not strike.coordinator_too]
-            self.assertEqual(len(own), 5)
-            self.assertEqual(own[0], 1)
-            self.assertGreaterEqual(min(own), 1)
-        self.assertEqual(strikes, strikes_for(self.POINTS, 5, seed=1))
-        self.assertNotEqual(strikes, strikes_for(self.POINTS, 5, seed=2))
+            assert len(own) == 5
+            assert own[0] == 1
+            assert min(own) >= 1
+        assert strikes == strikes_for(self.POINTS, 5, seed=1)
+        assert strikes != strikes_for(self.POINTS, 5, seed=2)
 
-    def test_a_cluster_has_one_mode_and_first_starts_and_restores_are_apart(self):
+    def test_a_cluster_has_one_mode_and_first_starts_and_restores_are_apart(self) -> None:
         strikes = strikes_for(self.POINTS, 12, seed=3)
         clusters = list(clusters_for(strikes))
-        self.assertEqual(sorted(map(str, strikes)),
-                         sorted(str(strike) for part in clusters for strike in part))
+        assert sorted(map(str, strikes)) == sorted(
+            str(strike) for part in clusters for strike in part)
         for part in clusters:
-            self.assertLessEqual(len(part), STRIKES_OF_A_CLUSTER)
-            self.assertEqual(len({strike.point.mode for strike in part}), 1)
+            assert len(part) <= STRIKES_OF_A_CLUSTER
+            assert len({strike.point.mode for strike in part}) == 1
             ways = {strike.point.way for strike in part}
-            self.assertFalse({FIRST_START, RESTORE} & ways and len(part) > 1 and
-                             ways != {RESTORE})
+            assert not ({FIRST_START, RESTORE} & ways and len(part) > 1 and ways != {RESTORE})
 
-    def test_a_sample_is_a_matter_of_the_seed(self):
-        self.assertEqual(sample(self.POINTS, 3, 1), sample(self.POINTS, 3, 1))
-        self.assertEqual(len(sample(self.POINTS, 3, 1)), 3)
-        self.assertEqual(sample(self.POINTS, 99, 1), self.POINTS)
+    def test_a_sample_is_a_matter_of_the_seed(self) -> None:
+        assert sample(self.POINTS, 3, 1) == sample(self.POINTS, 3, 1)
+        assert len(sample(self.POINTS, 3, 1)) == 3
+        assert sample(self.POINTS, 99, 1) == self.POINTS
 
-    def test_a_strike_says_all_that_repeats_it(self):
-        self.assertEqual(str(Strike(self.POINTS[0], 7)),
-                         "shard.log.synced of a shard in mode log, occurrence 7")
+    def test_a_strike_says_all_that_repeats_it(self) -> None:
+        assert (
+            str(Strike(self.POINTS[0], 7))
+            == "shard.log.synced of a shard in mode log, occurrence 7")
 
 
-class ShortRunTest(unittest.TestCase):
-    def run_at(self, *names, mode):
+class ShortRunTest:
+    def run_at(self, *names: str, mode: str) -> None:
         points = [point for point in failpoints.points(processes.bin_dir())
                   if point.name in names and point.mode == mode]
         if not points:
-            self.skipTest("the programs were built without failpoints")
-        self.assertEqual({point.name for point in points}, set(names))
-        lines = []
+            pytest.skip("the programs were built without failpoints")
+        assert {point.name for point in points} == set(names)
+        lines: list[str] = []
         result = failpoint_loop.run(points, seed=5, say=lines.append)
-        self.assertEqual(result["violations"], [], lines)
-        self.assertEqual(result["failpoints_hit"], len(points), lines)
-        self.assertEqual(result["not_hit"], [])
+        assert result["violations"] == [], lines
+        assert result["failpoints_hit"] == len(points), lines
+        assert result["not_hit"] == []
 
-    def test_a_shard_that_dies_around_its_sync_loses_nothing(self):
+    def test_a_shard_that_dies_around_its_sync_loses_nothing(self) -> None:
         self.run_at("shard.log.appended", "shard.log.synced", "shard.ack.sending", mode="log")
 
-    def test_a_coordinator_that_dies_before_and_after_the_commit(self):
+    def test_a_coordinator_that_dies_before_and_after_the_commit(self) -> None:
         self.run_at("coordinator.manifest.prepared", "coordinator.manifest.committed", mode="log")
 
-    def test_a_point_that_is_never_reached_is_told(self):
+    def test_a_point_that_is_never_reached_is_told(self) -> None:
         nowhere = Point("shard.log.nowhere", "shard", "log")
-        with unittest.mock.patch.object(failpoint_loop, "REACH_SECONDS", 1):
+        with mock.patch.object(failpoint_loop, "REACH_SECONDS", 1):
             result = failpoint_loop.run([nowhere], seed=5)
-        self.assertEqual((result["failpoints"], result["failpoints_hit"]), (1, 0))
-        self.assertEqual(result["not_hit"], [str(nowhere)])
-        self.assertEqual(result["violations"], [])
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert (result["failpoints"], result["failpoints_hit"]) == (1, 0)
+        assert result["not_hit"] == [str(nowhere)]
+        assert result["violations"] == []

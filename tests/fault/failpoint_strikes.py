@@ -1,9 +1,14 @@
 """Which failpoint is struck when, and on which cluster: a pure function of the seed."""
 
+from __future__ import annotations
+
 import dataclasses
 import random
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import failpoints
+from failpoints import Point
 from kill_schedule import SHARD
 
 # Strikes of one cluster: then another one begins, and is judged.
@@ -19,12 +24,12 @@ class Strike:
     # Of a shard at a restore: the coordinator and the operator's command are killed right after it.
     coordinator_too: bool = False
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (f"{self.point}, occurrence {self.occurrence}"
                 f"{', the coordinator too' if self.coordinator_too else ''}")
 
 
-def strikes_for(points, runs, seed):
+def strikes_for(points: Sequence[Point], runs: int, seed: int) -> list[Strike]:
     """`runs` strikes at each point: the first occurrence, then others by chance.
 
     Twice as many at a shard's part of a restore: with and without the coordinator.
@@ -40,9 +45,9 @@ def strikes_for(points, runs, seed):
     return strikes
 
 
-def clusters_for(strikes):
+def clusters_for(strikes: Sequence[Strike]) -> Iterator[list[Strike]]:
     """The strikes in portions that one cluster can take: of one mode, restores apart."""
-    groups = {}
+    groups: dict[Any, list[Strike]] = {}
     for strike in strikes:
         point = strike.point
         key = (point.mode, point.way == failpoints.RESTORE,
@@ -54,7 +59,7 @@ def clusters_for(strikes):
             yield group[at:at + STRIKES_OF_A_CLUSTER]
 
 
-def sample(points, count, seed):
+def sample(points: Sequence[Point], count: int, seed: int) -> list[Point]:
     """Some of the points, by chance; all of them when there are no more than that."""
     chance = random.Random(f"sample/{seed}")
-    return points if len(points) <= count else sorted(chance.sample(points, count), key=str)
+    return list(points) if len(points) <= count else sorted(chance.sample(points, count), key=str)

@@ -1,8 +1,11 @@
-"""The failpoints of the programs (core/system/failpoint.h): which there are, and how each is reached."""
+"""The failpoints of the programs (core/system/failpoint.h), and how each is reached."""
+
+from __future__ import annotations
 
 import dataclasses
 import pathlib
 import re
+from collections.abc import Sequence
 
 _MARK = re.compile(rb"dslide-failpoint:([a-z0-9_.]+)\0")
 _MACRO = re.compile(r"\bDSLIDE_FAILPOINT\(\"([a-z0-9_.]+)\"\)")
@@ -27,7 +30,8 @@ _WAYS = (
     (r"coordinator\.catalog\.", REGISTRATION),
 )
 # Reached for each update: dying there the hundredth time is another story than the first time.
-_FREQUENT = re.compile(r"shard\.(log\.(appended|syncing|synced|marked)|apply|ack|restore\.replaying)")
+_FREQUENT = re.compile(
+    r"shard\.(log\.(appended|syncing|synced|marked)|apply|ack|restore\.replaying)")
 # Reached again and again in one life, but not so often.
 _REPEATED = re.compile(r"shard\.(image\.(?!forced)|log\.(first_marked|mark_synced|trim))")
 # Only without a command log there are checkpoints at a stop.
@@ -45,40 +49,40 @@ class Point:
     mode: str
 
     @property
-    def way(self):
+    def way(self) -> str:
         if self.program == "coordinator" and self.name.startswith("files."):
             return REGISTRATION
         return next((way for prefix, way in _WAYS if re.match(prefix, self.name)), LOAD)
 
     @property
-    def latest(self):
+    def latest(self) -> int:
         """The last occurrence in one life that can be counted on."""
         if _FREQUENT.match(self.name):
             return 200
         return 3 if _REPEATED.match(self.name) else 1
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.name} of a {self.program} in mode {self.mode}"
 
 
-def of_program(path):
+def of_program(path: pathlib.Path) -> set[str]:
     """The names in a program; none where they were not compiled in."""
     return {name.decode() for name in _MARK.findall(pathlib.Path(path).read_bytes())}
 
 
-def of_sources(folders=("core", "services")):
+def of_sources(folders: Sequence[str] = ("core", "services")) -> set[str]:
     """The names that the sources use."""
     return {name for folder in folders for path in (ROOT / folder).rglob("*.cc")
             for name in _MACRO.findall(path.read_text(encoding="utf-8"))}
 
 
-def _modes(name, way):
+def _modes(name: str, way: str) -> tuple[str, ...]:
     if _ONLY_CHECKPOINT.match(name):
         return ("checkpoint",)
     return ("log", "checkpoint") if way in _BOTH_MODES else ("log",)
 
 
-def points(bin_dir):
+def points(bin_dir: pathlib.Path) -> list[Point]:
     """Every Point of the programs there, in a fixed order."""
     found = []
     for program in ("shard", "coordinator"):

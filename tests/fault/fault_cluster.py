@@ -4,22 +4,27 @@ Every server keeps its address and its data directory over its lives. Shards are
 fault proxies when that is asked for: then the address that the cluster map tells is the proxy's.
 """
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
 import re
-import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import fault_paths  # noqa: F401
+import grpc
 import grpc_client
 import processes
 import shard_client
+from dslide.v1.model_pb2 import ModelSpec
+from fault_plan import Rule
 from fault_proxy import RunningProxy
 
 _THREADS = 1
 
 # The one place that says how a shard is told what an acknowledgement means.
-DURABILITY_FLAGS = {
+DURABILITY_FLAGS: dict[str, list[str]] = {
     "checkpoint": [],
     "log-periodic": ["--durability", "log-periodic"],
     "log": ["--durability", "log"],
@@ -28,47 +33,47 @@ DURABILITY_FLAGS = {
 LOSSLESS_MODES = ("log-periodic", "log")
 
 
-def supports(bin_dir, mode):
-    """Whether the programs there offer a durability mode."""
-    if not DURABILITY_FLAGS[mode]:
-        return True
-    shown = subprocess.run([pathlib.Path(bin_dir) / "dslide-shard", "--help"], capture_output=True,
-                           text=True, timeout=processes.PATIENCE_SECONDS, check=True).stdout
-    return DURABILITY_FLAGS[mode][0] in shown
-
-
 class Member:
     """One server or client over all of its lives: kill() and start() in turn."""
 
-    def __init__(self, name, program, arguments, directory, environment=None, wrapper=()):
+    def __init__(self, name: str, program: str, arguments: Any, directory: pathlib.Path,
+                 environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()) -> None:
         self.name = name
         self.lives = 0
-        self.process = None
-        self.ends = []  # how lives ended that ended by themselves: processes.Finished
+        self._process: processes.Process | None = None
+        self.ends: list[
+            processes.Finished
+        ] = []  # how lives ended that ended by themselves: processes.Finished
         self._program, self._arguments = program, arguments
         self._directory = directory / name
         self._environment, self._wrapper = environment, wrapper
 
-    def start(self, environment=None):
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
         """A new life; `environment` is added to what every life has."""
         self.lives += 1
         directory = self._directory / f"life-{self.lives}"
         directory.mkdir(parents=True)
         arguments = self._arguments(self.lives) if callable(self._arguments) else self._arguments
-        environment = (self._environment or {}) | (environment or {})
-        self.process = processes.Process(self._program, arguments, directory, environment,
+        environment = {**(self._environment or {}), **(environment or {})}
+        self._process = processes.Process(self._program, arguments, directory, environment,
                                          self._wrapper)
 
-    def kill(self):
+    @property
+    def process(self) -> processes.Process:
+        """Of its last life."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
+
+    def kill(self) -> int:
         """SIGKILL; the time in ns at which it was certainly dead."""
-        if self.process is not None:
-            self.process.kill()
+        if self._process is not None:
+            self._process.kill()
         return time.monotonic_ns()
 
-    def running(self):
-        return self.process is not None and self.process.running()
+    def running(self) -> bool:
+        return self._process is not None and self._process.running()
 
-    def collect_end(self):
+    def collect_end(self) -> int | None:
         """Keeps the end of a life that ended by itself; its exit code, None while it runs."""
         if self.running():
             return None
@@ -87,21 +92,23 @@ class FaultCluster(contextlib.ExitStack):
     server_flags, coordinator_flags, shard_flags   further ones of all servers, of one kind
     """
 
-    def __init__(self, directory, num_shards, mode, seed=0, rules=None, admin=False,
-                 server_flags=(), coordinator_flags=(), shard_flags=(), lease_timeout="3s"):
+    def __init__(self, directory: pathlib.Path, num_shards: int, mode: str, seed: object = 0,
+                 rules: Sequence[Rule] | None = None, admin: bool = False,
+                 server_flags: Sequence[object] = (), coordinator_flags: Sequence[object] = (),
+                 shard_flags: Sequence[object] = (), lease_timeout: str = "3s") -> None:
         super().__init__()
-        self._admin_addresses = {}
+        self._admin_addresses: dict[str, str] = {}
         self._admin, self._server_flags = admin, server_flags
         self.directory = pathlib.Path(directory)
         self.num_shards = num_shards
-        self.proxies = []
+        self.proxies: list[RunningProxy] = []
         self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
         self.coordinator = self._member("coordinator", "dslide-coordinator", [
             "--listen", self.coordinator_address, "--shards", num_shards,
             "--data-dir", self.directory / "coordinator-data", "--heartbeat-interval", "200ms",
             "--lease-timeout", lease_timeout, *coordinator_flags])
         self._ports = [processes.free_port() for _ in range(num_shards)]
-        self.shards = []
+        self.shards: list[Member] = []
         for shard, port in enumerate(self._ports):
             advertise = []
             if rules is not None:
@@ -115,7 +122,7 @@ class FaultCluster(contextlib.ExitStack):
                 "--data-dir", self.data_dir(shard), *DURABILITY_FLAGS[mode],
                 *shard_flags]))
 
-    def _member(self, name, program, arguments):
+    def _member(self, name: str, program: str, arguments: Sequence[object]) -> Member:
         admin = f"127.0.0.1:{processes.free_port()}" if self._admin else ""
         self._admin_addresses[name] = admin
         arguments = [*arguments, "--admin", admin, *self._server_flags]
@@ -123,33 +130,33 @@ class FaultCluster(contextlib.ExitStack):
         self.callback(member.kill)
         return member
 
-    def start(self):
+    def start(self) -> None:
         """Starts everything and waits until clients can work."""
         self.coordinator.start()
         for shard in self.shards:
             shard.start()
         self.wait_until_ready()
 
-    def admin_address(self, member):
+    def admin_address(self, member: Member) -> str:
         return self._admin_addresses[member.name]
 
-    def direct_address(self, shard):
+    def direct_address(self, shard: int) -> str:
         return f"127.0.0.1:{self._ports[shard]}"
 
-    def data_dir(self, shard):
+    def data_dir(self, shard: int) -> pathlib.Path:
         return self.directory / f"shard-{shard}-data"
 
-    def client_address(self, shard):
+    def client_address(self, shard: int) -> str:
         """Where clients reach a shard: through its proxy, when there is one."""
         return self.proxies[shard].address if self.proxies else self.direct_address(shard)
 
-    def wait_until_ready(self):
+    def wait_until_ready(self) -> None:
         """Until the coordinator and every shard answer."""
 
-        def ready():
-            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+        def ready() -> bool:
+            with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
                 with grpc_client.Connection(self.coordinator_address) as connection:
-                    places = shard_client.cluster_map(connection)
+                    places = shard_client.cluster_map(connection).shards
                 for shard in range(self.num_shards):
                     with grpc_client.Connection(self.direct_address(shard)):
                         pass
@@ -159,16 +166,16 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(ready, lambda: "the cluster is ready",
                              alive=[member.process for member in (self.coordinator, *self.shards)])
 
-    def register_model(self, model):
+    def register_model(self, model: ModelSpec) -> None:
         """Again and again, where a bad network is between the coordinator and the shards."""
-        refused = []
+        refused: list[grpc_client.CallFailed] = []
 
-        def registered():
+        def registered() -> bool:
             with grpc_client.Connection(self.coordinator_address) as connection:
                 try:
                     shard_client.register_model(connection, model)
-                except shard_client.CallFailed as error:
-                    if error.reply.code != grpc_client.UNAVAILABLE:
+                except grpc_client.CallFailed as error:
+                    if error.code != grpc.StatusCode.UNAVAILABLE:
                         raise
                     refused[:] = [error]
                     return False
@@ -176,11 +183,11 @@ class FaultCluster(contextlib.ExitStack):
 
         processes.wait_until(registered, lambda: f"a registration: {refused[-1]}")
 
-    def wait_for_model(self, model):
+    def wait_for_model(self, model: str) -> None:
         """Until every shard has the model: one that came back empty gets it by and by."""
 
-        def there():
-            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+        def there() -> bool:
+            with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
                 for shard in range(self.num_shards):
                     with grpc_client.Connection(self.direct_address(shard)) as connection:
                         shard_client.describe_model(connection, model)
@@ -190,19 +197,19 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(there, lambda: f"model {model} on every shard",
                              alive=[member.process for member in (self.coordinator, *self.shards)])
 
-    def faults(self):
+    def faults(self) -> dict[str, int]:
         """{kind: how often} over all proxies."""
-        counts = {}
+        counts: dict[str, int] = {}
         for proxy in self.proxies:
             for kind, count in proxy.trace.counts().items():
                 counts[kind] = counts.get(kind, 0) + count
         return counts
 
-    def shard_words(self):
+    def shard_words(self) -> list[str]:
         """Lines of the shards' logs that are no plain information, for reports."""
         words = []
         for member in self.shards:
-            for line in (member.process.stderr if member.process else "").splitlines():
+            for line in member.process.stderr.splitlines():
                 if re.search(r" (WARNING|ERROR|FATAL) ", line):
                     words.append(f"{member.name}: {line}")
         return words

@@ -1,40 +1,38 @@
 """A TCP proxy on loopback that does to connections what bad networks do, from a seed.
 
-    python3 fault_proxy.py --target HOST:PORT [--listen HOST:PORT] [--seed N] [--rule JSON]...
-                           [--control PATH] [--trace FILE]
+Any number of connections. Faults (fault_plan.Rule): delay with jitter, cut (RST), stall, duplicated
+HTTP/2 frames, and replies lost on their way (frames of the server swallowed, then RST). partition()
+swallows bytes at once, in one direction or both. Every fault is counted, and logged with its place:
 
-One process carries any number of connections. Faults (fault_plan.Rule): delay with jitter, rate
-limit, cut (RST), half-close, stall, byte flip, one-way blackhole, duplicated HTTP/2 frames, and
-replies lost on their way (frames of the server swallowed, then RST). Planned faults come from
-rules; the verbs of `command()` act at once. Every fault is counted, and logged with its place:
+    {"fault": "cut", "connection": 0, "direction": "up", "offset": 4711}
 
-    {"fault": "flip", "connection": 0, "direction": "up", "offset": 4711, "bit": 3}
-
-In a process: `with RunningProxy(target, seed=1, rules=[...]) as proxy`, then proxy.address. As a
-process: the address is its first line of stdout, and commands are JSON lines on the control socket.
+`with RunningProxy(target, seed=1, rules=[...]) as proxy`, then proxy.address.
 """
 
-import argparse
+from __future__ import annotations
+
 import asyncio
 import collections
 import contextlib
-import json
-import os
 import socket
 import struct
-import sys
 import threading
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Self
 
-import fault_paths  # noqa: F401
-import http2
 from fault_plan import DELAY_BLOCK_BYTES, DIRECTIONS, DOWN, UP, Rule, StreamPlan
+from hyperframe import frame
 from processes import PATIENCE_SECONDS
 
 _READ_BYTES = 65536
+_PREFACE_BYTES = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+_HEADER_BYTES = 9
+FRAME_NAMES = {kind: found.__name__.removesuffix("Frame").upper()
+               for kind, found in frame.FRAMES.items()}
 
 
-def _place(address):
+def _place(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)
 
@@ -42,31 +40,23 @@ def _place(address):
 class Trace:
     """Every injected fault, in the order in which they were injected. Thread-safe."""
 
-    def __init__(self, path=None):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._file = open(path, "a", encoding="utf-8") if path else None
-        self._entries = []
-        self._counts = collections.Counter()
+        self._entries: list[dict[str, Any]] = []
+        self._counts: collections.Counter[str] = collections.Counter()
 
-    def add(self, fault, stream, offset, **details):
+    def add(self, fault: str, stream: _Stream, offset: int, **details: object) -> None:
         entry = {"fault": fault, "connection": stream.connection.number,
                  "direction": stream.direction, "offset": offset} | details
         with self._lock:
             self._entries.append(entry)
             self._counts[fault] += 1
-            if self._file:
-                self._file.write(json.dumps(entry) + "\n")
-                self._file.flush()
 
-    def close(self):
-        if self._file:
-            self._file.close()
-
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         with self._lock:
             return dict(self._counts)
 
-    def entries(self):
+    def entries(self) -> list[dict[str, Any]]:
         """By place, which is comparable between runs: connections run beside each other."""
         with self._lock:
             return sorted(self._entries, key=lambda entry: (
@@ -80,19 +70,18 @@ class _Stop(Exception):
 class _FrameSpoiler:
     """Repeats or swallows whole frames of one direction."""
 
-    def __init__(self, plan, direction):
+    def __init__(self, plan: StreamPlan, direction: str) -> None:
         self._plan = plan
-        self._reader = http2.FrameReader()
-        self._preface = len(http2.PREFACE) if direction == UP else 0
-        self._counts = collections.Counter()
+        self._unread = b""  # the beginning of a frame
+        self._preface = _PREFACE_BYTES if direction == UP else 0
+        self._counts: collections.Counter[str] = collections.Counter()
         self._offset = self._preface  # of the next frame
 
-    def spoil(self, data, log):
+    def spoil(self, data: bytes, log: Callable[..., None]) -> tuple[bytes, bool]:
         """(the bytes to pass on, whether a reply was lost); log(kind, offset, **details)."""
         out = data[:self._preface]
         self._preface -= len(out)
-        for frame in self._reader.feed(data[len(out):]):
-            name, encoded = frame.name(), frame.encode()
+        for name, encoded in self._frames(data[len(out):]):
             index = self._counts[name]
             self._counts[name] += 1
             for rule, places in self._plan.frame_faults(name, index):
@@ -105,56 +94,56 @@ class _FrameSpoiler:
             self._offset += len(encoded)
         return out, False
 
+    def _frames(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """(name, bytes) of the frames that `data` completes."""
+        self._unread += data
+        while len(self._unread) >= _HEADER_BYTES:
+            size = _HEADER_BYTES + int.from_bytes(self._unread[:3], "big")
+            if len(self._unread) < size:
+                return
+            whole, self._unread = self._unread[:size], self._unread[size:]
+            yield FRAME_NAMES.get(whole[3], "UNKNOWN"), whole
+
 
 class _Shaper:
     """Writes to one end of a connection, later and slower when the plan says so."""
 
-    def __init__(self, plan, writer, log):
+    def __init__(self, plan: StreamPlan, writer: asyncio.StreamWriter,
+                 log: Callable[..., None]) -> None:
         self._plan, self._writer, self._log = plan, writer, log
         self._offset = 0
-        self._free_at = 0.0  # when the bytes before have passed the rate limit
-        self._waiting = collections.deque()  # (due, data); None: the end
+        self._waiting: collections.deque[tuple[float, bytes]] = collections.deque()  # (due, data)
         self._wakes = asyncio.Event()
         self._blocks_logged = 0
-        # Small pieces keep a limited rate even.
-        rates = [rule.rate for rule in plan.shaping if rule.kind == "rate"]
-        self._piece = max(1, min([DELAY_BLOCK_BYTES, *(int(rate / 50) for rate in rates)]))
         self._task = asyncio.create_task(self._write_waiting())
 
-    async def write(self, data):
-        if not self._plan.shaping:
+    async def write(self, data: bytes) -> None:
+        if not self._plan.delays:
             self._writer.write(data)
             await self._writer.drain()
             return
         while data:
-            size = min(self._piece, DELAY_BLOCK_BYTES - self._offset % DELAY_BLOCK_BYTES, len(data))
+            size = min(DELAY_BLOCK_BYTES - self._offset % DELAY_BLOCK_BYTES, len(data))
             due = max([time.monotonic(), *(due for due, _ in list(self._waiting)[-1:])])
-            self._waiting.append((max(due, self._due(size)), data[:size]))
+            self._waiting.append((max(due, self._due()), data[:size]))
             self._wakes.set()
             self._offset += size
             data = data[size:]
-            # The sender feels the limit, too.
+            # The sender feels the delay, too.
             while len(self._waiting) > 256:
                 await asyncio.sleep(0.001)
 
-    def _due(self, size):
-        due = time.monotonic()
-        for rule in self._plan.shaping:
-            if rule.kind == "delay":
-                block = self._offset // DELAY_BLOCK_BYTES
-                seconds = self._plan.delay_of_block(rule, block)
-                due += seconds
-                if self._offset >= self._blocks_logged:
-                    self._blocks_logged = (block + 1) * DELAY_BLOCK_BYTES
-                    self._log("delay", block * DELAY_BLOCK_BYTES, seconds=round(seconds, 6))
-            else:
-                if self._free_at == 0.0:
-                    self._log("rate", self._offset, rate=rule.rate)
-                self._free_at = max(self._free_at, time.monotonic()) + size / rule.rate
-                due = max(due, self._free_at)
+    def _due(self) -> float:
+        due, block = time.monotonic(), self._offset // DELAY_BLOCK_BYTES
+        for rule in self._plan.delays:
+            seconds = self._plan.delay_of_block(rule, block)
+            due += seconds
+            if self._offset >= self._blocks_logged:
+                self._blocks_logged = (block + 1) * DELAY_BLOCK_BYTES
+                self._log("delay", block * DELAY_BLOCK_BYTES, seconds=round(seconds, 6))
         return due
 
-    async def _write_waiting(self):
+    async def _write_waiting(self) -> None:
         while True:
             while not self._waiting:
                 self._wakes.clear()
@@ -169,28 +158,29 @@ class _Shaper:
                 return
             self._waiting.popleft()
 
-    async def flush(self):
+    async def flush(self) -> None:
         """Waits until all that was written has left."""
         while self._waiting and not self._task.done():
             await asyncio.sleep(0.001)
         with contextlib.suppress(OSError):
             await self._writer.drain()
 
-    async def end(self):
+    async def end(self) -> None:
         """The receiver sees the end, after what was written."""
         await self.flush()
         with contextlib.suppress(OSError):
             if self._writer.can_write_eof():
                 self._writer.write_eof()
 
-    def stop(self):
+    def stop(self) -> None:
         self._task.cancel()
 
 
 class _Stream:
     """One direction of a connection: reads, spoils, passes on."""
 
-    def __init__(self, connection, direction, reader, writer, plan):
+    def __init__(self, connection: _Connection, direction: str, reader: asyncio.StreamReader,
+                 writer: asyncio.StreamWriter, plan: StreamPlan) -> None:
         self.connection = connection
         self.direction = direction
         self.offset = 0  # bytes that were taken from the sender
@@ -199,10 +189,10 @@ class _Stream:
         self._shaper = _Shaper(plan, writer, self._log)
         self._spoiler = _FrameSpoiler(plan, direction) if plan.frame_aware else None
 
-    def _log(self, fault, offset, **details):
+    def _log(self, fault: str, offset: int, **details: object) -> None:
         self.connection.trace.add(fault, self, offset, **details)
 
-    async def run(self):
+    async def run(self) -> None:
         try:
             while True:
                 data = await self._reader.read(_READ_BYTES)
@@ -219,40 +209,31 @@ class _Stream:
         finally:
             self._shaper.stop()
 
-    async def _take(self, data):
+    async def _take(self, data: bytes) -> None:
         while data:
             due = self._plan.next_byte_fault(self.offset + len(data))
             if due is None:
                 await self._pass_on(data)
                 return
             rule, places = due
+            assert places.next is not None
             before = max(0, places.next - self.offset)
             await self._pass_on(data[:before])
             data = data[before:]
-            bit = places.choose(8)
             places.advance()
-            if rule.kind == "flip":
-                self._log("flip", self.offset, bit=bit)
-                data = bytes([data[0] ^ 1 << bit]) + data[1:]
-            else:
-                await self.strike(rule.kind, rule.seconds)
+            await self._strike(rule)
 
-    async def strike(self, kind, seconds=0.0):
-        """A fault that has no parameter but the time, here and now."""
-        self._log(kind, self.offset)
-        if kind == "stall":
-            self.connection.stall(seconds)
+    async def _strike(self, rule: Rule) -> None:
+        self._log(rule.kind, self.offset)
+        if rule.kind == "stall":
+            self.connection.stall(rule.seconds)
             await self.connection.wait_while_stalled()
             return
         await self._shaper.flush()
-        self.silent = True
-        if kind == "half_close":
-            await self._shaper.end()
-        elif kind == "cut":
-            self.connection.reset()
-            raise _Stop
+        self.connection.reset()
+        raise _Stop
 
-    async def _pass_on(self, data):
+    async def _pass_on(self, data: bytes) -> None:
         self.offset += len(data)
         lost = False
         if self._spoiler:
@@ -268,7 +249,10 @@ class _Stream:
 class _Connection:
     """A client's connection and the one to the target that belongs to it."""
 
-    def __init__(self, number, trace, client, target, plans):
+    def __init__(self, number: int, trace: Trace,
+                 client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+                 target: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+                 plans: Mapping[str, StreamPlan]) -> None:
         self.number = number
         self.trace = trace
         self._writers = (client[1], target[1])
@@ -276,25 +260,25 @@ class _Connection:
         self.streams = {UP: _Stream(self, UP, client[0], target[1], plans[UP]),
                         DOWN: _Stream(self, DOWN, target[0], client[1], plans[DOWN])}
 
-    async def run(self):
+    async def run(self) -> None:
         await asyncio.gather(*(stream.run() for stream in self.streams.values()))
         for writer in self._writers:
             writer.close()
 
-    def reset(self):
+    def reset(self) -> None:
         """Both ends see a reset instead of an end."""
         for writer in self._writers:
             _reset(writer)
 
-    def stall(self, seconds):
+    def stall(self, seconds: float) -> None:
         self._stalled_until = max(self._stalled_until, time.monotonic() + seconds)
 
-    async def wait_while_stalled(self):
+    async def wait_while_stalled(self) -> None:
         while self._stalled_until > time.monotonic():
             await asyncio.sleep(min(0.02, max(0.0, self._stalled_until - time.monotonic())))
 
 
-def _reset(writer):
+def _reset(writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         writer.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -304,34 +288,31 @@ def _reset(writer):
 class FaultProxy:
     """The proxy itself; everything but the constructor runs in its event loop."""
 
-    def __init__(self, target, seed=0, rules=(), trace_path=None):
+    def __init__(self, target: str, seed: object = 0, rules: Sequence[Rule] = ()) -> None:
         self._target = _place(target)
         self._seed = seed
         self._rules = list(rules)
         self._accepted = 0
-        self._connections = set()
-        self._refusing = False
-        self._silent_directions = set()
-        self.trace = Trace(trace_path)
-        self._server = None
+        self._connections: set[_Connection] = set()
+        self._silent_directions: set[str] = set()
+        self.trace = Trace()
+        self._server: asyncio.Server | None = None
 
-    async def listen(self, address="127.0.0.1:0"):
+    async def listen(self, address: str = "127.0.0.1:0") -> str:
         """The address under which it takes connections."""
         self._server = await asyncio.start_server(self._accept, *_place(address))
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"{host}:{port}"
 
-    async def close(self):
-        self._server.close()
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
         for connection in list(self._connections):
             connection.reset()
-        self.trace.close()
 
-    async def _accept(self, client_reader, client_writer):
+    async def _accept(self, client_reader: asyncio.StreamReader,
+                      client_writer: asyncio.StreamWriter) -> None:
         number, self._accepted = self._accepted, self._accepted + 1
-        if self._refusing:
-            _reset(client_writer)
-            return
         try:
             target = await asyncio.open_connection(*self._target)
         except OSError:
@@ -348,89 +329,47 @@ class FaultProxy:
         finally:
             self._connections.discard(connection)
 
-    async def command(self, request):
-        """Acts at once on all open connections, or on number `connection`; answers with a dict.
-
-        {"do": "cut"}; {"do": "half_close" or "blackhole", "directions": [...]}; {"do": "stall",
-        "seconds": ...}; {"do": "refuse"}: new connections are reset; {"do": "heal"}: ends refusing
-        and blackholes, whose connections are cut, since their bytes are gone; {"do": "rules",
-        "rules": [...]}: for connections to come; {"do": "stats"}.
-        """
-        verb = request["do"]
-        chosen = [connection for connection in self._connections
-                  if request.get("connection", connection.number) == connection.number]
-        if verb in ("cut", "half_close", "blackhole", "stall"):
-            directions = request.get("directions", [UP])
-            if verb == "blackhole":
-                self._silent_directions.update(directions)
-            await self._strike(chosen, verb, directions, request.get("seconds", 0.0))
-        elif verb == "refuse":
-            self._refusing = True
-        elif verb == "heal":
-            self._heal()
-        elif verb == "rules":
-            self._rules = [Rule(**rule) for rule in request["rules"]]
-        elif verb != "stats":
-            raise ValueError(f"unknown command {verb!r}")
-        return {"accepted": self._accepted, "open": len(self._connections),
-                "faults": self.trace.counts()}
-
-    async def _strike(self, connections, verb, directions, seconds):
-        for connection in connections:
+    async def partition(self, directions: Collection[str]) -> None:
+        """Passes nothing more on in these directions, on all connections; heal() ends it."""
+        self._silent_directions.update(directions)
+        for connection in self._connections:
             for direction in directions:
-                # A cut ends the stream's own task by the reset; here it only has to be survived.
-                with contextlib.suppress(_Stop):
-                    if verb == "stall":
-                        connection.stall(seconds)
-                        self.trace.add("stall", connection.streams[direction],
-                                       connection.streams[direction].offset)
-                    else:
-                        await connection.streams[direction].strike(verb)
+                stream = connection.streams[direction]
+                self.trace.add("partition", stream, stream.offset)
+                stream.silent = True
 
-    def _heal(self):
-        self._refusing = False
+    async def heal(self) -> None:
+        """Cuts the connections of a partition: their bytes are gone."""
         self._silent_directions.clear()
         for connection in list(self._connections):
             if any(stream.silent for stream in connection.streams.values()):
                 connection.reset()
 
-    async def serve_control(self, path):
-        """Takes commands as JSON lines on a Unix socket; each is answered by a JSON line."""
-
-        async def serve(reader, writer):
-            while line := await reader.readline():
-                try:
-                    answer = await self.command(json.loads(line))
-                except (ValueError, KeyError, TypeError) as error:
-                    answer = {"error": f"{type(error).__name__}: {error}"}
-                writer.write(json.dumps(answer).encode() + b"\n")
-                await writer.drain()
-            writer.close()
-
-        await asyncio.start_unix_server(serve, path)
-
 
 class RunningProxy:
     """A FaultProxy in a thread of this process; a context manager."""
 
-    def __init__(self, target, seed=0, rules=(), listen="127.0.0.1:0", trace_path=None):
-        self._proxy = FaultProxy(target, seed, rules, trace_path)
+    def __init__(self, target: str, seed: object = 0, rules: Sequence[Rule] = ()) -> None:
+        self._proxy = FaultProxy(target, seed, rules)
         self.trace = self._proxy.trace
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.address = self._run(self._proxy.listen(listen))
+        self.address = self._run(self._proxy.listen())
 
-    def _run(self, coroutine):
+    def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_SECONDS)
 
-    def command(self, do, **arguments):
-        return self._run(self._proxy.command({"do": do} | arguments))
+    def partition(self, directions: Collection[str]) -> None:
+        self._run(self._proxy.partition(directions))
 
-    def close(self):
+    def heal(self) -> None:
+        self._run(self._proxy.heal())
+
+    def close(self) -> None:
         self._run(self._proxy.close())
 
-        async def finish():
+        async def finish() -> None:
             pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in pending:
                 task.cancel()
@@ -441,39 +380,8 @@ class RunningProxy:
         self._thread.join()
         self._loop.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-async def _serve(options):
-    rules = [Rule(**json.loads(rule)) for rule in options.rule]
-    proxy = FaultProxy(options.target, options.seed, rules, options.trace)
-    address = await proxy.listen(options.listen)
-    if options.control:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(options.control)
-        await proxy.serve_control(options.control)
-    print(address, flush=True)
-    print(f"fault proxy: {address} -> {options.target}, seed {options.seed}", file=sys.stderr,
-          flush=True)
-    await asyncio.Event().wait()
-
-
-def main():
-    parser = argparse.ArgumentParser(description="A TCP proxy that injects faults from a seed.")
-    parser.add_argument("--target", required=True, help="HOST:PORT of the server")
-    parser.add_argument("--listen", default="127.0.0.1:0")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rule", action="append", default=[], metavar="JSON",
-                        help='for example {"kind": "cut", "direction": "down", "every": 100000}')
-    parser.add_argument("--control", help="path of a Unix socket for commands")
-    parser.add_argument("--trace", help="file that gets a JSON line for each fault")
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,20 @@
 """What the rows of a cluster say in the end of every update of the increment clients."""
 
-import contextlib
+from __future__ import annotations
 
-import fault_paths  # noqa: F401
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
 import grpc_client
 import shard_client
+from dslide.v1.model_pb2 import ModelSpec
 from increment_cells import lane_of
+from oracle import Event, Sums
 
 
-def final_sums(addresses, model, history):
+def final_sums(addresses: Sequence[str], model: ModelSpec,
+               history: list[Event]) -> tuple[Sums, list[tuple[Any, ...]]]:
     """({(client, shard, sequence): both cells}, [lanes whose count differs from their cells])."""
     table = model.tables[0]
     sums, miscounted = {}, []

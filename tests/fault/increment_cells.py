@@ -5,12 +5,16 @@ first row counts (cell 0 gets +1 from every update), the other rows hold two cel
 sequence, in two different rows: an update that is applied by halves shows.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import fcntl
 import os
+import pathlib
 import struct
 
 import shard_client
+from dslide.v1.model_pb2 import ModelSpec, TableSpec
 
 DIM = 64
 ROWS_PER_HALF = 16
@@ -25,27 +29,27 @@ class NoLaneLeft(Exception):
     """The table is full: the run needs a larger one."""
 
 
-def model_for(lanes, num_shards):
+def model_for(lanes: int, num_shards: int) -> ModelSpec:
     """A model whose table has room for so many lanes on each shard."""
     # A shard holds whole slots: round the rows up to a multiple of the slots.
     rows = lanes * ROWS_PER_LANE * num_shards
     rows = (rows + NUM_SLOTS * num_shards) // NUM_SLOTS * NUM_SLOTS
-    table = shard_client.Table(TABLE_NAME, rows, DIM, NUM_SLOTS)
-    return shard_client.Model(MODEL_NAME, (table,))
+    table = shard_client.table_spec(TABLE_NAME, rows, DIM, NUM_SLOTS)
+    return shard_client.model_spec(MODEL_NAME, table)
 
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
     """The rows of one lane, and what an update of it adds."""
 
-    rows: tuple
+    rows: tuple[int, ...]
 
-    def cells(self, sequence):
+    def cells(self, sequence: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """The two (row, column) that belong to a sequence from 1 on."""
         row, column = divmod(sequence - 1, DIM)
         return (self.rows[1 + row], column), (self.rows[1 + ROWS_PER_HALF + row], column)
 
-    def update(self, sequence):
+    def update(self, sequence: int) -> dict[int, list[float]]:
         """{row: [DIM floats]} to add for a sequence."""
         added = {self.rows[0]: [0.0] * DIM}
         added[self.rows[0]][0] = 1.0
@@ -54,11 +58,11 @@ class Lane:
             added[row][column] = 1.0
         return added
 
-    def sums(self, weights):
+    def sums(self, weights: bytes) -> tuple[dict[int, list[float]], float]:
         """{sequence: [both cells]} and the count, of the gathered f32 bytes of its rows."""
         values = struct.unpack(f"<{len(weights) // 4}f", weights)
         at = {row: place * DIM for place, row in enumerate(self.rows)}
-        found = {}
+        found: dict[int, list[float]] = {}
         for sequence in range(1, SEQUENCES_PER_LANE + 1):
             found[sequence] = [values[at[row] + column] for row, column in self.cells(sequence)]
         return found, values[at[self.rows[0]]]
@@ -70,11 +74,11 @@ class LaneBook:
     The files PATH.0, PATH.1, ... remember, one for each shard, with a byte for each lane.
     """
 
-    def __init__(self, path, lanes):
+    def __init__(self, path: pathlib.Path, lanes: int) -> None:
         self._path = path
         self._lanes = lanes
 
-    def take(self, shard):
+    def take(self, shard: int) -> int:
         with open(f"{self._path}.{shard}", "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0, os.SEEK_END)
@@ -85,7 +89,7 @@ class LaneBook:
             return number
 
 
-def lane_of(table, number, shard, num_shards):
+def lane_of(table: TableSpec, number: int, shard: int, num_shards: int) -> Lane:
     """Lane `number` of the rows that a shard holds."""
     slots = [slot for slot in range(table.num_slots) if slot % num_shards == shard]
     rows = []

@@ -10,6 +10,8 @@ and then an update that is already answered is sent again, and must be answered 
 that a shard has forgotten goes on as a new one. SIGTERM: finishes what is open, and ends with 0.
 """
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import pathlib
@@ -18,15 +20,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
-import fault_paths  # noqa: F401
+import grpc
 import shard_client
-from grpc_client import CANCELLED, DEADLINE_EXCEEDED, NO_ANSWER, Connection, ConnectionLost
+from dslide.v1.model_pb2 import TableSpec
+from grpc_client import NO_ANSWER, CallFailed, Connection, ConnectionLost
 from increment_cells import MODEL_NAME, SEQUENCES_PER_LANE, LaneBook, NoLaneLeft, lane_of, model_for
 from oracle import Recorder
 from processes import PATIENCE_SECONDS
-from protobuf import ProtobufError
-from shard_client import CallFailed, Envelope
 
 JOB = "increments"
 # How many answered updates the shard is asked to remember, and which may be sent again.
@@ -44,7 +46,7 @@ _ASK_AGAIN = ("UNKNOWN_CLIENT", "STALE_GENERATION", "STALE_TOPOLOGY", "FENCED")
 class Settings:
     history: Recorder
     lanes: LaneBook
-    table: shard_client.Table
+    table: TableSpec
     num_shards: int
     rate: float
     seed: str
@@ -56,16 +58,17 @@ class Settings:
 class Worker:
     """Counts on one shard, under one client id after the other."""
 
-    def __init__(self, settings, shard, address, stopping):
+    def __init__(self, settings: Settings, shard: int, address: str,
+                 stopping: threading.Event) -> None:
         self._settings, self._shard, self._address = settings, shard, address
         self._stopping = stopping
         self._random = random.Random(f"{settings.seed}/{shard}")
-        self._connection = None
-        self._client = None
+        self._open: Connection | None = None
+        self._client = b""
         self._timeout = settings.timeout
         self.answered = 0
 
-    def run(self):
+    def run(self) -> None:
         """Until it is told to stop and nothing is open, or no lane is left (NoLaneLeft)."""
         self._become_new()
         started, sent = time.monotonic(), 0
@@ -83,7 +86,7 @@ class Worker:
             self._stopping.wait(max(0.0, started + sent / self._settings.rate - time.monotonic()))
         self._close_client()
 
-    def _become_new(self):
+    def _become_new(self) -> None:
         lane = self._settings.lanes.take(self._shard)
         self._lane = lane_of(self._settings.table, lane, self._shard, self._settings.num_shards)
         self._client = self._random.randbytes(16)
@@ -93,14 +96,14 @@ class Worker:
         self._greeted = False
         self._record("client", lane=lane)
 
-    def _record(self, event, **details):
+    def _record(self, event: str, **details: object) -> None:
         self._settings.history.record(event, client=self._client.hex(), shard=self._shard,
                                       **details)
 
-    def _first_incomplete(self):
+    def _first_incomplete(self) -> int:
         return max(1, self._sequence - REMEMBERED)
 
-    def _settle(self, sequence, again=False):
+    def _settle(self, sequence: int, again: bool = False) -> bool:
         """Sends an update until it is answered; whether this client goes on.
 
         again: it was answered before. Then it is sent once: after a lost answer comes a Hello.
@@ -125,16 +128,21 @@ class Worker:
                 return decided is not False
             time.sleep(_PAUSE_SECONDS * self._random.random())
 
-    def _disconnect(self):
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+    @property
+    def _connection(self) -> Connection:
+        assert self._open is not None, "not connected"
+        return self._open
+
+    def _disconnect(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
         self._greeted = False
 
-    def _greet(self):
+    def _greet(self) -> bool:
         """Connects and says Hello where that is due; False after this client became a new one."""
-        if self._connection is None:
-            self._connection = Connection(self._address, self._timeout)
+        if self._open is None:
+            self._open = Connection(self._address, self._timeout)
         if self._greeted:
             return True
         acknowledged = self._sequence - 1
@@ -142,7 +150,7 @@ class Worker:
             welcome = shard_client.hello(self._connection, JOB, self._client, acknowledged,
                                          self._timeout)
         except CallFailed as error:
-            if error.reply.reason in _FORGOTTEN:
+            if error.reason in _FORGOTTEN:
                 self._become_new()
                 return False
             raise
@@ -156,58 +164,61 @@ class Worker:
         self._greeted = True
         return True
 
-    def _attempt(self, sequence, again):
+    def _attempt(self, sequence: int, again: bool) -> bool | None:
         """True: answered; False: this client is over; None: try again."""
-        envelope = Envelope(JOB, self._client, sequence, min(sequence, self._first_incomplete()),
+        envelope = shard_client.envelope_of(
+            JOB, self._client, sequence, min(sequence, self._first_incomplete()),
                             self._generation, MODEL_NAME)
         self._record("invoke", sequence=sequence)
         try:
-            reply = shard_client.scatter_add(self._connection, envelope, self._settings.table,
-                                             self._lane.update(sequence), self._timeout)
+            answer = shard_client.scatter_add(self._connection, envelope, self._settings.table,
+                                              self._lane.update(sequence), self._timeout)
         except ConnectionLost as error:
             self._record("unknown", sequence=sequence, why=str(error))
             raise
+        except CallFailed as error:
+            self._timeout = self._settings.timeout
+            return self._refused(sequence, error)
         self._timeout = self._settings.timeout
-        if reply.ok:
-            try:
-                generation, step = shard_client.scatter_answer(reply)
-            except (ProtobufError, IndexError) as error:
-                self._record("unknown", sequence=sequence, why=f"a garbled answer: {error!r}")
-                raise ConnectionLost("a garbled answer") from error
-            repeated = {"again": True} if again else {}
-            self._record("applied", sequence=sequence, generation=generation, step=step, **repeated)
-            self.answered += 1
-            return True
-        if not reply.reason or reply.code in (CANCELLED, DEADLINE_EXCEEDED):
+        repeated = {"again": True} if again else {}
+        self._record("applied", sequence=sequence, generation=answer.generation,
+                     step=answer.applied_steps, **repeated)
+        self.answered += 1
+        return True
+
+    def _refused(self, sequence: int, error: CallFailed) -> bool | None:
+        """As _attempt(), after an error."""
+        if not error.reason or error.code in (grpc.StatusCode.CANCELLED,
+                                              grpc.StatusCode.DEADLINE_EXCEEDED):
             # Not the shard's own word: nobody knows.
-            self._record("unknown", sequence=sequence, why=str(reply))
+            self._record("unknown", sequence=sequence, why=str(error))
             self._disconnect()
             return None
-        self._record("refused", sequence=sequence, code=reply.code_name(), reason=reply.reason,
-                     text=reply.text[:200])
-        if reply.reason in _FORGOTTEN:
+        self._record("refused", sequence=sequence, code=error.code.name, reason=error.reason,
+                     text=error.text[:200])
+        if error.reason in _FORGOTTEN:
             self._become_new()
             return False
-        if reply.reason in _ASK_AGAIN:
+        if error.reason in _ASK_AGAIN:
             self._greeted = False
         return None
 
-    def _close_client(self):
+    def _close_client(self) -> None:
         try:
             if self._greet():
-                shard_client.bye(self._connection, JOB, self._client, self._timeout)
+                shard_client.close_client(self._connection, JOB, self._client, self._timeout)
         except (ConnectionLost, CallFailed):
             pass  # a client that goes without a word is given up later
         self._disconnect()
 
 
-def run(settings, addresses, stopping):
+def run(settings: Settings, addresses: Sequence[str], stopping: threading.Event) -> int:
     """Counts until `stopping`; the number of answers, or NoLaneLeft."""
     workers = [Worker(settings, shard, address, stopping)
                for shard, address in enumerate(addresses)]
     failures = []
 
-    def work(worker):
+    def work(worker: Worker) -> None:
         try:
             worker.run()
         except Exception as error:  # a thread that ends quietly would hide a fault of the harness
@@ -224,7 +235,7 @@ def run(settings, addresses, stopping):
     return sum(worker.answered for worker in workers)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Counts on shards, and records it.")
     parser.add_argument("--shard", action="append", required=True, metavar="HOST:PORT",
                         help="in the order of the shards' numbers")

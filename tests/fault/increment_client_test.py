@@ -1,53 +1,62 @@
-"""The increment client counts exactly on real shards, through cut connections and lost replies.
+"""The increment client counts exactly on real shards, through cut connections and lost replies."""
 
-usage: increment_client_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import concurrent.futures
 import struct
 import sys
 import threading
-import unittest
+from collections.abc import Callable, Mapping
 
-import fault_paths  # noqa: F401
 import grpc_client
 import increment_client
 import processes
+import pytest
 import shard_client
+from dslide.v1.shard_pb2 import ScatterResponse
 from fault_plan import DOWN, UP, Rule
 from fault_proxy import RunningProxy
 from final_sums import final_sums
-from increment_cells import (DIM, ROWS_PER_LANE, SEQUENCES_PER_LANE, LaneBook, NoLaneLeft, lane_of,
-                             model_for)
-from oracle import Recorder, judge, read_history
+from increment_cells import (
+    DIM,
+    ROWS_PER_LANE,
+    SEQUENCES_PER_LANE,
+    LaneBook,
+    NoLaneLeft,
+    lane_of,
+    model_for,
+)
+from oracle import Recorder, Verdict, judge, read_history
+from process_case import ProcessCase
+from processes import Process, assert_ended
 
 LANES = 80
 
 
-class CellsTest(unittest.TestCase):
-    def test_lanes_of_all_shards_share_no_row_and_fit_the_table(self):
+class CellsTest:
+    def test_lanes_of_all_shards_share_no_row_and_fit_the_table(self) -> None:
         for num_shards in (1, 2, 3):
             table = model_for(LANES, num_shards).tables[0]
-            seen = set()
+            seen: set[int] = set()
             for shard in range(num_shards):
-                held = set(table.rows_of_shard(shard, num_shards))
+                held = set(shard_client.rows_of_shard(table, shard, num_shards))
                 for number in range(LANES):
                     rows = lane_of(table, number, shard, num_shards).rows
-                    self.assertEqual(len(set(rows)), ROWS_PER_LANE)
-                    self.assertLessEqual(set(rows), held)
-                    self.assertTrue(seen.isdisjoint(rows))
+                    assert len(set(rows)) == ROWS_PER_LANE
+                    assert set(rows) <= held
+                    assert seen.isdisjoint(rows)
                     seen.update(rows)
-            with self.assertRaises(NoLaneLeft):
+            with pytest.raises(NoLaneLeft):
                 lane_of(table, 10 * LANES, 0, num_shards)
 
-    def test_every_sequence_has_two_cells_of_its_own(self):
+    def test_every_sequence_has_two_cells_of_its_own(self) -> None:
         lane = lane_of(model_for(LANES, 2).tables[0], 3, 1, 2)
         cells = [cell for sequence in range(1, SEQUENCES_PER_LANE + 1)
                  for cell in lane.cells(sequence)]
-        self.assertEqual(len(set(cells)), 2 * SEQUENCES_PER_LANE)
-        self.assertNotIn(lane.rows[0], {row for row, _ in cells})
+        assert len(set(cells)) == 2 * SEQUENCES_PER_LANE
+        assert lane.rows[0] not in {row for row, _ in cells}
 
-    def test_sums_find_what_updates_have_added(self):
+    def test_sums_find_what_updates_have_added(self) -> None:
         lane = lane_of(model_for(LANES, 2).tables[0], 3, 1, 2)
         values = {row: [0.0] * DIM for row in lane.rows}
         for sequence in (1, 2, 64, 65, 65, SEQUENCES_PER_LANE):
@@ -55,15 +64,19 @@ class CellsTest(unittest.TestCase):
                 values[row] = [a + b for a, b in zip(values[row], added)]
         flat = [value for row in lane.rows for value in values[row]]
         sums, count = lane.sums(struct.pack(f"<{len(flat)}f", *flat))
-        self.assertEqual(count, 6)
-        self.assertEqual({sequence: cells for sequence, cells in sums.items() if any(cells)},
-                         {1: [1, 1], 2: [1, 1], 64: [1, 1], 65: [2, 2],
-                          SEQUENCES_PER_LANE: [1, 1]})
+        assert count == 6
+        assert {sequence: cells for sequence, cells in sums.items() if any(cells)} == {
+            1: [1, 1],
+            2: [1, 1],
+            64: [1, 1],
+            65: [2, 2],
+            SEQUENCES_PER_LANE: [1, 1],
+        }
 
 
-class IncrementClientTest(processes.ProcessTest):
-    def setUp(self):
-        super().setUp()
+class IncrementClientTest(ProcessCase):
+    def set_up(self) -> None:
+        super().set_up()
         process = self.start("dslide-shard", "--coordinator", "", "--admin", "")
         self.shard = process
         self.address = process.wait_for_stderr(r" serving address=(\S+)").group(1)
@@ -73,10 +86,11 @@ class IncrementClientTest(processes.ProcessTest):
         self.history = self.directory / "history"
         self.lanes = LaneBook(self.directory / "lanes", LANES)
 
-    def proxy(self, *rules, seed=1):
-        return self.enterContext(RunningProxy(self.address, seed, rules))
+    def proxy(self, *rules: Rule, seed: int = 1) -> RunningProxy:
+        return self.enter(RunningProxy(self.address, seed, rules))
 
-    def count(self, address, at_least, enough=lambda counts: True):
+    def count(self, address: str, at_least: int,
+              enough: Callable[[Mapping[str, int]], bool] = lambda counts: True) -> Verdict:
         """Lets a client count until so many updates are acknowledged and `enough(counts of the
         verdict)`, and judges it."""
         settings = increment_client.Settings(Recorder(self.history), self.lanes,
@@ -85,7 +99,7 @@ class IncrementClientTest(processes.ProcessTest):
         with concurrent.futures.ThreadPoolExecutor() as executor:
             client = executor.submit(increment_client.run, settings, [address], stopping)
 
-            def counted():
+            def counted() -> bool:
                 counts = judge(read_history([self.history]), {}).counts
                 return client.done() or counts["acked"] >= at_least and enough(counts)
 
@@ -96,87 +110,85 @@ class IncrementClientTest(processes.ProcessTest):
             client.result()
         return self.verdict()
 
-    def verdict(self):
+    def verdict(self) -> Verdict:
         history = read_history([self.history])
         sums, miscounted = final_sums([self.address], self.model, history)
-        self.assertEqual(miscounted, [])
+        assert miscounted == []
         return judge(history, sums)
 
-    def assert_exact(self, verdict):
-        self.assertEqual(verdict.violations(loss_allowed=False), {}, verdict.summary())
-        self.assertEqual((verdict.unreported, verdict.false_reports), ([], []))
+    def assert_exact(self, verdict: Verdict) -> None:
+        assert verdict.violations(loss_allowed=False) == {}, verdict.summary()
+        assert (verdict.unreported, verdict.false_reports) == ([], [])
 
-    def test_counts_exactly_and_repeats_itself_on_purpose(self):
+    def test_counts_exactly_and_repeats_itself_on_purpose(self) -> None:
         verdict = self.count(self.address, 500, lambda counts: counts["repeated"] > 0)
         self.assert_exact(verdict)
-        self.assertEqual(verdict.counts["unknown_not_applied"], 0)
+        assert verdict.counts["unknown_not_applied"] == 0
 
-    def test_counts_exactly_while_replies_are_lost(self):
+    def test_counts_exactly_while_replies_are_lost(self) -> None:
         proxy = self.proxy(Rule("lose_reply", DOWN, every=20, frame="HEADERS"))
         self.assert_exact(self.count(
             proxy.address, 200, lambda counts: proxy.trace.counts().get("lose_reply", 0) > 10
             and counts["repeated"] > 10))
 
-    def test_counts_exactly_while_connections_are_cut_anywhere(self):
+    def test_counts_exactly_while_connections_are_cut_anywhere(self) -> None:
         proxy = self.proxy(Rule("cut", UP, every=15000), Rule("cut", DOWN, every=4000))
         self.assert_exact(self.count(
             proxy.address, 200, lambda _: proxy.trace.counts().get("cut", 0) > 10))
 
-    def test_counts_exactly_when_answers_come_too_late(self):
+    def test_counts_exactly_when_answers_come_too_late(self) -> None:
         proxy = self.proxy(Rule("stall", every=40000, seconds=1.5, times=0))
         self.assert_exact(self.count(
             proxy.address, 100, lambda _: proxy.trace.counts().get("stall", 0) > 0))
 
-    def test_a_duplicated_frame_ends_the_call_and_not_the_count(self):
+    def test_a_duplicated_frame_ends_the_call_and_not_the_count(self) -> None:
         proxy = self.proxy(Rule("duplicate", UP, every=30, frame="DATA", times=0))
         self.assert_exact(self.count(
             proxy.address, 100, lambda _: proxy.trace.counts().get("duplicate", 0) > 3))
 
-    def test_a_shard_that_forgets_is_found_out(self):
+    def test_a_shard_that_forgets_is_found_out(self) -> None:
         self.assert_exact(self.count(self.address, 100))
         with grpc_client.Connection(self.address) as connection:
-            self.assertTrue(shard_client.drop_model(connection, self.model.name).ok)
+            shard_client.drop_model(connection, self.model.name)
             shard_client.create_model(connection, self.model)
         verdict = self.verdict()
-        self.assertEqual(len(verdict.acked_lost), verdict.counts["acked"])
+        assert len(verdict.acked_lost) == verdict.counts["acked"]
 
-    def test_an_update_that_somebody_adds_again_is_found_out(self):
+    def test_an_update_that_somebody_adds_again_is_found_out(self) -> None:
         self.count(self.address, 10)
         lane = lane_of(self.model.tables[0], 0, 0, 1)
         with grpc_client.Connection(self.address) as connection:
             other = bytes(16)
             shard_client.hello(connection, "other", other, 0)
-            envelope = shard_client.Envelope("other", other, 1, 1, 0, self.model.name)
-            reply = shard_client.scatter_add(connection, envelope, self.model.tables[0],
-                                             lane.update(3))
-            self.assertTrue(reply.ok, reply)
+            envelope = shard_client.envelope_of("other", other, 1, 1, 0, self.model.name)
+            shard_client.scatter_add(connection, envelope, self.model.tables[0], lane.update(3))
         history = read_history([self.history])
         sums, miscounted = final_sums([self.address], self.model, history)
-        self.assertEqual([key[2] for key in judge(history, sums).applied_twice], [3])
-        self.assertEqual(miscounted, [])
+        assert [key[2] for key in judge(history, sums).applied_twice] == [3]
+        assert miscounted == []
 
-    def test_a_loss_is_reported_again_when_hello_is_repeated(self):
+    def test_a_loss_is_reported_again_when_hello_is_repeated(self) -> None:
         client = bytes(15) + b"\2"
         with grpc_client.Connection(self.address) as connection:
             for _ in range(2):
                 welcome = shard_client.hello(connection, "job", client, acknowledged=5)
-                self.assertEqual(welcome.next_sequence, 1)
+                assert welcome.next_sequence == 1
 
-    def test_an_update_without_an_answer_is_applied_once_over_a_clean_stop(self):
+    def test_an_update_without_an_answer_is_applied_once_over_a_clean_stop(self) -> None:
         port, data_dir = processes.free_port(), self.directory / "rows"
         address, client = f"127.0.0.1:{port}", bytes(15) + b"\1"
         lane = lane_of(self.model.tables[0], 0, 0, 1)
 
-        def start():
+        def start() -> Process:
             shard = self.start("dslide-shard", "--coordinator", "", "--admin", "", "--listen",
                                address, "--data-dir", data_dir)
             shard.wait_for_stderr(r" serving address=")
             return shard
 
-        def send(to):
+        def send(to: str) -> ScatterResponse:
             with grpc_client.Connection(to) as connection:
                 shard_client.hello(connection, "job", client, 0)
-                envelope = shard_client.Envelope("job", client, 1, 1, 0, self.model.name)
+                envelope = shard_client.envelope_of("job", client, 1, 1, 0, self.model.name)
                 return shard_client.scatter_add(connection, envelope, self.model.tables[0],
                                                 lane.update(1))
 
@@ -185,26 +197,26 @@ class IncrementClientTest(processes.ProcessTest):
             shard_client.create_model(connection, self.model)
         # The first answer is that of Hello.
         with RunningProxy(address, 1, [Rule("lose_reply", DOWN, at=1, frame="DATA")]) as proxy:
-            with self.assertRaises(grpc_client.ConnectionLost):
+            with pytest.raises(grpc_client.ConnectionLost):
                 send(proxy.address)
-        self.assert_ended(shard.stop(), 0)
+        assert_ended(shard.stop(), 0)
         start()
-        self.assertTrue(send(address).ok)
+        assert send(address).applied_steps
         with grpc_client.Connection(address) as connection:
             weights, _ = shard_client.gather_bytes(connection, self.model.name,
                                                    self.model.tables[0].name, sorted(lane.rows))
-        self.assertEqual(lane.sums(weights)[0][1], [1.0, 1.0])
+        assert lane.sums(weights)[0][1] == [1.0, 1.0]
 
-    def test_as_a_process_it_ends_well_when_it_is_told_to(self):
+    def test_as_a_process_it_ends_well_when_it_is_told_to(self) -> None:
         client = self.start_client()
         processes.wait_until(lambda: self.history.exists() and self.history.stat().st_size > 5000,
                              lambda: "a history", alive=[client])
         finished = client.stop()
-        self.assert_ended(finished, 0)
-        self.assertGreater(int(finished.stdout), 10)
+        assert_ended(finished, 0)
+        assert int(finished.stdout) > 10
         self.assert_exact(self.verdict())
 
-    def test_a_client_that_is_killed_leaves_at_most_one_unknown_update(self):
+    def test_a_client_that_is_killed_leaves_at_most_one_unknown_update(self) -> None:
         client = self.start_client()
         processes.wait_until(lambda: self.history.exists() and self.history.stat().st_size > 5000,
                              lambda: "a history", alive=[client])
@@ -212,9 +224,9 @@ class IncrementClientTest(processes.ProcessTest):
         # What it had sent may be applied later than it is looked for: its outcome is unknown.
         verdict = self.verdict()
         self.assert_exact(verdict)
-        self.assertLessEqual(verdict.counts["updates"] - verdict.counts["acked"], 1)
+        assert verdict.counts["updates"] - verdict.counts["acked"] <= 1
 
-    def start_client(self):
+    def start_client(self) -> Process:
         directory = self.directory / "client"
         directory.mkdir()
         client = processes.Process(
@@ -222,9 +234,5 @@ class IncrementClientTest(processes.ProcessTest):
             ["--shard", self.address, "--history", self.history,
              "--lanes", self.directory / "lanes", "--lane-count", LANES], directory,
             wrapper=[sys.executable])
-        self.addCleanup(client.kill)
+        self._entered.callback(client.kill)
         return client
-
-
-if __name__ == "__main__":
-    processes.main()

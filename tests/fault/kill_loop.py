@@ -1,54 +1,59 @@
 """Kills the processes of a working cluster, again and again, and judges the fate of every update.
 
-    python3 kill_loop.py --bin-dir build/bin [--seed N] [--shard-kills N] [--trainer-kills N]
-                         [--client-kills N] [--coordinator-kills N] [--shard-stops N]
-                         [--shard-pauses N] [--shard-partitions N] [--durability checkpoint]
-                         [--network none|faulty] [--expect-loss] [--keep DIRECTORY]
-    python3 kill_loop.py --bin-dir build/bin --increments N [--shard-kills 20] [--clients 8]
-
 A coordinator, shards, trainers (`dslide train`) and increment clients run as processes. The seed
 gives a schedule of SIGKILLs; every victim is started again on its address and data directory.
-Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With --network faulty, everything reaches
+Shards may be stopped (SIGTERM) and paused (SIGSTOP), too. With rules, everything reaches
 the shards through proxies that delay, cut and lose replies; they also make partitions.
 At the end the sums are read from the shards, and the oracle compares them with what the clients
 have recorded. Shards with a log are also compared with twins that were never interrupted (twin.py).
-The last line of stdout is one JSON object.
 
-With --increments, clients count as fast as they can until so many increments were acknowledged,
+With `increments`, clients count as fast as they can until so many increments were acknowledged,
 over a network that loses one reply in twenty; the strikes are spread over them.
 
-Exit code 0: no promise was broken. In the mode `checkpoint` a killed shard loses what it has
-acknowledged since its last checkpoint, which is no violation there; --expect-loss makes it one
+In the mode `checkpoint` a killed shard loses what it has
+acknowledged since its last checkpoint, which is no violation there; `expect_loss` makes it one
 *not* to find any: a test of this program itself.
 """
 
-import argparse
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
 import pathlib
-import random
 import shutil
 import signal
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import fault_paths  # noqa: F401
 import grpc_client
 import increment_cells
 import increment_client
 import processes
 import shard_client
 import twin
-from fault_cluster import DURABILITY_FLAGS, LOSSLESS_MODES, FaultCluster, Member, supports
+from fault_cluster import LOSSLESS_MODES, FaultCluster, Member
 from fault_plan import DOWN, UP, Rule
 from final_sums import final_sums
 from increment_cells import model_for
-from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, STOP,
-                           TRAINER, schedule)
-from oracle import judge, read_history, recovery_seconds, write_sums
+from kill_schedule import (
+    CLIENT,
+    COORDINATOR,
+    DEEDS,
+    KILL,
+    PARTITION,
+    PAUSE,
+    SHARD,
+    STOP,
+    TRAINER,
+    Strike,
+    schedule,
+)
+from oracle import Event, Sums, judge, read_history, recovery_seconds
 
 SETTLE_SECONDS = 1.0
 # Answers of every shard that show that work goes on.
@@ -86,6 +91,9 @@ LOSSY_NETWORK = (
 )
 
 
+Result = dict[str, Any]
+
+
 @dataclasses.dataclass
 class Settings:
     seed: int
@@ -93,17 +101,19 @@ class Settings:
     shards: int = 2
     clients: int = 2
     trainers: int = 1
-    strikes: dict = dataclasses.field(default_factory=dict)  # {(kind, deed): how many}
-    rules: tuple = None  # of the proxies before the shards; None: no proxies
+    strikes: Mapping[tuple[str, str], int] = dataclasses.field(
+        default_factory=dict
+    )  # {(kind, deed): how many}
+    rules: Sequence[Rule] | None = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
-    cluster: dict = None  # further arguments of FaultCluster
+    cluster: dict[str, Any] | None = None  # further arguments of FaultCluster
     increments: int = 0  # the run goes on until so many were acknowledged, strikes spread over them
 
-    def members(self):
+    def members(self) -> dict[str, int]:
         return {SHARD: self.shards, TRAINER: self.trainers, CLIENT: self.clients, COORDINATOR: 1}
 
-    def lanes(self):
+    def lanes(self) -> int:
         """Of each shard, enough for every client id: a strike makes new ones, and so does a full
         lane. They cost 8 KiB each, so there are several times as many as should be needed."""
         strikes = sum(self.strikes.values())
@@ -114,17 +124,26 @@ class Settings:
         return 4 * int(self.clients * (full + strikes + 5))
 
 
-def increment_settings(seed, increments, kills, clients=8):
+def increment_settings(seed: int, increments: int, kills: int, clients: int = 8) -> Settings:
     """A run with many fast clients, small logs to replay, and a network that loses replies."""
-    return Settings(seed, "log", shards=2, clients=clients, trainers=0,
-                    strikes={(SHARD, KILL): kills}, rules=LOSSY_NETWORK, rate=5000.0,
-                    increments=increments, cluster={"shard_flags": ["--log-image-interval", "16MiB"]})
+    return Settings(
+        seed,
+        "log",
+        shards=2,
+        clients=clients,
+        trainers=0,
+        strikes={(SHARD, KILL): kills},
+        rules=LOSSY_NETWORK,
+        rate=5000.0,
+        increments=increments,
+        cluster={"shard_flags": ["--log-image-interval", "16MiB"]},
+    )
 
 
 class KillLoop(contextlib.ExitStack):
     """One run: start(), strike() through the schedule, verdict()."""
 
-    def __init__(self, settings, directory):
+    def __init__(self, settings: Settings, directory: pathlib.Path) -> None:
         super().__init__()
         self.settings = settings
         self.directory = directory
@@ -134,33 +153,38 @@ class KillLoop(contextlib.ExitStack):
             directory, settings.shards, settings.mode, settings.seed, settings.rules,
             **self.cluster_options()))
         self._lane_file = directory / "lanes"
-        self._strike_times = []  # (ns, shard) of kills and stops
+        self._strike_times: list[tuple[int, int]] = []  # (ns, shard) of kills and stops
         self.counts = {deed: 0 for deed in DEEDS}
-        self._answered = {}  # {history: (bytes read, answers in them)}
-        self.problems = []
-        self.twins = None  # [what the comparison with a twin has found] of each shard
+        self._answered: dict[
+            pathlib.Path, tuple[int, list[int]]
+        ] = {}  # {history: (bytes read, answers in them)}
+        self.problems: list[str] = []
+        self.twins: list[dict[str, Any]] | None = (
+            None  # [what the comparison with a twin has found] of each shard
+        )
         self.clients = [self._client(number) for number in range(settings.clients)]
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
         self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,
                          COORDINATOR: [self.cluster.coordinator]}
 
-    def cluster_options(self):
+    def cluster_options(self) -> dict[str, Any]:
         """Further arguments of FaultCluster."""
         return self.settings.cluster or {}
 
-    def _member(self, name, program, arguments, wrapper=()):
+    def _member(self, name: str, program: str, arguments: Any,
+                wrapper: Sequence[str] = ()) -> Member:
         member = Member(name, program, arguments, self.directory, {"OMP_WAIT_POLICY": "passive"},
                         wrapper)
         self.callback(member.kill)
         return member
 
-    def _history(self, number, life):
+    def _history(self, number: int, life: int) -> pathlib.Path:
         return self.directory / f"history-{number}-{life}.jsonl"
 
-    def _client(self, number):
+    def _client(self, number: int) -> Member:
         settings = self.settings
 
-        def arguments(life):
+        def arguments(life: int) -> list[object]:
             shards = [word for shard in range(settings.shards)
                       for word in ("--shard", self.cluster.client_address(shard))]
             return [*shards, "--history", self._history(number, life), "--lanes", self._lane_file,
@@ -170,13 +194,13 @@ class KillLoop(contextlib.ExitStack):
         return self._member(f"client-{number}", increment_client.__file__, arguments,
                             [sys.executable])
 
-    def _trainer(self, number):
+    def _trainer(self, number: int) -> Member:
         return self._member(f"trainer-{number}", "dslide", [
             "train", "-q", "--cluster", self.cluster.coordinator_address, "--job", "kill-loop",
             "--data", self.directory / "data.txt", "--model", self.directory / "spec.json",
             "--threads", 1])
 
-    def start(self):
+    def start(self) -> None:
         if self.trainers:
             (self.directory / "spec.json").write_text(json.dumps(TRAINED_MODEL), encoding="utf-8")
             made = Member("data", "dslide", ["data", "gen", "--output", self.directory / "data.txt",
@@ -193,7 +217,7 @@ class KillLoop(contextlib.ExitStack):
 
     # --- strikes ---------------------------------------------------------------------------------
 
-    def strike(self, strike):
+    def strike(self, strike: Strike) -> None:
         """Waits, strikes, waits, lets the victim go on; meanwhile the others are looked after."""
         self._supervise(strike.pause)
         if self.settings.expect_loss:
@@ -208,9 +232,9 @@ class KillLoop(contextlib.ExitStack):
             return
         if strike.deed == PARTITION:
             proxy = self.cluster.proxies[strike.victim]
-            proxy.command("blackhole", directions=list(strike.directions))
+            proxy.partition(strike.directions)
             self._supervise(strike.away)
-            proxy.command("heal")
+            proxy.heal()
             return
         if strike.deed == STOP:
             self.stop_member(strike.kind, strike.victim, member)
@@ -220,13 +244,13 @@ class KillLoop(contextlib.ExitStack):
         self._supervise(strike.away, gone=member)
         member.start()
 
-    def stop_member(self, kind, victim, member):
+    def stop_member(self, kind: str, victim: int, member: Member) -> None:
         """SIGTERM: a server ends with 0, whatever it does. For others to look closer."""
         finished = member.process.stop()
         if finished.code != 0:
             self.problems.append(f"{member.name} was told to stop: {finished}")
 
-    def _supervise(self, seconds, gone=None):
+    def _supervise(self, seconds: float, gone: Member | None = None) -> None:
         """Starts again who ended without being killed, and remembers why."""
         until = time.monotonic() + seconds
         while True:
@@ -239,7 +263,7 @@ class KillLoop(contextlib.ExitStack):
                 return
             time.sleep(0.02)
 
-    def _judge_end(self, member, code):
+    def _judge_end(self, member: Member, code: int | None) -> None:
         """Whoever ends by itself is a problem, but for trainers whose shard has lost rows."""
         if member in self.clients and code == increment_client.NO_LANE_EXIT:
             raise RuntimeError(f"the table of the run was too small: {member.ends[-1]}")
@@ -250,7 +274,7 @@ class KillLoop(contextlib.ExitStack):
 
     # --- progress --------------------------------------------------------------------------------
 
-    def _answers(self):
+    def _answers(self) -> list[int]:
         """[To updates of all increment clients so far, repeated ones not counted] by shard."""
         for path in self.directory.glob("history-*.jsonl"):
             at, counts = self._answered.get(path, (0, [0] * self.settings.shards))
@@ -265,17 +289,17 @@ class KillLoop(contextlib.ExitStack):
         found = [counts for _, counts in self._answered.values()]
         return [sum(of_shard) for of_shard in zip(*found)] or [0] * self.settings.shards
 
-    def _wait_for_progress(self, which):
+    def _wait_for_progress(self, which: str) -> None:
         """Until every shard and every kind of client has got further: nothing hangs."""
         wanted = [count + _PROGRESS_ANSWERS for count in self._answers()]
 
-        def answered():
+        def answered() -> bool:
             return all(now >= then for now, then in zip(self._answers(), wanted))
 
         if self._await(answered, f"answers of every shard ({which})"):
             self._wait_for_training(which)
 
-    def _await(self, condition, what):
+    def _await(self, condition: Callable[[], object], what: str) -> bool:
         """Whether it came true, while everybody is looked after; a problem if not."""
         until = time.monotonic() + processes.PATIENCE_SECONDS
         while not condition():
@@ -285,23 +309,25 @@ class KillLoop(contextlib.ExitStack):
             self._supervise(0.05)
         return True
 
-    def wait_for_increments(self, part):
+    def wait_for_increments(self, part: float) -> bool:
         """Until this part of the increments that are wanted is acknowledged; whether it was."""
         wanted = part * self.settings.increments
-        while (before := sum(self._answers())) < wanted:
-            if not self._await(lambda before=before: sum(self._answers()) > before,
+        before = sum(self._answers())
+        while before < wanted:
+            if not self._await(lambda: sum(self._answers()) > before,
                                f"one answer after {before} of {self.settings.increments}"):
                 return False
+            before = sum(self._answers())
         return True
 
-    def _wait_for_training(self, which):
+    def _wait_for_training(self, which: str) -> None:
         if not self.trainers:
             return
         first = None
 
-        def trained():
+        def trained() -> bool:
             nonlocal first
-            with contextlib.suppress(grpc_client.ConnectionLost, shard_client.CallFailed):
+            with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
                 with grpc_client.Connection(self.cluster.coordinator_address) as connection:
                     done = shard_client.job_samples(connection, "kill-loop")
                 if first is None or done < first:
@@ -313,7 +339,7 @@ class KillLoop(contextlib.ExitStack):
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def finish(self):
+    def finish(self) -> Result:
         """Lets everything settle, ends the clients, and returns the result of the run."""
         self.cluster.wait_until_ready()
         self.cluster.wait_for_model(self.model.name)
@@ -327,15 +353,14 @@ class KillLoop(contextlib.ExitStack):
         history = read_history(sorted(self.directory.glob("history-*.jsonl")))
         addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
         sums, miscounted = final_sums(addresses, self.model, history)
-        write_sums(self.directory / "sums.json", sums)
         if self.settings.mode in LOSSLESS_MODES:
             self._compare_with_twins()
         return self.summarize(self._result(history, sums, miscounted), history)
 
-    def _compare_with_twins(self):
+    def _compare_with_twins(self) -> None:
         """Every shard is what it would be if nothing had ever happened to it: see twin.py."""
         with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-            models = shard_client.model_names(connection)
+            models = [model.name for model in shard_client.models(connection)]
         self.twins = []
         for number, shard in enumerate(self.cluster.shards):
             live = twin.settled_digests_of(self.cluster.direct_address(number), models)
@@ -355,17 +380,17 @@ class KillLoop(contextlib.ExitStack):
                 shutil.rmtree(copy)
         self.cluster.wait_until_ready()
 
-    def summarize(self, result, _history):
+    def summarize(self, result: Result, _history: list[Event]) -> Result:
         """What kinds of loops add to their result."""
         return result
 
-    def _stop_trainers(self):
+    def _stop_trainers(self) -> None:
         for trainer in self.trainers:
             finished = trainer.process.stop(signal.SIGINT)
             if finished.code != _INTERRUPTED:
                 self.problems.append(f"{trainer.name} was stopped: {finished}")
 
-    def _result(self, history, sums, miscounted):
+    def _result(self, history: list[Event], sums: Sums, miscounted: list[Any]) -> Result:
         verdict = judge(history, sums)
         loss_allowed = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
         violations = verdict.violations(loss_allowed)
@@ -411,7 +436,7 @@ class KillLoop(contextlib.ExitStack):
         }
 
 
-def quantile(values, part):
+def quantile(values: Sequence[float], part: float) -> float | None:
     """None for no values."""
     if not values:
         return None
@@ -421,7 +446,9 @@ def quantile(values, part):
     return round(cuts[min(98, max(0, int(part * 100) - 1))], 3)
 
 
-def run(settings, directory, report=lambda line: None, loop_class=KillLoop):
+def run(settings: Settings, directory: pathlib.Path,
+        report: Callable[[str], None] = lambda line: None,
+        loop_class: Callable[[Settings, pathlib.Path], KillLoop] = KillLoop) -> Result:
     """One run in `directory`, which must exist and be empty; its result."""
     if settings.strikes.get((SHARD, PARTITION)) and settings.rules is None:
         raise ValueError("partitions are made by proxies: --network faulty is needed")
@@ -439,60 +466,20 @@ def run(settings, directory, report=lambda line: None, loop_class=KillLoop):
     return result
 
 
-def run_kept(settings, keep=None, report=lambda line: None, loop_class=KillLoop):
-    """run() in a directory that is kept when something was wrong, or when its path is given."""
-    directory = pathlib.Path(keep or tempfile.mkdtemp(prefix="dslide-kill-loop-"))
-    directory.mkdir(parents=True, exist_ok=True)
+def run_kept(settings: Settings, report: Callable[[str], None] = lambda line: None,
+             loop_class: Callable[[Settings, pathlib.Path], KillLoop] = KillLoop) -> Result:
+    """run() in a directory that is kept when something was wrong."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-kill-loop-"))
     try:
         result = run(settings, directory, report, loop_class)
     except BaseException:
         print(f"kill loop: what there is of the run is in {directory}", file=sys.stderr)
         raise
     if result["violations"]:
-        print(f"kill loop: seed {settings.seed} broke {result['violations']}; histories, sums and "
+        print(f"kill loop: seed {settings.seed} broke {result['violations']}; histories and "
               f"logs are in {directory}", file=sys.stderr)
         for problem in result["problems"]:
             print(f"kill loop: {problem}", file=sys.stderr)
-    elif keep is None:
+    else:
         shutil.rmtree(directory, ignore_errors=True)
     return result
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="checkpoint")
-    parser.add_argument("--shards", type=int, default=2)
-    parser.add_argument("--clients", type=int, default=None, help="2; with --increments 8")
-    parser.add_argument("--increments", type=int, default=0, metavar="N",
-                        help="goes on until so many were acknowledged (mode log)")
-    parser.add_argument("--trainers", type=int, default=1)
-    for kind, deed in DEEDS:
-        parser.add_argument(f"--{kind}-{deed}s", type=int, default=0)
-    parser.add_argument("--network", choices=["none", "faulty"], default="none")
-    parser.add_argument("--rate", type=float, default=150.0)
-    parser.add_argument("--expect-loss", action="store_true")
-    parser.add_argument("--keep", type=pathlib.Path, help="an empty directory that keeps the run")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"kill loop: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    if not supports(options.bin_dir, options.durability):
-        parser.error(f"--durability {options.durability}: the programs in {options.bin_dir} do not "
-                     "offer it")
-    strikes = {(kind, deed): getattr(options, f"{kind}_{deed}s") for kind, deed in DEEDS}
-    rules = FAULTY_NETWORK if options.network == "faulty" else None
-    settings = Settings(seed, options.durability, options.shards, options.clients or 2,
-                        options.trainers, strikes, rules, options.rate, options.expect_loss)
-    if options.increments:
-        settings = increment_settings(seed, options.increments, options.shard_kills or 20,
-                                      options.clients or 8)
-    result = run_kept(settings, options.keep,
-                      lambda line: print(f"kill loop: {line}", file=sys.stderr, flush=True))
-    print(json.dumps(result))
-    sys.exit(1 if result["violations"] else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,65 +1,73 @@
-"""The kill loop finds the loss that it must find, and none where there is none.
+"""The kill loop finds the loss that it must find, and none where there is none."""
 
-usage: kill_loop_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
-import unittest
+from collections.abc import Sequence
+from typing import Any
 from unittest import mock
 
-import fault_paths  # noqa: F401
 import kill_loop
 import processes
+import pytest
 import twin
-from fault_cluster import supports
-from kill_schedule import (CLIENT, COORDINATOR, DEEDS, KILL, PARTITION, PAUSE, SHARD, TRAINER,
-                           schedule)
+from final_sums import final_sums
+from kill_loop import KillLoop, Result
+from kill_schedule import (
+    CLIENT,
+    COORDINATOR,
+    DEEDS,
+    KILL,
+    PARTITION,
+    PAUSE,
+    SHARD,
+    TRAINER,
+    schedule,
+)
+from process_case import ProcessCase
 
 SEED = 11
 
 
-class ScheduleTest(unittest.TestCase):
+class ScheduleTest:
     STRIKES = {deed: 20 for deed in DEEDS}
     MEMBERS = {SHARD: 3, TRAINER: 1, CLIENT: 2, COORDINATOR: 1}
 
-    def test_equal_seeds_give_equal_schedules(self):
+    def test_equal_seeds_give_equal_schedules(self) -> None:
         first = schedule(SEED, self.STRIKES, self.MEMBERS)
-        self.assertEqual(first, schedule(SEED, self.STRIKES, self.MEMBERS))
-        self.assertNotEqual(first, schedule(SEED + 1, self.STRIKES, self.MEMBERS))
+        assert first == schedule(SEED, self.STRIKES, self.MEMBERS)
+        assert first != schedule(SEED + 1, self.STRIKES, self.MEMBERS)
 
-    def test_everything_that_was_asked_for_happens_to_everybody(self):
+    def test_everything_that_was_asked_for_happens_to_everybody(self) -> None:
         planned = schedule(SEED, self.STRIKES, self.MEMBERS)
         for kind, deed in DEEDS:
             victims = [strike.victim for strike in planned
                        if (strike.kind, strike.deed) == (kind, deed)]
-            self.assertEqual(len(victims), 20)
-            self.assertEqual(set(victims), set(range(self.MEMBERS[kind])))
+            assert len(victims) == 20
+            assert set(victims) == set(range(self.MEMBERS[kind]))
 
-    def test_partitions_are_of_every_kind(self):
+    def test_partitions_are_of_every_kind(self) -> None:
         planned = schedule(SEED, {(SHARD, PARTITION): 50}, self.MEMBERS)
-        self.assertEqual({strike.directions for strike in planned},
-                         {("up",), ("down",), ("up", "down")})
-        with self.assertRaisesRegex(ValueError, "proxies"):
-            kill_loop.run(kill_loop.Settings(SEED, strikes={(SHARD, PARTITION): 1}), None)
+        assert {strike.directions for strike in planned} == {("up",), ("down",), ("up", "down")}
+        with pytest.raises(ValueError, match="proxies"):
+            kill_loop.run(kill_loop.Settings(SEED, strikes={(SHARD, PARTITION): 1}), pathlib.Path())
 
-    def test_some_come_early_and_some_late(self):
+    def test_some_come_early_and_some_late(self) -> None:
         pauses = [strike.pause for strike in schedule(SEED, self.STRIKES, self.MEMBERS)]
-        self.assertGreater(sum(pause < 0.3 for pause in pauses), 30)
-        self.assertGreater(sum(pause > 0.4 for pause in pauses), 30)
+        assert sum(pause < 0.3 for pause in pauses) > 30
+        assert sum(pause > 0.4 for pause in pauses) > 30
 
-    def test_nobody_there(self):
-        with self.assertRaisesRegex(ValueError, "trainer"):
+    def test_nobody_there(self) -> None:
+        with pytest.raises(ValueError, match="trainer"):
             schedule(SEED, {(TRAINER, KILL): 1}, {TRAINER: 0})
 
 
 class FaultyLoop(kill_loop.KillLoop):
     """One that goes on until the network has done its worst."""
 
-    def finish(self):
-        def struck():
+    def finish(self) -> kill_loop.Result:
+        def struck() -> bool:
             self._supervise(0.05)
             return (sum(self._answers()) >= 200
                     and {"lose_reply", "cut"} <= self.cluster.faults().keys())
@@ -68,53 +76,56 @@ class FaultyLoop(kill_loop.KillLoop):
         return super().finish()
 
 
-class KillLoopTest(processes.ProcessTest):
-    def run_loop(self, strikes, loop_class=kill_loop.KillLoop, **settings):
+class KillLoopTest(ProcessCase):
+    def run_loop(self, strikes: dict[tuple[str, str], int],
+                 loop_class: type[KillLoop] = kill_loop.KillLoop, **settings: Any) -> Result:
         directory = self.directory / "run"
         directory.mkdir()
         result = kill_loop.run(kill_loop.Settings(SEED, strikes=strikes, **settings), directory,
                                loop_class=loop_class)
-        self.assertEqual(json.loads((directory / "result.json").read_text()), result)
+        assert json.loads((directory / "result.json").read_text()) == result
         return result
 
-    def test_killed_trainers_and_coordinators_and_a_bad_network_lose_and_repeat_nothing(self):
+    def test_killed_trainers_and_coordinators_and_a_bad_network_lose_and_repeat_nothing(
+            self) -> None:
         result = self.run_loop({(TRAINER, KILL): 1, (CLIENT, KILL): 2, (COORDINATOR, KILL): 1,
                                 (SHARD, PAUSE): 1, (SHARD, PARTITION): 1},
                                FaultyLoop, rules=kill_loop.FAULTY_NETWORK)
-        self.assertEqual(result["violations"], {}, result)
-        self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
-        self.assertEqual((result["trainer_kills"], result["client_kills"],
-                          result["coordinator_kills"], result["shard_pauses"],
-                          result["shard_partitions"]), (1, 2, 1, 1, 1))
-        self.assertGreaterEqual(result["acked"], 200)
+        assert result["violations"] == {}, result
+        assert (result["acked_lost"], result["applied_twice"]) == (0, 0)
+        assert (
+            result["trainer_kills"],
+            result["client_kills"],
+            result["coordinator_kills"],
+            result["shard_pauses"],
+            result["shard_partitions"],
+        ) == (1, 2, 1, 1, 1)
+        assert result["acked"] >= 200
 
-    def test_a_killed_shard_without_a_log_has_lost_updates_and_says_how_many(self):
+    def test_a_killed_shard_without_a_log_has_lost_updates_and_says_how_many(self) -> None:
         result = self.run_loop({(SHARD, KILL): 2}, expect_loss=True, trainers=0)
-        self.assertEqual(result["violations"], {}, result)
-        self.assertGreater(result["acked_lost"], 0)
-        self.assertEqual(result["reported_lost"], result["acked_lost"])
-        self.assertEqual(result["applied_twice"], 0)
-        self.assertGreater(result["recovery_p50_seconds"], 0)
+        assert result["violations"] == {}, result
+        assert result["acked_lost"] > 0
+        assert result["reported_lost"] == result["acked_lost"]
+        assert result["applied_twice"] == 0
+        assert result["recovery_p50_seconds"] > 0
 
-    def test_no_loss_is_a_failure_where_loss_is_expected(self):
+    def test_no_loss_is_a_failure_where_loss_is_expected(self) -> None:
         result = self.run_loop({}, expect_loss=True, trainers=0)
-        self.assertEqual(result["violations"], {"no_loss_found": 1})
+        assert result["violations"] == {"no_loss_found": 1}
 
-    def test_with_a_command_log_a_killed_shard_loses_nothing(self):
-        if not supports(processes.bin_dir(), "log"):
-            self.skipTest("dslide-shard has no --durability log")
+    def test_with_a_command_log_a_killed_shard_loses_nothing(self) -> None:
         result = self.run_loop({(SHARD, KILL): 3}, mode="log")
-        self.assertEqual(result["violations"], {}, result)
-        self.assertEqual((result["acked_lost"], result["applied_twice"]), (0, 0))
+        assert result["violations"] == {}, result
+        assert (result["acked_lost"], result["applied_twice"]) == (0, 0)
         # Each is, bit for bit, the shard that never stopped.
-        self.assertEqual((result["bit_equal_shards"], result["digests_differ"]), (2, 0))
+        assert (result["bit_equal_shards"], result["digests_differ"]) == (2, 0)
 
-    def test_a_shard_with_another_bit_than_its_twin_is_a_violation(self):
-        if not supports(processes.bin_dir(), "log"):
-            self.skipTest("dslide-shard has no --durability log")
+    def test_a_shard_with_another_bit_than_its_twin_is_a_violation(self) -> None:
         replay = twin.replay
 
-        def other_bit(copy, directory, models):
+        def other_bit(copy: pathlib.Path, directory: pathlib.Path,
+                      models: Sequence[str]) -> tuple[twin.Digests, twin.Restored]:
             digests, found = replay(copy, directory, models)
             if copy.name == "twin-1":
                 steps, digest = digests["increments/cells"]
@@ -123,45 +134,29 @@ class KillLoopTest(processes.ProcessTest):
 
         with mock.patch("twin.replay", other_bit):
             result = self.run_loop({(SHARD, KILL): 1}, mode="log", trainers=0)
-        self.assertEqual(result["violations"], {"digests_differ": 1})
-        self.assertEqual(result["bit_equal_shards"], 1)
-        self.assertIn("increments/cells", result["twins"][1]["differing"][0])
+        assert result["violations"] == {"digests_differ": 1}
+        assert result["bit_equal_shards"] == 1
+        assert "increments/cells" in result["twins"][1]["differing"][0]
 
-    def test_many_increments_over_lost_replies_and_killed_shards_are_exact(self):
-        if not supports(processes.bin_dir(), "log"):
-            self.skipTest("dslide-shard has no --durability log")
+    def test_many_increments_over_lost_replies_and_killed_shards_are_exact(self) -> None:
         directory = self.directory / "increments"
         directory.mkdir()
         result = kill_loop.run(kill_loop.increment_settings(SEED, 2000, 2, clients=3), directory)
-        self.assertEqual(result["violations"], {}, result)
-        self.assertGreaterEqual(result["acked"], 2000)
-        self.assertEqual(result["sum_difference"], 0)
-        self.assertEqual(result["final_sum"], result["acked"] + result["unknown_applied"])
-        self.assertEqual(result["shard_kills"], 2)
-        self.assertGreater(result["network_faults"]["lose_reply"], result["acked"] * 0.03)
-        self.assertGreater(result["network_faults"]["duplicate"], 0)
+        assert result["violations"] == {}, result
+        assert result["acked"] >= 2000
+        assert result["sum_difference"] == 0
+        assert result["final_sum"] == result["acked"] + result["unknown_applied"]
+        assert result["shard_kills"] == 2
+        assert result["network_faults"]["lose_reply"] > result["acked"] * 0.03
+        assert result["network_faults"]["duplicate"] > 0
 
-    def test_one_increment_too_few_in_the_sum_is_a_violation(self):
-        sums_of = kill_loop.final_sums
+    def test_one_increment_too_few_in_the_sum_is_a_violation(self) -> None:
+        sums_of = final_sums
 
-        def one_missing(*arguments):
+        def one_missing(*arguments: Any) -> tuple[Any, Any]:
             sums, miscounted = sums_of(*arguments)
-            sums.popitem()
-            return sums, miscounted
+            return dict(list(sums.items())[:-1]), miscounted
 
         with mock.patch("kill_loop.final_sums", one_missing):
             result = self.run_loop({}, trainers=0)
-        self.assertEqual(result["violations"], {"acked_lost": 1, "sum_differs": 1})
-
-    def test_a_mode_that_the_programs_do_not_offer_is_refused(self):
-        if supports(processes.bin_dir(), "log"):
-            self.skipTest("dslide-shard offers every mode")
-        refused = subprocess.run(
-            [sys.executable, pathlib.Path(kill_loop.__file__), "--bin-dir", processes.bin_dir(),
-             "--durability", "log"], capture_output=True, text=True)
-        self.assertEqual(refused.returncode, 2)
-        self.assertIn("do not offer it", refused.stderr)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert result["violations"] == {"acked_lost": 1, "sum_differs": 1}

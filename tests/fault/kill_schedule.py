@@ -1,7 +1,10 @@
 """Who is killed, stopped, paused or cut off when: a pure function of the seed."""
 
+from __future__ import annotations
+
 import dataclasses
 import random
+from collections.abc import Mapping
 
 SHARD, TRAINER, CLIENT, COORDINATOR = "shard", "trainer", "client", "coordinator"
 # What is done to them. Only servers are stopped; only shards are paused and, where there are
@@ -30,10 +33,11 @@ class Strike:
     deed: str
     victim: int
     away: float
-    directions: tuple = ()
+    directions: tuple[str, ...] = ()
 
 
-def schedule(seed, strikes, members):
+def schedule(seed: object, strikes: Mapping[tuple[str, str], int],
+             members: Mapping[str, int]) -> list[Strike]:
     """[Strike] in a random order.
 
     strikes  {(kind, deed): how many}, as in DEEDS

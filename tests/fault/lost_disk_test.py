@@ -1,16 +1,14 @@
-"""A shard, and then a whole cluster, loses its disk, and comes back from a copy as it was.
+"""A shard, and then a whole cluster, loses its disk, and comes back from a copy as it was."""
 
-usage: lost_disk_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import shutil
+from typing import Any
 
-import fault_paths  # noqa: F401
 import corruption_loop
 import failures_test
 import grpc_client
-import processes
-from processes import metric, wait_until
+from processes import Server, assert_ended, metric, wait_until
 
 SHARDS = 2
 
@@ -20,23 +18,23 @@ class CheckpointedCluster(failures_test.FailureTest):
 
     scrub_interval = "off"
 
-    def start_all(self):
+    def start_all(self) -> None:
         self.coordinator = self.start_coordinator(
             "--data-dir", self.directory / "coordinator", "--checkpoint-interval", "off",
             "--checkpoint-scrub-interval", self.scrub_interval, shards=SHARDS)
         self.shards = [self.start_one(number) for number in range(SHARDS)]
 
-    def start_one(self, number):
+    def start_one(self, number: int) -> Server:
         return self.start_shard(self.coordinator, "--shard-id", number, "--data-dir",
                                 self.directory / f"shard-{number}")
 
-    def dslide(self, *command, code=failures_test.OK):
+    def dslide(self, *command: object, code: int = failures_test.OK) -> Any:
         finished = self.start("dslide", *command, "--cluster", self.coordinator.address,
                               "-o", "json").finish()
-        self.assert_ended(finished, code)
+        assert_ended(finished, code)
         return finished.json() if code == failures_test.OK else finished
 
-    def fingerprints(self):
+    def fingerprints(self) -> list[Any]:
         """All that clients can see of the rows of every shard, and the shards' own digests."""
         found = []
         for number, shard in enumerate(self.shards):
@@ -44,14 +42,14 @@ class CheckpointedCluster(failures_test.FailureTest):
                 found.append(corruption_loop.shard_fingerprint(connection, number, SHARDS))
         return found
 
-    def train(self):
+    def train(self) -> None:
         finished = self.run_dslide(
             "train", "--data", self.data, "--steps", 20, "--validation-fraction", 0,
             "--cluster", self.coordinator.address)
-        self.assert_ended(finished, failures_test.OK)
+        assert_ended(finished, failures_test.OK)
 
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.copies = self.directory / "copies"
         self.start_all()
         self.train()
@@ -60,39 +58,39 @@ class CheckpointedCluster(failures_test.FailureTest):
 
 
 class LostDiskTest(CheckpointedCluster):
-    def copy(self):
+    def copy(self) -> Any:
         return self.dslide("checkpoint", "copy", "--to", self.copies)
 
-    def lose(self, number):
+    def lose(self, number: int) -> None:
         self.shards[number].process.kill()
         shutil.rmtree(self.directory / f"shard-{number}")
 
-    def test_a_shard_whose_disk_is_gone_gets_its_part_from_a_copy(self):
+    def test_a_shard_whose_disk_is_gone_gets_its_part_from_a_copy(self) -> None:
         copied = self.copy()
-        self.assertEqual(copied["checkpoint_id"], 1)
-        self.assertGreater(copied["files"], 4)
-        self.assertGreater(copied["bytes"], 1000)
+        assert copied["checkpoint_id"] == 1
+        assert copied["files"] > 4
+        assert copied["bytes"] > 1000
         # A second one moves nothing.
-        self.assertEqual(self.copy()["files"], 0)
+        assert self.copy()["files"] == 0
         examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish()
-        self.assert_ended(examined, failures_test.OK)
+        assert_ended(examined, failures_test.OK)
         self.lose(1)
         self.shards[1] = self.start_one(1)
         # Without the copy there is nothing to go back to.
         refused = self.dslide("checkpoint", "restore", "--yes", code=failures_test.USAGE)
-        self.assertIn("shard 1", refused.stderr)
-        self.assertEqual(
-            self.dslide("checkpoint", "restore", "--from", self.copies, "--dry-run"),
-            {"checkpoint_id": 1, "restored": False})
+        assert "shard 1" in refused.stderr
+        assert self.dslide("checkpoint", "restore", "--from", self.copies, "--dry-run") == {
+            "checkpoint_id": 1,
+            "restored": False,
+        }
         restored = self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
-        self.assertEqual((restored["checkpoint_id"], restored["restored"]), (1, True))
-        self.assertEqual(self.fingerprints(), self.written)
-        self.assertEqual(self.dslide("checkpoint", "verify"), {"checkpoint_id": 1, "verified": True})
-        self.assertEqual(
-            metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total"), 0)
+        assert (restored["checkpoint_id"], restored["restored"]) == (1, True)
+        assert self.fingerprints() == self.written
+        assert self.dslide("checkpoint", "verify") == {"checkpoint_id": 1, "verified": True}
+        assert metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total") == 0
         self.train()
 
-    def test_a_cluster_whose_disks_are_all_gone_comes_back(self):
+    def test_a_cluster_whose_disks_are_all_gone_comes_back(self) -> None:
         self.copy()
         for number in range(SHARDS):
             self.lose(number)
@@ -100,12 +98,12 @@ class LostDiskTest(CheckpointedCluster):
         shutil.rmtree(self.directory / "coordinator")
         self.start_all()
         self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
-        self.assertEqual(self.fingerprints(), self.written)
-        self.assertEqual(self.dslide("status")["models"], ["model"])
+        assert self.fingerprints() == self.written
+        assert self.dslide("status")["models"] == ["model"]
         # The next checkpoint does not take the number of the one that came back.
-        self.assertEqual(self.dslide("checkpoint", "create")["checkpoint_id"], 2)
+        assert self.dslide("checkpoint", "create")["checkpoint_id"] == 2
 
-    def test_a_damaged_copy_changes_nothing(self):
+    def test_a_damaged_copy_changes_nothing(self) -> None:
         path = self.copy()["path"]
         part = self.copies / path / "shard-1"
         largest = max(part.rglob("*.sst"), key=lambda file: file.stat().st_size)
@@ -117,33 +115,29 @@ class LostDiskTest(CheckpointedCluster):
         for command in (["--dry-run"], ["--yes"]):
             refused = self.dslide("checkpoint", "restore", "--from", self.copies, *command,
                                   code=failures_test.DATA_LOSS)
-            self.assertIn("does not have its checksum", refused.stderr)
+            assert "does not have its checksum" in refused.stderr
         examined = self.start("dslide", "doctor", "--data-dir", self.copies).finish()
-        self.assert_ended(examined, failures_test.DATA_LOSS)
-        self.assertIn(largest.name, examined.stdout)
+        assert_ended(examined, failures_test.DATA_LOSS)
+        assert largest.name in examined.stdout
 
 
 class ScrubTest(CheckpointedCluster):
     scrub_interval = "1s"
 
-    def test_damage_is_found_by_itself_and_an_older_one_is_taken(self):
+    def test_damage_is_found_by_itself_and_an_older_one_is_taken(self) -> None:
         self.dslide("checkpoint", "create")
         part = self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}"
         (part / "state").write_bytes((part / "state").read_bytes()[:-1])
         wait_until(lambda: metric(self.coordinator.admin,
                                   "dslide_coordinator_checkpoints_damaged") == 1,
                    lambda: "that the damage is found", alive=[self.coordinator.process])
-        self.assertIn("a cluster checkpoint is damaged", self.coordinator.process.stderr)
+        assert "a cluster checkpoint is damaged" in self.coordinator.process.stderr
         listed = self.dslide("checkpoint", "list")["checkpoints"]
-        self.assertEqual([bool(entry["damage"]) for entry in listed], [True, False])
+        assert [bool(entry["damage"]) for entry in listed] == [True, False]
         examined = self.start("dslide", "doctor", "--cluster",
                               self.coordinator.address).finish()
-        self.assert_ended(examined, failures_test.DATA_LOSS)
-        self.assertIn("cluster checkpoint 2", examined.stdout)
+        assert_ended(examined, failures_test.DATA_LOSS)
+        assert "cluster checkpoint 2" in examined.stdout
         restored = self.dslide("checkpoint", "restore", "--yes")
-        self.assertEqual(restored, {"checkpoint_id": 1, "restored": True, "skipped": [2]})
-        self.assertEqual(self.fingerprints(), self.written)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert restored == {"checkpoint_id": 1, "restored": True, "skipped": [2]}
+        assert self.fingerprints() == self.written

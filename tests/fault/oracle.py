@@ -1,7 +1,5 @@
 """What really happened, kept outside the system: every call, every answer, and the judgement.
 
-    python3 oracle.py HISTORY.jsonl... --sums SUMS.json      judges a run again
-
 A history is made of events, one JSON line each, with a monotonic time in nanoseconds that all
 processes of a machine share. An update is known by (client, shard, sequence). Its events:
 
@@ -17,31 +15,38 @@ Each update adds 1 to cells of its own, so the final sums tell for each update h
 applied. judge() is a pure function of both.
 """
 
-import argparse
+from __future__ import annotations
+
 import collections
 import dataclasses
 import json
 import os
 import pathlib
-import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Event = dict[str, Any]
+# (client, shard, sequence) of an update, and its cells' values.
+Key = tuple[str, int, int]
+Sums = Mapping[Key, Sequence[float]]
 
 
 class Recorder:
     """Appends events to a file; what was written survives the SIGKILL of this process."""
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def record(self, event, **details):
+    def record(self, event: str, **details: object) -> None:
         line = json.dumps({"t": time.monotonic_ns(), "event": event} | details) + "\n"
         os.write(self._file, line.encode())
 
-    def close(self):
+    def close(self) -> None:
         os.close(self._file)
 
 
-def read_history(paths):
+def read_history(paths: Sequence[pathlib.Path]) -> list[Event]:
     """The events of several files by time. The last line of a killed writer may be cut."""
     events = []
     for path in paths:
@@ -64,23 +69,23 @@ class _Update:
     open_attempts: int = 0  # without any answer
     unknown: int = 0
     refused: int = 0
-    answers: list = dataclasses.field(default_factory=list)  # (generation, step)
+    answers: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # (generation, step)
 
     @property
-    def acked(self):
+    def acked(self) -> bool:
         return bool(self.answers)
 
     @property
-    def may_be_applied(self):
+    def may_be_applied(self) -> bool:
         return self.acked or self.unknown > 0 or self.open_attempts > 0
 
 
-def _key(event):
+def _key(event: Event) -> Key:
     return event["client"], event["shard"], event["sequence"]
 
 
-def _updates(history):
-    updates = collections.defaultdict(_Update)
+def _updates(history: list[Event]) -> dict[Key, _Update]:
+    updates: dict[Key, _Update] = collections.defaultdict(_Update)
     for event in history:
         kind = event["event"]
         if kind not in ("invoke", "applied", "refused", "unknown"):
@@ -100,9 +105,9 @@ def _updates(history):
     return updates
 
 
-def _reported(history):
+def _reported(history: list[Event]) -> set[Key]:
     """Updates that a shard itself declared lost, in its answers to Hello."""
-    lost = set()
+    lost: set[Key] = set()
     for event in history:
         if event["event"] == "hello":
             for sequence in range(event["next"], event["acknowledged"] + 1):
@@ -114,34 +119,34 @@ def _reported(history):
 class Verdict:
     """Lists of the updates that are wrong, by what is wrong with them; and counts."""
 
-    acked_lost: list
-    applied_twice: list
-    torn: list  # some of its cells have it, others have not
-    garbled: list  # a cell that is no whole number
-    refused_but_applied: list
-    never_sent: list  # in the sums, and nobody has sent it
-    replies_differ: list  # a repetition got another answer than the first
-    steps_shared: list  # two updates got the same place in a shard's order
-    unreported: list  # lost, and the shard has not told the client that asked
-    false_reports: list  # declared lost, but there
-    counts: dict
+    acked_lost: list[Key]
+    applied_twice: list[Key]
+    torn: list[Key]  # some of its cells have it, others have not
+    garbled: list[Key]  # a cell that is no whole number
+    refused_but_applied: list[Key]
+    never_sent: list[Key]  # in the sums, and nobody has sent it
+    replies_differ: list[Key]  # a repetition got another answer than the first
+    steps_shared: list[Key]  # two updates got the same place in a shard's order
+    unreported: list[Key]  # lost, and the shard has not told the client that asked
+    false_reports: list[Key]  # declared lost, but there
+    counts: dict[str, int]
 
     # What no mode may ever do. Losing what is in memory only is a matter of the mode.
     NEVER = ("applied_twice", "torn", "garbled", "refused_but_applied", "never_sent",
              "replies_differ", "steps_shared")
 
-    def violations(self, loss_allowed):
+    def violations(self, loss_allowed: bool) -> dict[str, int]:
         """{what: how many} of the promises that were broken."""
         names = self.NEVER if loss_allowed else (*self.NEVER, "acked_lost")
         return {name: len(getattr(self, name)) for name in names if getattr(self, name)}
 
-    def summary(self):
+    def summary(self) -> dict[str, int]:
         lists = {field.name: len(getattr(self, field.name)) for field in dataclasses.fields(self)
                  if field.name != "counts"}
         return lists | self.counts
 
 
-def judge(history, sums):
+def judge(history: list[Event], sums: Sums) -> Verdict:
     """The Verdict on a run.
 
     history  events by time
@@ -150,8 +155,8 @@ def judge(history, sums):
     """
     updates = _updates(history)
     reported = _reported(history)
-    found = collections.defaultdict(list)
-    counts = collections.Counter()
+    found: dict[str, list[Key]] = collections.defaultdict(list)
+    counts: collections.Counter[str] = collections.Counter()
     for key, update in updates.items():
         cells = sums.get(key, [0.0])
         if any(value != int(value) for value in cells):
@@ -187,13 +192,13 @@ def judge(history, sums):
     return Verdict(**lists, counts=dict(counts))
 
 
-def _said_hello_after_loss(history, lost):
+def _said_hello_after_loss(history: list[Event], lost: set[Key]) -> set[Key]:
     """The lost updates whose client has talked to a younger owner of the shard afterwards."""
-    generations = collections.defaultdict(int)
+    generations: dict[Key, int] = collections.defaultdict(int)
     for event in history:
         if event["event"] == "applied":
             generations[_key(event)] = event["generation"]
-    youngest = collections.defaultdict(int)
+    youngest: dict[tuple[str, int], int] = collections.defaultdict(int)
     for event in history:
         if event["event"] == "hello":
             place = event["client"], event["shard"]
@@ -201,30 +206,30 @@ def _said_hello_after_loss(history, lost):
     return {key for key in lost if youngest[key[:2]] > generations[key]}
 
 
-def _shared_steps(updates):
+def _shared_steps(updates: Mapping[Key, _Update]) -> list[Key]:
     """Updates that a shard has given the same number, within one of its lives."""
-    owners = collections.defaultdict(set)
+    owners: dict[tuple[int, int, int], set[Key]] = collections.defaultdict(set)
     for key, update in updates.items():
         for generation, step in update.answers:
             owners[key[1], generation, step].add(key)
     return sorted(key for keys in owners.values() if len(keys) > 1 for key in keys)
 
 
-def recovery_seconds(history, kills):
+def recovery_seconds(history: list[Event], kills: Sequence[tuple[int, int]]) -> list[float]:
     """For each (time in ns, shard) of `kills`: seconds until that shard applied an update again.
 
     Only updates that were sent after the kill count. Kills that were followed by another one of the
     same shard before it had recovered count with it, from the first.
     """
-    sent = {}
-    applied = collections.defaultdict(list)
+    sent: dict[Key, int] = {}
+    applied: dict[int, list[tuple[int, int]]] = collections.defaultdict(list)
     for event in history:
         if event["event"] == "invoke":
             sent[_key(event)] = event["t"]
         elif event["event"] == "applied":
             applied[event["shard"]].append((event["t"], sent.get(_key(event), 0)))
     seconds = []
-    recovered_at = collections.defaultdict(int)
+    recovered_at: dict[int, int] = collections.defaultdict(int)
     for when, shard in sorted(kills):
         if when < recovered_at[shard]:
             continue
@@ -233,30 +238,3 @@ def recovery_seconds(history, kills):
             recovered_at[shard] = after
             seconds.append((after - when) / 1e9)
     return seconds
-
-
-def write_sums(path, sums):
-    """Keeps sums, for a judgement of a kept history; updates without any trace are left out."""
-    entries = [[*key, cells] for key, cells in sorted(sums.items()) if any(cells)]
-    pathlib.Path(path).write_text(json.dumps(entries), encoding="utf-8")
-
-
-def read_sums(path):
-    return {(client, shard, sequence): cells for client, shard, sequence, cells
-            in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))}
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Judges a recorded run.")
-    parser.add_argument("history", nargs="+")
-    parser.add_argument("--sums", required=True)
-    parser.add_argument("--loss-allowed", action="store_true",
-                        help="lost acknowledged updates are no violation (mode checkpoint)")
-    options = parser.parse_args()
-    verdict = judge(read_history(options.history), read_sums(options.sums))
-    print(json.dumps(verdict.summary()))
-    sys.exit(1 if verdict.violations(options.loss_allowed) else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,12 +3,14 @@
     python3 planted_bugs.py [--work-dir build-planted] [--only NAME]... [--jobs N] [-o json]
 
 Copies the sources into a directory of its own, builds the test binaries that are named there and
-sees the named tests pass. Then, for each bug: plants it, builds, and sees the named test fail; takes
-it out again. A bug that leaves its test green has not been caught, and neither has one whose test
-hangs. With a compiler cache a bug costs one or two sources and a link.
+sees the named tests pass. Then, for each bug: plants it, builds, and sees the named test fail;
+takes it out again. A bug that leaves its test green has not been caught, and neither has one whose
+test hangs. With a compiler cache a bug costs one or two sources and a link.
 
 Exit code 0: all were caught. The last line of stdout is one JSON object with -o json, else a table.
 """
+
+from __future__ import annotations
 
 import argparse
 import dataclasses
@@ -19,8 +21,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
 
-from planted_edits import PLANTS, EditError
+from planted_edits import PLANTS, EditError, Plant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Not sources, at the top of the tree.
@@ -31,17 +35,17 @@ CAUGHT, MISSED, HUNG, BROKEN = "caught", "missed", "hung", "broken"
 
 @dataclasses.dataclass
 class Outcome:
-    plant: object
+    plant: Plant
     verdict: str  # CAUGHT or what went wrong
     detail: str = ""
     seconds: float = 0.0
 
-    def record(self):
+    def record(self) -> dict[str, object]:
         return {"bug": self.plant.name, "test": f"{self.plant.target} {self.plant.test}",
                 "verdict": self.verdict, "detail": self.detail, "seconds": round(self.seconds, 1)}
 
 
-def source_files(root):
+def source_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
     """Relative paths of what a build may read."""
     for top in sorted(root.iterdir()):
         if top.name.startswith((".", "build")) or top.name in _LEFT_OUT:
@@ -52,7 +56,7 @@ def source_files(root):
                 yield path.relative_to(root)
 
 
-def mirror(source, copy):
+def mirror(source: pathlib.Path, copy: pathlib.Path) -> None:
     """Makes `copy` what `source` is; files that are equal are not touched, nor is its build."""
     wanted = set(source_files(source))
     for relative in wanted:
@@ -70,11 +74,11 @@ def mirror(source, copy):
 class Planted:
     """A tree with one bug in it, for as long as the `with` lasts."""
 
-    def __init__(self, tree, plant):
+    def __init__(self, tree: pathlib.Path, plant: Plant) -> None:
         self._tree, self._plant = tree, plant
-        self._sound = {}  # {path: text}
+        self._sound: dict[pathlib.Path, str] = {}  # {path: text}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         texts = {}
         for edit in self._plant.edits:
             path = self._tree / edit.path
@@ -85,7 +89,7 @@ class Planted:
             path.write_text(text, encoding="utf-8")
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         for path, text in self._sound.items():
             path.write_text(text, encoding="utf-8")
 
@@ -93,7 +97,8 @@ class Planted:
 class Workshop:
     """The copy of the tree, and what is built of it."""
 
-    def __init__(self, work_dir, jobs, say):
+    def __init__(self, work_dir: pathlib.Path, jobs: int | None,
+                 say: Callable[[str], None]) -> None:
         self.tree = pathlib.Path(work_dir).resolve() / "tree"
         self._build = self.tree / "build"
         self._jobs, self._say = jobs, say
@@ -102,13 +107,13 @@ class Workshop:
             "CCACHE_BASEDIR": str(self.tree), "CCACHE_NOHASHDIR": "1",
             "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime"}
 
-    def prepare(self):
+    def prepare(self) -> None:
         self.tree.mkdir(parents=True, exist_ok=True)
         mirror(ROOT, self.tree)
         # As `./run test` builds, so that its objects are found in the compiler cache.
         self._run(["cmake", "-S", self.tree, "--preset", "test"])
 
-    def build(self, targets):
+    def build(self, targets: set[str]) -> str | None:
         """None, or the end of the build's messages."""
         try:
             self._run(["ninja", "-C", self._build, "-j", str(self._jobs), *sorted(targets)])
@@ -116,20 +121,21 @@ class Workshop:
             return str(error)
         return None
 
-    def _run(self, command):
+    def _run(self, command: Sequence[object]) -> None:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                               env=self._environment, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n"
                                f"{done.stdout + done.stderr}")
 
-    def test(self, plant):
-        """(how many cases ran, how many of them failed, the end of what was said); None: it hung."""
+    def test(self, plant: Plant) -> tuple[int, int, str] | None:
+        """(how many cases ran, how many failed, the end of what was said); None: it hung."""
         return run_cases(self._build / "bin" / plant.target, plant.test,
                          self._build / "planted-report.json")
 
 
-def run_cases(binary, cases, report, seconds=_TEST_SECONDS):
+def run_cases(binary: pathlib.Path, cases: str, report: pathlib.Path,
+              seconds: float = _TEST_SECONDS) -> tuple[int, int, str] | None:
     """(how many cases ran, how many of them failed, what was said); None when it did not end."""
     report.unlink(missing_ok=True)
     try:
@@ -147,7 +153,7 @@ def run_cases(binary, cases, report, seconds=_TEST_SECONDS):
     return counts["tests"], failed or (1 if done.returncode != 0 else 0), said
 
 
-def first_failure(said):
+def first_failure(said: str) -> str:
     """The line of GoogleTest that tells what was expected."""
     lines = [line.strip() for line in said.splitlines()]
     for at, line in enumerate(lines):
@@ -156,11 +162,11 @@ def first_failure(said):
     return lines[-1][:160] if lines else ""
 
 
-def catch(workshop, plant):
+def catch(workshop: Workshop, plant: Plant) -> Outcome:
     """Plants one bug and looks whether its test notices."""
     started = time.monotonic()
 
-    def outcome(verdict, detail=""):
+    def outcome(verdict: str, detail: str = "") -> Outcome:
         return Outcome(plant, verdict, detail, time.monotonic() - started)
 
     try:
@@ -179,7 +185,7 @@ def catch(workshop, plant):
     return outcome(CAUGHT, first_failure(said)) if failed else outcome(MISSED, "the test passed")
 
 
-def check_sound(workshop, plants):
+def check_sound(workshop: Workshop, plants: Sequence[Plant]) -> None:
     """Without a bug every test passes; else RuntimeError."""
     refused = workshop.build({plant.target for plant in plants})
     if refused is not None:
@@ -192,7 +198,8 @@ def check_sound(workshop, plants):
             raise RuntimeError(f"without a bug, {plant.target} {plant.test} {why}")
 
 
-def run(work_dir, plants=PLANTS, jobs=None, say=print):
+def run(work_dir: pathlib.Path, plants: Sequence[Plant] = PLANTS, jobs: int | None = None,
+        say: Callable[[str], None] = print) -> list[Outcome]:
     """The outcomes, in order. RuntimeError when the sources without a bug are no good."""
     workshop = Workshop(work_dir, jobs or os.cpu_count(), say)
     say("building the sources as they are, and their tests")
@@ -208,14 +215,7 @@ def run(work_dir, plants=PLANTS, jobs=None, say=print):
     return outcomes
 
 
-def summary(outcomes):
-    """What goes into a result as JSON."""
-    return {"planted": len(outcomes),
-            "planted_caught": sum(found.verdict == CAUGHT for found in outcomes),
-            "planted_bugs": [found.record() for found in outcomes]}
-
-
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work-dir", type=pathlib.Path, default=ROOT / "build-planted")
     parser.add_argument("--only", action="append", choices=[plant.name for plant in PLANTS])
@@ -229,12 +229,15 @@ def main():
     except RuntimeError as error:
         print(f"planted bugs: {error}", file=sys.stderr)
         sys.exit(2)
-    result = summary(outcomes)
+    result = {"planted": len(outcomes),
+              "planted_caught": sum(found.verdict == CAUGHT for found in outcomes),
+              "planted_bugs": [found.record() for found in outcomes]}
     if options.output == "json":
         print(json.dumps(result))
     else:
         for found in outcomes:
-            print(f"{found.verdict:7} {found.plant.name:24} {found.plant.target} {found.plant.test}")
+            print(
+                f"{found.verdict:7} {found.plant.name:24} {found.plant.target} {found.plant.test}")
         print(f"{result['planted_caught']} of {result['planted']} caught")
     sys.exit(0 if result["planted_caught"] == result["planted"] else 1)
 

@@ -1,18 +1,17 @@
 """Every planted bug still fits the sources, and the tool tells caught bugs from missed ones.
 
-usage: planted_bugs_test.py [unittest arguments]
-
 Nothing is compiled here: ./run fault planted builds each bug and sees it caught.
 """
+
+from __future__ import annotations
 
 import pathlib
 import re
 import stat
-import tempfile
-import unittest
+from typing import Any
 from unittest import mock
 
-import planted_bugs
+import pytest
 from planted_bugs import BROKEN, CAUGHT, HUNG, MISSED, ROOT, Planted, catch, mirror, run_cases
 from planted_edits import PLANTS, Edit, EditError, Plant
 
@@ -23,88 +22,87 @@ BUGS = {"ack-before-sync", "rename-before-fsync", "dedup-not-in-checkpoint",
         "no-fence-at-apply", "off-by-one-slice"}
 
 
-class PlantsTest(unittest.TestCase):
-    def test_every_bug_is_planted_once(self):
+class PlantsTest:
+    def test_every_bug_is_planted_once(self) -> None:
         names = [plant.name for plant in PLANTS]
-        self.assertEqual(len(names), len(set(names)))
-        self.assertLessEqual(BUGS, set(names))
+        assert len(names) == len(set(names))
+        assert set(names) >= BUGS
 
-    def test_every_edit_applies(self):
+    def test_every_edit_applies(self) -> None:
         for plant in PLANTS:
-            with self.subTest(plant.name):
-                texts = {}
-                for edit in plant.edits:
-                    sound = (ROOT / edit.path).read_text(encoding="utf-8")
-                    texts[edit.path] = edit.apply(texts.get(edit.path, sound))
-                    self.assertNotEqual(texts[edit.path], sound)
+            texts: dict[str, str] = {}
+            for edit in plant.edits:
+                sound = (ROOT / edit.path).read_text(encoding="utf-8")
+                texts[edit.path] = edit.apply(texts.get(edit.path, sound))
+                assert texts[edit.path] != sound
 
-    def test_every_catching_test_exists(self):
+    def test_every_catching_test_exists(self) -> None:
         lists = ROOT / "tests/unit/CMakeLists.txt"
         for plant in PLANTS:
-            with self.subTest(plant.name):
-                suite, case = plant.test.removeprefix("*/").removesuffix("/*").split(".")
-                program = re.search(rf"dslide_test\({plant.target} .*?FOLDERS ([^)]*?)\s+DEPS",
-                                    lists.read_text(encoding="utf-8"))
-                self.assertIsNotNone(program, plant.target)
-                sources = [source for folder in program.group(1).split()
-                           for source in (lists.parent / folder).rglob("*_test.cc")]
-                named = re.compile(rf"TEST(_F|_P)?\({suite},\s*{case}\)")
-                self.assertTrue(any(named.search(source.read_text(encoding="utf-8"))
-                                    for source in sources), plant.test)
+            suite, case = plant.test.removeprefix("*/").removesuffix("/*").split(".")
+            program = re.search(rf"dslide_test\({plant.target} .*?FOLDERS ([^)]*?)\s+DEPS",
+                                lists.read_text(encoding="utf-8"))
+            assert program is not None, plant.target
+            sources = [source for folder in program.group(1).split()
+                       for source in (lists.parent / folder).rglob("*_test.cc")]
+            named = re.compile(rf"TEST(_F|_P)?\({suite},\s*{case}\)")
+            assert any(named.search(source.read_text(encoding="utf-8")) for source in sources), (
+                plant.test)
 
-    def test_the_docs_list_what_is_planted(self):
+    def test_the_docs_list_what_is_planted(self) -> None:
         page = (ROOT / "docs/contribute/reliability-testing.md").read_text(encoding="utf-8")
         for plant in PLANTS:
-            self.assertIn(f"| `{plant.name}` | {plant.bug} | `{plant.test}` |", page)
+            assert f"| `{plant.name}` | {plant.bug} | `{plant.test}` |" in page
 
 
-class EditTest(unittest.TestCase):
-    def test_white_space_does_not_matter_and_the_rest_does(self):
+class EditTest:
+    def test_white_space_does_not_matter_and_the_rest_does(self) -> None:
         edit = Edit("f.cc", "if (a  <b) return f( c );", "bug();")
-        self.assertEqual(edit.apply("x;\n if (a < b)\n   return f(c);\ny;"), "x;\n bug();\ny;")
+        assert edit.apply("x;\n if (a < b)\n   return f(c);\ny;") == "x;\n bug();\ny;"
         for text in ("if (a > b) return f(c);", "", "if (a < bb) return f(c);"):
-            with self.assertRaisesRegex(EditError, "f.cc: this occurs 0 times"):
+            with pytest.raises(EditError, match="f.cc: this occurs 0 times"):
                 edit.apply(text)
 
-    def test_a_piece_that_occurs_twice_is_refused(self):
-        with self.assertRaisesRegex(EditError, "occurs 2 times"):
+    def test_a_piece_that_occurs_twice_is_refused(self) -> None:
+        with pytest.raises(EditError, match="occurs 2 times"):
             Edit("f.cc", "a;", "b;").apply("a; a;")
 
 
-class ToolTest(unittest.TestCase):
-    def setUp(self):
-        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+class ToolTest:
+    @pytest.fixture(autouse=True)
+    def _root(self, tmp_path: pathlib.Path) -> None:
+        self.root = tmp_path
 
-    def binary(self, body):
+    def binary(self, body: str) -> pathlib.Path:
         """A test binary that is a shell script; $report is where its report goes."""
         path = self.root / "binary"
         path.write_text(f"#!/bin/sh\nreport=${{2#*json:}}\n{body}\n", encoding="ascii")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return path
 
-    def run_binary(self, body, seconds=30):
+    def run_binary(self, body: str, seconds: float = 30) -> Any:
         return run_cases(self.binary(body), "Suite.Case", self.root / "report.json", seconds)
 
-    def test_counts_come_from_the_report(self):
+    def test_counts_come_from_the_report(self) -> None:
         report = '{"tests": %d, "failures": %d, "errors": 0}'
-        self.assertEqual(self.run_binary(f"echo '{report % (1, 0)}' >$report")[:2], (1, 0))
-        self.assertEqual(self.run_binary(f"echo '{report % (3, 2)}' >$report; exit 1")[:2], (3, 2))
-        self.assertEqual(self.run_binary(f"echo '{report % (0, 0)}' >$report")[:2], (0, 0))
+        assert self.run_binary(f"echo '{report % (1, 0)}' >$report")[:2] == (1, 0)
+        assert self.run_binary(f"echo '{report % (3, 2)}' >$report; exit 1")[:2] == (3, 2)
+        assert self.run_binary(f"echo '{report % (0, 0)}' >$report")[:2] == (0, 0)
 
-    def test_a_crash_is_a_failure_and_a_hang_is_none(self):
-        self.assertEqual(self.run_binary("kill -SEGV $$")[:2], (1, 1))
-        self.assertIsNone(self.run_binary("exec sleep 60", seconds=0.2))
+    def test_a_crash_is_a_failure_and_a_hang_is_none(self) -> None:
+        assert self.run_binary("kill -SEGV $$")[:2] == (1, 1)
+        assert self.run_binary("exec sleep 60", seconds=0.2) is None
 
-    def test_a_bug_is_there_while_it_is_planted(self):
+    def test_a_bug_is_there_while_it_is_planted(self) -> None:
         source = self.root / "f.cc"
         source.write_text("good(); more();", encoding="ascii")
         plant = Plant("p", "b", (Edit("f.cc", "good();", "bad();"), Edit("f.cc", "more();", "")),
                       "t", "S.C")
         with Planted(self.root, plant):
-            self.assertEqual(source.read_text(encoding="ascii"), "bad(); ")
-        self.assertEqual(source.read_text(encoding="ascii"), "good(); more();")
+            assert source.read_text(encoding="ascii") == "bad(); "
+        assert source.read_text(encoding="ascii") == "good(); more();"
 
-    def test_verdicts(self):
+    def test_verdicts(self) -> None:
         (self.root / "f.cc").write_text("good();", encoding="ascii")
         good = Plant("p", "b", (Edit("f.cc", "good();", "bad();"),), "t", "S.C")
         stale = Plant("p", "b", (Edit("f.cc", "gone();", "bad();"),), "t", "S.C")
@@ -117,12 +115,10 @@ class ToolTest(unittest.TestCase):
             workshop.build.return_value = refused
             workshop.test.return_value = ran
             found = catch(workshop, plant)
-            self.assertEqual(found.verdict, verdict, found)
-            self.assertEqual((self.root / "f.cc").read_text(encoding="ascii"), "good();")
-        counts = planted_bugs.summary([found, planted_bugs.Outcome(good, CAUGHT)])
-        self.assertEqual((counts["planted"], counts["planted_caught"]), (2, 1))
+            assert found.verdict == verdict, found
+            assert (self.root / "f.cc").read_text(encoding="ascii") == "good();"
 
-    def test_the_copy_follows_the_sources_and_touches_nothing_else(self):
+    def test_the_copy_follows_the_sources_and_touches_nothing_else(self) -> None:
         source, copy = self.root / "source", self.root / "copy"
         for path, text in (("core/a.cc", "a"), ("core/gone.cc", "g"), ("build/o", "o"),
                            ("core/__pycache__/p.pyc", "p"), ("CMakeLists.txt", "c")):
@@ -134,12 +130,8 @@ class ToolTest(unittest.TestCase):
         (source / "core/gone.cc").unlink()
         (source / "CMakeLists.txt").write_text("new", encoding="ascii")
         mirror(source, copy)
-        self.assertEqual((copy / "core/a.cc").stat().st_mtime_ns, before)
-        self.assertEqual((copy / "CMakeLists.txt").read_text(encoding="ascii"), "new")
+        assert (copy / "core/a.cc").stat().st_mtime_ns == before
+        assert (copy / "CMakeLists.txt").read_text(encoding="ascii") == "new"
         left = sorted(str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file())
-        self.assertEqual(left, ["CMakeLists.txt", "core/a.cc"])
-        self.assertTrue((copy / "build").is_dir())
-
-
-if __name__ == "__main__":
-    unittest.main()
+        assert left == ["CMakeLists.txt", "core/a.cc"]
+        assert (copy / "build").is_dir()

@@ -20,7 +20,7 @@ class Edit:
     old: str
     new: str
 
-    def apply(self, text):
+    def apply(self, text: str) -> str:
         """The text with the edit; EditError unless `old` occurs exactly once in it."""
         words = re.findall(r"\w+|[^\w\s]", self.old)
         found = list(re.finditer(r"\s*".join(map(re.escape, words)), text))
@@ -35,7 +35,7 @@ class Edit:
 class Plant:
     name: str
     bug: str  # what is wrong with it, in a sentence
-    edits: tuple
+    edits: tuple[Edit, ...]
     target: str  # the test binary
     test: str  # as GoogleTest filters name it; it must fail with the bug and pass without
 
@@ -52,7 +52,8 @@ PLANTS = (
         "rename-before-fsync",
         "A file gets its name before its content is on the disk: after a loss of power it may be "
         "empty.",
-        (Edit("services/common/files/durable_files.cc", "RETURN_IF_ERROR(Rename(fresh, path));", ""),
+        (Edit("services/common/files/durable_files.cc",
+              "RETURN_IF_ERROR(Rename(fresh, path));", ""),
          Edit("services/common/files/durable_files.cc",
               "const absl::Status written = WriteAll(fd, content, fresh);",
               "RETURN_IF_ERROR(Rename(fresh, path));\n"

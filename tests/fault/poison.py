@@ -1,81 +1,89 @@
 """Bad updates between good ones leave no trace: the rows are those of a run without them.
 
-    python3 poison.py --bin-dir build/bin [--seed N] [--count 2000] [--per-good 10]
-                      [--durability checkpoint]
-
 Two shards of their own get the same good updates in the same order. One of them also gets `count`
-bad ones, `per-good` of them for each good one, from the client that sends the good ones and from
+bad ones, `per_good` of them for each good one, from the client that sends the good ones and from
 another: NaN, infinities, numbers beyond the bound, rows that do not exist or come twice, wrong
 shapes, cut bytes (poison_updates.py). Each must be refused, with a word that fits; subnormal
 numbers and -0 may be taken, but must change nothing. At the end weights, digests (optimizer states
-are in them) and counts of updates are compared bit for bit. The last line of stdout is one JSON
-object.
-
-Exit code 0: nothing of the poison was found.
+are in them) and counts of updates are compared bit for bit.
 """
 
-import argparse
+from __future__ import annotations
+
 import collections
 import contextlib
 import dataclasses
+import functools
 import hashlib
-import json
 import pathlib
 import random
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
-import fault_paths  # noqa: F401
 import processes
 import shard_client
+from dslide.v1 import shard_pb2
+from dslide.v1.common_pb2 import RequestEnvelope
+from dslide.v1.shard_pb2 import ScatterRequest, StepRequest
 from fault_cluster import DURABILITY_FLAGS
-from grpc_client import Connection, ConnectionLost
-from poison_updates import EXPECTED, GOOD, HARMLESS, KINDS, MODELS, STEP, brink
-from protobuf import decode, last, text
-from shard_client import Envelope
+from grpc_client import CallFailed, Connection, ConnectionLost
+from poison_updates import EXPECTED, GOOD, HARMLESS, KINDS, MODELS, Kind, brink
 
 JOB = "poison"
 # Each so many answers, the client forgets: the shard may too.
 _INCOMPLETE_WINDOW = 8
+SCATTER = "/dslide.v1.ShardService/Scatter"
+
+
+Request = ScatterRequest | StepRequest | bytes
+Make = Callable[[RequestEnvelope], Request]
 
 
 class Sender:
     """One client of a shard: numbers its calls, and says what became of them."""
 
-    def __init__(self, connection, client_id):
+    def __init__(self, connection: Connection, client_id: bytes) -> None:
         self._connection, self._client = connection, client_id
         self._generation = shard_client.hello(connection, JOB, client_id, 0).generation
         self._next = 1
 
-    def _envelope(self):
-        return Envelope(JOB, self._client, self._next, max(1, self._next - _INCOMPLETE_WINDOW),
-                        self._generation, "")
-
-    def send(self, make):
-        """(reason word or "", "" or text) of one call; `make(envelope)` encodes it."""
-        method, messages = make(self._envelope())
-        reply = self._connection.call(method, messages)
-        reason = reply.reason if not reply.ok else ""
-        if reply.ok and method == STEP:
-            error = decode(last(decode(reply.messages[0]), 9, b"")) if reply.messages else {}
-            reason = text(error, 3)
+    def send(self, make: Make) -> str:
+        """The reason word of a refusal, "" of what was taken; `make(envelope)` is the request."""
+        reason = self._answer(make(shard_client.envelope_of(
+            JOB, self._client, self._next, max(1, self._next - _INCOMPLETE_WINDOW),
+            self._generation, "")))
         # Most refusals use the number up and some do not: the shard knows.
         if reason:
             self._next = shard_client.hello(self._connection, JOB, self._client,
                                             self._next - 1).next_sequence
         else:
             self._next += 1
-        return reason if reason or reply.ok else str(reply)
+        return reason
+
+    def _answer(self, request: ScatterRequest | StepRequest | bytes) -> str:
+        try:
+            if isinstance(request, shard_pb2.StepRequest):
+                answers = self._connection.call_stream(request, shard_pb2.StepResponse)
+                return answers[0].error.reason if answers else ""
+            if isinstance(request, shard_pb2.ScatterRequest):
+                self._connection.call(request, shard_pb2.ScatterResponse)
+            else:
+                self._connection.call_bytes(SCATTER, request)
+            return ""
+        except CallFailed as error:
+            return error.reason or str(error)
 
 
 @dataclasses.dataclass
 class Tally:
-    sent: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    wrong: list = dataclasses.field(default_factory=list)
+    sent: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    reasons: collections.Counter[tuple[str, str]] = dataclasses.field(
+        default_factory=collections.Counter)
+    wrong: list[str] = dataclasses.field(default_factory=list)
 
-    def add(self, kind, reason):
+    def add(self, kind: Kind, reason: str) -> None:
         name = kind.__name__
         self.sent[name] += 1
         self.reasons[name, reason or "taken"] += 1
@@ -84,7 +92,8 @@ class Tally:
 
 
 @contextlib.contextmanager
-def running_shard(directory, mode, quarantine_limit=0):
+def running_shard(directory: pathlib.Path, mode: str,
+                  quarantine_limit: int = 0) -> Iterator[tuple[Connection, processes.Process]]:
     """A connection to a shard of its own that has the model; and its process.
 
     Ten bad requests for each good one: with a quarantine no client would last.
@@ -104,33 +113,34 @@ def running_shard(directory, mode, quarantine_limit=0):
         process.kill()
 
 
-def state_of(connection):
+def state_of(connection: Connection) -> dict[str, tuple[int, str]]:
     """All that is comparable of the rows: {table: (digest, hash of the weights' bytes)}."""
     found = {}
     for name, state in _tables(connection).items():
-        weights, _ = shard_client.gather_bytes(connection, name, name, list(range(state.rows)))
+        weights, _ = shard_client.gather_bytes(connection, name, name, list(range(state.spec.rows)))
         found[name] = (state.digest, hashlib.sha256(weights).hexdigest())
     return found
 
 
-def _tables(connection):
+def _tables(connection: Connection) -> dict[str, shard_client.TableState]:
     """{name: shard_client.TableState}; a model has one table of its own name."""
     return {model.name: shard_client.describe_model(connection, model.name)[model.name]
             for model in MODELS}
 
 
-def applied_steps(connection):
+def applied_steps(connection: Connection) -> dict[str, int]:
     return {name: state.applied_steps for name, state in _tables(connection).items()}
 
 
 class Run:
     """The same good updates in every run; with `poison`, bad ones between them."""
 
-    def __init__(self, seed, count, per_good, mode, directory):
+    def __init__(self, seed: int, count: int, per_good: int, mode: str,
+                 directory: pathlib.Path) -> None:
         self._seed, self._count, self._per_good = seed, count, per_good
         self._mode, self._directory = mode, directory
 
-    def run(self, name, tally=None):
+    def run(self, name: str, tally: Tally | None = None) -> Any:
         """(state, applied steps); `tally` gets the poison, None: none is sent."""
         goods = random.Random(f"{self._seed}/good")
         bads = random.Random(f"{self._seed}/bad")
@@ -140,24 +150,26 @@ class Run:
             self._good(honest, brink)
             for _ in range(-(-self._count // self._per_good)):
                 make = goods.choice(GOOD)
-                self._good(honest, lambda envelope, make=make: make(goods, envelope))
-                for _ in range(self._per_good if tally is not None else 0):
+                self._good(honest, functools.partial(make, goods))
+                if tally is None:
+                    continue
+                for _ in range(self._per_good):
                     kind = bads.choice(KINDS)
                     sender = bads.choice((honest, other))
-                    tally.add(kind, sender.send(lambda envelope, kind=kind: kind(bads, envelope)))
+                    tally.add(kind, sender.send(functools.partial(kind, bads)))
             state = state_of(connection), applied_steps(connection)
             if not process.running():
                 raise RuntimeError(f"the shard has ended: {process}")
             return state
 
     @staticmethod
-    def _good(sender, make):
+    def _good(sender: Sender, make: Make) -> None:
         reason = sender.send(make)
         if reason:
             raise RuntimeError(f"a good update was refused: {reason}")
 
 
-def run(seed, count, per_good, mode="checkpoint"):
+def run(seed: int, count: int, per_good: int, mode: str = "checkpoint") -> Any:
     """The result of one comparison."""
     tally = Tally()
     started = time.monotonic()
@@ -174,30 +186,10 @@ def run(seed, count, per_good, mode="checkpoint"):
     applied = sum(steps.values()) - sum(clean_steps.values())
     if applied != taken:
         mismatches.append(f"{applied} more updates counted, {taken} harmless ones taken")
-    by_kind = collections.defaultdict(dict)
+    by_kind: dict[str, dict[str, int]] = collections.defaultdict(dict)
     for (kind, reason), times in sorted(tally.reasons.items()):
         by_kind[kind][reason] = times
     return {"seed": seed, "poison": sum(tally.sent.values()), "good": sum(clean_steps.values()),
             "poison_mismatches": len(mismatches) + len(tally.wrong), "kinds": dict(by_kind),
             "mismatches": (mismatches + tally.wrong)[:20],
             "seconds": round(time.monotonic() - started, 1)}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--per-good", type=int, default=10)
-    parser.add_argument("--durability", choices=list(DURABILITY_FLAGS), default="checkpoint")
-    options = parser.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    print(f"poison: seed {seed}", file=sys.stderr, flush=True)
-    processes.use_bin_dir(options.bin_dir)
-    result = run(seed, options.count, options.per_good, options.durability)
-    print(json.dumps(result))
-    sys.exit(1 if result["poison_mismatches"] else 0)
-
-
-if __name__ == "__main__":
-    main()

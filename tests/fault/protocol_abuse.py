@@ -1,41 +1,38 @@
 """Hostile peers attack a shard's port while an honest client works: what survives, at what price.
 
-    python3 protocol_abuse.py --bin-dir build/bin [--seconds 3] [--attack NAME ...]
-                              [--position plain|stranger|insider ...] [-o json|table]
-
-The attacks of abuse_attacks.py, each for `--seconds`, from three positions: `plain`, a port without
+The attacks of abuse_attacks.py, each from three positions: `plain`, a port without
 TLS; `stranger`, a port that demands certificates, by somebody who has none; `insider`, the same
 port by a trainer with a certificate. Measured: the server's processor seconds and peak memory above
 those before the attack, and an honest client's times of answer before and during it. The attacker
 runs at nice 10, so that what it computes itself costs the others less; all share the machine's
 processors. The attack `busy_neighbour` only computes, and shows what that alone costs. An honest
-p99 is over its bound when it is more than twice that before, and more than 20 ms. The last line of
-stdout is one JSON object.
+p99 is over its bound when it is more than twice that before, and more than 20 ms.
 
 A server that has ended or that does not serve afterwards, an honest call that failed, and a
 stranger who costs more than 2 CPU-seconds (10 ms for each connection, when there are so many) or
-64 MiB are violations (exit code 1). What insiders and plaintext peers cost is reported in
+64 MiB are violations. What insiders and plaintext peers cost is reported in
 `exceeded`: gRPC 1.51 is not safe from them.
 """
 
-import argparse
+from __future__ import annotations
+
 import collections
 import dataclasses
 import functools
-import json
 import multiprocessing
 import os
 import pathlib
 import ssl
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-import abuse_attacks
-import fault_paths  # noqa: F401
+import grpc
 import processes
-from abuse_attacks import ATTACKS, Target
-from grpc_client import Connection, ConnectionLost
+from abuse_attacks import ATTACKS, Attack, Target
+from dslide.v1 import shard_pb2
+from grpc_client import CallFailed, Connection, ConnectionLost
 from kill_loop import quantile
 
 PLAIN, STRANGER, INSIDER = POSITIONS = ("plain", "stranger", "insider")
@@ -44,12 +41,11 @@ CPU_SECONDS, MEGABYTES, SLOWER = 2.0, 64.0, 2.0
 CPU_SECONDS_PER_CONNECTION = 0.01
 # Times of answer below this are those of the machine's scheduler.
 _LEAST_MS = 10.0
-_CALL = "/dslide.v1.ShardService/GetServerInfo"
 _PACE_SECONDS = 0.005
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def context(directory, role=None):
+def context(directory: pathlib.Path, role: str | None = None) -> ssl.SSLContext:
     """An ssl.SSLContext of a client, with the role's certificate or without any."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.load_verify_locations(directory / "ca.crt")
@@ -59,10 +55,16 @@ def context(directory, role=None):
     return made
 
 
+def credentials(directory: pathlib.Path, role: str) -> grpc.ChannelCredentials:
+    """The same for grpcio."""
+    return grpc.ssl_channel_credentials(*(
+        (directory / name).read_bytes() for name in ("ca.crt", f"{role}.key", f"{role}.crt")))
+
+
 class Subject:
     """A shard on its own, with TLS or without, and what it has used."""
 
-    def __init__(self, directory, certificates=None):
+    def __init__(self, directory: pathlib.Path, certificates: pathlib.Path | None = None) -> None:
         flags = [] if certificates is None else [
             "--tls-ca", certificates / "ca.crt", "--tls-cert", certificates / "shard.crt",
             "--tls-key", certificates / "shard.key"]
@@ -72,62 +74,63 @@ class Subject:
                              "--threads", 1, *flags], directory)
         self.address = self.process.wait_for_stderr(r" serving address=(\S+)").group(1)
 
-    def _proc(self, name):
+    def _proc(self, name: str) -> pathlib.Path:
         return pathlib.Path(f"/proc/{self.process.pid}/{name}")
 
-    def cpu_seconds(self):
+    def cpu_seconds(self) -> float:
         fields = self._proc("stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
-    def _status_mib(self, key):
+    def _status_mib(self, key: str) -> float:
         for line in self._proc("status").read_text().splitlines():
             if line.startswith(key):
                 return int(line.split()[1]) / 1024
         return 0.0  # it has ended
 
-    def memory_mib(self):
+    def memory_mib(self) -> float:
         return self._status_mib("VmRSS")
 
-    def forget_peak(self):
+    def forget_peak(self) -> None:
         self._proc("clear_refs").write_text("5")
 
-    def peak_mib(self):
+    def peak_mib(self) -> float:
         return self._status_mib("VmHWM")
 
 
 class Honest:
     """A client that was there before the attack, and calls all the time."""
 
-    def __init__(self, address, tls):
+    def __init__(self, address: str, tls: grpc.ChannelCredentials | None) -> None:
         self._open = functools.partial(Connection, address, tls=tls)
         self._connection = self._open()
-        self.failures = []
+        self.failures: list[str] = []
 
-    def call_for(self, seconds):
+    def call_for(self, seconds: float) -> list[float]:
         """Milliseconds of each answer."""
         times, until = [], time.monotonic() + seconds
         while time.monotonic() < until:
             started = time.monotonic()
             try:
-                reply = self._connection.call(_CALL, [b""])
-                if not reply.ok:
-                    self.failures.append(str(reply))
+                self._connection.call(shard_pb2.GetServerInfoRequest(),
+                                      shard_pb2.GetServerInfoResponse)
                 times.append(1000 * (time.monotonic() - started))
+            except CallFailed as error:
+                self.failures.append(str(error))
             except ConnectionLost as error:
                 self.failures.append(str(error))
                 self._connection = self._open()
             time.sleep(_PACE_SECONDS)
         return times
 
-    def close(self):
+    def close(self) -> None:
         self._connection.close()
 
 
-def attack_process(attack, target, seconds, results):
+def attack_process(attack: Attack, target: Target, seconds: float, results: Any) -> None:
     """Attacks until the time is over and something was sent; what that was goes into the queue."""
     os.nice(10)
     until = time.monotonic() + seconds
-    sent = collections.Counter()
+    sent: collections.Counter[str] = collections.Counter()
     try:
         attack(target, sent, lambda: time.monotonic() >= until and sent.total() > 0)
     finally:
@@ -143,23 +146,23 @@ class Outcome:
     alive: bool
     cpu_seconds: float
     memory_mib: float
-    honest_before: list  # p50, p99 in ms
-    honest_during: list
-    honest_failures: list
-    sent: dict
+    honest_before: list[float]  # p50, p99 in ms
+    honest_during: list[float]
+    honest_failures: list[str]
+    sent: dict[str, int]
 
     @property
-    def slower(self):
+    def slower(self) -> float:
         return round(self.honest_during[1] / max(self.honest_before[1], _LEAST_MS), 1)
 
-    def exceeded(self):
+    def exceeded(self) -> list[str]:
         """Names of the bounds that it has broken."""
         allowed = max(CPU_SECONDS, CPU_SECONDS_PER_CONNECTION * self.sent.get("connections", 0))
         found = [("cpu", self.cpu_seconds > allowed), ("memory", self.memory_mib > MEGABYTES),
                  ("p99", self.slower > SLOWER)]
         return [name for name, broken in found if broken]
 
-    def violations(self):
+    def violations(self) -> Iterator[str]:
         name = f"{self.attack} ({self.position})"
         if not self.alive:
             yield f"{name}: the server has ended"
@@ -172,7 +175,7 @@ class Outcome:
                     yield f"{name}: over the bound of {bound}: {self.cpu_seconds} CPU-s, " \
                           f"{self.memory_mib} MiB"
 
-    def row(self):
+    def row(self) -> str:
         return (f"| {self.attack} | {self.position} | {'yes' if self.alive else 'NO'} | "
                 f"{self.cpu_seconds:.1f} | {self.memory_mib:.0f} | "
                 f"{self.honest_before[0]:.1f} / {self.honest_before[1]:.1f} | "
@@ -184,11 +187,11 @@ HEADING = ("| attack | from | alive | CPU-s | MiB | honest p50 / p99 before, ms 
            "over the bound |\n|---|---|---|---|---|---|---|---|")
 
 
-def quantiles(times):
+def quantiles(times: Sequence[float]) -> list[float]:
     return [quantile(times, 0.5) or 0.0, quantile(times, 0.99) or 0.0]
 
 
-def newcomer_failures(address, tls):
+def newcomer_failures(address: str, tls: grpc.ChannelCredentials | None) -> list[str]:
     """What keeps somebody from being served who shares the attacker's address and its debts.
 
     Newcomers try again, as gRPC's clients do by themselves.
@@ -207,7 +210,8 @@ def newcomer_failures(address, tls):
         time.sleep(0.2)
 
 
-def measure(attack, position, subject, target, honest_tls, seconds):
+def measure(attack: Attack, position: str, subject: Subject, target: Target,
+            honest_tls: grpc.ChannelCredentials | None, seconds: float) -> Outcome:
     """The Outcome of one attack on a server that was just started."""
     honest = Honest(subject.address, honest_tls)
     honest.call_for(0.3)  # warm
@@ -240,7 +244,7 @@ def measure(attack, position, subject, target, honest_tls, seconds):
 class Abuse:
     """Runs attacks from positions, each against a fresh shard."""
 
-    def __init__(self, directory, seconds):
+    def __init__(self, directory: pathlib.Path, seconds: float) -> None:
         self._directory, self._seconds = directory, seconds
         self._certificates = directory / "certificates"
         maker = directory / "maker"
@@ -254,23 +258,23 @@ class Abuse:
             made.kill()
         self._started = 0
 
-    def run(self, attack, position):
+    def run(self, attack: Attack, position: str) -> Any:
         self._started += 1
         secured = position != PLAIN
         subject = Subject(self._directory / f"shard-{self._started}",
                           self._certificates if secured else None)
         try:
-            honest_tls = context(self._certificates, "trainer") if secured else None
-            attackers = {PLAIN: None, STRANGER: functools.partial(context, self._certificates),
-                         INSIDER: functools.partial(context, self._certificates, "trainer")}
-            tls = attackers[position]() if secured else None
+            honest_tls = credentials(self._certificates, "trainer") if secured else None
+            tls = context(self._certificates, "trainer" if position == INSIDER else None
+                          ) if secured else None
             return measure(attack, position, subject, Target(subject.address, tls), honest_tls,
                            self._seconds)
         finally:
             subject.process.kill()
 
 
-def run(seconds, attacks=ATTACKS, positions=POSITIONS, report=lambda outcome: None):
+def run(seconds: float, attacks: Sequence[Attack] = ATTACKS, positions: Sequence[str] = POSITIONS,
+        report: Callable[[Outcome], None] = lambda outcome: None) -> Any:
     """The result of a run."""
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="dslide-abuse-") as directory:
@@ -285,27 +289,3 @@ def run(seconds, attacks=ATTACKS, positions=POSITIONS, report=lambda outcome: No
             "exceeded": {f"{outcome.attack} ({outcome.position})": outcome.exceeded()
                          for outcome in outcomes if outcome.exceeded()},
             "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--attack", action="append",
-                        choices=[attack.__name__ for attack in ATTACKS])
-    parser.add_argument("--position", action="append", choices=POSITIONS)
-    parser.add_argument("-o", dest="output", choices=["json", "table"], default="table")
-    options = parser.parse_args()
-    processes.use_bin_dir(options.bin_dir)
-    attacks = [attack for attack in abuse_attacks.ATTACKS
-               if not options.attack or attack.__name__ in options.attack]
-    out = sys.stderr if options.output == "json" else sys.stdout
-    print(HEADING, file=out, flush=True)
-    result = run(options.seconds, attacks, options.position or POSITIONS,
-                 lambda outcome: print(outcome.row(), file=out, flush=True))
-    print(json.dumps(result))
-    sys.exit(1 if result["violations"] else 0)
-
-
-if __name__ == "__main__":
-    main()

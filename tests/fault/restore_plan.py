@@ -1,7 +1,11 @@
 """What befalls a cluster between two of its restores: a pure function of the seed."""
 
+from __future__ import annotations
+
 import dataclasses
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from kill_schedule import COORDINATOR, KILL, PAUSE, SHARD, TRAINER
 
@@ -27,7 +31,7 @@ _GIVEN_UP_SECONDS = (0.1, 0.6)
 _DEEDS = {(TRAINER, KILL): 3, (TRAINER, PAUSE): 3, (SHARD, KILL): 2, (SHARD, PAUSE): 1,
           (COORDINATOR, KILL): 2, (COORDINATOR, PAUSE): 1}
 # How many at one checkpoint. Two at once are where one of them was to clean up after the other.
-_STRIKES = {0: 30, 1: 35, 2: 15, "torn": 20}
+_STRIKES: dict[Any, int] = {0: 30, 1: 35, 2: 15, "torn": 20}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,25 +56,25 @@ class Round:
     back     of the newest checkpoints, so many are passed over by the command
     """
 
-    steps: tuple
-    strikes: dict
+    steps: tuple[float, ...]
+    strikes: dict[int, tuple[Strike, ...]]
     way: str
     crashed: int
     back: int
 
     @property
-    def checkpoints(self):
+    def checkpoints(self) -> int:
         return len(self.steps) - 1
 
 
-def plan(seed, count, shards, tracers):
+def plan(seed: object, count: int, shards: int, tracers: int) -> list[Round]:
     """[Round] for one cluster."""
     source = random.Random(f"{seed}/restores")
     members = {SHARD: shards, TRAINER: tracers, COORDINATOR: 1}
     return [_round(source, members) for _ in range(count)]
 
 
-def _round(source, members):
+def _round(source: random.Random, members: Mapping[str, int]) -> Round:
     checkpoints = source.choice((1, 1, 1, 2, 2, 3))
     many = source.choices(list(_STRIKES), list(_STRIKES.values()))[0]
     strikes = _torn(source, members) if many == "torn" else _strikes(source, members, many)
@@ -80,7 +84,7 @@ def _round(source, members):
                  source.randrange(members[SHARD]), source.choice((0, 0, 0, 1, 2)))
 
 
-def _strikes(source, members, many):
+def _strikes(source: random.Random, members: Mapping[str, int], many: int) -> tuple[Strike, ...]:
     deeds = source.sample(list(_DEEDS), many, counts=list(_DEEDS.values()))
     strikes = []
     # Nobody is to be killed again before he is back.
@@ -91,7 +95,7 @@ def _strikes(source, members, many):
     return tuple(sorted(strikes, key=lambda strike: strike.lead))
 
 
-def _torn(source, members):
+def _torn(source: random.Random, members: Mapping[str, int]) -> tuple[Strike, ...]:
     """A trainer dies while a shard does not hear it: its last steps are on the other shards only.
 
     Half of the time the coordinator dies when it has given the trainer up.
@@ -108,10 +112,10 @@ def _torn(source, members):
                              BARRIER_SECONDS + source.uniform(*_GIVEN_UP_SECONDS), 0.0))
 
 
-def portions(restores):
+def portions(restores: int) -> list[tuple[str, int]]:
     """[(mode, restores of it)] of the clusters for so many in all, of two modes if may be."""
     each = min(RESTORES_OF_A_CLUSTER, -(-restores // 2))
-    parts = []
+    parts: list[tuple[str, int]] = []
     while restores > 0:
         parts.append((MODES[len(parts) % len(MODES)], min(each, restores)))
         restores -= each

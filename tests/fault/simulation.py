@@ -1,30 +1,26 @@
-"""Runs the simulator (tests/simulation) over many seeds, on all processors, and adds up.
+"""Runs the simulator (tests/simulation) over many seeds, on all processors, and adds up."""
 
-    python3 simulation.py --bin-dir DIR [--seeds N] [--first-seed S]
+from __future__ import annotations
 
-The last line of stdout is one JSON object. Exit code 0: no promise was broken.
-"""
-
-import argparse
 import collections
 import json
 import os
 import pathlib
 import subprocess
-import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-import fault_paths  # noqa: F401
 import processes
 
 PROGRAM = "dslide_simulate"
 
 
-def exists(bin_dir):
+def exists(bin_dir: pathlib.Path) -> bool:
     """Whether the build has the simulator: packages of the programs do not."""
     return (bin_dir / PROGRAM).exists()
 
 
-def portions(first_seed, seeds, count):
+def portions(first_seed: int, seeds: int, count: int) -> Iterator[tuple[int, int]]:
     """(first seed, seeds) for each of at most `count` processes."""
     count = max(1, min(count, seeds))
     start = first_seed
@@ -34,13 +30,13 @@ def portions(first_seed, seeds, count):
         start += size
 
 
-def add_up(results):
+def add_up(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One result of several."""
     total = {"first_seed": min(result["first_seed"] for result in results)}
     for key in ("seeds", "violations", "repeated", "trace_hash_mismatches", "updates", "events"):
         total[key] = sum(result[key] for result in results)
     for key in ("modes", "faults"):
-        counts = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for result in results:
             counts.update(result[key])
         total[key] = dict(counts)
@@ -49,7 +45,8 @@ def add_up(results):
     return total
 
 
-def run(bin_dir, first_seed, seeds, at_once=None):
+def run(bin_dir: pathlib.Path, first_seed: int, seeds: int,
+        at_once: int | None = None) -> dict[str, Any]:
     """What dslide_simulate says of these seeds. Raises RuntimeError when it has died."""
     running = []
     # A seed takes some milliseconds: a second is for a machine that does much else.
@@ -70,22 +67,5 @@ def run(bin_dir, first_seed, seeds, at_once=None):
     finally:
         for process in running:
             process.kill()
-            process.wait()
-            process.stdout.close()
-            process.stderr.close()
+            process.communicate()
     return add_up(results)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--seeds", type=int, default=2000)
-    parser.add_argument("--first-seed", type=int, default=1)
-    options = parser.parse_args()
-    result = run(options.bin_dir, options.first_seed, options.seeds)
-    print(json.dumps(result))
-    sys.exit(1 if result["violations"] or result["trace_hash_mismatches"] else 0)
-
-
-if __name__ == "__main__":
-    main()

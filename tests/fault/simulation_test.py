@@ -1,50 +1,34 @@
-"""The simulator's runner: portions, sums, and a run of the program itself.
+"""The simulator's runner: portions, and a run of the program itself."""
 
-usage: simulation_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import pathlib
-import stat
-import sys
-import tempfile
-import unittest
 
+import processes
+import pytest
 import simulation
 
-BIN_DIR = None
+
+@pytest.mark.parametrize(("seeds", "count"), [(10, 3), (2, 5), (1, 1)])
+def test_portions_cover_all_seeds_once(seeds: int, count: int) -> None:
+    covered = [seed for start, size in simulation.portions(7, seeds, count)
+               for seed in range(start, start + size)]
+    assert covered == list(range(7, 7 + seeds))
 
 
-class SimulationRunnerTest(unittest.TestCase):
-    def program(self, text):
-        directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        path = directory / simulation.PROGRAM
-        path.write_text(f"#!/bin/sh\n{text}\n", encoding="ascii")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return directory
-
-    def test_portions_cover_all_seeds_once(self):
-        for seeds, count in ((10, 3), (2, 5), (1, 1)):
-            covered = [seed for start, size in simulation.portions(7, seeds, count)
-                       for seed in range(start, start + size)]
-            self.assertEqual(covered, list(range(7, 7 + seeds)))
-
-    def test_a_program_that_dies_is_no_result(self):
-        with self.assertRaisesRegex(RuntimeError, "ended with 3: broken"):
-            simulation.run(self.program("echo broken >&2; exit 3"), 1, 10, at_once=1)
-
-    def test_the_program_reports_what_it_did(self):
-        if BIN_DIR is None or not simulation.exists(BIN_DIR):
-            self.skipTest("needs --bin-dir with the simulator")
-        result = simulation.run(BIN_DIR, first_seed=1, seeds=40, at_once=2)
-        self.assertEqual((result["seeds"], result["repeated"]), (40, 4))
-        self.assertEqual((result["violations"], result["trace_hash_mismatches"]), (0, 0))
-        self.assertEqual(sum(result["modes"].values()), 40)
-        self.assertGreater(result["faults"]["shard_kill"], 0)
+def test_a_program_that_dies_is_no_result(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / simulation.PROGRAM
+    program.write_text("#!/bin/sh\necho broken >&2; exit 3\n", encoding="ascii")
+    program.chmod(0o755)
+    with pytest.raises(RuntimeError, match="ended with 3: broken"):
+        simulation.run(tmp_path, 1, 10, at_once=1)
 
 
-if __name__ == "__main__":
-    if "--bin-dir" in sys.argv:
-        at = sys.argv.index("--bin-dir")
-        BIN_DIR = pathlib.Path(sys.argv[at + 1])
-        del sys.argv[at:at + 2]
-    unittest.main()
+def test_the_program_reports_what_it_did() -> None:
+    if not simulation.exists(processes.bin_dir()):
+        pytest.skip("the simulator was not built")
+    result = simulation.run(processes.bin_dir(), first_seed=1, seeds=40, at_once=2)
+    assert (result["seeds"], result["repeated"]) == (40, 4)
+    assert (result["violations"], result["trace_hash_mismatches"]) == (0, 0)
+    assert sum(result["modes"].values()) == 40
+    assert result["faults"]["shard_kill"] > 0

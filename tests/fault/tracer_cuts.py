@@ -5,9 +5,13 @@ the rows of a shard say how many of its steps that shard has, a checkpoint's man
 are in the cut, and all of them have to be the same number.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
+import pathlib
 import re
+from collections.abc import Sequence
 
 _MANIFEST = re.compile(r"MANIFEST-(\d+)")
 
@@ -19,7 +23,7 @@ class Life:
     tracer: str
     client: str  # in hexadecimal
     in_flight: int
-    counts: tuple  # what each shard's rows showed when it began
+    counts: tuple[int, ...]  # what each shard's rows showed when it began
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +31,12 @@ class Manifest:
     """What is in a committed checkpoint, as the coordinator's file says."""
 
     checkpoint_id: int
-    steps: dict  # {client: the last step that is in it}
-    evicted: frozenset  # clients
+    steps: dict[str, int]  # {client: the last step that is in it}
+    evicted: frozenset[str]  # clients
     kind: str  # full, incremental, mixed
 
     @staticmethod
-    def parse(text):
+    def parse(text: str) -> Manifest:
         # A line with the checksum follows, which the servers verify.
         fields, _ = json.JSONDecoder().raw_decode(text)
         built_on = [bool(part["base_epoch"]) for part in fields["parts"]]
@@ -41,7 +45,7 @@ class Manifest:
                         frozenset(fields["given_up"]), kind)
 
 
-def read_manifests(directory):
+def read_manifests(directory: pathlib.Path) -> dict[int, Manifest]:
     """{checkpoint_id: Manifest} of a coordinator's data directory."""
     found = {}
     for path in (directory / "checkpoints").glob("MANIFEST-*"):
@@ -56,9 +60,11 @@ class Cut:
     """A checkpoint, and what was known of its tracers: {tracer: ...} each."""
 
     manifest: Manifest
-    lives: dict
-    finished: dict  # steps that were confirmed before the checkpoint began
-    listed: frozenset  # clients that some committed manifest says were given up, this one included
+    lives: dict[str, Life]
+    finished: dict[str, int]  # steps that were confirmed before the checkpoint began
+    listed: frozenset[
+        str
+    ]  # clients that some committed manifest says were given up, this one included
 
 
 @dataclasses.dataclass
@@ -67,12 +73,13 @@ class Verdict:
     clients that were given up."""
 
     tracer: str
-    counts: tuple = ()
+    counts: tuple[int, ...] = ()
     partial: int = 0
-    problems: list = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
 
 
-def judge(cut, tracer, rows, sent=None):
+def judge(cut: Cut, tracer: str, rows: Sequence[Sequence[float]],
+          sent: int | None = None) -> Verdict:
     """The Verdict on one tracer after a restore of `cut`.
 
     rows  [all numbers of its rows on a shard] by shard
@@ -81,7 +88,7 @@ def judge(cut, tracer, rows, sent=None):
     life, manifest = cut.lives[tracer], cut.manifest
     verdict = Verdict(tracer)
 
-    def wrong(what):
+    def wrong(what: str) -> None:
         verdict.problems.append(f"checkpoint {manifest.checkpoint_id}, {tracer} "
                                 f"({life.client[:8]}, {life.in_flight} in flight): {what}")
 

@@ -1,7 +1,10 @@
 """Tracers (tests/tracer) as processes that may be killed and begin again."""
 
+from __future__ import annotations
+
 import json
 import pathlib
+from typing import Any
 
 import processes
 from fault_cluster import Member
@@ -15,7 +18,7 @@ TAKEN_BACK_EXIT = 10
 _PAUSE_MS = 3
 
 
-def exists(bin_dir):
+def exists(bin_dir: pathlib.Path) -> bool:
     """Whether the build has the tracer: packages of the programs do not."""
     return (pathlib.Path(bin_dir) / PROGRAM).exists()
 
@@ -23,15 +26,16 @@ def exists(bin_dir):
 class TracerProcess(Member):
     """A dslide_tracer over all of its lives, and what it says."""
 
-    def __init__(self, name, coordinator, in_flight, directory):
+    def __init__(self, name: str, coordinator: str, in_flight: int,
+                 directory: pathlib.Path) -> None:
         super().__init__(name, PROGRAM, [
             "--cluster", coordinator, "--model", name, "--in-flight", in_flight,
             "--pause-ms", _PAUSE_MS, "--timeout-seconds",
             processes.PATIENCE_SECONDS], directory)
         self._in_flight = in_flight
-        self.life = None
+        self.life: Life | None = None
 
-    def begun(self):
+    def begun(self) -> Life:
         """Its Life, once it has started."""
         self.process.wait_for_stdout(r"started")
         told = processes.wait_until(lambda: self._last("started"), lambda: "a whole line",
@@ -39,7 +43,7 @@ class TracerProcess(Member):
         self.life = Life(self.name, told["client"], self._in_flight, tuple(told["counts"]))
         return self.life
 
-    def _last(self, event):
+    def _last(self, event: str) -> Any:
         """The last whole line that it wrote about such an event."""
         for line in reversed(self.process.stdout.split("\n")[:-1]):
             told = json.loads(line)
@@ -47,12 +51,12 @@ class TracerProcess(Member):
                 return told
         return None
 
-    def finished(self):
+    def finished(self) -> int:
         """Steps that were confirmed, as far as it has said."""
         told = self._last("progress")
-        return told["finished"] if told else 0
+        return int(told["finished"]) if told else 0
 
-    def sent(self):
+    def sent(self) -> int | None:
         """Steps that it sent in all; None when it was killed and could not say."""
         told = self._last("ended")
-        return told["sent"] if told else None
+        return int(told["sent"]) if told else None

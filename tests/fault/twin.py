@@ -9,19 +9,26 @@ The shard must not run while it is copied, and nobody may change its rows betwee
 its end.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import pathlib
 import re
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 
-import fault_paths  # noqa: F401
 import processes
 import shard_client
 from grpc_client import Connection
+from processes import Process
 
 _IMAGE = re.compile(r"^image-\d+$", re.MULTILINE)
 _RESTORED = r" state restored .*image=(\d+) .*replayed=(\d+) .*digest=(\w+)"
 _STILL_SECONDS = 1
+
+
+Digests = dict[str, tuple[int, str]]  # {"model/table": (applied updates, digest)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Restored:
     digest: str
 
 
-def digests_of(address, models):
+def digests_of(address: str, models: Sequence[str]) -> Digests:
     """{"model/table": (applied updates, digest)} of a shard."""
     found = {}
     with Connection(address) as connection:
@@ -44,11 +51,11 @@ def digests_of(address, models):
     return found
 
 
-def settled_digests_of(address, models):
+def settled_digests_of(address: str, models: Sequence[str]) -> Digests:
     """The same, as soon as they do not change any more: what had arrived is applied."""
     seen = [digests_of(address, models)]
 
-    def still():
+    def still() -> Digests | None:
         time.sleep(_STILL_SECONDS)
         seen.append(digests_of(address, models))
         return seen[-1] if seen[-1] == seen[-2] else None
@@ -56,13 +63,13 @@ def settled_digests_of(address, models):
     return processes.wait_until(still, lambda: f"no more updates at {address}")
 
 
-def restored(process):
+def restored(process: Process) -> Restored:
     """What a shard that was started on a command log says of it."""
     image, replayed, digest = process.wait_for_stderr(_RESTORED).groups()
     return Restored(int(image), int(replayed), digest)
 
 
-def copy_log(data_dir, copy):
+def copy_log(data_dir: pathlib.Path, copy: pathlib.Path) -> None:
     """The command log of a shard that does not run, without images but the oldest that counts."""
     log = copy / "command_log"
     shutil.copytree(data_dir / "command_log", log)
@@ -72,7 +79,8 @@ def copy_log(data_dir, copy):
             shutil.rmtree(image)
 
 
-def replay(copy, directory, models):
+def replay(copy: pathlib.Path, directory: pathlib.Path,
+           models: Sequence[str]) -> tuple[Digests, Restored]:
     """(digests_of() a process that applied a copied log from its beginning, Restored)."""
     directory.mkdir(parents=True, exist_ok=True)
     address = f"127.0.0.1:{processes.free_port()}"
@@ -87,7 +95,7 @@ def replay(copy, directory, models):
         process.kill()
 
 
-def differing(live, twin):
+def differing(live: Mapping[str, object], twin: Mapping[str, object]) -> list[str]:
     """Lines: what is not the same."""
     return [f"{name}: (updates, digest) {live.get(name)}, and {twin.get(name)} in the twin"
             for name in sorted(live.keys() | twin.keys()) if live.get(name) != twin.get(name)]

@@ -1,98 +1,93 @@
-"""A shard that was killed equals a twin that was not, and one that differs by a bit is found out.
+"""A killed shard equals a twin that was not killed; one that differs by a bit is found out."""
 
-usage: twin_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
-import fault_paths  # noqa: F401
 import processes
 import shard_client
 import twin
 from grpc_client import Connection
+from process_case import ProcessCase
 
-TABLE = shard_client.Table("cells", 64, 16, init=shard_client.INIT_UNIFORM,
-                           optimizer=shard_client.OPTIMIZER_ADAM)
-MODEL = shard_client.Model("rows", (TABLE,))
+TABLE = shard_client.table_spec("cells", 64, 16, init="uniform",
+                           optimizer="adam")
+MODEL = shard_client.model_spec("rows", TABLE)
 CLIENT = b"one of the tests"
 
 
-class TwinTest(processes.ProcessTest):
-    def setUp(self):
-        super().setUp()
+class TwinTest(ProcessCase):
+    def set_up(self) -> None:
+        super().set_up()
         self.sequence = 0
         self.address = f"127.0.0.1:{processes.free_port()}"
         self.start_shard_anew()
         with Connection(self.address) as connection:
             shard_client.create_model(connection, MODEL)
 
-    def start_shard_anew(self, *arguments):
+    def start_shard_anew(self, *arguments: object) -> None:
         self.shard = self.start(
             "dslide-shard", "--listen", self.address, "--admin", "", "--coordinator", "",
             "--data-dir", self.directory / "data", "--durability", "log", *arguments)
         self.shard.wait_for_stderr(" shard ready ")
 
-    def add(self, count):
+    def add(self, count: int) -> None:
         with Connection(self.address) as connection:
             generation = shard_client.hello(connection, "job", CLIENT, self.sequence).generation
             for _ in range(count):
                 self.sequence += 1
-                envelope = shard_client.Envelope("job", CLIENT, self.sequence, self.sequence,
+                envelope = shard_client.envelope_of("job", CLIENT, self.sequence, self.sequence,
                                                  generation, MODEL.name)
                 rows = {self.sequence % TABLE.rows: [0.1 * self.sequence] * TABLE.dim}
-                self.assertTrue(
-                    shard_client.scatter_add(connection, envelope, TABLE, rows).ok)
+                shard_client.scatter_add(connection, envelope, TABLE, rows)
 
-    def replay(self, name):
+    def replay(self, name: str) -> tuple[twin.Digests, twin.Restored]:
         copy = self.directory / name
         twin.copy_log(self.directory / "data", copy)
         return twin.replay(copy, copy / "process", [MODEL.name])
 
-    def test_a_killed_shard_equals_its_twin(self):
+    def test_a_killed_shard_equals_its_twin(self) -> None:
         for _ in range(3):
             self.add(5)
             self.shard.kill()
             self.start_shard_anew()
         live = twin.settled_digests_of(self.address, [MODEL.name])
-        self.assertEqual(live["rows/cells"][0], 15)
+        assert live["rows/cells"][0] == 15
         self.shard.kill()
         replayed, found = self.replay("twin")
-        self.assertEqual(twin.differing(live, replayed), [])
-        self.assertEqual(found.image, 0)
-        self.assertGreater(found.replayed, 15)
+        assert twin.differing(live, replayed) == []
+        assert found.image == 0
+        assert found.replayed > 15
         self.start_shard_anew()
-        self.assertEqual(twin.restored(self.shard).digest, found.digest)
+        assert twin.restored(self.shard).digest == found.digest
 
-    def test_one_update_more_or_less_is_found(self):
+    def test_one_update_more_or_less_is_found(self) -> None:
         self.add(5)
         before = twin.settled_digests_of(self.address, [MODEL.name])
         self.add(1)
         self.shard.kill()
         replayed, _ = self.replay("twin")
         differing = twin.differing(before, replayed)
-        self.assertEqual(len(differing), 1)
-        self.assertIn("rows/cells", differing[0])
+        assert len(differing) == 1
+        assert "rows/cells" in differing[0]
 
-    def test_the_same_count_and_another_bit_is_found(self):
+    def test_the_same_count_and_another_bit_is_found(self) -> None:
         live = {"rows/cells": (5, "00000000000000ff")}
-        self.assertEqual(twin.differing(live, dict(live)), [])
-        self.assertIn("(5, '00000000000000fe')", twin.differing(
-            live, {"rows/cells": (5, "00000000000000fe")})[0])
-        self.assertIn("None in the twin", twin.differing(live, {})[0])
+        assert twin.differing(live, dict(live)) == []
+        assert (
+            "(5, '00000000000000fe')"
+            in twin.differing(live, {"rows/cells": (5, "00000000000000fe")})[0])
+        assert "None in the twin" in twin.differing(live, {})[0]
 
-    def test_newer_images_are_no_part_of_a_twin(self):
+    def test_newer_images_are_no_part_of_a_twin(self) -> None:
         for _ in range(2):
             self.add(5)
-            self.assertEqual(self.shard.stop().code, 0)  # writes an image
+            assert self.shard.stop().code == 0  # writes an image
             self.start_shard_anew()
         live = twin.settled_digests_of(self.address, [MODEL.name])
         self.shard.kill()
         replayed, found = self.replay("twin")
-        self.assertEqual(twin.differing(live, replayed), [])
+        assert twin.differing(live, replayed) == []
         self.start_shard_anew()
         newest = twin.restored(self.shard)
-        self.assertLess(found.image, newest.image)
-        self.assertGreater(found.replayed, newest.replayed)
-        self.assertEqual(found.digest, newest.digest)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert found.image < newest.image
+        assert found.replayed > newest.replayed
+        assert found.digest == newest.digest

@@ -1,14 +1,13 @@
-"""A cluster of processes learns what one process learns, and counts its bytes as the kernel does.
+"""A cluster of processes learns what one process does, and counts its bytes as the kernel does."""
 
-usage: cluster_training_test.py --bin-dir DIR [unittest arguments]
-"""
-
-import processes
+import pytest
 import training
 from network_namespace import NetworkNamespace
+from process_case import ProcessCase
+from processes import assert_ended
 
 
-class ClusterTrainingTest(processes.ProcessTest):
+class ClusterTrainingTest(ProcessCase):
     # A head that hashes, and held-out points that choose the epoch: as models are really trained.
     # One step under way per trainer, small enough that there are many: two trainers work on older
     # rows than one does, and a training as short as this must not depend on that.
@@ -17,7 +16,7 @@ class ClusterTrainingTest(processes.ProcessTest):
     # What is still lost by it, at most: 0.003 to 0.025 were seen in 20 runs.
     STALENESS = 0.03
 
-    def test_two_trainers_on_four_shards_learn_what_one_process_learns(self):
+    def test_two_trainers_on_four_shards_learn_what_one_process_learns(self) -> None:
         data = training.generate(self)
         embedded = training.train_embedded(self, data, self.SETTINGS)
         cluster = self.start_cluster("--data-dir", self.directory / "rows",
@@ -32,27 +31,27 @@ class ClusterTrainingTest(processes.ProcessTest):
               f"tolerance {tolerance:.4f}, most frequent label {baseline:.4f}; "
               f"steps of the trainers: {[result['steps'] for result in results]}", flush=True)
         for result in [embedded, *results]:
-            self.assertGreater(result["p_at_1"], 0.5)
-            self.assertAlmostEqual(result["p_at_1"], embedded["p_at_1"], delta=tolerance)
-        self.assertLess(baseline, 0.05)
+            assert result["p_at_1"] > 0.5
+            assert result["p_at_1"] == pytest.approx(embedded["p_at_1"], abs=tolerance)
+        assert baseline < 0.05
         # Neither trainer had the job to itself.
         for result in results:
-            self.assertGreater(result["steps"], 0)
-        self.assert_ended(cluster.process.stop(), 0)
+            assert result["steps"] > 0
+        assert_ended(cluster.process.stop(), 0)
 
 
-class TrafficTest(processes.ProcessTest):
+class TrafficTest(ProcessCase):
     # Wide and large batches: what counts is the payload, not headers and heartbeats.
     SETTINGS = ["--epochs", 1, "--dim", 256, "--batch-size", 512, "--max-active", 0,
                 "--validation-fraction", 0]
     TOLERANCE = 0.05
 
-    def test_the_reported_bytes_are_those_of_the_network(self):
+    def test_the_reported_bytes_are_those_of_the_network(self) -> None:
         data = training.generate(self, test_points=1000)
         try:
-            network = self.enterContext(NetworkNamespace())
+            network = self.enter(NetworkNamespace())
         except OSError as error:
-            self.skipTest(f"needs a network namespace of its own, so root: {error}")
+            pytest.skip(f"needs a network namespace of its own, so root: {error}")
         cluster = self.start_cluster(shards=training.SHARDS)
         before = network.loopback_bytes()
         results = training.train_on_cluster(self, cluster, data, self.SETTINGS)
@@ -61,9 +60,5 @@ class TrafficTest(processes.ProcessTest):
         print(f"bytes: reported by the trainers {reported:,}, counted by the kernel {counted:,} "
               f"({reported / counted - 1:+.2%})", flush=True)
         # Less would be no load worth the name.
-        self.assertGreater(reported, 50e6)
-        self.assertAlmostEqual(reported, counted, delta=self.TOLERANCE * counted)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert reported > 50e6
+        assert reported == pytest.approx(counted, abs=self.TOLERANCE * counted)

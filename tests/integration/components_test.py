@@ -1,18 +1,20 @@
 """Memory, trees and linear rows over processes: shards are killed while rows are solved, and the
 result is the undisturbed one, to the bit.
 
-usage: components_test.py --bin-dir DIR [unittest arguments]
-
 DSLIDE_TEST_SEED sets the seed of the moments (printed by every test).
 """
 
+from __future__ import annotations
+
 import functools
 import json
+import pathlib
 import time
+from typing import Any
 
 import failures_test
-import processes
 import shard_crash_test
+from processes import Process, assert_ended
 
 GROUPS = 50
 
@@ -20,25 +22,27 @@ GROUPS = 50
 class ComponentCase(shard_crash_test.ShardTrainingTest):
     """Generated data with few enough labels that a network learns beside the components."""
 
+    test_data: pathlib.Path
     SHAPE = ("--features", 2000, "--labels", 300)
 
-    def make(self, name, points, first=0):
+    def make(self, name: str, points: int, first: Any = 0) -> Any:
         path = self.directory / name
-        self.assert_ended(
+        assert_ended(
             self.run_dslide("data", "gen", "--output", path, "--points", points, "--first-point",
                             first, *self.SHAPE), failures_test.OK)
         return path
 
     @functools.cached_property
-    def chosen(self):
+    def chosen(self) -> Any:
         """The spec that the command chooses for the data."""
         path = self.directory / "chosen.json"
-        self.assert_ended(
+        assert_ended(
             self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
             failures_test.OK)
         return path.read_text()
 
-    def spec(self, name="spec", without=(), training=None, memory_rows=None):
+    def spec(self, name: str = "spec", without: Any = (), training: Any = None,
+             memory_rows: Any = None) -> Any:
         """What the command chooses, but for these roles and settings."""
         path = self.directory / f"{name}.json"
         spec = json.loads(self.chosen)
@@ -51,35 +55,35 @@ class ComponentCase(shard_crash_test.ShardTrainingTest):
         path.write_text(json.dumps(spec))
         return path
 
-    def ask(self, command, *arguments):
+    def ask(self, command: str, *arguments: object) -> Any:
         asked = self.run_dslide(command, "-o", "json", "--data", self.test_data, *arguments)
-        self.assert_ended(asked, failures_test.OK)
+        assert_ended(asked, failures_test.OK)
         return [json.loads(line) for line in asked.stdout.splitlines()]
 
 
 class ComponentsTest(ComponentCase):
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.data = self.make("wide.txt", 3000)
         self.test_data = self.make("test.txt", 200, first=3000)
 
-    def train(self, *arguments):
+    def train(self, *arguments: object) -> Process:
         return self.start("dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
                           "--data", self.data, "--eval", self.test_data, "--seed", 5,
                           "--model-dir", self.directory / "model", "--overwrite", *arguments)
 
-    def finish(self, trainer):
+    def finish(self, trainer: Process) -> Any:
         finished = trainer.finish()
-        self.assert_ended(finished, failures_test.OK)
+        assert_ended(finished, failures_test.OK)
         result = finished.json()
-        self.assertEqual(result["points"], 3000)
+        assert result["points"] == 3000
         return {name: result[name] for name in ("p_at_1", "p_at_5", "components", "linear_entries")}
 
-    def predictions(self):
+    def predictions(self) -> Any:
         return self.ask("predict", "--model-dir", self.directory / "model", "--cluster",
                         self.coordinator.address)
 
-    def test_killed_shards_lose_nothing(self):
+    def test_killed_shards_lose_nothing(self) -> None:
         self.start_parts_with("--durability", "log")
         expected = self.finish(self.train())
         undisturbed = self.restarted_digests()
@@ -96,11 +100,11 @@ class ComponentsTest(ComponentCase):
             shard.kill()
             time.sleep(self.random.random() / 4)
             shard.start()
-        self.assertEqual(self.finish(trainer), expected)
-        self.assertEqual(self.restarted_digests(), undisturbed)
-        self.assertEqual(self.predictions(), answers)
+        assert self.finish(trainer) == expected
+        assert self.restarted_digests() == undisturbed
+        assert self.predictions() == answers
 
-    def test_trainers_share_a_job(self):
+    def test_trainers_share_a_job(self) -> None:
         # Four leases an epoch, so that there is something to share.
         spec = self.spec(training={"chunk_samples": 768})
         self.start_parts_with("--durability", "log")
@@ -109,19 +113,19 @@ class ComponentsTest(ComponentCase):
         second = self.start("dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
                             "--data", self.data, "--eval", self.test_data, "--seed", 5, "--job",
                             "shared", "--model", spec)
-        results = [trainer.finish() for trainer in (first, second)]
-        for finished in results:
-            self.assert_ended(finished, failures_test.OK)
-        said = [finished.stderr for finished in results]
+        both = [trainer.finish() for trainer in (first, second)]
+        for finished in both:
+            assert_ended(finished, failures_test.OK)
+        said = [finished.stderr for finished in both]
         # Points are sent once and rows are solved once, by whoever was asked to.
         for phase in ("sending 2850 points", "building 4 label trees", "fitting the fusion"):
-            self.assertEqual(sum(phase in text for text in said), 1, said)
+            assert sum(phase in text for text in said) == 1, said
         # Both have trained, and both see the complete model.
-        results = [finished.json() for finished in results]
-        self.assertTrue(all(result["steps"] > 0 for result in results), results)
-        self.assertEqual(results[0]["p_at_1"], results[1]["p_at_1"])
+        results = [finished.json() for finished in both]
+        assert all(result["steps"] > 0 for result in results), results
+        assert results[0]["p_at_1"] == results[1]["p_at_1"]
 
-    def test_any_number_of_shards_gives_the_same_predictions(self):
+    def test_any_number_of_shards_gives_the_same_predictions(self) -> None:
         results = []
         # A network adds its parts up shard by shard, which changes the last bits.
         spec = self.spec(without=("embedding", "head"))
@@ -130,29 +134,29 @@ class ComponentsTest(ComponentCase):
             trained = self.run_dslide(
                 "train", "-o", "json", "--data", self.data, "--eval", self.test_data, "--shards",
                 shards, "--threads", shards, "--model", spec, "--model-dir", self.directory / name)
-            self.assert_ended(trained, failures_test.OK)
+            assert_ended(trained, failures_test.OK)
             result = trained.json()
             results.append([result["components"], result["p_at_1"]])
             asked = self.run_dslide("predict", "--model-dir", self.directory / name, "--data",
                                     self.test_data, "-o", "json", "-k", 20)
-            self.assert_ended(asked, failures_test.OK)
+            assert_ended(asked, failures_test.OK)
             results[-1].append(asked.stdout)
-        self.assertEqual(results[0], results[1])
+        assert results[0] == results[1]
 
-    def test_groups_are_held_out_together(self):
+    def test_groups_are_held_out_together(self) -> None:
         groups = self.directory / "groups.txt"
         groups.write_text("".join(f"{point % GROUPS}\n" for point in range(3000)))
         spec = self.directory / "spec.json"
         trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--validation-group",
                                   groups, "--spec-out", spec)
-        self.assert_ended(trained, failures_test.OK)
+        assert_ended(trained, failures_test.OK)
         # Of 150 points that a twentieth allows, two groups of sixty.
-        self.assertEqual(trained.json()["held_out_points"], 120)
+        assert trained.json()["held_out_points"] == 120
         again = self.run_dslide("train", "-o", "json", "--data", self.data, "--validation-group",
                                 groups, "--model", spec)
-        self.assertEqual(again.json()["components"], trained.json()["components"])
+        assert again.json()["components"] == trained.json()["components"]
         groups.write_text("0\n")
-        self.assert_ended(
+        assert_ended(
             self.run_dslide("train", "--data", self.data, "--validation-group", groups),
             failures_test.USAGE, r"has 1 lines, the data 3000 points")
 
@@ -162,8 +166,8 @@ class StreamTest(ComponentCase):
 
     ROWS = 2000
 
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.data = self.make("first.txt", 1500)
         self.later = [self.make("second.txt", 750, first=1500),
                       self.make("third.txt", 750, first=2250)]
@@ -175,15 +179,15 @@ class StreamTest(ComponentCase):
         self.specs = {"by-count": self.spec("by-count", without, memory_rows=self.ROWS),
                       "by-age": self.spec("by-age", without, memory_rows=4000)}
 
-    def of_model(self, name):
+    def of_model(self, name: str) -> Any:
         return ("--cluster", self.coordinator.address, "--model-dir", self.directory / name)
 
-    def train(self, name):
-        self.assert_ended(
+    def train_model_of(self, name: str) -> None:
+        assert_ended(
             self.run_dslide("train", "--data", self.data, "--model", self.specs[name],
                             "--overwrite", *self.of_model(name)), failures_test.OK)
 
-    def append(self, name, part, *arguments):
+    def append(self, name: str, part: int, *arguments: object) -> Process:
         if name == "by-age":
             # Those without a time are forgotten with the second part, and 500 of the first part.
             arguments += ("--times", self.times[part], "--keep-age", 1249)
@@ -192,19 +196,19 @@ class StreamTest(ComponentCase):
         return self.start("dslide", "append", "-o", "json", "--data", self.later[part],
                           *self.of_model(name), *arguments)
 
-    def appended(self, process):
+    def appended(self, process: Process) -> Any:
         finished = process.finish()
-        self.assert_ended(finished, failures_test.OK)
+        assert_ended(finished, failures_test.OK)
         result = finished.json()
         return [result[key] for key in ("points", "first_point", "last_point",
                                         "memory_points_before", "memory_points")]
 
-    def stream(self, disturb):
+    def stream(self, disturb: Any) -> Any:
         """What the models answer after they have got all points, and what shards hold then."""
         self.start_parts_with("--durability", "log")
         before = {}
         for name in self.specs:
-            self.train(name)
+            self.train_model_of(name)
             before[name] = self.ask("eval", *self.of_model(name))[0]["p_at_5"]
         kept = {"by-count": [2000, 2000], "by-age": [2250, 1000]}
         for part in range(2):
@@ -213,64 +217,63 @@ class StreamTest(ComponentCase):
                 disturb(process)
                 first = 1500 + 750 * part
                 had = kept[name][0] if part else 1500
-                self.assertEqual(self.appended(process),
-                                 [750, first, first + 749, had, kept[name][part]])
+                assert self.appended(process) == [750, first, first + 749, had, kept[name][part]]
         digests = self.restarted_digests()
         answers = {name: self.ask("predict", *self.of_model(name)) for name in self.specs}
         return before, digests, answers
 
-    def kill_a_shard(self, appending):
+    def kill_a_shard(self, appending: Any) -> None:
         appending.wait_for_stderr("should it be cut off")
         shard = self.random.choice(self.shards)
         shard.kill()
         time.sleep(self.random.random() / 4)
         shard.start()
 
-    def test_appended_points_survive_kills_and_are_worth_it(self):
+    def test_appended_points_survive_kills_and_are_worth_it(self) -> None:
         before, digests, answers = self.stream(disturb=lambda process: None)
         accuracy = self.ask("eval", *self.of_model("by-count"))[0]["p_at_5"]
         print(f"P@5 with the first half {before['by-count']}, with the stream {accuracy}")
-        self.assertGreater(accuracy, before["by-count"])
+        assert accuracy > before["by-count"]
         # A repetition finds everything there.
         for name in self.specs:
             kept = {"by-count": 2000, "by-age": 1000}[name]
             repeated = self.append(name, 1, "--first-point", 2250)
-            self.assertEqual(self.appended(repeated), [750, 2250, 2999, kept, kept])
-            self.assertEqual(self.ask("predict", *self.of_model(name)), answers[name])
+            assert self.appended(repeated) == [750, 2250, 2999, kept, kept]
+            assert self.ask("predict", *self.of_model(name)) == answers[name]
         # One that is cut off, and repeated as it said.
         more = ["append", "--data", self.data, *self.of_model("by-count")]
         cut = self.start("dslide", *more)
         first = cut.wait_for_stderr(r"repeat the command with (--first-point) (\d+)").groups()
         cut.kill()
-        self.assert_ended(self.run_dslide(*more, *first), failures_test.OK)
+        assert_ended(self.run_dslide(*more, *first), failures_test.OK)
         after_cut = self.ask("predict", *self.of_model("by-count"))
         self.stop_parts()
         self.keep_aside("undisturbed")
 
         again = self.stream(disturb=self.kill_a_shard)
-        self.assertEqual(again, (before, digests, answers))
+        assert again == (before, digests, answers)
         more = ["append", "--data", self.data, *self.of_model("by-count")]
-        self.assert_ended(self.run_dslide(*more), failures_test.OK)
-        self.assertEqual(self.ask("predict", *self.of_model("by-count")), after_cut)
-        self.assertNotEqual(after_cut, answers["by-count"])
+        assert_ended(self.run_dslide(*more), failures_test.OK)
+        assert self.ask("predict", *self.of_model("by-count")) == after_cut
+        assert after_cut != answers["by-count"]
 
-    def test_room_for_a_stream_changes_no_prediction(self):
+    def test_room_for_a_stream_changes_no_prediction(self) -> None:
         answers = []
         for name, rows in (("exact", 1500), ("roomy", self.ROWS)):
             spec = self.spec(name, memory_rows=rows)
             trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--model", spec,
                                       "--model-dir", self.directory / name)
-            self.assert_ended(trained, failures_test.OK)
+            assert_ended(trained, failures_test.OK)
             answers.append([trained.json()["components"],
                             self.ask("predict", "--model-dir", self.directory / name)])
-        self.assertEqual(answers[0], answers[1])
+        assert answers[0] == answers[1]
         # An embedded model takes new points, too, and keeps them.
         embedded = ("--model-dir", self.directory / "roomy")
         added = self.run_dslide("append", "--data", self.later[0], *embedded, "-o", "json")
-        self.assert_ended(added, failures_test.OK)
-        self.assertEqual(added.json()["memory_points"], self.ROWS)
+        assert_ended(added, failures_test.OK)
+        assert added.json()["memory_points"] == self.ROWS
         added = self.run_dslide("append", "--data", self.later[1], *embedded, "-o", "json")
-        self.assertEqual(added.json()["first_point"], 2250)
+        assert added.json()["first_point"] == 2250
         append = ("append", "--data", self.later[1], *embedded)
         self.assert_refused(failures_test.USAGE, "--keep-age needs the times",
                             command=[*append, "--keep-age", 5])
@@ -280,7 +283,3 @@ class StreamTest(ComponentCase):
                             command=[*append, "--first-point", 4294967000])
         self.assert_refused(failures_test.USAGE, r"first.txt:1:1: found .*a whole number",
                             command=[*append, "--times", self.data])
-
-
-if __name__ == "__main__":
-    processes.main()

@@ -1,47 +1,51 @@
 """The Debian package set on a cluster: the accuracy of one process, and the bytes of the kernel.
 
-usage: debian_cluster_test.py --bin-dir DIR [unittest arguments]
-
 The set is made of this machine's apt index; skipped where there is none. Two passes over it, which
 take about a minute; with DSLIDE_TEST_LONG=1 all that the spec asks for, which take several, and a
 precision that is compared more closely. Prints its figures.
 """
 
+from __future__ import annotations
+
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
-import processes
+import pytest
 import training
 from network_namespace import NetworkNamespace
+from process_case import ProcessCase
+from processes import assert_ended
 
 SPEC = pathlib.Path(__file__).resolve().parents[2] / "docs/models/debian-packages.json"
 
 
-class DebianClusterTest(processes.ProcessTest):
+class DebianClusterTest(ProcessCase):
     LONG = os.environ.get("DSLIDE_TEST_LONG") == "1"
     TRAFFIC_TOLERANCE = 0.05
     SECONDS = 1800 if LONG else 300
 
-    def make_data(self):
+    def make_data(self) -> Any:
         made = self.run_dslide("data", "debian-packages", "--output", self.directory / "set",
                                within=120)
         if "no apt package index" in made.stderr:
-            self.skipTest("no apt package index here; apt-get update fetches it")
-        self.assert_ended(made, 0)
+            pytest.skip("no apt package index here; apt-get update fetches it")
+        assert_ended(made, 0)
         return training.DataSet(self.directory / "set/train.txt", self.directory / "set/test.txt")
 
-    def precision_tolerance(self, data, precision):
+    def precision_tolerance(self, data: training.DataSet, precision: float) -> float:
         if self.LONG:
             return 0.01
         # After two passes chance decides more.
         return training.precision_tolerance(precision, data.test_points())
 
-    def test_two_trainers_on_four_shards_learn_what_one_process_learns(self):
+    def test_two_trainers_on_four_shards_learn_what_one_process_learns(self) -> None:
         data = self.make_data()
         settings = ["--model", SPEC] + ([] if self.LONG else ["--epochs", 2])
         embedded = training.train_embedded(self, data, settings, self.SECONDS)
         self.report("embedded", embedded)
-        self.assertGreater(embedded["p_at_1"], 3 * data.most_frequent_precision())
+        assert embedded["p_at_1"] > 3 * data.most_frequent_precision()
         network = self.own_network()
         cluster = self.start_cluster("--data-dir", self.directory / "rows",
                                      shards=training.SHARDS)
@@ -52,28 +56,24 @@ class DebianClusterTest(processes.ProcessTest):
         if network:
             self.check_traffic(training.bytes_moved(results), network.loopback_bytes() - before)
         for result in results:
-            self.assertAlmostEqual(result["p_at_1"], embedded["p_at_1"],
-                                   delta=self.precision_tolerance(data, embedded["p_at_1"]))
-        self.assert_ended(cluster.process.stop(), 0)
+            assert result["p_at_1"] == pytest.approx(
+                embedded["p_at_1"], abs=self.precision_tolerance(data, embedded["p_at_1"]))
+        assert_ended(cluster.process.stop(), 0)
 
-    def own_network(self):
+    def own_network(self) -> Any:
         """A network whose bytes can be counted, or None: precision is compared all the same."""
         try:
-            return self.enterContext(NetworkNamespace())
+            return self.enter(NetworkNamespace())
         except OSError as error:
             print(f"SKIPPED bytes: needs a network namespace of its own, so root: {error}")
             return None
 
-    def check_traffic(self, reported, counted):
+    def check_traffic(self, reported: int, counted: int) -> None:
         print(f"bytes: reported by the trainers {reported:,}, counted by the kernel {counted:,} "
               f"({reported / counted - 1:+.2%})", flush=True)
-        self.assertAlmostEqual(reported, counted, delta=self.TRAFFIC_TOLERANCE * counted)
+        assert reported == pytest.approx(counted, abs=self.TRAFFIC_TOLERANCE * counted)
 
-    def report(self, name, result):
+    def report(self, name: str, result: Mapping[str, Any]) -> None:
         print(f"{name}: P@1 {result['p_at_1']:.4f}, P@3 {result['p_at_3']:.4f}, "
               f"P@5 {result['p_at_5']:.4f}, {result['steps']} steps in {result['seconds']:.0f} s, "
               f"{result['samples_per_second']:.0f} samples/s", flush=True)
-
-
-if __name__ == "__main__":
-    processes.main()

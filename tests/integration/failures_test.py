@@ -1,18 +1,23 @@
 """What goes wrong ends with the documented exit code and a message that helps.
 
-usage: failures_test.py --bin-dir DIR [unittest arguments]
-
 Exit codes: docs/start/commands.md for `dslide`, docs/operate/errors.md for the servers.
 """
 
+from __future__ import annotations
+
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import processes
-from processes import metric, wait_until
+from process_case import ProcessCase
+from processes import Finished, Process, Server, assert_ended, metric, wait_until
 
 OK, FAILURE, USAGE, CANNOT_LISTEN, UNREACHABLE, DATA_LOSS = range(6)
 SERVER_DATA_DIR = 4
@@ -23,55 +28,56 @@ INTERRUPTED = 130
 TIMEOUT = 10
 
 
-class FailureTest(processes.ProcessTest):
-    def setUp(self):
-        super().setUp()
+class FailureTest(ProcessCase):
+    def set_up(self) -> None:
+        super().set_up()
         self.data = self.directory / "data.txt"
         made = self.run_dslide("data", "gen", "--output", self.data, "--points", 2000,
                                "--features", 300, "--labels", 400)
-        self.assert_ended(made, OK)
+        assert_ended(made, OK)
 
-    def write(self, name, text):
+    def write(self, name: str, text: str) -> pathlib.Path:
         path = self.directory / name
         path.write_text(text, encoding="utf-8")
         return path
 
-    def assert_refused(self, code, *patterns, command):
+    def assert_refused(self, code: int, *patterns: str, command: Sequence[object]) -> None:
         """`dslide` fails so; and what failed leaves no result on stdout."""
         self.assert_all_refused(code, *patterns, commands=[command])
 
-    def assert_all_refused(self, code, *patterns, commands):
+    def assert_all_refused(self, code: int, *patterns: str,
+                           commands: Sequence[Sequence[object]]) -> None:
         """Beside each other: some of them wait for somebody who is not there."""
         for process in [self.start("dslide", *command) for command in commands]:
-            with self.subTest(command=process.command):
-                finished = process.finish()
-                self.assert_ended(finished, code, *patterns)
-                self.assertEqual(finished.stdout, "", finished)
+            finished = process.finish()
+            assert_ended(finished, code, *patterns)
+            assert finished.stdout == "", finished
 
-    def start_parts(self, *coordinator_arguments, shards=2):
+    def start_parts(self, *coordinator_arguments: object,
+                    shards: int = 2) -> tuple[Server, list[Server]]:
         """A coordinator and its shards as single processes."""
         coordinator = self.start_coordinator(*coordinator_arguments, shards=shards)
         return coordinator, [self.start_shard(coordinator) for _ in range(shards)]
 
-    def start_training(self, *arguments, epochs=100000):
+    def start_training(self, *arguments: object, epochs: int = 100000) -> Process:
         """A trainer that has done steps and has, without the argument, no end."""
         trainer = self.start("dslide", "train", "--data", self.data, "--epochs", epochs,
                              "--validation-fraction", 0, "--admin", "127.0.0.1:0", *arguments)
         self.wait_for_steps(trainer, 6)
         return trainer
 
-    def steps(self, trainer):
+    def steps(self, trainer: Process) -> float:
         page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
         return metric(page, "dslide_trainer_steps_total") or 0
 
-    def wait_for_steps(self, trainer, count):
+    def wait_for_steps(self, trainer: Process, count: float) -> None:
         wait_until(lambda: self.steps(trainer) >= count, lambda: f"{count} steps", alive=[trainer])
 
-    def wait_until_idle(self, trainer):
+    def wait_until_idle(self, trainer: Process) -> None:
         """Until no step was done for a second: the trainer waits for work."""
         last = {"steps": -1, "at": 0.0}
 
-        def idle():
+        def idle() -> bool:
             steps = self.steps(trainer)
             if steps != last["steps"]:
                 last.update(steps=steps, at=time.monotonic())
@@ -79,30 +85,30 @@ class FailureTest(processes.ProcessTest):
 
         wait_until(idle, lambda: "a second without a step", alive=[trainer])
 
-    def train_model(self, *arguments):
+    def train_model(self, *arguments: object) -> None:
         """A short training that ends well."""
         finished = self.run_dslide("train", "--data", self.data, "--steps", 20, *arguments)
-        self.assert_ended(finished, OK)
+        assert_ended(finished, OK)
 
-    def precision(self, *arguments):
+    def precision(self, *arguments: object) -> float:
         finished = self.run_dslide("eval", "-o", "json", "--data", self.data, *arguments)
-        self.assert_ended(finished, OK)
-        self.assertNotIn("fresh rows", finished.stderr)
-        return finished.json()["p_at_1"]
+        assert_ended(finished, OK)
+        assert "fresh rows" not in finished.stderr
+        return float(finished.json()["p_at_1"])
 
-    def assert_nothing_left(self, process):
-        self.assertEqual(process.members(), [])
+    def assert_nothing_left(self, process: Process) -> None:
+        assert process.members() == []
 
 
 class InputTest(FailureTest):
-    def test_a_malformed_line_is_named_by_file_line_and_column(self):
+    def test_a_malformed_line_is_named_by_file_line_and_column(self) -> None:
         bad = self.write("bad.txt", "3 10 8\n1,3 2:0.5 7:1\n 4:2 9x:1\n5\n")
         place = rf'{bad}:3:6: found "9x:1", expected feature:value'
         self.assert_refused(USAGE, place, command=["train", "--data", bad])
         self.assert_refused(USAGE, place, command=["data", "info", bad])
         self.assert_refused(USAGE, place, command=["train", "--data", self.data, "--eval", bad])
 
-    def test_a_file_that_is_absent_is_named(self):
+    def test_a_file_that_is_absent_is_named(self) -> None:
         absent = self.directory / "absent"
         self.assert_refused(USAGE, rf"cannot open {absent}: No such file",
                             command=["train", "--data", absent])
@@ -111,13 +117,13 @@ class InputTest(FailureTest):
         self.assert_refused(USAGE, rf"--model-dir {absent}: holds no model; make one with",
                             command=["eval", "--data", self.data, "--model-dir", absent])
 
-    def test_a_misspelt_flag_gets_the_nearest_one(self):
+    def test_a_misspelt_flag_gets_the_nearest_one(self) -> None:
         self.assert_refused(USAGE, "unknown option --modle; did you mean --model?",
                             command=["train", "--data", self.data, "--modle", "x"])
 
 
 class SpecTest(FailureTest):
-    def refuse(self, pattern, change):
+    def refuse(self, pattern: str, change: Callable[[dict[str, Any]], object]) -> None:
         """`change` spoils a spec that is right."""
         spec = {
             "name": "spoilt",
@@ -129,39 +135,39 @@ class SpecTest(FailureTest):
         }
         path = self.write("spec.json", json.dumps(spec))
         command = ["train", "-q", "--data", self.data, "--steps", 1, "--model", path]
-        self.assert_ended(self.run_dslide(*command), OK)
+        assert_ended(self.run_dslide(*command), OK)
         change(spec)
         self.write("spec.json", json.dumps(spec))
         self.assert_refused(USAGE, pattern, command=command)
 
-    def test_an_unknown_field_gets_the_nearest_one(self):
+    def test_an_unknown_field_gets_the_nearest_one(self) -> None:
         self.refuse(r'spec\.json: tables\[0\]\.dimm: unknown field; did you mean "dim"\?',
                     lambda spec: spec["tables"][0].update(dimm=8))
 
-    def test_a_value_out_of_range_is_named_with_the_range(self):
+    def test_a_value_out_of_range_is_named_with_the_range(self) -> None:
         self.refuse(r"training\.input_dropout is 1\.5, must be in \[0, 1\)",
                     lambda spec: spec["training"].update(input_dropout=1.5))
         self.refuse(r"tables\[0\]\.dim is -3, must be in \[1, 65536\]",
                     lambda spec: spec["tables"][0].update(dim=-3))
 
-    def test_layers_that_do_not_fit_together_are_named(self):
+    def test_layers_that_do_not_fit_together_are_named(self) -> None:
         self.refuse(r"tables\[1\]\.dim is 8, must be 16, the width of tables\[0\]",
                     lambda spec: spec["tables"][1].update(dim=8))
 
-    def test_a_table_that_does_not_fit_the_data_is_named_with_the_remedy(self):
+    def test_a_table_that_does_not_fit_the_data_is_named_with_the_remedy(self) -> None:
         self.refuse(r'table "input" of the model has 5 rows, .* has 300 features'
                     r'.*; set "rows" to 0',
                     lambda spec: spec["tables"][0].update(rows=5))
 
 
 class IncompleteClusterTest(FailureTest):
-    def commands(self, address):
+    def commands(self, address: str) -> list[list[object]]:
         """Every command that needs a cluster."""
         where = ["--cluster", address, "--timeout", f"{TIMEOUT}s"]
         return [["train", "--data", self.data, *where], ["eval", "--data", self.data, *where],
                 ["predict", "--data", self.data, *where]]
 
-    def test_nobody_listens(self):
+    def test_nobody_listens(self) -> None:
         address = f"127.0.0.1:{processes.free_port()}"
         status = ["status", "--cluster", address, "--timeout", f"{TIMEOUT}s"]
         self.assert_all_refused(
@@ -169,7 +175,7 @@ class IncompleteClusterTest(FailureTest):
             rf"; start the coordinator \(dslide up, or dslide-coordinator --listen {address}",
             commands=[*self.commands(address), status])
 
-    def test_a_shard_was_not_started(self):
+    def test_a_shard_was_not_started(self) -> None:
         coordinator = self.start_coordinator(shards=2)
         self.start_shard(coordinator)
         self.assert_all_refused(
@@ -178,7 +184,7 @@ class IncompleteClusterTest(FailureTest):
             r"dslide-shard --coordinator .*\[NOT_ALL_SHARDS\]",
             commands=self.commands(coordinator.address))
 
-    def test_a_shard_has_left_and_the_coordinator_was_restarted(self):
+    def test_a_shard_has_left_and_the_coordinator_was_restarted(self) -> None:
         own = ["--listen", f"127.0.0.1:{processes.free_port()}",
                "--data-dir", self.directory / "catalog"]
         coordinator, shards = self.start_parts(*own)
@@ -188,19 +194,19 @@ class IncompleteClusterTest(FailureTest):
         self.assert_refused(UNREACHABLE, r"\(missing: 1\).*\[NOT_ALL_SHARDS\]",
                             command=self.commands(coordinator.address)[0])
 
-    def test_plaintext_to_another_machine_needs_insecure(self):
+    def test_plaintext_to_another_machine_needs_insecure(self) -> None:
         for command in self.commands("192.0.2.1:7000"):
             self.assert_refused(USAGE, r'"192\.0\.2\.1:7000" is another machine', "--insecure",
                                 command=command)
 
-    def test_a_shard_is_down_when_training_starts(self):
+    def test_a_shard_is_down_when_training_starts(self) -> None:
         coordinator, shards = self.start_parts()
         shards[1].process.kill()
         self.assert_refused(
             UNREACHABLE, rf"failed on 1 of 2 shards: shard 1 at {shards[1].address}: UNAVAILABLE",
             command=self.commands(coordinator.address)[0])
 
-    def test_an_unknown_model(self):
+    def test_an_unknown_model(self) -> None:
         coordinator, _ = self.start_parts(shards=1)
         where = ["--cluster", coordinator.address, "--data", self.data]
         for command in ("eval", "predict"):
@@ -213,19 +219,22 @@ class IncompleteClusterTest(FailureTest):
 
 
 class LostProcessTest(FailureTest):
-    def test_a_shard_that_is_killed_ends_the_training(self):
+    def test_a_shard_that_is_killed_ends_the_training(self) -> None:
         coordinator, shards = self.start_parts()
         trainer = self.start_training("--cluster", coordinator.address,
                                       "--timeout", f"{TIMEOUT}s")
         shards[1].process.kill()
         finished = trainer.finish()
-        self.assert_ended(finished, UNREACHABLE,
-                          rf"shard 1, .*no answer from shard 1 at {shards[1].address} "
-                          # Where a connection has failed meanwhile, the reason stands between.
-                          rf"within {TIMEOUT}s(: .*)?; see whether the shard runs .* start it again")
-        self.assertEqual(finished.stdout, "", finished)
+        assert_ended(
+            finished,
+            UNREACHABLE,
+            rf"shard 1, .*no answer from shard 1 at {shards[1].address} "
+            # Where a connection has failed meanwhile, the reason stands between.
+            rf"within {TIMEOUT}s(: .*)?; see whether the shard runs .* start it again",
+        )
+        assert finished.stdout == "", finished
 
-    def test_a_shard_that_comes_back_empty_ends_the_training(self):
+    def test_a_shard_that_comes_back_empty_ends_the_training(self) -> None:
         coordinator = self.start_coordinator(shards=2)
         self.start_shard(coordinator)
         address = ["--shard-id", 1, "--listen", f"127.0.0.1:{processes.free_port()}"]
@@ -233,35 +242,35 @@ class LostProcessTest(FailureTest):
         trainer = self.start_training("--cluster", coordinator.address)
         shard.process.kill()
         self.start_shard(coordinator, *address)
-        self.assert_ended(
+        assert_ended(
             trainer.finish(), DATA_LOSS,
             rf"shard 1 at {shard.address} .*has lost updates; restore a checkpoint and start the "
             r"training again \[LOST_UPDATES\]")
 
-    def test_up_ends_when_one_of_its_shards_is_killed(self):
+    def test_up_ends_when_one_of_its_shards_is_killed(self) -> None:
         cluster = self.start_cluster(shards=2)
         trainer = self.start_training("--cluster", cluster.address, "--timeout", f"{TIMEOUT}s")
         os.kill(cluster.shard_pid(1), signal.SIGKILL)
         finished = cluster.process.finish()
-        self.assert_ended(finished, FAILURE, r"shard 1 was ended by signal 9; its log is \S+",
-                          "stopping the rest")
-        self.assertEqual(finished.stderr.count("was ended by signal"), 1, finished)
+        assert_ended(finished, FAILURE, r"shard 1 was ended by signal 9; its log is \S+",
+                     "stopping the rest")
+        assert finished.stderr.count("was ended by signal") == 1, finished
         self.assert_nothing_left(cluster.process)
         # Now the coordinator and both shards are away.
-        self.assert_ended(trainer.finish(),
-                          UNREACHABLE, r"no answer from shard \d at \S+ within")
+        assert_ended(trainer.finish(),
+                     UNREACHABLE, r"no answer from shard \d at \S+ within")
 
-    def test_training_goes_on_with_a_coordinator_that_was_killed_and_comes_back(self):
+    def test_training_goes_on_with_a_coordinator_that_was_killed_and_comes_back(self) -> None:
         own = ["--listen", f"127.0.0.1:{processes.free_port()}",
                "--data-dir", self.directory / "catalog"]
         coordinator, _ = self.start_parts(*own)
         trainer = self.start_training("--cluster", coordinator.address, epochs=20)
         coordinator.process.kill()
         self.start_coordinator(*own, shards=2)
-        self.assert_ended(trainer.finish(), OK,
-                          "the coordinator was restarted and has forgotten the job")
+        assert_ended(trainer.finish(), OK,
+                     "the coordinator was restarted and has forgotten the job")
 
-    def test_ctrl_c_ends_a_training_whose_coordinator_is_away(self):
+    def test_ctrl_c_ends_a_training_whose_coordinator_is_away(self) -> None:
         coordinator, _ = self.start_parts()
         trainer = self.start_training("--cluster", coordinator.address,
                                       "--timeout", f"{TIMEOUT}s")
@@ -269,22 +278,22 @@ class LostProcessTest(FailureTest):
         trainer.wait_for_stderr(
             rf"the coordinator is away, trying again: coordinator at {coordinator.address}")
         self.wait_until_idle(trainer)
-        self.assert_ended(
+        assert_ended(
             trainer.stop(signal.SIGINT),
             INTERRUPTED, "Interrupted: finishing with what was trained")
 
 
 class TakenPortTest(FailureTest):
-    def assert_cannot_listen(self, address, process):
-        self.assert_ended(process.finish(), CANNOT_LISTEN,
-                          rf"cannot listen on {address}: another process listens there; stop it "
-                          "or choose another address")
+    def assert_cannot_listen(self, address: str, process: Process) -> None:
+        assert_ended(process.finish(), CANNOT_LISTEN,
+                     rf"cannot listen on {address}: another process listens there; stop it "
+                     "or choose another address")
 
-    def test_every_program_names_the_address_and_ends_with_the_same_code(self):
-        port = self.enterContext(processes.taken_port())
+    def test_every_program_names_the_address_and_ends_with_the_same_code(self) -> None:
+        port = self.enter(processes.taken_port())
         address = f"127.0.0.1:{port}"
         free = "127.0.0.1:0"
-        commands = [
+        commands: list[list[Any]] = [
             ["dslide-shard", "--listen", address],
             ["dslide-shard", "--admin", address],
             ["dslide-coordinator", "--listen", address, "--admin", free],
@@ -292,64 +301,63 @@ class TakenPortTest(FailureTest):
             ["dslide", "up", "--listen", address, "--log-dir", self.directory / "logs"],
             ["dslide", "train", "--data", self.data, "--admin", address],
         ]
-        for command in commands:
-            with self.subTest(command=command[:3]):
-                self.assert_cannot_listen(address, self.start(*command))
+        for program, *arguments in commands:
+            self.assert_cannot_listen(address, self.start(program, *arguments))
 
 
 class StopTest(FailureTest):
-    def test_sigterm_and_sigint_stop_single_servers_in_good_order(self):
+    def test_sigterm_and_sigint_stop_single_servers_in_good_order(self) -> None:
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             coordinator, shards = self.start_parts()
             for server in [*shards, coordinator]:
-                self.assert_ended(server.process.stop(signal_number), OK, "stopped")
+                assert_ended(server.process.stop(signal_number), OK, "stopped")
 
-    def test_a_shard_keeps_its_rows_when_it_is_stopped(self):
+    def test_a_shard_keeps_its_rows_when_it_is_stopped(self) -> None:
         coordinator = self.start_coordinator(shards=1)
         rows = ["--data-dir", self.directory / "rows"]
         shard = self.start_shard(coordinator, *rows)
         self.train_model("--cluster", coordinator.address)
         before = self.precision("--cluster", coordinator.address)
-        self.assert_ended(shard.process.stop(), OK)
-        self.assertTrue(list((self.directory / "rows").glob("*/latest/CURRENT")))
+        assert_ended(shard.process.stop(), OK)
+        assert list((self.directory / "rows").glob("*/latest/CURRENT"))
         self.start_shard(coordinator, *rows)
-        self.assertEqual(self.precision("--cluster", coordinator.address), before)
+        assert self.precision("--cluster", coordinator.address) == before
 
-    def test_up_keeps_the_rows_when_it_is_stopped(self):
+    def test_up_keeps_the_rows_when_it_is_stopped(self) -> None:
         rows = ["--data-dir", self.directory / "rows"]
         cluster = self.start_cluster(*rows, shards=2)
         self.train_model("--cluster", cluster.address)
         before = self.precision("--cluster", cluster.address)
-        self.assert_ended(cluster.process.stop(signal.SIGTERM), OK, "Stopping the cluster")
+        assert_ended(cluster.process.stop(signal.SIGTERM), OK, "Stopping the cluster")
         self.assert_nothing_left(cluster.process)
         cluster = self.start_cluster(*rows, shards=2)
-        self.assertEqual(self.precision("--cluster", cluster.address), before)
-        self.assert_ended(cluster.process.stop(signal.SIGINT), OK)
+        assert self.precision("--cluster", cluster.address) == before
+        assert_ended(cluster.process.stop(signal.SIGINT), OK)
         self.assert_nothing_left(cluster.process)
 
-    def test_an_interrupted_training_keeps_its_model(self):
+    def test_an_interrupted_training_keeps_its_model(self) -> None:
         model = ["--model-dir", self.directory / "model"]
         for signal_number, more in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
             trainer = self.start_training(*model, *more)
             finished = trainer.stop(signal_number)
-            self.assert_ended(finished, INTERRUPTED, "Interrupted: finishing", "Writing the model")
-            self.assertRegex(finished.stdout, r"Trained [1-9][\d,]* samples")
+            assert_ended(finished, INTERRUPTED, "Interrupted: finishing", "Writing the model")
+            assert re.search(r"Trained [1-9][\d,]* samples", finished.stdout)
             self.precision(*model)
 
-    def test_an_interrupted_trainer_leaves_the_cluster_as_it_is(self):
+    def test_an_interrupted_trainer_leaves_the_cluster_as_it_is(self) -> None:
         coordinator, _ = self.start_parts()
         trainer = self.start_training("--cluster", coordinator.address)
-        self.assert_ended(trainer.stop(signal.SIGINT), INTERRUPTED)
+        assert_ended(trainer.stop(signal.SIGINT), INTERRUPTED)
         self.precision("--cluster", coordinator.address)
 
 
 class DamageTest(FailureTest):
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.model = self.directory / "model"
         self.train_model("--model-dir", self.model)
 
-    def damage(self, pattern, change):
+    def damage(self, pattern: str, change: Any) -> Any:
         """The file, spoilt, of a copy of the model; `change` makes bytes of bytes."""
         model = self.directory / "damaged"
         shutil.rmtree(model, ignore_errors=True)
@@ -358,7 +366,7 @@ class DamageTest(FailureTest):
         path.write_bytes(change(path.read_bytes()))
         return path
 
-    def assert_every_program_refuses(self, pattern, change):
+    def assert_every_program_refuses(self, pattern: str, change: Any) -> Any:
         spoilt = self.damage(pattern, change)
         model = self.directory / "damaged"
         named = rf"{model}/shard-1.*restore this directory from a copy"
@@ -367,109 +375,103 @@ class DamageTest(FailureTest):
         self.assert_refused(DATA_LOSS, named, command=[
             "train", "-q", "--data", self.data, "--model-dir", model, "--resume"])
         shard = self.start("dslide-shard", "--data-dir", model / "shard-1")
-        self.assert_ended(shard.finish(), SERVER_DATA_DIR, named)
+        assert_ended(shard.finish(), SERVER_DATA_DIR, named)
         return spoilt
 
-    def test_a_flipped_bit_in_the_rows(self):
-        def flip(content):
+    def test_a_flipped_bit_in_the_rows(self) -> None:
+        def flip(content: bytes) -> bytes:
             middle = len(content) // 2
             return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1:]
 
         self.assert_every_program_refuses("shard-1/*/latest/*.sst", flip)
 
-    def test_a_truncated_manifest(self):
+    def test_a_truncated_manifest(self) -> None:
         for part in (0, 2):
-            with self.subTest(kept=f"{part} quarters"):
-                self.assert_every_program_refuses(
-                    "shard-1/*/latest/MANIFEST-*",
-                    lambda content, part=part: content[:len(content) * part // 4])
+            self.assert_every_program_refuses(
+                "shard-1/*/latest/MANIFEST-*",
+                lambda content, part=part: content[:len(content) * part // 4])
 
-    def test_a_damaged_catalog(self):
+    def test_a_damaged_catalog(self) -> None:
         path = self.damage("coordinator/catalog/CURRENT", lambda _: b"nothing\n")
         named = rf"{path.parent} is damaged.*restore it from a copy"
         self.assert_refused(DATA_LOSS, named, command=[
             "eval", "--data", self.data, "--model-dir", self.directory / "damaged"])
         coordinator = self.start("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin",
                                  "127.0.0.1:0", "--data-dir", path.parent.parent, "--shards", 2)
-        self.assert_ended(coordinator.finish(), SERVER_DATA_DIR, named)
+        assert_ended(coordinator.finish(), SERVER_DATA_DIR, named)
 
 
 class MissingRowsTest(FailureTest):
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.model = self.directory / "model"
 
-    def assert_every_command_refuses(self, *patterns):
+    def assert_every_command_refuses(self, *patterns: str) -> None:
         where = ["--data", self.data, "--model-dir", self.model]
         for command in (["eval"], ["predict"], ["train", "--resume", "--steps", 1]):
-            with self.subTest(command=command[0]):
-                self.assert_refused(
-                    DATA_LOSS, *patterns,
-                    rf"train again: dslide train --data FILE --model-dir {self.model} --overwrite",
-                    command=[*command, *where])
+            self.assert_refused(
+                DATA_LOSS, *patterns,
+                rf"train again: dslide train --data FILE --model-dir {self.model} --overwrite",
+                command=[*command, *where])
 
-    def assert_overwriting_heals(self):
+    def assert_overwriting_heals(self) -> None:
         self.train_model("--model-dir", self.model, "--overwrite")
         self.precision("--model-dir", self.model)
         self.train_model("--model-dir", self.model, "--resume")
 
-    def test_the_directory_of_a_shard_was_removed(self):
+    def test_the_directory_of_a_shard_was_removed(self) -> None:
         self.train_model("--model-dir", self.model)
         shutil.rmtree(self.model / "shard-1")
         self.assert_every_command_refuses(
             rf"the rows of 1 of 2 shards are missing: {self.model}/shard-1 must hold "
             r"\S+/latest; restore that from a copy")
         # Nobody made fresh rows in its place.
-        self.assertFalse((self.model / "shard-1").exists())
+        assert not (self.model / "shard-1").exists()
         self.assert_overwriting_heals()
 
-    def test_the_training_was_killed_before_it_wrote(self):
+    def test_the_training_was_killed_before_it_wrote(self) -> None:
         trainer = self.start_training("--model-dir", self.model)
         trainer.kill()
         self.assert_every_command_refuses(
-            rf"--model-dir {self.model}: no shard has rows .*the training was killed before it wrote")
+            rf"--model-dir {self.model}: no shard has rows .*training was killed before it wrote")
         self.assert_overwriting_heals()
 
-    def test_resuming_with_another_number_of_shards_changes_nothing(self):
+    def test_resuming_with_another_number_of_shards_changes_nothing(self) -> None:
         model = ["--model-dir", self.model]
         self.train_model(*model)
         before = self.precision(*model)
         self.assert_refused(USAGE, "are those of 2 shards, not of 3: give --shards 2",
                             command=["train", "--data", self.data, *model, "--resume",
                                      "--shards", 3])
-        self.assertEqual(self.precision(*model), before)
+        assert self.precision(*model) == before
 
 
 class CheckConfigTest(FailureTest):
     GOOD = {"dslide-shard": "coordinator = 127.0.0.1:7000\n", "dslide-coordinator": "shards = 4\n"}
 
-    def check(self, program, text, *arguments):
+    def check(self, program: str, text: str, *arguments: object) -> Finished:
         path = self.write("server.conf", text)
         return self.start(program, "--config", path, "--check-config",
                           *arguments).finish()
 
-    def test_good_settings_are_accepted_without_a_word(self):
+    def test_good_settings_are_accepted_without_a_word(self) -> None:
         for program, text in self.GOOD.items():
             finished = self.check(program, text)
-            self.assert_ended(finished, OK)
-            self.assertEqual(finished.stderr, "")
+            assert_ended(finished, OK)
+            assert finished.stderr == ""
 
-    def test_an_unknown_key_is_named_with_its_place_and_the_nearest_one(self):
+    def test_an_unknown_key_is_named_with_its_place_and_the_nearest_one(self) -> None:
         for program, text in self.GOOD.items():
-            self.assert_ended(self.check(program, text + "listn = 127.0.0.1:0\n"), USAGE,
-                              r"server\.conf:2: unknown key listn; did you mean listen\?")
+            assert_ended(self.check(program, text + "listn = 127.0.0.1:0\n"), USAGE,
+                         r"server\.conf:2: unknown key listn; did you mean listen\?")
 
-    def test_a_value_out_of_range_is_named_with_the_range(self):
-        self.assert_ended(self.check("dslide-coordinator", "shards = 0\n"), USAGE,
-                          r"shards: 0 is outside \[1, 1024\]")
-        self.assert_ended(self.check("dslide-shard", "", "--threads", "-1"), USAGE,
-                          r" --threads: -1 is outside \[0, 1024\]")
+    def test_a_value_out_of_range_is_named_with_the_range(self) -> None:
+        assert_ended(self.check("dslide-coordinator", "shards = 0\n"), USAGE,
+                     r"shards: 0 is outside \[1, 1024\]")
+        assert_ended(self.check("dslide-shard", "", "--threads", "-1"), USAGE,
+                     r" --threads: -1 is outside \[0, 1024\]")
 
-    def test_plaintext_for_other_machines_needs_insecure(self):
+    def test_plaintext_for_other_machines_needs_insecure(self) -> None:
         for program, text in self.GOOD.items():
-            self.assert_ended(self.check(program, text, "--listen", "0.0.0.0:7000"), USAGE,
-                              r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")
-
-
-if __name__ == "__main__":
-    processes.main()
+            assert_ended(self.check(program, text, "--listen", "0.0.0.0:7000"), USAGE,
+                         r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")

@@ -1,43 +1,42 @@
-"""The programs run on every x86-64-v2 processor: whole trainings with the wide kernels disabled.
+"""The programs run on every x86-64-v2 processor: whole trainings with the wide kernels disabled."""
 
-usage: instruction_set_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
-import processes
+from typing import Any
+
+import pytest
 import training
+from process_case import ProcessCase
+from processes import assert_ended
 
 
-class InstructionSetTest(processes.ProcessTest):
+class InstructionSetTest(ProcessCase):
     SETTINGS = ["--epochs", 5, "--dim", 64, "--max-active", 100, "--learning-rate", 0.01,
                 "--in-flight", 1, "--shards", 2]
 
-    def train(self, data, instruction_set):
+    def train(self, data: training.DataSet, instruction_set: str | None) -> Any:
         environment = {} if instruction_set is None else {"DSLIDE_MAX_ISA": instruction_set}
         finished = self.start("dslide", "train", "-q", "-o", "json", *data.flags(), *self.SETTINGS,
                               environment=environment).finish()
-        self.assert_ended(finished, 0)
+        assert_ended(finished, 0)
         return finished.json()
 
-    def test_every_instruction_set_learns_the_same(self):
+    def test_every_instruction_set_learns_the_same(self) -> None:
         data = training.generate(self, points=4000, test_points=1000)
         widest = self.train(data, None)
-        self.assertGreater(widest["p_at_1"], 0.1)
+        assert widest["p_at_1"] > 0.1
         for instruction_set in ("sse4", "avx2"):
-            with self.subTest(instruction_set=instruction_set):
-                result = self.train(data, instruction_set)
-                # The first step differs by rounding alone; later ones amplify it.
-                self.assertAlmostEqual(result["first_loss"], widest["first_loss"], delta=1e-4)
-                self.assertAlmostEqual(result["loss"], widest["loss"], delta=0.05)
-                self.assertAlmostEqual(
-                    result["p_at_1"], widest["p_at_1"],
-                    delta=training.precision_tolerance(widest["p_at_1"], data.test_points()))
+            result = self.train(data, instruction_set)
+            # The first step differs by rounding alone; later ones amplify it.
+            assert result["first_loss"] == pytest.approx(widest["first_loss"], abs=1e-4)
+            assert result["loss"] == pytest.approx(widest["loss"], abs=0.05)
+            assert result["p_at_1"] == pytest.approx(
+                widest["p_at_1"],
+                abs=training.precision_tolerance(widest["p_at_1"], data.test_points()),
+            )
 
-    def test_an_unknown_instruction_set_is_refused(self):
+    def test_an_unknown_instruction_set_is_refused(self) -> None:
         done = self.start("dslide", "train", "--data", "x",
                           environment={"DSLIDE_MAX_ISA": "mmx"}).finish()
-        self.assertNotEqual(done.code, 0)
-        self.assertIn("DSLIDE_MAX_ISA", done.stderr)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert done.code != 0
+        assert "DSLIDE_MAX_ISA" in done.stderr

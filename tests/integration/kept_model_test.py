@@ -1,16 +1,19 @@
-"""Model directories that earlier programs have written: `dslide predict` reads them, or says why not.
-
-usage: kept_model_test.py --bin-dir DIR [unittest arguments]
+"""Model directories of earlier programs: `dslide predict` reads them, or says why not.
 
 docs/understand/formats.md says what is kept in tests/golden/formats, and by which programs it was
 written.
 """
 
+from __future__ import annotations
+
 import json
 import pathlib
 import shutil
+from typing import Any
 
-import processes
+import pytest
+from process_case import ProcessCase
+from processes import Finished, assert_ended
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 # Of this format's first version; the second one was written before texts were under a seal.
@@ -18,7 +21,7 @@ KEPT = ("model-dir-v1", "model-dir-v1-without-files")
 OK, USAGE = 0, 2
 
 
-def crc32c(content):
+def crc32c(content: bytes) -> int:
     """The checksum of dslide's files: CRC-32C."""
     crc = 0xffffffff
     for byte in content:
@@ -28,65 +31,61 @@ def crc32c(content):
     return crc ^ 0xffffffff
 
 
-class KeptModelTest(processes.ProcessTest):
-    def copy_of(self, kept):
+class KeptModelTest(ProcessCase):
+    def copy_of(self, kept: str) -> pathlib.Path:
         directory = self.directory / kept
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(GOLDEN / "formats" / kept, directory)
         return directory
 
-    def predict(self, directory):
+    def predict(self, directory: pathlib.Path) -> Finished:
         return self.start("dslide", "predict", "--model-dir", directory, "--data",
                           GOLDEN / "points.txt", "-k", 3, "--threads", 1, "-o", "json",
                           environment={"DSLIDE_MAX_ISA": "sse4"}).finish()
 
-    def assert_refused(self, directory, *words):
+    def assert_refused(self, directory: pathlib.Path, *words: str) -> Any:
         refused = self.predict(directory)
-        self.assertNotEqual(refused.code, OK)
-        self.assertEqual(refused.stdout, "")
+        assert refused.code != OK
+        assert refused.stdout == ""
         for word in words:
-            self.assertIn(word, refused.stderr)
+            assert word in refused.stderr
         return refused
 
-    def test_says_what_the_program_that_wrote_it_said(self):
+    def test_says_what_the_program_that_wrote_it_said(self) -> None:
         for kept in KEPT:
-            with self.subTest(kept):
-                finished = self.predict(self.copy_of(kept))
-                self.assert_ended(finished, OK)
-                self.assertEqual("earlier version" in finished.stderr, "without" in kept)
-                said = [json.loads(line) for line in finished.stdout.splitlines()]
-                lines = (GOLDEN / "formats" / f"{kept}.jsonl").read_text().splitlines()
-                expected = [json.loads(line) for line in lines]
-                self.assertEqual(len(said), len(expected))
-                for one, other in zip(said, expected):
-                    self.assertEqual(one["input"], other["input"])
-                    self.assertEqual([guess["label"] for guess in one["predictions"]],
-                                     [guess["label"] for guess in other["predictions"]])
-                    for guess, earlier in zip(one["predictions"], other["predictions"]):
-                        self.assertAlmostEqual(guess["logit"], earlier["logit"], places=5)
+            finished = self.predict(self.copy_of(kept))
+            assert_ended(finished, OK)
+            assert ("earlier version" in finished.stderr) == ("without" in kept)
+            said = [json.loads(line) for line in finished.stdout.splitlines()]
+            lines = (GOLDEN / "formats" / f"{kept}.jsonl").read_text().splitlines()
+            expected = [json.loads(line) for line in lines]
+            assert len(said) == len(expected)
+            for one, other in zip(said, expected):
+                assert one["input"] == other["input"]
+                assert [guess["label"] for guess in one["predictions"]] == [
+                    guess["label"] for guess in other["predictions"]
+                ]
+                for guess, earlier in zip(one["predictions"], other["predictions"]):
+                    assert guess["logit"] == pytest.approx(earlier["logit"], abs=1e-7)
 
-    def test_another_version_of_its_origin_is_refused(self):
+    def test_another_version_of_its_origin_is_refused(self) -> None:
         for version in (0, 2):
             directory = self.copy_of("model-dir-v1-without-files")
             path = directory / "dslide.json"
             text = path.read_text()
-            self.assertEqual(text.count('"format": 1,'), 1)
+            assert text.count('"format": 1,') == 1
             path.write_text(text.replace('"format": 1,', f'"format": {version},'))
             refused = self.assert_refused(directory, str(path), f"format {version}", "knows 1",
                                           "use the version that wrote it")
-            self.assertEqual(refused.code, USAGE)
+            assert refused.code == USAGE
 
-    def test_another_version_of_its_list_of_files_is_refused(self):
+    def test_another_version_of_its_list_of_files_is_refused(self) -> None:
         for version in (0, 2):
             directory = self.copy_of("model-dir-v1")
             path = directory / "FILES"
             head, body = path.read_text().rsplit("crc32c ", 1)[0].split("\n", 1)
-            self.assertEqual(head, "dslide files 1")
+            assert head == "dslide files 1"
             text = f"dslide files {version}\n{body}"
             path.write_text(f"{text}crc32c {crc32c(text.encode()):08x}\n")
             self.assert_refused(directory, str(path), f"format {version}", "reads format 1",
                                 "use the version that wrote it")
-
-
-if __name__ == "__main__":
-    processes.main()

@@ -8,6 +8,8 @@ else. Needs CAP_SYS_ADMIN; without it, or without kernel support, entering raise
 processes of one thread.
 """
 
+from __future__ import annotations
+
 import ctypes
 import fcntl
 import os
@@ -15,6 +17,7 @@ import pathlib
 import re
 import socket
 import struct
+from typing import Self
 
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS = 0x8913
@@ -24,13 +27,13 @@ _IFREQ = "16sH22x"  # name, flags; 40 bytes
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result, what):
+def _check(result: int, what: str) -> None:
     if result != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{what}: {os.strerror(error)}")
 
 
-def _raise_interface(name):
+def _raise_interface(name: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack(_IFREQ, name.encode(), 0)
         _, flags = struct.unpack(_IFREQ, fcntl.ioctl(control, _SIOCGIFFLAGS, request))
@@ -38,7 +41,7 @@ def _raise_interface(name):
 
 
 class NetworkNamespace:
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._outer = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(_LIBC.unshare(_CLONE_NEWNET), "unshare(CLONE_NEWNET)")
@@ -52,16 +55,18 @@ class NetworkNamespace:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
-    def _leave(self):
+    def _leave(self) -> None:
         try:
             _check(_LIBC.setns(self._outer, _CLONE_NEWNET), "setns")
         finally:
             os.close(self._outer)
 
-    def loopback_bytes(self):
+    def loopback_bytes(self) -> int:
         """What went over loopback: IP packets, each counted once, where it was received."""
         table = pathlib.Path("/proc/self/net/dev").read_text(encoding="ascii")
-        return int(re.search(r"^ *lo: *(\d+)", table, re.MULTILINE).group(1))
+        found = re.search(r"^ *lo: *(\d+)", table, re.MULTILINE)
+        assert found is not None, table
+        return int(found.group(1))

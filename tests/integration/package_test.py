@@ -1,16 +1,16 @@
-"""The installed C++ client: a program that knows only the package is built, and trains on a cluster.
+"""The installed C++ client: a program that knows only the package trains on a cluster."""
 
-usage: package_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
 import pathlib
 import re
 import shutil
 import subprocess
-import unittest
+from typing import Any
 
 import failures_test
 import processes
+import pytest
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "package"
 SHARDS = 2
@@ -19,19 +19,19 @@ BUILD_SECONDS = 400
 
 
 class PackageTest(failures_test.FailureTest):
-    def run_tool(self, *command):
+    def run_tool(self, *command: Any) -> Any:
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS,
                               stdin=subprocess.DEVNULL, check=False)
-        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def install(self):
+    def install(self) -> Any:
         prefix = self.directory / "prefix"
         self.run_tool("cmake", "--install", processes.bin_dir().parent, "--component", "client",
                       "--prefix", prefix)
         return prefix
 
-    def test_a_program_outside_the_tree_trains(self):
+    def test_a_program_outside_the_tree_trains(self) -> None:
         prefix = self.install()
         build = self.directory / "build"
         self.run_tool("cmake", "-S", PROGRAM, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
@@ -40,9 +40,9 @@ class PackageTest(failures_test.FailureTest):
         for number in range(SHARDS):
             self.start_shard(coordinator, "--shard-id", number)
         said = self.run_tool(build / "one_step", coordinator.address)
-        self.assertRegex(said, r"loss \d+\.\d+, then \d+\.\d+; best label 17; 2 shards")
+        assert re.search(r"loss \d+\.\d+, then \d+\.\d+; best label 17; 2 shards", said)
 
-    def test_what_its_headers_pull_in(self):
+    def test_what_its_headers_pull_in(self) -> None:
         internal = self.install() / "include/dslide/internal"
         pulled, left = set(), ["client/cpp/cluster_client.h"]
         while left:
@@ -51,20 +51,16 @@ class PackageTest(failures_test.FailureTest):
                 continue
             pulled.add(header)
             text = (internal / header).read_text(encoding="utf-8")
-            self.assertNotRegex(text, r"rocksdb|omp\.h|core/engine/")
+            assert not re.search(r"rocksdb|omp\.h|core/engine/", text)
             left += [name for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)
                      if re.match(r"(client|core|services)/", name)]
-        self.assertLessEqual(len(pulled), 21, sorted(pulled))
+        assert len(pulled) <= 21, sorted(pulled)
 
-    @unittest.skipUnless(shutil.which("pkg-config"), "no pkg-config")
-    def test_pkg_config(self):
+    @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
+    def test_pkg_config(self) -> None:
         prefix = self.install()
         (folder,) = prefix.glob("lib*/**/pkgconfig")
         flags = self.run_tool("env", f"PKG_CONFIG_PATH={folder}", "pkg-config", "--cflags",
                               "--libs", f"--define-variable=prefix={prefix}", "dslide-client")
-        self.assertIn("-ldslide_client", flags)
-        self.assertIn("-lgrpc++", flags)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert "-ldslide_client" in flags
+        assert "-lgrpc++" in flags

@@ -1,20 +1,18 @@
 """Starts the project's programs for a test, waits for what they do, and ends them in every case.
 
-A module for the *_test.py files of this folder; the benchmarks that start programs use it too
-(bench/common/programs.py). Each of the tests is used as
-
-    python3 FILE_test.py --bin-dir build/bin [unittest arguments, for example -k name or -v]
-
-and ends with 0 (passed), 1 (failed) or 77 (every test was skipped). Waiting is polling for an
-event, never a fixed pause, and there is one limit for all of it: PATIENCE_SECONDS. How fast the
-machine is decides no test.
+The benchmarks that start programs use it too (bench/common/programs.py): it needs no packages.
+Waiting is polling for an event, never a fixed pause, and there is one limit for all of it:
+PATIENCE_SECONDS. How fast the machine is decides no test.
 """
+
+from __future__ import annotations
 
 import argparse
 import contextlib
 import ctypes
 import dataclasses
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -29,6 +27,8 @@ import tempfile
 import time
 import unittest
 import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Self, TypeVar
 
 SKIPPED = 77
 # After so long without the event, a wait is a hang. Far beyond what a busy machine or a sanitizer
@@ -42,27 +42,30 @@ _SHOWN_CHARACTERS = 20_000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
+_Value = TypeVar("_Value")
+
 # Set by use_bin_dir().
 _bin_dir = pathlib.Path()
 
 
-def use_bin_dir(directory):
+def use_bin_dir(directory: str | os.PathLike[str]) -> None:
     """Where the programs are."""
     global _bin_dir
     _bin_dir = pathlib.Path(directory).resolve()
 
 
-def bin_dir():
+def bin_dir() -> pathlib.Path:
     return _bin_dir
 
 
-def wait_until(condition, describe, alive=()):
+def wait_until(condition: Callable[[], _Value | None], describe: Callable[[], str],
+               alive: Sequence[Process] = ()) -> _Value:
     """The first true value of `condition()`.
 
     Fails with `describe()` after PATIENCE_SECONDS, or as soon as one of the processes `alive` has
     ended, without which there is nothing to wait for; their output is shown.
     """
-    def gone():
+    def gone() -> list[Process]:
         return [process for process in alive if not process.running()]
 
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -70,38 +73,39 @@ def wait_until(condition, describe, alive=()):
         # In this order: what a process that ends meanwhile has done is seen.
         ended = gone()
         try:
-            value = condition()
+            if value := condition():
+                return value
         except OSError:
             # It has asked one that has just ended?
-            value, ended = None, gone()
+            ended = gone()
             if not ended:
                 raise
-        if value:
-            return value
         if ended or time.monotonic() > deadline:
             why = "a process has ended before" if ended else f"not within {PATIENCE_SECONDS} s"
             raise AssertionError("\n".join([f"{why}: {describe()}", *map(str, ended or alive)]))
         time.sleep(_POLL_SECONDS)
 
 
-# Numbers of ports that this process has given out, and the file whose bytes it has locked for them.
-_ports = {"given": set(), "locks": None}
+_given_ports: set[int] = set()
 
 
-def _reserve(port):
+@functools.cache
+def _port_locks() -> BinaryIO:
+    """A file whose bytes stand for ports: their locks end with the process."""
+    return open(pathlib.Path(tempfile.gettempdir()) / f"dslide-test-ports-{os.getuid()}", "ab")
+
+
+def _reserve(port: int) -> bool:
     """Whether no other process of the tests has the port; it is this one's until its end then."""
-    if _ports["locks"] is None:
-        path = pathlib.Path(tempfile.gettempdir()) / f"dslide-test-ports-{os.getuid()}"
-        _ports["locks"] = open(path, "ab")
     try:
-        fcntl.lockf(_ports["locks"], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
         return False
-    _ports["given"].add(port)
+    _given_ports.add(port)
     return True
 
 
-def free_port():
+def free_port() -> int:
     """A loopback port that nobody listens on, and that no other process of the tests gets.
 
     From below the range of outgoing connections, so that none of them takes it before its use.
@@ -109,7 +113,7 @@ def free_port():
     ranges = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
     end = max(int(ranges.split()[0]), 20000)
     for port in random.SystemRandom().sample(range(10000, end), 100):
-        if port in _ports["given"] or not _reserve(port):
+        if port in _given_ports or not _reserve(port):
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -118,30 +122,31 @@ def free_port():
 
 
 @contextlib.contextmanager
-def taken_port():
+def taken_port() -> Iterator[int]:
     """The number of a loopback port that this process listens on meanwhile."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        yield listener.getsockname()[1]
+        port: int = listener.getsockname()[1]
+        yield port
 
 
-def die_with_parent():
-    """What a new process runs first: a test that is killed by its own time limit leaves none behind."""
+def die_with_parent() -> None:
+    """What a new process runs first: a test that is killed by its time limit leaves none behind."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _environment(extra):
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
     """This process's, without the variables that would set flags of the programs.
 
     But for one: commands that were told nothing else give a cluster up late, and yet before a test
     gives up the command.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("DSLIDE_")}
-    return kept | {"DSLIDE_TIMEOUT": f"{PATIENCE_SECONDS // 2}s"} | (extra or {})
+    return {**kept, "DSLIDE_TIMEOUT": f"{PATIENCE_SECONDS // 2}s", **(extra or {})}
 
 
-def _session_members(session):
+def _session_members(session: int) -> Iterator[int]:
     """The processes of a session that run."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -154,7 +159,7 @@ def _session_members(session):
                 yield int(stat.parent.name)
 
 
-def _shown(name, text, directory):
+def _shown(name: str, text: str, directory: pathlib.Path) -> str:
     """An output for a message: its end when it is long, and where the whole is."""
     if len(text) > _SHOWN_CHARACTERS:
         text = f"[the whole is in {directory}/{name}]\n...{text[-_SHOWN_CHARACTERS:]}"
@@ -172,12 +177,12 @@ class Finished:
     seconds: float
     directory: pathlib.Path  # with its output in files
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (f"{self.command}\nended with {self.code} after {self.seconds:.1f} s\n"
                 f"{_shown('stdout', self.stdout, self.directory)}\n"
                 f"{_shown('stderr', self.stderr, self.directory)}")
 
-    def json(self):
+    def json(self) -> Any:
         """The JSON object that -o json makes the last line of stdout."""
         lines = self.stdout.strip().splitlines()
         if not lines:
@@ -191,7 +196,8 @@ class Process:
     `wrapper` is a command that becomes the program, for example `ip netns exec NAME`.
     """
 
-    def __init__(self, program, arguments, directory, environment=None, wrapper=()):
+    def __init__(self, program: str, arguments: Sequence[object], directory: pathlib.Path,
+                 environment: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()) -> None:
         self.command = " ".join([program, *map(str, arguments)])
         self._directory = directory
         self._stdout = directory / "stdout"
@@ -204,40 +210,42 @@ class Process:
                 env=_environment(environment), preexec_fn=die_with_parent)
 
     @property
-    def pid(self):
+    def pid(self) -> int:
         return self._popen.pid
 
     @property
-    def stdout(self):
+    def stdout(self) -> str:
         return self._stdout.read_text(errors="replace")
 
     @property
-    def stderr(self):
+    def stderr(self) -> str:
         return self._stderr.read_text(errors="replace")
 
-    def _end(self):
+    def _end(self) -> os.waitid_result | None:
         """What waitid says of its end, None before. Its id stays taken until kill()."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
-    def running(self):
+    def running(self) -> bool:
         return self._popen.returncode is None and self._end() is None
 
-    def send(self, signal_number):
+    def send(self, signal_number: int) -> None:
         os.kill(self.pid, signal_number)
 
-    def wait_for_stderr(self, pattern):
+    def wait_for_stderr(self, pattern: str) -> re.Match[str]:
         """The match of a regular expression, as soon as stderr has one."""
         return self._wait_for_output(self._stderr, pattern)
 
-    def wait_for_stdout(self, pattern):
+    def wait_for_stdout(self, pattern: str) -> re.Match[str]:
         return self._wait_for_output(self._stdout, pattern)
 
-    def _wait_for_output(self, path, pattern):
-        return wait_until(
+    def _wait_for_output(self, path: pathlib.Path, pattern: str) -> re.Match[str]:
+        found = wait_until(
             lambda: re.search(pattern, path.read_text(errors="replace"), re.MULTILINE),
             lambda: f"{pattern!r} in its output", alive=[self])
+        assert found is not None
+        return found
 
-    def finish(self, within=None):
+    def finish(self, within: float | None = None) -> Finished:
         """Waits for the end: PATIENCE_SECONDS, or `within` where it computes for longer."""
         limit = within or PATIENCE_SECONDS
         deadline = time.monotonic() + limit
@@ -247,21 +255,21 @@ class Process:
             time.sleep(_POLL_SECONDS)
         return self._finished()
 
-    def stop(self, signal_number=signal.SIGTERM):
+    def stop(self, signal_number: int = signal.SIGTERM) -> Finished:
         """Sends the signal and waits for the end."""
         self.send(signal_number)
         return self.finish()
 
-    def members(self):
+    def members(self) -> list[int]:
         """Those of it and of the processes that it has started that run."""
         return list(_session_members(self.pid))
 
-    def kill(self):
+    def kill(self) -> None:
         """Ends it and everything that it has started, at once."""
         if self._popen.returncode is not None:
             return
 
-        def survivors():
+        def survivors() -> list[int]:
             found = self.members()
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -271,13 +279,14 @@ class Process:
         wait_until(lambda: not survivors(), lambda: f"nothing is left of {self}")
         self._popen.wait()
 
-    def _finished(self):
+    def _finished(self) -> Finished:
         end = self._end()
+        assert end is not None
         code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
         return Finished(self.command, code, self.stdout, self.stderr,
                         time.monotonic() - self._started, self._directory)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (f"{self.command}\n{_shown('stdout', self.stdout, self._directory)}\n"
                 f"{_shown('stderr', self.stderr, self._directory)}")
 
@@ -285,7 +294,7 @@ class Process:
 class Server:
     """A dslide-coordinator or dslide-shard that serves."""
 
-    def __init__(self, process):
+    def __init__(self, process: Process) -> None:
         self.process = process
         ready = process.wait_for_stderr(r" address=(\S+) admin=(\S*)")
         self.address, self.admin = ready.groups()
@@ -294,89 +303,98 @@ class Server:
 class Cluster:
     """A `dslide up` that is ready."""
 
-    def __init__(self, process):
+    def __init__(self, process: Process) -> None:
         self.process = process
         process.wait_for_stdout(r"^\{.*\}$")
-        self.parts = json.loads(process.stdout)
-        self.address = self.parts["coordinator"]
+        self.parts: dict[str, Any] = json.loads(process.stdout)
+        self.address: str = self.parts["coordinator"]
 
-    def shard_pid(self, shard):
-        return self.parts["shards"][shard]["pid"]
+    def shard_pid(self, shard: int) -> int:
+        return int(self.parts["shards"][shard]["pid"])
 
 
-class ProcessTest(unittest.TestCase):
-    """Gives each test a directory of its own, and ends all of its processes after it.
+class Programs:
+    """Starts programs, each in a folder of its own below `directory`, and ends them all."""
 
-    The directory of a test that failed stays, and is named.
-    """
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self._started: list[Process] = []
 
-    def setUp(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-test-"))
-        self._started = 0
+    def __enter__(self) -> Self:
+        return self
 
-    def run(self, result=None):
-        result = result or self.defaultTestResult()
-        before = len(result.failures) + len(result.errors)
-        super().run(result)
-        directory = getattr(self, "directory", None)
-        if directory is None:
-            pass  # skipped before it began
-        elif len(result.failures) + len(result.errors) > before:
-            print(f"FAILED {self.id()}: its files are in {directory}", file=sys.stderr, flush=True)
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-        return result
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
-    def start(self, program, *arguments, environment=None):
-        self._started += 1
-        directory = self.directory / f"process-{self._started}"
+    def kill(self) -> None:
+        for process in reversed(self._started):
+            process.kill()
+
+    def start(self, program: str, *arguments: object, wrapper: Sequence[str] = (),
+              environment: Mapping[str, str] | None = None) -> Process:
+        directory = self.directory / f"process-{len(self._started) + 1}"
         directory.mkdir()
-        process = Process(program, arguments, directory, environment)
-        self.addCleanup(process.kill)
-        return process
+        self._started.append(Process(program, arguments, directory, environment, wrapper))
+        return self._started[-1]
 
-    def run_dslide(self, *arguments, within=None):
+    def run_dslide(self, *arguments: object, within: float | None = None) -> Finished:
         """Runs `dslide` to its end."""
         return self.start("dslide", *arguments).finish(within)
 
-    def start_coordinator(self, *arguments, shards=1):
+    def start_coordinator(self, *arguments: object, shards: int = 1) -> Server:
         return Server(self.start(
             "dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
             "--shards", shards, *arguments))
 
-    def start_shard(self, coordinator, *arguments):
+    def start_shard(self, coordinator: Server, *arguments: object) -> Server:
         """A shard that has joined the cluster."""
         shard = Server(self.start("dslide-shard", "--coordinator", coordinator.address, *arguments))
         shard.process.wait_for_stderr(r" shard ready ")
         return shard
 
-    def start_cluster(self, *arguments, shards):
+    def start_cluster(self, *arguments: object, shards: int) -> Cluster:
         return Cluster(self.start(
             "dslide", "up", "-o", "json", "--listen", f"127.0.0.1:{free_port()}",
             "--shards", shards, "--log-dir", self.directory / "logs", *arguments))
 
-    def assert_ended(self, finished, code, *patterns):
-        """The exit code, and what stderr has to say in whatever order."""
-        self.assertEqual(finished.code, code, finished)
-        for pattern in patterns:
-            self.assertRegex(finished.stderr, pattern)
+
+def assert_ended(finished: Finished, code: int, *patterns: str) -> None:
+    """The exit code, and what stderr has to say in whatever order."""
+    assert finished.code == code, finished
+    for pattern in patterns:
+        assert re.search(pattern, finished.stderr), f"{pattern!r} is not in {finished}"
 
 
-def fetch(address, path="/metrics"):
+class ProcessTest(unittest.TestCase):
+    """The same for tests that are written for unittest."""
+
+    assert_ended = staticmethod(assert_ended)
+
+    def setUp(self) -> None:
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.programs = Programs(self.directory)
+        self.addCleanup(self.programs.kill)
+        for name in ("start", "run_dslide", "start_coordinator", "start_shard", "start_cluster"):
+            setattr(self, name, getattr(self.programs, name))
+
+
+def fetch(address: str, path: str = "/metrics") -> str:
     """The body of an admin page at HOST:PORT. OSError when nobody answers."""
     # No proxy: loopback is never reached through one.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://{address}{path}", timeout=PATIENCE_SECONDS) as answer:
-        return answer.read().decode()
+        body: bytes = answer.read()
+        return body.decode()
 
 
-def metric(address, name):
+def metric(address: str, name: str) -> float | None:
     """The value of a metric without labels on an admin page; None when absent."""
     match = re.search(rf"^{re.escape(name)} (\S+)$", fetch(address), re.MULTILINE)
     return float(match.group(1)) if match else None
 
 
-def main():
+def main() -> None:
     """Runs the tests of the file that is executed, and ends the process."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)

@@ -1,15 +1,15 @@
 """Every shard is stopped and started in turn under a training, and no step fails or is lost.
 
-usage: rolling_restart_test.py --bin-dir DIR [unittest arguments]
-
 DSLIDE_TEST_ROUNDS says how often each shard is restarted (1).
 """
+
+from __future__ import annotations
 
 import os
 
 import failures_test
-import processes
 import shard_crash_test
+from processes import assert_ended
 
 SHARDS = 3
 ROUNDS = int(os.environ.get("DSLIDE_TEST_ROUNDS", "1"))
@@ -20,13 +20,13 @@ class RollingRestartTest(shard_crash_test.ShardTrainingTest):
     SHARDS = SHARDS
     STEPS = STEPS
 
-    def restart(self, shard):
+    def restart(self, shard: shard_crash_test.LoggingShard) -> None:
         """SIGTERM, exit code 0, and back on its address and data directory."""
         shard.note_loss()
-        self.assert_ended(shard.server.process.stop(), failures_test.OK, "image written", "stopped")
+        assert_ended(shard.server.process.stop(), failures_test.OK, "image written", "stopped")
         shard.start()
 
-    def test_a_training_rides_over_the_restart_of_every_shard(self):
+    def test_a_training_rides_over_the_restart_of_every_shard(self) -> None:
         self.start_parts_with("--durability", "log")
         undisturbed_result = self.finish(self.train())
         undisturbed = self.restarted_digests()
@@ -42,13 +42,9 @@ class RollingRestartTest(shard_crash_test.ShardTrainingTest):
             self.restart(self.shards[number % SHARDS])
         result = self.finish(trainer)
         for field in ("steps", "epochs", "first_loss", "loss"):
-            self.assertEqual(result[field], undisturbed_result[field], field)
+            assert result[field] == undisturbed_result[field], field
         # One step at a time: equal bits are equal updates, each of them once.
-        self.assertEqual(self.restarted_digests(), undisturbed)
+        assert self.restarted_digests() == undisturbed
         for shard in self.shards:
             shard.note_loss()
-            self.assertEqual(shard.acked_loss, 0)
-
-
-if __name__ == "__main__":
-    processes.main()
+            assert shard.acked_loss == 0

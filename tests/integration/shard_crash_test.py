@@ -1,19 +1,22 @@
-"""Shards that keep a command log are killed while they train, and nothing that they confirmed is lost.
-
-usage: shard_crash_test.py --bin-dir DIR [unittest arguments]
+"""Shards with a command log are killed while they train; nothing that they confirmed is lost.
 
 DSLIDE_TEST_SEED sets the seed of the moments (printed by every test); DSLIDE_TEST_KILLS how many.
 """
 
+from __future__ import annotations
+
 import os
 import random
+import re
 import signal
 import subprocess
 import time
+from typing import Any
 
 import failures_test
 import processes
-from processes import metric, wait_until
+import pytest
+from processes import Process, Server, assert_ended, metric, wait_until
 
 KILLS = int(os.environ.get("DSLIDE_TEST_KILLS", "5"))
 
@@ -21,28 +24,29 @@ KILLS = int(os.environ.get("DSLIDE_TEST_KILLS", "5"))
 class LoggingShard:
     """A shard with a data directory, an address that stays, and a process that does not."""
 
-    def __init__(self, test, coordinator, number, *arguments):
+    def __init__(self, test: failures_test.FailureTest, coordinator: Server, number: int,
+                 *arguments: object) -> None:
         self._test = test
         self._arguments = [
             "--listen", f"127.0.0.1:{processes.free_port()}", "--shard-id", number,
             "--data-dir", test.directory / f"shard-{number}", *arguments]
         self.coordinator = coordinator
-        self.acked_loss = 0
+        self.acked_loss = 0.0
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         self.server = self._test.start_shard(self.coordinator, *self._arguments)
 
-    def kill(self):
+    def kill(self) -> None:
         self.note_loss()
         self.server.process.kill()
 
-    def note_loss(self):
+    def note_loss(self) -> None:
         self.acked_loss += metric(self.server.admin, "dslide_shard_acked_loss_total") or 0
 
-    def digest(self):
+    def digest(self) -> str:
         """Of the state that the process found on its disk."""
-        return self.server.process.wait_for_stderr(r" state restored .*digest=(\w+)").group(1)
+        return str(self.server.process.wait_for_stderr(r" state restored .*digest=(\w+)")[1])
 
 
 class ShardTrainingTest(failures_test.FailureTest):
@@ -51,51 +55,51 @@ class ShardTrainingTest(failures_test.FailureTest):
     SHARDS = 2
     STEPS = 400
 
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.seed = int(os.environ.get("DSLIDE_TEST_SEED", time.time_ns() % 1_000_000))
-        print(f"{self.id()}: DSLIDE_TEST_SEED={self.seed}", flush=True)
+        print(f"{type(self).__name__}: DSLIDE_TEST_SEED={self.seed}", flush=True)
         self.random = random.Random(self.seed)
 
-    def start_parts_with(self, *shard_arguments):
+    def start_parts_with(self, *shard_arguments: object) -> None:
         self.coordinator = self.start_coordinator(shards=self.SHARDS)
         self.shards = [LoggingShard(self, self.coordinator, number, *shard_arguments)
                        for number in range(self.SHARDS)]
 
-    def train(self):
+    def train(self) -> Process:
         return self.start(
             "dslide", "train", "-o", "json", "--cluster", self.coordinator.address,
             "--data", self.data, "--epochs", 100000, "--steps", self.STEPS, "--in-flight", 1,
             "--seed", 5, "--validation-fraction", 0, "--admin", "127.0.0.1:0")
 
-    def finish(self, trainer):
+    def finish(self, trainer: Process) -> Any:
         finished = trainer.finish()
-        self.assert_ended(finished, failures_test.OK)
-        self.assertEqual(finished.json()["steps"], self.STEPS, finished)
+        assert_ended(finished, failures_test.OK)
+        assert finished.json()["steps"] == self.STEPS, finished
         return finished.json()
 
-    def restarted_digests(self):
+    def restarted_digests(self) -> Any:
         """Of all shards, after one more crash of each."""
         for shard in self.shards:
             shard.kill()
             shard.start()
         return [shard.digest() for shard in self.shards]
 
-    def stop_parts(self):
+    def stop_parts(self) -> None:
         for shard in self.shards:
-            self.assert_ended(shard.server.process.stop(), failures_test.OK, "image written")
+            assert_ended(shard.server.process.stop(), failures_test.OK, "image written")
         self.coordinator.process.stop()
 
-    def keep_aside(self, name):
+    def keep_aside(self, name: str) -> None:
         """The shards' directories get other names: what starts next starts without rows."""
         for number in range(self.SHARDS):
             os.rename(self.directory / f"shard-{number}", self.directory / f"{name}-{number}")
 
 
 class ShardCrashTest(ShardTrainingTest):
-    def kill_while_training(self, trainer):
+    def kill_while_training(self, trainer: Process) -> None:
         for kill in range(KILLS):
-            # Spread over its first half, at moments that nobody has chosen. What is left is time for
+            # Spread over its first half, at moments that nobody has chosen. The rest is time for
             # this process to see the last one, however little it gets.
             self.wait_for_steps(trainer, self.STEPS * (kill + self.random.random()) / (2 * KILLS))
             shard = self.random.choice(self.shards)
@@ -103,7 +107,7 @@ class ShardCrashTest(ShardTrainingTest):
             time.sleep(self.random.random() / 4)
             shard.start()
 
-    def assert_survives(self, *shard_arguments):
+    def assert_survives(self, *shard_arguments: object) -> None:
         self.start_parts_with(*shard_arguments)
         trainer = self.train()
         self.finish(trainer)
@@ -115,42 +119,42 @@ class ShardCrashTest(ShardTrainingTest):
         trainer = self.train()
         self.kill_while_training(trainer)
         self.finish(trainer)
-        self.assertEqual(self.restarted_digests(), undisturbed)
+        assert self.restarted_digests() == undisturbed
         for shard in self.shards:
             shard.note_loss()
-            self.assertEqual(shard.acked_loss, 0)
+            assert shard.acked_loss == 0
         # A clean stop leaves an image that has everything.
         self.stop_parts()
         self.coordinator = self.start_coordinator(shards=self.SHARDS)
         for shard in self.shards:
             shard.coordinator = self.coordinator
             shard.start()
-            self.assertRegex(shard.server.process.stderr, r" state restored .*replayed=0 ")
+            assert re.search(r" state restored .*replayed=0 ", shard.server.process.stderr)
 
-    def test_log_mode_loses_nothing_and_applies_nothing_twice(self):
+    def test_log_mode_loses_nothing_and_applies_nothing_twice(self) -> None:
         self.assert_survives("--durability", "log")
 
-    def test_log_periodic_mode_survives_crashes_of_the_process(self):
+    def test_log_periodic_mode_survives_crashes_of_the_process(self) -> None:
         self.assert_survives("--durability", "log-periodic", "--log-sync-interval", "10s")
 
 
 class FullDiskTest(failures_test.FailureTest):
     """Needs the right to mount a small file system."""
 
-    def mount(self, *options):
+    def mount(self, *options: Any) -> bool:
         return subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", self.disk],
                               capture_output=True, check=False).returncode == 0
 
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.disk = self.directory / "disk"
         self.disk.mkdir()
         if not self.mount("size=48m"):
-            self.skipTest("tmpfs cannot be mounted here")
+            pytest.skip("tmpfs cannot be mounted here")
         # Lazily: the shard's files are open until it is killed.
-        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=False)
+        self._entered.callback(lambda: subprocess.run(["umount", "-l", self.disk], check=False))
 
-    def test_updates_wait_for_space_and_nothing_is_lost(self):
+    def test_updates_wait_for_space_and_nothing_is_lost(self) -> None:
         coordinator = self.start_coordinator(shards=1)
         rows = ["--data-dir", self.disk / "rows", "--durability", "log"]
         shard = self.start_shard(coordinator, *rows)
@@ -159,50 +163,50 @@ class FullDiskTest(failures_test.FailureTest):
         wait_until(lambda: metric(shard.admin, refused), lambda: "a full disk",
                    alive=[shard.process, trainer])
         before = self.steps(trainer)
-        self.assertTrue(self.mount("remount", "size=1g"))
+        assert self.mount("remount", "size=1g")
         self.wait_for_steps(trainer, before + 6)
         trainer.kill()
         shard.process.kill()
         shard = self.start_shard(coordinator, *rows)
         self.precision("--cluster", coordinator.address)
-        self.assertEqual(metric(shard.admin, "dslide_shard_acked_loss_total") or 0, 0)
+        assert (metric(shard.admin, "dslide_shard_acked_loss_total") or 0) == 0
 
 
 class DamagedLogTest(failures_test.FailureTest):
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.coordinator = self.start_coordinator(shards=1)
         self.rows = ["--data-dir", self.directory / "rows"]
         shard = self.start_shard(self.coordinator, *self.rows, "--durability", "log")
         self.train_model("--cluster", self.coordinator.address)
         shard.process.kill()
 
-    def refuse(self, *patterns, mode="log"):
+    def refuse(self, *patterns: str, mode: str = "log") -> None:
         shard = self.start("dslide-shard", "--coordinator", self.coordinator.address, *self.rows,
                            "--durability", mode)
-        self.assert_ended(shard.finish(),
-                          failures_test.SERVER_DATA_DIR, *patterns)
+        assert_ended(shard.finish(),
+                     failures_test.SERVER_DATA_DIR, *patterns)
 
-    def inspect(self, code, *patterns):
+    def inspect(self, code: int, *patterns: str) -> Any:
         finished = self.run_dslide("log", "inspect", self.directory / "rows", "-o", "json")
-        self.assert_ended(finished, code, *patterns)
+        assert_ended(finished, code, *patterns)
         return finished
 
-    def test_inspect_says_what_is_there(self):
+    def test_inspect_says_what_is_there(self) -> None:
         log = self.inspect(failures_test.OK).json()
-        self.assertEqual(log["first"], 1)
-        self.assertEqual(log["last"], log["records"])
-        self.assertEqual(log["high_water"], log["last"])
-        self.assertFalse(log["torn"])
-        self.assertGreater(log["kinds"]["step"], 20)
-        self.assertEqual(log["kinds"]["create-model"], 1)
+        assert log["first"] == 1
+        assert log["last"] == log["records"]
+        assert log["high_water"] == log["last"]
+        assert not log["torn"]
+        assert log["kinds"]["step"] > 20
+        assert log["kinds"]["create-model"] == 1
         shard = self.start_shard(self.coordinator, *self.rows, "--durability", "log")
         self.inspect(failures_test.FAILURE, "a shard uses .*: stop it, or inspect a copy")
         shard.process.kill()
         nothing = self.run_dslide("log", "inspect", self.directory)
-        self.assert_ended(nothing, failures_test.USAGE, "there is no command log in ")
+        assert_ended(nothing, failures_test.USAGE, "there is no command log in ")
 
-    def test_a_damaged_log_stops_the_start_in_every_mode(self):
+    def test_a_damaged_log_stops_the_start_in_every_mode(self) -> None:
         records = self.directory / "rows" / "command_log" / "records"
         wal = max(records.glob("*.log"), key=lambda file: file.stat().st_size)
         content = bytearray(wal.read_bytes())
@@ -213,7 +217,7 @@ class DamagedLogTest(failures_test.FailureTest):
             self.refuse(r"the log ends at record \d+, but records \d+ to \d+ had been made durable",
                         r"restore the directory from a copy", mode=mode)
 
-    def test_a_lost_log_is_not_replaced_by_fresh_rows(self):
+    def test_a_lost_log_is_not_replaced_by_fresh_rows(self) -> None:
         for part in ("records", "high-water", "CURRENT"):
             path = self.directory / "rows" / "command_log" / part
             hidden = path.with_name("hidden")
@@ -221,25 +225,21 @@ class DamagedLogTest(failures_test.FailureTest):
             self.refuse(r"the command log or its images are damaged: ")
             hidden.rename(path)
 
-    def test_a_torn_end_that_nobody_was_promised_is_cut_off(self):
+    def test_a_torn_end_that_nobody_was_promised_is_cut_off(self) -> None:
         records = self.directory / "rows" / "command_log" / "records"
         wal = max(records.glob("*.log"), key=lambda file: file.stat().st_size)
         # The beginning of a record that a crash has cut.
         with open(wal, "ab") as file:
             file.write(b"\x12\x34\x56\x78\xff\x00\x01 and a part of it")
         shard = self.start_shard(self.coordinator, *self.rows, "--durability", "log")
-        self.assertRegex(shard.process.stderr, r"cutting off the torn end of the command log")
+        assert re.search(r"cutting off the torn end of the command log", shard.process.stderr)
         self.precision("--cluster", self.coordinator.address)
 
-    def test_mode_checkpoint_takes_the_log_over(self):
+    def test_mode_checkpoint_takes_the_log_over(self) -> None:
         shard = self.start_shard(self.coordinator, *self.rows)
-        self.assertRegex(shard.process.stderr, r"written as checkpoints, and the log removed")
+        assert re.search(r"written as checkpoints, and the log removed", shard.process.stderr)
         before = self.precision("--cluster", self.coordinator.address)
-        self.assertFalse((self.directory / "rows" / "command_log").exists())
-        self.assert_ended(shard.process.stop(signal.SIGTERM), failures_test.OK)
+        assert not (self.directory / "rows" / "command_log").exists()
+        assert_ended(shard.process.stop(signal.SIGTERM), failures_test.OK)
         self.start_shard(self.coordinator, *self.rows, "--durability", "log")
-        self.assertEqual(self.precision("--cluster", self.coordinator.address), before)
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert self.precision("--cluster", self.coordinator.address) == before

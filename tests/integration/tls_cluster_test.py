@@ -1,20 +1,25 @@
-"""A cluster of processes that know each other by certificates trains as one in plaintext does.
+"""A cluster of processes that know each other by certificates trains as one in plaintext does."""
 
-usage: tls_cluster_test.py --bin-dir DIR [unittest arguments]
-"""
+from __future__ import annotations
 
+import functools
 import os
+import pathlib
 import shutil
 import socket
 import ssl
+from collections.abc import Sequence
+from typing import Any
 
 import processes
 import training
+from process_case import ProcessCase
+from processes import Finished, Process, Server, assert_ended
 
 OK, FAILURE, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 4, 130
 
 
-def context(authorities, certificate, key):
+def context(authorities: str, certificate: pathlib.Path, key: pathlib.Path) -> ssl.SSLContext:
     """That of a client with a certificate, which trusts authorities (PEM)."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = False
@@ -24,8 +29,8 @@ def context(authorities, certificate, key):
     return made
 
 
-def answers(server, identity, certificate):
-    """Whether a server shows the certificate (DER) and takes the client's: it speaks HTTP/2 then."""
+def answers(server: Server, identity: ssl.SSLContext, certificate: bytes) -> bool:
+    """Whether a server shows the certificate (DER) and takes the client's: then it speaks."""
     host, _, port = server.address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), processes.PATIENCE_SECONDS) as plain, \
@@ -37,27 +42,27 @@ def answers(server, identity, certificate):
         return False
 
 
-class TlsClusterTest(processes.ProcessTest):
+class TlsClusterTest(ProcessCase):
     SHARDS = 2
     # One trainer, one step under way: every run applies the same commands in the same order.
     SETTINGS = ["--dim", 64, "--batch-size", 128, "--in-flight", 1, "--max-active", 300,
                 "--learning-rate", 0.008, "--seed", 5, "--threads", 1, "--validation-fraction", 0]
 
-    def setUp(self):
-        super().setUp()
+    def set_up(self) -> None:
+        super().set_up()
         self.certificates = self.directory / "current"
         self.renewals = 0
         made = self.run_dslide("certs", "dev", "--output", self.directory / "set-0", "-o", "json")
-        self.assert_ended(made, OK)
-        self.assertIn("reader.key", made.json()["files"])
+        assert_ended(made, OK)
+        assert "reader.key" in made.json()["files"]
         self.certificates.symlink_to("set-0")
 
-    def flags(self, role):
+    def flags(self, role: str) -> list[object]:
         return ["--tls-ca", self.certificates / "ca.crt",
                 "--tls-cert", self.certificates / f"{role}.crt",
                 "--tls-key", self.certificates / f"{role}.key"]
 
-    def renew(self, servers):
+    def renew(self, servers: Sequence[tuple[Server, str]]) -> None:
         """A new set of certificates, of an authority that the old one's holders do not know.
 
         So the authorities' file of the new set holds both, as an operator would do it. Returns when
@@ -66,7 +71,7 @@ class TlsClusterTest(processes.ProcessTest):
         self.renewals += 1
         before = self.certificates.resolve()
         after = self.directory / f"set-{self.renewals}"
-        self.assert_ended(self.run_dslide("certs", "dev", "--output", after), OK)
+        assert_ended(self.run_dslide("certs", "dev", "--output", after), OK)
         both = (before / "ca.crt").read_text() + (after / "ca.crt").read_text()
         mixed = self.directory / f"mixed-{self.renewals}"
         # First everybody trusts both, then everybody shows new certificates.
@@ -81,11 +86,11 @@ class TlsClusterTest(processes.ProcessTest):
             for server, role in servers:
                 shown = ssl.PEM_cert_to_DER_cert((directory / f"{role}.crt").read_text())
                 processes.wait_until(
-                    lambda server=server, shown=shown: answers(server, identity, shown),
-                    lambda directory=directory: f"the certificates of {directory}",
+                    functools.partial(answers, server, identity, shown),
+                    functools.partial("the certificates of {}".format, directory),
                     alive=[server.process])
 
-    def start_tls_cluster(self, *arguments):
+    def start_tls_cluster(self, *arguments: object) -> tuple[Server, list[Server]]:
         coordinator = self.start_coordinator(*self.flags("coordinator"), *arguments,
                                              shards=self.SHARDS)
         shards = [self.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
@@ -93,40 +98,42 @@ class TlsClusterTest(processes.ProcessTest):
                   for shard in range(self.SHARDS)]
         return coordinator, shards
 
-    def start_plain_cluster(self):
+    def start_plain_cluster(self) -> Server:
         coordinator = self.start_coordinator(shards=self.SHARDS)
         for shard in range(self.SHARDS):
             self.start_shard(coordinator, "--shard-id", shard, "--threads", 1)
         return coordinator
 
-    def train(self, coordinator, data, *flags, epochs=4):
+    def train(self, coordinator: Server, data: training.DataSet, *flags: object,
+              epochs: int = 4) -> Process:
         return self.start("dslide", "train", "-q", "-o", "json", "--cluster", coordinator.address,
                           *data.flags(), *self.SETTINGS, "--epochs", epochs, *flags)
 
-    def test_training_over_tls_gives_the_result_of_plaintext(self):
+    def test_training_over_tls_gives_the_result_of_plaintext(self) -> None:
         data = training.generate(self, test_points=1000)
         plain = self.train(self.start_plain_cluster(), data).finish()
-        self.assert_ended(plain, OK)
+        assert_ended(plain, OK)
         coordinator, shards = self.start_tls_cluster()
         secured = self.train(coordinator, data, *self.flags("trainer")).finish()
-        self.assert_ended(secured, OK)
+        assert_ended(secured, OK)
         print(f"plaintext {plain.json()['p_at_1']:.4f}, TLS {secured.json()['p_at_1']:.4f}; "
               f"{plain.json()['samples_per_second']:.0f} and "
               f"{secured.json()['samples_per_second']:.0f} samples/s", flush=True)
         for field in ("loss", "p_at_1", "p_at_3", "p_at_5", "steps"):
-            self.assertEqual(plain.json()[field], secured.json()[field], field)
-        self.assertGreater(secured.json()["p_at_1"], 0.1)
+            assert plain.json()[field] == secured.json()[field], field
+        assert secured.json()["p_at_1"] > 0.1
         top = self.run_dslide("top", "--cluster", coordinator.address, "--once", "--interval",
                               "100ms", "-o", "json", *self.flags("reader"))
-        self.assert_ended(top, OK)
-        self.assertEqual({row["address"]: row["process"] for row in top.json()["processes"]},
-                         {shard.admin: f"shard {number}" for number, shard in enumerate(shards)})
+        assert_ended(top, OK)
+        assert {row["address"]: row["process"] for row in top.json()["processes"]} == {
+            shard.admin: f"shard {number}" for number, shard in enumerate(shards)
+        }
         for server in [*shards, coordinator]:
-            self.assertEqual(processes.metric(server.admin, "dslide_server_tls"), 1)
-            self.assertEqual(processes.metric(server.admin, "dslide_server_denied_calls_total"), 0)
-            self.assert_ended(server.process.stop(), OK)
+            assert processes.metric(server.admin, "dslide_server_tls") == 1
+            assert processes.metric(server.admin, "dslide_server_denied_calls_total") == 0
+            assert_ended(server.process.stop(), OK)
 
-    def test_training_goes_on_while_certificates_and_authority_are_renewed(self):
+    def test_training_goes_on_while_certificates_and_authority_are_renewed(self) -> None:
         data = training.generate(self, test_points=500)
         coordinator, shards = self.start_tls_cluster("--tls-reload-interval", "500ms")
         trainer = self.train(coordinator, data, *self.flags("trainer"), epochs=1000)
@@ -135,91 +142,91 @@ class TlsClusterTest(processes.ProcessTest):
             lambda: "a connection", alive=[trainer])
         for _ in range(2):
             self.renew([(coordinator, "coordinator"), *((shard, "shard") for shard in shards)])
-        self.assertTrue(trainer.running(), trainer)
+        assert trainer.running(), trainer
         # A client that comes now shows the newest certificate and accepts that of the servers.
         status = self.run_dslide("status", "--cluster", coordinator.address,
                                  *self.flags("operator"))
-        self.assert_ended(status, OK)
-        self.assertIn(f"{self.SHARDS} of {self.SHARDS} shards", status.stdout)
-        self.assert_ended(trainer.stop(), INTERRUPTED)
+        assert_ended(status, OK)
+        assert f"{self.SHARDS} of {self.SHARDS} shards" in status.stdout
+        assert_ended(trainer.stop(), INTERRUPTED)
         for server in [*shards, coordinator]:
-            self.assert_ended(server.process.stop(), OK)
+            assert_ended(server.process.stop(), OK)
 
-    def test_a_certificate_that_is_bound_to_a_job_trains_that_job_alone(self):
+    def test_a_certificate_that_is_bound_to_a_job_trains_that_job_alone(self) -> None:
         data = training.generate(self, test_points=500)
         coordinator, shards = self.start_tls_cluster()
         issued = self.run_dslide("certs", "issue", "--from", self.certificates, "--job", "run-1",
                                  "--job", "query", "--name", "ann", "-o", "json")
-        self.assert_ended(issued, OK)
-        self.assertEqual(issued.json()["files"], ["ann.crt", "ann.key"])
+        assert_ended(issued, OK)
+        assert issued.json()["files"] == ["ann.crt", "ann.key"]
         denied = self.train(coordinator, data, *self.flags("ann"), "--job", "run-2", epochs=1)
-        self.assert_ended(denied.finish(), USAGE,
-                          r'job "run-2" is not for this certificate', r'"run-1" or "query"')
+        assert_ended(denied.finish(), USAGE,
+                     r'job "run-2" is not for this certificate', r'"run-1" or "query"')
         kept = self.directory / "model"
         trained = self.train(coordinator, data, *self.flags("ann"), "--job", "run-1", "--name",
                              "mine", "--model-dir", kept, epochs=1).finish()
-        self.assert_ended(trained, OK)
-        self.assertEqual(trained.json()["epochs"], 1)
+        assert_ended(trained, OK)
+        assert trained.json()["epochs"] == 1
         measured = ["eval", "-o", "json", "--cluster", coordinator.address, "--model-dir", kept,
                     "--data", data.test]
-        self.assert_ended(self.run_dslide(*measured, *self.flags("ann")), OK)
+        assert_ended(self.run_dslide(*measured, *self.flags("ann")), OK)
         # Without the job of measurements a certificate may not make them.
-        self.assert_ended(self.run_dslide("certs", "issue", "--from", self.certificates, "--job",
-                                          "run-1"), OK)
-        self.assert_ended(self.run_dslide(*measured, *self.flags("trainer-run-1")), USAGE,
-                          'job "query" is not for')
+        assert_ended(self.run_dslide("certs", "issue", "--from", self.certificates, "--job",
+                                     "run-1"), OK)
+        assert_ended(self.run_dslide(*measured, *self.flags("trainer-run-1")), USAGE,
+                     'job "query" is not for')
         servers = [*shards, coordinator]
-        self.assertGreaterEqual(sum(
-            processes.metric(server.admin, "dslide_server_denied_calls_total")
-            for server in servers), 2)
+        counts = [processes.metric(server.admin, "dslide_server_denied_calls_total") or 0
+                  for server in servers]
+        assert sum(counts) >= 2
         for server in servers:
-            self.assert_ended(server.process.stop(), OK)
+            assert_ended(server.process.stop(), OK)
 
-    def test_who_is_not_known_is_turned_away(self):
+    def test_who_is_not_known_is_turned_away(self) -> None:
         coordinator, _ = self.start_tls_cluster()
         status = ["status", "--cluster", coordinator.address]
         foreign = self.directory / "foreign"
-        self.assert_ended(self.run_dslide("certs", "dev", "--output", foreign), OK)
+        assert_ended(self.run_dslide("certs", "dev", "--output", foreign), OK)
         unknown = [self.start("dslide", *status, "--timeout", "10s", *flags) for flags in (
             [], ["--tls-ca", self.certificates / "ca.crt"],
             ["--tls-ca", self.certificates / "ca.crt", "--tls-cert", foreign / "operator.crt",
              "--tls-key", foreign / "operator.key"])]
         for process in unknown:
-            self.assert_ended(process.finish(), UNREACHABLE,
-                              "the handshake failed: check --tls-ca, --tls-cert and --tls-key")
+            assert_ended(process.finish(), UNREACHABLE,
+                         "the handshake failed: check --tls-ca, --tls-cert and --tls-key")
         denied = self.run_dslide(*status, *self.flags("trainer"))
-        self.assert_ended(denied, USAGE, r"role trainer may not call \S+GetClusterStatus",
-                          r"that is for operator or reader")
+        assert_ended(denied, USAGE, r"role trainer may not call \S+GetClusterStatus",
+                     r"that is for operator or reader")
         for role in ("operator", "reader"):
-            self.assert_ended(self.run_dslide(*status, *self.flags(role)), OK)
+            assert_ended(self.run_dslide(*status, *self.flags(role)), OK)
         top = self.run_dslide("top", "--once", "--interval", "200ms", "--cluster",
                               coordinator.address, *self.flags("reader"))
-        self.assert_ended(top, OK)
+        assert_ended(top, OK)
 
-    def test_the_doctor_sees_what_a_certificate_may_see(self):
+    def test_the_doctor_sees_what_a_certificate_may_see(self) -> None:
         coordinator, shards = self.start_tls_cluster()
         doctor = ["doctor", "-o", "json", "--cluster", coordinator.address, "--admin",
                   f"{coordinator.admin},{shards[0].admin}"]
         result = self.run_dslide(*doctor, *self.flags("reader"))
         # These servers keep nothing.
-        self.assert_ended(result, FAILURE)
+        assert_ended(result, FAILURE)
         said = str(result.json()["findings"])
-        self.assertIn("keeps no cluster checkpoints", said)
-        self.assertIn("its certificate is good for", said)
-        self.assertNotIn("'error'", said)
+        assert "keeps no cluster checkpoints" in said
+        assert "its certificate is good for" in said
+        assert "'error'" not in said
         denied = self.run_dslide(*doctor, *self.flags("trainer"))
-        self.assert_ended(denied, FAILURE)
-        self.assertIn("use a certificate with the role reader or operator", denied.stdout)
+        assert_ended(denied, FAILURE)
+        assert "use a certificate with the role reader or operator" in denied.stdout
 
-    def test_a_shard_without_the_role_does_not_join(self):
+    def test_a_shard_without_the_role_does_not_join(self) -> None:
         coordinator = self.start_coordinator(*self.flags("coordinator"))
         shard = self.start("dslide-shard", "--coordinator", coordinator.address,
                            *self.flags("trainer"))
         shard.wait_for_stderr(r"role trainer may not call \S+RegisterShard")
 
-    def test_wrong_material_is_a_start_error_that_names_the_file(self):
+    def test_wrong_material_is_a_start_error_that_names_the_file(self) -> None:
         shard = self.certificates / "shard"
-        wrong = [
+        wrong: list[tuple[list[Any], str]] = [
             (["--tls-cert", "/nonexistent.crt", "--tls-key", f"{shard}.key"],
              r"cannot read the certificate /nonexistent\.crt \(--tls-cert\)"),
             (["--tls-cert", f"{shard}.crt", "--tls-key", self.certificates / "trainer.key"],
@@ -228,37 +235,33 @@ class TlsClusterTest(processes.ProcessTest):
         ]
         for program in ("dslide-coordinator", "dslide-shard"):
             for flags, text in wrong:
-                self.assert_ended(self.start(program, *flags).finish(), USAGE, text)
+                assert_ended(self.start(program, *flags).finish(), USAGE, text)
         # The environment spells the same; --print-config shows paths, and nothing of the files.
         printed = self.start("dslide-shard", "--print-config", environment={
             "DSLIDE_TLS_CERT": f"{shard}.crt", "DSLIDE_TLS_KEY": f"{shard}.key",
             "DSLIDE_TLS_CA": str(self.certificates / "ca.crt"),
             "DSLIDE_MAX_CONNECTIONS": "7"}).finish()
-        self.assert_ended(printed, OK)
-        self.assertIn(f'tls-key = "{shard}.key"  # from DSLIDE_TLS_KEY', printed.stdout)
-        self.assertIn('max-connections = "7"', printed.stdout)
-        self.assertNotIn("BEGIN", printed.stdout)
+        assert_ended(printed, OK)
+        assert f'tls-key = "{shard}.key"  # from DSLIDE_TLS_KEY' in printed.stdout
+        assert 'max-connections = "7"' in printed.stdout
+        assert "BEGIN" not in printed.stdout
 
 
-class HealthTest(processes.ProcessTest):
-    def health(self, *arguments, environment=None):
+class HealthTest(ProcessCase):
+    def health(self, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
         return self.start("dslide", "health", *arguments, environment=environment).finish()
 
-    def test_health_follows_readiness(self):
+    def test_health_follows_readiness(self) -> None:
         coordinator = self.start_coordinator()
         waiting = processes.Server(self.start(
             "dslide-shard", "--admin", "127.0.0.1:0",
             "--coordinator", f"127.0.0.1:{processes.free_port()}"))
-        self.assert_ended(self.health("--admin", coordinator.admin), OK)
+        assert_ended(self.health("--admin", coordinator.admin), OK)
         port = coordinator.admin.rpartition(":")[2]
-        self.assert_ended(self.health(environment={"DSLIDE_ADMIN": f"0.0.0.0:{port}"}), OK)
-        self.assert_ended(self.health("--admin", waiting.admin), FAILURE, "not ready")
-        self.assert_ended(self.health("--admin", waiting.admin, "--live"), OK)
-        self.assert_ended(self.health("--admin", f"127.0.0.1:{processes.free_port()}"), FAILURE,
-                          "no answer from the admin page")
-        self.assert_ended(self.health("--admin", coordinator.address, "--timeout", "2s"), FAILURE)
-        self.assert_ended(self.health("--admin", "nonsense"), USAGE, "not an address")
-
-
-if __name__ == "__main__":
-    processes.main()
+        assert_ended(self.health(environment={"DSLIDE_ADMIN": f"0.0.0.0:{port}"}), OK)
+        assert_ended(self.health("--admin", waiting.admin), FAILURE, "not ready")
+        assert_ended(self.health("--admin", waiting.admin, "--live"), OK)
+        assert_ended(self.health("--admin", f"127.0.0.1:{processes.free_port()}"), FAILURE,
+                     "no answer from the admin page")
+        assert_ended(self.health("--admin", coordinator.address, "--timeout", "2s"), FAILURE)
+        assert_ended(self.health("--admin", "nonsense"), USAGE, "not an address")

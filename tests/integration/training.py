@@ -1,9 +1,16 @@
 """What the tests of whole trainings share: data, runs, and what their figures may differ by."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import math
 import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from process_case import ProcessCase
+from processes import Cluster, assert_ended
 
 SHARDS = 4
 TRAINERS = 2
@@ -14,14 +21,14 @@ class DataSet:
     train: pathlib.Path
     test: pathlib.Path
 
-    def flags(self):
+    def flags(self) -> list[object]:
         return ["--data", self.train, "--eval", self.test]
 
-    def test_points(self):
+    def test_points(self) -> int:
         with open(self.test, encoding="ascii") as lines:
             return int(lines.readline().split()[0])
 
-    def most_frequent_precision(self):
+    def most_frequent_precision(self) -> float:
         """P@1 on the test points of always answering the most frequent training label."""
         counts = collections.Counter(
             label for labels in _labels_of_points(self.train) for label in labels)
@@ -30,36 +37,41 @@ class DataSet:
         return sum(hits) / len(hits)
 
 
-def _labels_of_points(path):
+def _labels_of_points(path: pathlib.Path) -> Iterator[list[str]]:
     with open(path, encoding="ascii") as lines:
         next(lines)
         for line in lines:
             yield line.partition(" ")[0].split(",")
 
 
-def generate(test, points=8000, features=2000, labels=3000, test_points=4000):
+def generate(test: ProcessCase, points: int = 8000, features: int = 2000, labels: int = 3000,
+             test_points: int = 4000) -> DataSet:
     """A generated task and later points of it, which are in no training part."""
     data = DataSet(test.directory / "train.txt", test.directory / "test.txt")
     shape = ["--features", features, "--labels", labels, "--seed", 7]
     for path, first, count in ((data.train, 0, points), (data.test, points, test_points)):
         made = test.run_dslide("data", "gen", "--output", path, "--points", count,
                                "--first-point", first, *shape)
-        test.assert_ended(made, 0)
+        assert_ended(made, 0)
     return data
 
 
-def train_embedded(test, data, settings, within=None):
+def train_embedded(test: ProcessCase, data: DataSet, settings: Sequence[object],
+                   within: float | None = None) -> dict[str, Any]:
     """The JSON result of a training inside one process, with as many shards as the cluster.
 
     `within`: as that of processes.Process.finish().
     """
     finished = test.run_dslide("train", "-q", "-o", "json", "--shards", SHARDS, *data.flags(),
                                *settings, within=within)
-    test.assert_ended(finished, 0)
-    return finished.json()
+    assert_ended(finished, 0)
+    result: dict[str, Any] = finished.json()
+    return result
 
 
-def train_on_cluster(test, cluster, data, settings, within=None):
+def train_on_cluster(test: ProcessCase, cluster: Cluster, data: DataSet,
+                     settings: Sequence[object],
+                     within: float | None = None) -> list[dict[str, Any]]:
     """The JSON results of trainers that are processes and share one job."""
     trainers = [
         test.start("dslide", "train", "-q", "-o", "json", "--cluster", cluster.address,
@@ -69,16 +81,16 @@ def train_on_cluster(test, cluster, data, settings, within=None):
     results = []
     for trainer in trainers:
         finished = trainer.finish(within)
-        test.assert_ended(finished, 0)
+        assert_ended(finished, 0)
         results.append(finished.json())
     return results
 
 
-def bytes_moved(results):
+def bytes_moved(results: Sequence[dict[str, Any]]) -> int:
     return sum(result["bytes_sent"] + result["bytes_received"] for result in results)
 
 
-def precision_tolerance(precision, points):
+def precision_tolerance(precision: float, points: int) -> float:
     """How far apart the P@1 of two equally good models may be on so many test points.
 
     A point is a hit with probability p, so P@1 over n points has the variance p (1 - p) / n, and

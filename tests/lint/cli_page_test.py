@@ -1,19 +1,15 @@
-"""docs/start/cli.md is what the programs say to --help.
+"""docs/start/cli.md is what the programs say to --help; `pytest --update` writes the page anew."""
 
-usage: cli_page_test.py BIN_DIR            compares; skipped where a program has not been built
-       cli_page_test.py BIN_DIR --write    writes the page
-"""
-
-import difflib
 import pathlib
 import re
 import subprocess
-import sys
 import textwrap
+from collections.abc import Iterator
 
+import pytest
 import tree
 
-_PAGE = "docs/start/cli.md"
+_PAGE = tree.ROOT / "docs/start/cli.md"
 _WIDTH = 116
 _INTRODUCTION = """\
 # Commands and flags
@@ -26,28 +22,30 @@ _PROGRAMS = ("dslide", "dslide-coordinator", "dslide-shard")
 _LEFT_OUT = ("bench",)
 
 
-def help_of(words):
+def help_of(words: list[str]) -> str:
     command = [*words, "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     return shown.stdout.strip()
 
 
-def subcommands(text):
+def subcommands(text: str) -> list[str]:
     """Those that a help text lists, in its order."""
     listed = text.partition("\nSubcommands:\n")[2].split("\n\n")[0]
     return re.findall(r"^  ([a-z][a-z-]*)", listed, re.MULTILINE)
 
 
-def wrapped(line):
+def wrapped(line: str) -> str:
     """The line, broken where it is too long; what follows stands below its last column."""
     if len(line) <= _WIDTH:
         return line
     gap = re.match(r"\s*\S+.*?\s{2,}(?=\S)|\s*", line)
-    return textwrap.fill(line, _WIDTH, subsequent_indent=" " * min(gap.end(), 40),
-                         break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
+    return textwrap.fill(
+        line, _WIDTH, subsequent_indent=" " * min(gap.end() if gap else 0, 40),
+        break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
+    )
 
 
-def sections(bin_dir, words):
+def sections(bin_dir: pathlib.Path, words: list[str]) -> Iterator[str]:
     """Of a command and of those below it; words: its name, as typed."""
     text = help_of([str(bin_dir / words[0]), *words[1:]])
     shown = "\n".join(wrapped(line) for line in text.splitlines())
@@ -57,26 +55,12 @@ def sections(bin_dir, words):
             yield from sections(bin_dir, [*words, name])
 
 
-def main():
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        print(__doc__.strip())
-        return 0
-    bin_dir = pathlib.Path(sys.argv[1])
+def test_the_page_is_what_the_programs_say(bin_dir: pathlib.Path, update: bool) -> None:
     missing = [name for name in _PROGRAMS if not (bin_dir / name).exists()]
     if missing:
-        print(f"skipped: {bin_dir} has no {', '.join(missing)}")
-        return 77
+        pytest.skip(f"{bin_dir} has no {', '.join(missing)}")
     parts = [part for name in _PROGRAMS for part in sections(bin_dir, [name])]
     page = "\n".join([_INTRODUCTION, *parts])
-    if "--write" in sys.argv:
-        (tree.ROOT / _PAGE).write_text(page, encoding="utf-8")
-        return 0
-    difference = list(difflib.unified_diff(tree.read(_PAGE).splitlines(), page.splitlines(), _PAGE,
-                                           "--help", lineterm=""))
-    if difference:
-        difference.append(f"stale: write it with tests/lint/cli_page_test.py {bin_dir} --write")
-    tree.report("cli page", difference)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if update:
+        _PAGE.write_text(page, encoding="utf-8")
+    assert _PAGE.read_text(encoding="utf-8") == page, "stale; --update writes it anew"

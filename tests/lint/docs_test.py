@@ -1,24 +1,25 @@
-"""What the docs name exists: relative links, `./run` commands, `dslide` subcommands, model specs.
-Their lines are short, and so is the first page.
-
-usage: docs_test.py [PATH_OF_DSLIDE]     without the binary, subcommands are not checked
+"""What the docs name exists: links, paths, `./run` commands, subcommands of `dslide`, calls,
+functions, model specs. Their lines are short, and so is the first page.
 """
 
 import functools
 import json
 import pathlib
+import posixpath
 import re
 import subprocess
-import sys
-import unittest
+from collections.abc import Callable, Collection, Iterator
 
+import pytest
 import tree
 
+# Gives a file's text, '' for a folder, or None when there is none.
+Reader = Callable[[str], str | None]
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def anchors(text):
+def anchors(text: str) -> set[str]:
     """The anchors that a renderer makes of the headings."""
     found = set()
     for heading in re.findall(r"^#+ +(.*?) *$", _FENCE.sub("", text), re.MULTILINE):
@@ -27,73 +28,68 @@ def anchors(text):
     return found
 
 
-def check_links(path, text, read):
-    """read(path) gives a file's text, '' for a folder, or None when there is none."""
-    folder = pathlib.PurePosixPath(path).parent
+def check_links(path: str, text: str, read: Reader) -> Iterator[str]:
     for match in _LINK.finditer(_FENCE.sub("", text)):
         link = match.group(1) or match.group(2)
         if re.match(r"[a-z]+:", link):
             continue
         target, _, anchor = link.partition("#")
-        parts = []
-        for part in (folder / target).parts if target else pathlib.PurePosixPath(path).parts:
-            if part == "..":
-                if not parts:
-                    parts = None
-                    break
-                parts.pop()
-            elif part != ".":
-                parts.append(part)
-        text_there = None if parts is None else read("/".join(parts))
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        text_there = None if there.startswith("..") else read(there if target else path)
         if text_there is None:
             yield f"{path}: link to {link}, which does not exist"
         elif anchor and anchor not in anchors(text_there):
             yield f"{path}: link to {link}: no such heading"
 
 
-def run_commands(root):
+def run_commands() -> set[str]:
     """The tasks that ./run has."""
-    return {path.parent.name for path in root.glob("tools/*/task.sh")} | {"help"}
+    return {path.parent.name for path in tree.ROOT.glob("tools/*/task.sh")} | {"help"}
 
 
-def check_run_mentions(path, text, known):
+def check_run_mentions(path: str, text: str, known: Collection[str]) -> Iterator[str]:
     for command in re.findall(r"\./run +([a-z][a-z-]*)", text):
         if command not in known:
             yield f"{path}: ./run {command} does not exist (there are: {', '.join(sorted(known))})"
 
 
-def dslide_mentions(text):
+def dslide_mentions(text: str) -> set[str]:
     """Subcommands of dslide that stand in code: `dslide train ...` or $ build/bin/dslide train."""
-    code = "\n".join(_FENCE.findall(text)) + "\n" + "\n".join(
-        re.findall(r"`([^`\n]+)`", _FENCE.sub("", text))
+    code = (
+        "\n".join(_FENCE.findall(text))
+        + "\n"
+        + "\n".join(re.findall(r"`([^`\n]+)`", _FENCE.sub("", text)))
     )
     return set(re.findall(r"(?:^|[\s/])dslide +((?:data +)?[a-z][a-z-]+)\b", code, re.MULTILINE))
 
 
-def subcommands(help_text):
+def subcommands(help_text: str) -> set[str]:
     """The names under "Subcommands:" of a help text."""
     listed = help_text.partition("\nSubcommands:\n")[2].split("\n\n")[0]
     return set(re.findall(r"^  ([a-z][a-z-]*)", listed, re.MULTILINE))
 
 
-def check_dslide_mentions(path, text, accepts):
+def check_dslide_mentions(
+    path: str, text: str, accepts: Callable[[list[str]], bool]
+) -> Iterator[str]:
     for words in sorted(dslide_mentions(text)):
         if not accepts(words.split()):
             yield f"{path}: `dslide {words}` does not exist"
 
 
 _PATH = re.compile(
-    r"`((?:bench|client|core|deploy|docs|helm|protos|services|tests|tools)/[\w/.-]+)`")
+    r"`((?:bench|client|core|deploy|docs|helm|protos|services|tests|tools)/[\w/.-]+)`"
+)
 
 
-def check_paths(path, text, read):
+def check_paths(path: str, text: str, read: Reader) -> Iterator[str]:
     """Paths of the tree that stand in code."""
     for name in sorted(set(_PATH.findall(text))):
         if read(name.rstrip("/")) is None:
             yield f"{path}: {name} does not exist"
 
 
-def check_calls(path, text, protos):
+def check_calls(path: str, text: str, protos: str) -> Iterator[str]:
     """The page of the wire names every call."""
     for call in re.findall(r"^  rpc (\w+)\(", protos, re.MULTILINE):
         if f"`{call}`" not in text:
@@ -103,7 +99,7 @@ def check_calls(path, text, protos):
 _WALK = re.compile(r"^\| `([\w/.]+)` \| (`[^|]*`) \|", re.MULTILINE)
 
 
-def check_walk(path, text, read):
+def check_walk(path: str, text: str, read: Reader) -> Iterator[str]:
     """Rows of a file and of functions in it, as the walk through the code has them."""
     for name, functions in _WALK.findall(text):
         source = read(name)
@@ -124,7 +120,7 @@ _MADE_TABLES = ("docs/operate/metrics.md", "helm/dslide/README.md")
 _LONG_LINES = ("docs/roadmap.md",)
 
 
-def check_lines(path, text):
+def check_lines(path: str, text: str) -> Iterator[str]:
     if path == "README.md" and text.count("\n") > _FIRST_PAGE_LINES:
         yield f"{path}: more than {_FIRST_PAGE_LINES} lines; move what is no door to a page"
     for number, line in enumerate(text.split("\n"), 1):
@@ -138,33 +134,21 @@ def check_lines(path, text):
                 yield f"{path}:{number}: a cell of {longest} characters; say it below the table"
 
 
-def repository_reader(path):
+def repository_reader(path: str) -> str | None:
     target = tree.ROOT / path
     if target.is_dir():
         return ""
     return target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
 
 
-def markdown_files():
+def markdown_files() -> list[str]:
     return sorted(path.name for path in tree.ROOT.glob("*.md")) + tree.files(
         {".md"}, ["docs", "core", "services", "client", "tests", "bench", "deploy", "helm"]
     )
 
 
-def check_tree(binary):
-    known = run_commands(tree.ROOT)
-
-    @functools.cache
-    def below(words):
-        shown = subprocess.run(
-            [binary, *words, "--help"], capture_output=True, text=True, timeout=20, check=True
-        )
-        return subcommands(shown.stdout)
-
-    def accepts(words):
-        # Asked for help, a program may forgive a wrong subcommand: look for it in the list.
-        return words[-1] in below(tuple(words[:-1]))
-
+def check_tree() -> Iterator[str]:
+    known = run_commands()
     for path in markdown_files():
         text = tree.read(path)
         yield from check_links(path, text, repository_reader)
@@ -175,9 +159,6 @@ def check_tree(binary):
         # What the roadmap plans does not exist yet.
         if path != "docs/roadmap.md":
             yield from check_run_mentions(path, text, known)
-            # What --help says is made by cli_page_test.py.
-            if binary and path != "docs/start/cli.md":
-                yield from check_dslide_mentions(path, text, accepts)
     wire = "docs/understand/wire.md"
     protos = "\n".join(tree.read(proto) for proto in tree.files({".proto"}, ["protos/dslide"]))
     yield from check_calls(wire, tree.read(wire), protos)
@@ -191,59 +172,93 @@ def check_tree(binary):
             yield f"{path}: {error}"
 
 
-class PlantedTest(unittest.TestCase):
-    TREE = {"README.md": "# One Two\n", "docs/a.md": "", "docs": ""}
-
-    def links(self, path, text):
-        return list(check_links(path, text, self.TREE.get))
-
-    def test_links(self):
-        self.assertFalse(self.links("docs/a.md", "[x](../README.md#one-two) [y](https://a.b/c)"))
-        self.assertFalse(self.links("README.md", "[x](docs/a.md) [d](docs)\n```\n[z](nowhere)\n```\n"))
-        self.assertTrue(self.links("docs/a.md", "[x](README.md)"))
-        self.assertTrue(self.links("README.md", "[x](docs/b.md)"))
-        self.assertTrue(self.links("README.md", "![x](docs/b.svg)"))
-        self.assertTrue(self.links("docs/a.md", "[x](../README.md#three)"))
-        self.assertTrue(self.links("README.md", "[x](../../etc/passwd)"))
-        self.assertFalse(list(check_paths("x.md", "`docs/a.md` `docs/`", self.TREE.get)))
-        self.assertTrue(list(check_paths("x.md", "`docs/b.md`", self.TREE.get)))
-
-    def test_calls(self):
-        protos = "service S {\n  rpc Ask(A) returns (B);\n}\n"
-        self.assertFalse(list(check_calls("w.md", "`Ask`", protos)))
-        self.assertTrue(list(check_calls("w.md", "`AskMore`", protos)))
-
-    def test_walk(self):
-        sources = {"a/b.cc": "int A::One(int) {}\n"}
-        self.assertFalse(list(check_walk("w.md", "| `a/b.cc` | `A::One` | x |", sources.get)))
-        self.assertTrue(list(check_walk("w.md", "| `a/b.cc` | `One`, `Two` | |", sources.get)))
-        self.assertTrue(list(check_walk("w.md", "| `a/c.cc` | `One` | |", sources.get)))
-
-    def test_lines(self):
-        long = "x" * 121
-        self.assertFalse(list(check_lines("a.md", f"{long[1:]}\n| {long} | y |\n")))
-        self.assertTrue(list(check_lines("a.md", long)))
-        self.assertTrue(list(check_lines("a.md", f"| {long}{long} |")))
-        self.assertFalse(list(check_lines("README.md", "x\n" * 90)))
-        self.assertTrue(list(check_lines("README.md", "x\n" * 91)))
-
-    def test_commands(self):
-        known = run_commands(tree.ROOT)
-        self.assertFalse(list(check_run_mentions("a.md", "`./run test`", known)))
-        self.assertTrue(list(check_run_mentions("a.md", "`./run tets`", known)))
-        text = "`dslide train`, dslide is\n```\n$ build/bin/dslide data gen --x\n```\n"
-        self.assertEqual(dslide_mentions(text), {"train", "data gen"})
-        listed = subcommands("Usage\n\nSubcommands:\n  train   Train\n  data    Make\n\nExamples:\n  gen\n")
-        self.assertEqual(listed, {"train", "data"})
-        self.assertTrue(list(check_dslide_mentions("a.md", text, lambda words: False)))
-        self.assertFalse(list(check_dslide_mentions("a.md", text, lambda words: True)))
+def test_what_the_docs_name_exists() -> None:
+    problems = list(check_tree())
+    assert not problems, "\n".join(problems)
 
 
-if __name__ == "__main__":
-    outcome = unittest.main(exit=False, argv=sys.argv[:1]).result
-    if not outcome.wasSuccessful():
-        sys.exit(1)
-    program = sys.argv[1] if len(sys.argv) > 1 else ""
-    if not program:
-        print("docs: no dslide binary given: its subcommands are not checked")
-    tree.report("docs", list(check_tree(program)))
+def test_subcommands_that_the_docs_name_exist(bin_dir: pathlib.Path) -> None:
+    @functools.cache
+    def below(*words: str) -> set[str]:
+        command = [str(bin_dir / "dslide"), *words, "--help"]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return subcommands(shown.stdout)
+
+    def accepts(words: list[str]) -> bool:
+        # Asked for help, a program may forgive a wrong subcommand: look for it in the list.
+        return words[-1] in below(*words[:-1])
+
+    for path in markdown_files():
+        # What --help says is made by cli_page_test.py.
+        if path not in ("docs/roadmap.md", "docs/start/cli.md"):
+            problems = list(check_dslide_mentions(path, tree.read(path), accepts))
+            assert not problems, "\n".join(problems)
+
+
+_TREE = {"README.md": "# One Two\n", "docs/a.md": "## Own\n", "docs": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "legal"),
+    [
+        ("docs/a.md", "[x](../README.md#one-two) [y](https://a.b/c) [z](#own)", True),
+        ("README.md", "[x](docs/a.md) [d](docs)\n```\n[z](nowhere)\n```\n", True),
+        ("docs/a.md", "[x](README.md)", False),
+        ("README.md", "[x](docs/b.md)", False),
+        ("README.md", "![x](docs/b.svg)", False),
+        ("docs/a.md", "[x](../README.md#three)", False),
+        ("README.md", "[x](../../etc/passwd)", False),
+    ],
+)
+def test_links(path: str, text: str, legal: bool) -> None:
+    assert (not list(check_links(path, text, _TREE.get))) == legal
+
+
+def test_paths() -> None:
+    assert not list(check_paths("x.md", "`docs/a.md` `docs/`", _TREE.get))
+    assert list(check_paths("x.md", "`docs/b.md`", _TREE.get))
+
+
+def test_calls() -> None:
+    protos = "service S {\n  rpc Ask(A) returns (B);\n}\n"
+    assert not list(check_calls("w.md", "`Ask`", protos))
+    assert list(check_calls("w.md", "`AskMore`", protos))
+
+
+@pytest.mark.parametrize(
+    ("row", "legal"),
+    [
+        ("| `a/b.cc` | `A::One` | x |", True),
+        ("| `a/b.cc` | `One`, `Two` | |", False),
+        ("| `a/c.cc` | `One` | |", False),
+    ],
+)
+def test_walk(row: str, legal: bool) -> None:
+    sources = {"a/b.cc": "int A::One(int) {}\n"}
+    assert (not list(check_walk("w.md", row, sources.get))) == legal
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "legal"),
+    [
+        ("a.md", f"{'x' * 120}\n| {'x' * 121} | y |\n", True),
+        ("a.md", "x" * 121, False),
+        ("a.md", f"| {'x' * 242} |", False),
+        ("README.md", "x\n" * 90, True),
+        ("README.md", "x\n" * 91, False),
+    ],
+)
+def test_lines(path: str, text: str, legal: bool) -> None:
+    assert (not list(check_lines(path, text))) == legal
+
+
+def test_commands() -> None:
+    known = run_commands()
+    assert not list(check_run_mentions("a.md", "`./run test`", known))
+    assert list(check_run_mentions("a.md", "`./run tets`", known))
+    text = "`dslide train`, dslide is\n```\n$ build/bin/dslide data gen --x\n```\n"
+    assert dslide_mentions(text) == {"train", "data gen"}
+    listed = "Usage\n\nSubcommands:\n  train   Train\n  data    Make\n\nExamples:\n  gen\n"
+    assert subcommands(listed) == {"train", "data"}
+    assert list(check_dslide_mentions("a.md", text, lambda words: False))
+    assert not list(check_dslide_mentions("a.md", text, lambda words: True))

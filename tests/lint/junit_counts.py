@@ -2,18 +2,19 @@
 
 usage: junit_counts.py REPORT.xml FOLDER
 
-FOLDER has a report NAME.xml of each GoogleTest program that ctest ran as NAME; its cases are counted
-instead of the program. Prints `counts PASSED FAILED SKIPPED`, then `failed NAME` and `skipped NAME:
-WHY` lines. What could not be started, or ended without a report, counts as failed; what skipped
-itself counts as skipped.
+FOLDER has a report NAME.xml of each GoogleTest program and file of pytest that ctest ran as NAME;
+its cases are counted instead of the program. Prints `counts PASSED FAILED SKIPPED`, then `failed
+NAME` and `skipped NAME: WHY` lines. What could not be started, or ended without a report, counts as
+failed; what skipped itself counts as skipped.
 """
 
 import pathlib
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 
 
-def outcome_of_entry(case):
+def outcome_of_entry(case: ET.Element) -> tuple[str, str]:
     """What ctest says of one of its entries: passed, failed or skipped, and why."""
     message = case.find("skipped")
     reason = message.get("message", "") if message is not None else ""
@@ -25,21 +26,23 @@ def outcome_of_entry(case):
     return "failed", ""
 
 
-def outcome_of_case(case):
-    """The same of a case of GoogleTest."""
+def outcome_of_case(case: ET.Element) -> tuple[str, str]:
+    """The same of a case of GoogleTest or pytest."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed", ""
     skipped = case.find("skipped")
     if skipped is not None:
+        if skipped.get("type") == "pytest.skip":
+            return "skipped", skipped.get("message", "")
         # The first line is the place in the source.
         return "skipped", " ".join((skipped.text or "").split("\n")[1:]).strip()
     return "passed", ""
 
 
-def outcomes(report, folder):
+def outcomes(report: pathlib.Path, folder: pathlib.Path) -> Iterator[tuple[str, str, str]]:
     """(name, outcome, why) of every case."""
     for entry in ET.parse(report).getroot().iter("testcase"):
-        name = entry.get("name")
+        name = entry.get("name", "")
         own = folder / f"{name}.xml"
         verdict, why = outcome_of_entry(entry)
         if not own.is_file():
@@ -53,7 +56,7 @@ def outcomes(report, folder):
             yield name, verdict, why
 
 
-def main():
+def main() -> None:
     found = list(outcomes(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
     counts = [sum(outcome == wanted for _, outcome, _ in found)
               for wanted in ("passed", "failed", "skipped")]

@@ -2,14 +2,15 @@
 
 import pathlib
 import re
-import sys
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("core", "services", "client", "tests", "bench", "tools")
 SKIPPED_PARTS = {"node_modules", "__pycache__", ".git"}
 
 
-def files(suffixes, folders=CODE_FOLDERS):
+def files(suffixes: Collection[str], folders: Iterable[str] = CODE_FOLDERS) -> list[str]:
     """The tree's files with one of the suffixes, as paths relative to ROOT, sorted."""
     found = []
     for folder in folders:
@@ -21,7 +22,7 @@ def files(suffixes, folders=CODE_FOLDERS):
     return sorted(found)
 
 
-def read(path):
+def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
@@ -35,10 +36,10 @@ _TOKENS = re.compile(
 )
 
 
-def code_only(text):
+def code_only(text: str) -> str:
     """C++ text with comments and literals blanked out; line numbers stay as they are."""
 
-    def blank(match):
+    def blank(match: re.Match[str]) -> str:
         token = match.group(0)
         filler = "" if token.startswith("/") else '""'
         return filler + "\n" * token.count("\n")
@@ -47,7 +48,7 @@ def code_only(text):
     return _TOKENS.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F]{2,4}\b)", "", text))
 
 
-def compiled_sources(entry):
+def compiled_sources(entry: Mapping[str, Any]) -> list[str]:
     """The tree's sources that an entry of compile_commands.json compiles, relative to ROOT.
 
     One, or those that a unit of a unity build includes; none for what is generated.
@@ -55,14 +56,12 @@ def compiled_sources(entry):
     source = pathlib.Path(entry["directory"], entry["file"]).resolve()
     sources = [source]
     if re.fullmatch(r"unity_\d+_cxx\.cxx", source.name):
-        sources = [pathlib.Path(name) for name in re.findall(r'^#include "(.+)"$', source.read_text(), re.MULTILINE)]
-    return [source.relative_to(ROOT).as_posix() for source in sources
-            if source.is_relative_to(ROOT) and not source.relative_to(ROOT).parts[0].startswith("build")]
-
-
-def report(name, problems):
-    """Prints the problems and ends the process as a test ends."""
-    for problem in problems:
-        print(problem)
-    print(f"{name}: {len(problems)} problem(s)")
-    sys.exit(1 if problems else 0)
+        sources = [
+            pathlib.Path(name)
+            for name in re.findall(r'^#include "(.+)"$', source.read_text(), re.MULTILINE)
+        ]
+    return [
+        source.relative_to(ROOT).as_posix()
+        for source in sources
+        if source.is_relative_to(ROOT) and not source.relative_to(ROOT).parts[0].startswith("build")
+    ]

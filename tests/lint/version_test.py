@@ -1,8 +1,7 @@
 """The files that cannot read VERSION name the version that is in it."""
 
 import re
-import sys
-import unittest
+from collections.abc import Iterator, Mapping
 
 import tree
 
@@ -22,7 +21,7 @@ _PLACES = {
 }
 
 
-def disagreements(version, texts):
+def disagreements(version: str, texts: Mapping[str, str]) -> Iterator[str]:
     """texts: {path: text}. In a change log the first version counts: the newest."""
     for path, pattern in _PLACES.items():
         found = re.findall(pattern, texts[path], re.MULTILINE)
@@ -33,24 +32,21 @@ def disagreements(version, texts):
                 yield f"{path}: {other} is not {version}, which VERSION says"
 
 
-def check_tree():
+def check_tree() -> Iterator[str]:
     version = tree.read("VERSION").strip()
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         yield f"VERSION: {version!r} is not MAJOR.MINOR.PATCH"
     yield from disagreements(version, {path: tree.read(path) for path in _PLACES})
 
 
-class PlantedTest(unittest.TestCase):
-    def test_disagreements(self):
-        texts = {path: tree.read(path) for path in _PLACES}
-        self.assertEqual(len({line.partition(":")[0] for line in disagreements("9.9.9", texts)}),
-                         len(_PLACES))
-        gone = dict.fromkeys(_PLACES, "")
-        self.assertEqual(len(list(disagreements("9.9.9", gone))), len(_PLACES))
+def test_every_place_names_the_version() -> None:
+    problems = list(check_tree())
+    assert not problems, "\n".join(problems)
 
 
-if __name__ == "__main__":
-    outcome = unittest.main(exit=False, argv=sys.argv[:1]).result
-    if not outcome.wasSuccessful():
-        sys.exit(1)
-    tree.report("version", list(check_tree()))
+def test_disagreements() -> None:
+    texts = {path: tree.read(path) for path in _PLACES}
+    found = {line.partition(":")[0] for line in disagreements("9.9.9", texts)}
+    assert found == set(_PLACES)
+    gone = dict.fromkeys(_PLACES, "")
+    assert len(list(disagreements("9.9.9", gone))) == len(_PLACES)

@@ -2,10 +2,16 @@
 
 import dataclasses
 import json
+import pathlib
 import re
+from typing import Any
 
-import observability_paths
+import yaml
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GRAFANA = ROOT / "deploy" / "grafana"
+PROMETHEUS = ROOT / "deploy" / "prometheus"
+METRICS_PAGE = ROOT / "docs" / "operate" / "metrics.md"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _METRIC = re.compile(r"\b(?:dslide|grpc_server|process)_[a-z0-9_]+")
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
@@ -15,42 +21,45 @@ _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 class Query:
     dashboard: str
     panel: str
-    unit: str
     expression: str
     legend: str
 
-    def ready(self, rate_interval):
+    def ready(self, rate_interval: str) -> str:
         """With the variables put in that Grafana would put in."""
         return (self.expression.replace("$__rate_interval", rate_interval)
                 .replace("$instance", ".*"))
 
 
-def load(name):
-    return json.loads((observability_paths.GRAFANA / f"{name}.json").read_text(encoding="utf-8"))
+def load(name: str) -> Any:
+    return json.loads((GRAFANA / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def names():
-    return sorted(path.stem for path in observability_paths.GRAFANA.glob("*.json"))
+def names() -> list[str]:
+    return sorted(path.stem for path in GRAFANA.glob("*.json"))
 
 
-def panels(name):
+def panels(name: str) -> list[Any]:
     return [panel for panel in load(name)["panels"] if panel["type"] != "row"]
 
 
-def queries():
-    return [Query(name, panel["title"], panel["fieldConfig"]["defaults"]["unit"], target["expr"],
-                  target["legendFormat"])
-            for name in names() for panel in panels(name) for target in panel["targets"]]
+def queries_of(name: str, panel: Any) -> list[Query]:
+    return [Query(name, panel["title"], target["expr"], target["legendFormat"])
+            for target in panel["targets"]]
 
 
-def metrics_in(expression):
+def queries() -> list[Query]:
+    return [query for name in names() for panel in panels(name)
+            for query in queries_of(name, panel)]
+
+
+def metrics_in(expression: str) -> set[str]:
     """Names of the metrics that a query reads; histograms without their part."""
     return set(_METRIC.findall(_STRING.sub('""', expression)))
 
 
-def documented():
+def documented() -> set[str]:
     """Names in docs/operate/metrics.md, and those of the histograms' parts."""
-    text = observability_paths.METRICS_PAGE.read_text(encoding="utf-8")
+    text = METRICS_PAGE.read_text(encoding="utf-8")
     found = set()
     for name, kind in re.findall(r"^\| `([a-z0-9_]+)` \| (\w+) \|", text, re.MULTILINE):
         found.add(name)
@@ -59,8 +68,7 @@ def documented():
     return found
 
 
-def alerts():
-    """[(name, block of text)] of alerts.yaml. Plain text: PyYAML is not needed everywhere."""
-    text = observability_paths.ALERTS.read_text(encoding="utf-8")
-    parts = re.split(r"^ +- alert: +(\w+)$", text, flags=re.MULTILINE)
-    return list(zip(parts[1::2], parts[2::2]))
+def alerts() -> dict[str, Any]:
+    """{name: rule} of alerts.yaml."""
+    groups = yaml.safe_load((PROMETHEUS / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}

@@ -1,14 +1,6 @@
-"""docs/operate/metrics.md: every metric of the three programs, as their live pages have them.
+"""docs/operate/metrics.md: every metric of the three programs, as their live pages have them."""
 
-usage: metrics_reference.py --bin-dir DIR     writes docs/operate/metrics.md
-"""
-
-import sys
-import unittest
-
-import observability_paths
-import processes
-from sample_cluster import SampleCluster
+from metrics_text import Family, Page
 
 # Labels whose values are listed: few, and the same in every run. Of the rest only the name is told.
 _LISTED = ("direction", "kind", "stage", "state", "health", "command", "top")
@@ -40,7 +32,7 @@ _TITLES = {
 }
 
 
-def _labels_of(family):
+def _labels_of(family: Family) -> str:
     parts = []
     for label, values in sorted(family.labels.items()):
         listed = label in _LISTED and len(values) > 1
@@ -48,7 +40,7 @@ def _labels_of(family):
     return "; ".join(parts)
 
 
-def _table(families):
+def _table(families: Page) -> str:
     lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
     for name in sorted(families):
         family = families[name]
@@ -57,8 +49,8 @@ def _table(families):
     return "\n".join(lines)
 
 
-def render(pages):
-    """pages: {program: {name: Family}}. What all programs have comes once, at the end."""
+def render(pages: dict[str, Page]) -> str:
+    """pages: {program: its page}. What all programs have comes once, at the end."""
     common = set.intersection(*(set(page) for page in pages.values()))
     served = set(pages["dslide-shard"]) & set(pages["dslide-coordinator"]) - common
     sections = [_INTRODUCTION]
@@ -71,18 +63,3 @@ def render(pages):
                     + _table({name: shard[name] for name in served}) + "\n")
     sections.append("## Every process\n\n" + _table({name: shard[name] for name in common}) + "\n")
     return "\n".join(sections)
-
-
-class Writer(processes.ProcessTest):
-    def test_write(self):
-        cluster = SampleCluster(self)
-        cluster.wait_until_busy()
-        observability_paths.METRICS_PAGE.write_text(render(cluster.pages()), encoding="utf-8")
-        cluster.stop()
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        print(__doc__.strip())
-        sys.exit(0)
-    processes.main()

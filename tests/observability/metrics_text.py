@@ -15,13 +15,17 @@ class Family:
     name: str
     kind: str = "untyped"
     help: str = ""
-    labels: dict = dataclasses.field(default_factory=dict)  # name -> set of values
+    labels: dict[str, set[str]] = dataclasses.field(default_factory=dict)
     series: int = 0
 
 
-def parse(text):
-    """{name: Family}; the parts of a histogram are one family."""
-    families = {}
+# {name: Family}
+Page = dict[str, Family]
+
+
+def parse(text: str) -> Page:
+    """The parts of a histogram are one family."""
+    families: Page = {}
     for line in text.splitlines():
         if line.startswith("# HELP "):
             name, _, rest = line[7:].partition(" ")

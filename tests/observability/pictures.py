@@ -1,14 +1,16 @@
-"""Pictures for the documentation: dashboards drawn from a Prometheus, and a screenshot of a page."""
+"""Pictures for the docs: dashboards drawn from a Prometheus, and a screenshot of a page."""
 
 import math
+import pathlib
 import subprocess
+from typing import Any
 
+import dashboards
 import matplotlib
+from prometheus_server import RATE_WINDOW, PrometheusServer
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
-
-import dashboards  # noqa: E402
 
 # Colours that readers of all kinds of colour vision tell apart (Okabe and Ito).
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#999999"]
@@ -16,30 +18,31 @@ LINES = ["-", "--", ":"]
 COLUMNS = 3
 MOST_LEGEND = 8
 # By Grafana's unit: (unit shown, what one of it is), the largest last.
-_UNITS = {"Bps": [("B/s", 1), ("kB/s", 1e3), ("MB/s", 1e6)],
-          "bytes": [("B", 1), ("kB", 1e3), ("MB", 1e6)],
-          "s": [("us", 1e-6), ("ms", 1e-3), ("s", 1)],
-          "percentunit": [("%", 0.01)], "ops": [("1/s", 1)], "none": [("", 1)]}
+_UNITS: dict[str, list[tuple[str, float]]] = {
+    "Bps": [("B/s", 1), ("kB/s", 1e3), ("MB/s", 1e6)],
+    "bytes": [("B", 1), ("kB", 1e3), ("MB", 1e6)],
+    "s": [("us", 1e-6), ("ms", 1e-3), ("s", 1)],
+    "percentunit": [("%", 0.01)], "ops": [("1/s", 1)], "none": [("", 1)],
+}
 
 
-def _unit_for(kind, peak):
+def _unit_for(kind: str, peak: float) -> tuple[str, float]:
     fitting = [unit for unit in _UNITS[kind] if unit[1] <= peak]
     return fitting[-1] if fitting else _UNITS[kind][0]
 
 
-def _legend(labels, template):
+def _legend(labels: dict[str, str], template: str) -> str:
     for name, value in labels.items():
-        template = template.replace("{{%s}}" % name, value)
+        template = template.replace(f"{{{{{name}}}}}", value)
     return template
 
 
-def _lines(panel, prometheus, start, end):
+def _lines(panel: Any, prometheus: PrometheusServer, start: float, end: float) -> list[Any]:
     """[(peak, legend, points)], the highest first; flat zeros only where there is nothing else."""
     step = max((end - start) / 60, 1)
     lines = []
-    for target in panel["targets"]:
-        query = dashboards.Query("", "", "", target["expr"], target["legendFormat"])
-        for labels, points in prometheus.query_range(query.ready("15s"), start, end, step):
+    for query in dashboards.queries_of("", panel):
+        for labels, points in prometheus.query_range(query.ready(RATE_WINDOW), start, end, step):
             finite = [(at - start, value) for at, value in points if math.isfinite(value)]
             if finite:
                 peak = max(abs(value) for _, value in finite)
@@ -48,7 +51,8 @@ def _lines(panel, prometheus, start, end):
     return [line for line in lines if line[0] > 0] or lines
 
 
-def _draw_panel(axes, panel, prometheus, start, end):
+def _draw_panel(axes: Any, panel: Any, prometheus: PrometheusServer, start: float,
+                end: float) -> None:
     lines = _lines(panel, prometheus, start, end)
     unit, scale = _unit_for(panel["fieldConfig"]["defaults"]["unit"], lines[0][0] if lines else 0)
     for number, (_, legend, points) in enumerate(lines):
@@ -70,7 +74,8 @@ def _draw_panel(axes, panel, prometheus, start, end):
         axes.legend(fontsize=5, loc="best")
 
 
-def draw_dashboards(prometheus, start, end, folder):
+def draw_dashboards(prometheus: PrometheusServer, start: float, end: float,
+                    folder: pathlib.Path) -> None:
     """One picture for each dashboard: all panels, over the time that the Prometheus has watched."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in dashboards.names():
@@ -88,7 +93,7 @@ def draw_dashboards(prometheus, start, end, folder):
         plt.close(figure)
 
 
-def shoot_page(url, path, directory):
+def shoot_page(url: str, path: pathlib.Path, directory: pathlib.Path) -> None:
     """A screenshot, by a browser without a window."""
     subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",

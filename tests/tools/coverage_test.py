@@ -1,19 +1,13 @@
-"""Counts of lines, out of a made-up report; and, where there is a clang, of a small program.
-
-usage: coverage_test.py [unittest arguments]
-"""
+"""Counts of lines, out of a made-up report; and, where there is a clang, of a small program."""
 
 import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
+from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/coverage"))
-import coverage  # noqa: E402
-import lines  # noqa: E402
+import coverage
+import lines
+import pytest
 
 # kernel.h occurs twice: as two programs see it.
 REPORT = """SF:/r/core/math/kernel.h
@@ -53,82 +47,68 @@ int Die(int x) {
 TWO = """int Die(int x);
 int main(int count, char**) { return Die(count); }
 """
+FILES = lines.parse(REPORT, pathlib.Path("/r"))
 
 
-class LinesTest(unittest.TestCase):
-    FILES = lines.parse(REPORT, pathlib.Path("/r"))
-
-    def test_only_core_and_services_count_and_the_best_instance(self):
-        self.assertEqual(
-            self.FILES,
-            {
-                "core/math/kernel.h": {1: 3, 2: 7, 4: 0},
-                "services/shard/log.cc": {1: 0, 2: 0, 3: 1, 9: 0},
-            },
-        )
-
-    def test_sums(self):
-        result = lines.summary(self.FILES)
-        self.assertEqual(result["total"], {"files": 2, "lines": 7, "covered": 3, "percent": 42.86})
-        self.assertEqual(result["parts"]["core"], result["folders"]["core/math"])
-        self.assertEqual(result["parts"]["services"]["percent"], 25.0)
-        self.assertIn("| services/shard | 1 | 4 | 1 | 25.00 % |", lines.table(result))
-        self.assertEqual(lines.summary({})["total"]["percent"], 0.0)
-
-    def test_uncovered_lines(self):
-        self.assertEqual(lines.spans(self.FILES["services/shard/log.cc"]), "1-2, 9")
-        self.assertEqual(lines.spans({1: 1}), "none")
-
-    def test_lower_than_before(self):
-        def result(core, services):
-            return {"parts": {"core": {"percent": core}, "services": {"percent": services}}}
-
-        self.assertEqual(
-            coverage.lower(result(90.0, 80.0), result(91.0, 79.5)), ["services: 80.00 % -> 79.50 %"]
-        )
-        self.assertEqual(coverage.lower(result(90.0, 80.0), result(89.9, 80.0)), [])
+def test_only_core_and_services_count_and_the_best_instance() -> None:
+    assert FILES == {"core/math/kernel.h": {1: 3, 2: 7, 4: 0},
+                     "services/shard/log.cc": {1: 0, 2: 0, 3: 1, 9: 0}}
 
 
-class KilledProcessTest(unittest.TestCase):
-    def setUp(self):
-        missing = [
-            tool for tool in ("clang++", "llvm-profdata", "llvm-cov") if not shutil.which(tool)
-        ]
-        if missing:
-            self.skipTest(f"{missing[0]} is not installed")
-        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
-        self.build = self.root / coverage.BUILD
-        for path, text in {
-            "core/one.cc": ONE,
-            "tests/two.cc": TWO,
-            f"{coverage.BUILD}/bin/script": "#!/bin/sh\n",
-            f"{coverage.BUILD}/counted.txt": coverage.counted(self.root),
-            f"{coverage.BUILD}/unity.cxx": f'#include "{self.root}/core/one.cc"\n',
-        }.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text, encoding="utf-8")
-        subprocess.run(
-            [
-                "clang++",
-                *coverage.compile_flags(self.root).split(),
-                self.build / "unity.cxx",
-                self.root / "tests/two.cc",
-                "-o",
-                self.build / "bin/program",
-            ],
-            check=True,
-        )
-
-    def test_what_a_killed_process_did_counts_and_sources_may_be_compiled_as_one(self):
-        self.assertEqual(coverage.call(self.build / "bin/program"), -9)
-        files = coverage.measure(self.root, self.build, [])
-        self.assertEqual(list(files), ["core/one.cc"])
-        self.assertGreater(files["core/one.cc"][6], 0)
-
-    def test_without_a_run_there_is_no_figure(self):
-        with self.assertRaisesRegex(coverage.StepError, "no test has left a profile"):
-            coverage.measure(self.root, self.build, [])
+def test_sums() -> None:
+    result = lines.summary(FILES)
+    assert result["total"] == {"files": 2, "lines": 7, "covered": 3, "percent": 42.86}
+    assert result["parts"]["core"] == result["folders"]["core/math"]
+    assert result["parts"]["services"]["percent"] == 25.0
+    assert "| services/shard | 1 | 4 | 1 | 25.00 % |" in lines.table(result)
+    assert lines.summary({})["total"]["percent"] == 0.0
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_uncovered_lines() -> None:
+    assert lines.spans(FILES["services/shard/log.cc"]) == "1-2, 9"
+    assert lines.spans({1: 1}) == "none"
+
+
+@pytest.mark.parametrize(("core", "services", "lower"), [
+    (91.0, 79.5, ["services: 80.00 % -> 79.50 %"]), (89.9, 80.0, [])])
+def test_lower_than_before(core: float, services: float, lower: list[str]) -> None:
+    def result(core: float, services: float) -> Any:
+        return {"parts": {"core": {"percent": core}, "services": {"percent": services}}}
+
+    assert coverage.lower(result(90.0, 80.0), result(core, services)) == lower
+
+
+@pytest.fixture
+def build(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The build folder of a root with a program that kills itself."""
+    for tool in ("clang++", "llvm-profdata", "llvm-cov"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+    root = tmp_path.resolve()
+    build = root / coverage.BUILD
+    for path, text in {
+        root / "core/one.cc": ONE,
+        root / "tests/two.cc": TWO,
+        build / "bin/script": "#!/bin/sh\n",
+        build / "counted.txt": coverage.counted(root),
+        build / "unity.cxx": f'#include "{root}/core/one.cc"\n',
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    subprocess.run(
+        ["clang++", *coverage.compile_flags(root).split(), build / "unity.cxx",
+         root / "tests/two.cc", "-o", build / "bin/program"], check=True)
+    return build
+
+
+def test_what_a_killed_process_did_counts_and_sources_may_be_compiled_as_one(
+        build: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert coverage.call(build / "bin/program") == -9
+    files = coverage.measure(tmp_path.resolve(), build, [])
+    assert list(files) == ["core/one.cc"]
+    assert files["core/one.cc"][6] > 0
+
+
+def test_without_a_run_there_is_no_figure(build: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(coverage.StepError, match="no test has left a profile"):
+        coverage.measure(tmp_path.resolve(), build, [])

@@ -95,7 +95,7 @@ def _lists(sources: Tree, path: str) -> collections.abc.Iterator[str]:
 def _tier(sources: Tree, path: str) -> str:
     """`ci` when the innermost call that registers the file says that it is THOROUGH."""
     name = pathlib.PurePosixPath(path).stem.removesuffix("_test")
-    call = r"dslide_test\(" if path.endswith(".cc") else rf"(script|lint)_test\({name}\b"
+    call = r"dslide_test\(" if path.endswith(".cc") else rf"(script_test|lint_test|pytest)\({name}\b"
     for text in _lists(sources, path):
         found = re.search(rf"{call}[^)]*", text)
         if found:

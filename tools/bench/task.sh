@@ -36,6 +36,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/common/base.sh
+source tools/common/test_python.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 source tools/common/report.sh
@@ -92,6 +93,10 @@ bench_command() {
         quick=(--features 2000 --labels 500 --sizes "500,2000" --queries 20 --rounds 1)
       fi
       build/bin/dslide-bench neighbours -o json "${quick[@]}" "$@"
+      ;;
+    durability)
+      need_test_python
+      "$TEST_PYTHON" bench/durability/durability_benchmark.py --bin-dir build/bin -o json "${quick[@]}" "$@"
       ;;
     *)
       "$PYTHON" "bench/$name/${name}_benchmark.py" --bin-dir build/bin -o json "${quick[@]}" "$@"

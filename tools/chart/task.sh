@@ -1,28 +1,27 @@
 #!/usr/bin/env bash
 # Tests the Helm chart: renders it, checks what comes out, runs it.
 #
-# usage: ./run chart [--update] [--start-engine] [--compare-renderer] [--bin-dir DIR] [-o json]
+# usage: ./run chart [--update] [--start-engine] [--bin-dir DIR] [-o json]
 #
 # Renders the Helm chart helm/dslide with every file of values in helm/dslide/ci and checks the
 # result: conventions, golden files, refusals, the definitions of Kubernetes (with npm), the real
 # programs on the rendered command lines, and the rendered pods under a container engine where one
 # answers (DOCKER_HOST). What this machine cannot do is skipped loudly. No cluster is needed or
 # used.
-#   --update            first renew golden files, README.md and the copies of dashboards and alerts
-#   --start-engine      starts a private dockerd for the pods (root; installs docker.io); all that
-#                       it makes goes away at the end
-#   --compare-renderer  also compares helm with the renderer in tests/chart/renderer
-#   --bin-dir DIR       use the programs there instead of building
-#   -o json             the last line of stdout is one JSON object
+#   --update        first renew golden files, README.md and the copies of dashboards and alerts
+#   --start-engine  starts a private dockerd for the pods (root; installs docker.io); all that it
+#                   makes goes away at the end
+#   --bin-dir DIR   use the programs there instead of building
+#   -o json         the last line of stdout is one JSON object
 #
 # Rendering is done by the helm that DSLIDE_HELM names, else by that of tools/helm, built from its
-# Go module: four minutes, once. Where that cannot be had, by helm on PATH, by the program that
-# DSLIDE_CHART_RENDERER names, or by tests/chart/renderer, with Debian's Go packages. See
+# Go module: four minutes, once. Where that cannot be had, by helm on PATH. See
 # docs/operate/kubernetes.md.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/common/base.sh
+source tools/common/test_python.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 source tools/chart/rendering.sh
@@ -32,7 +31,7 @@ set -- "${ARGUMENTS[@]}"
 bin_dir='' arguments=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --update | --start-engine | --compare-renderer) arguments+=("$1") ;;
+    --update | --start-engine) arguments+=("$1") ;;
     --bin-dir)
       [[ $# -ge 2 ]] || usage_error 'chart: --bin-dir needs a value'
       bin_dir="$2"
@@ -43,9 +42,9 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 if [[ $JSON == yes ]]; then arguments+=(-o json); fi
-need "${PYTHON_PACKAGES[@]}" "${CHART_PACKAGES[@]}"
+need "${PYTHON_PACKAGES[@]}"
+need_test_python
 need_for_chart
-if given --compare-renderer "${arguments[@]}"; then need_go && need "${CHART_GO_PACKAGES[@]}"; fi
 if given --start-engine "${arguments[@]}" && [[ -z "${DOCKER_HOST:-}" ]]; then
   unstarted need "${ENGINE_PACKAGES[@]}"
 fi
@@ -54,4 +53,4 @@ if [[ -z "$bin_dir" ]]; then
   bin_dir=build/bin
 fi
 say 'Testing the Helm chart'
-exec "$PYTHON" tests/chart/chart_run.py --bin-dir "$bin_dir" "${arguments[@]}"
+exec "$TEST_PYTHON" tests/chart/chart_run.py --bin-dir "$bin_dir" "${arguments[@]}"

@@ -21,8 +21,6 @@ import python_package
 from python_package import say
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EXAMPLES = ("Node", "Go", "Java")
-SKIPPED = 77
 
 
 class Report:
@@ -90,17 +88,16 @@ def test_python(bin_dir, report, pytest_arguments):
 
 
 def test_examples(bin_dir, report):
-    for language in EXAMPLES:
-        say(f"the example in {language}")
-        done = subprocess.run([sys.executable, ROOT / "tests" / "clients" / "examples_check.py",
-                               "--bin-dir", bin_dir, f"{language}Test"], check=False, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-        if done.returncode not in (0, SKIPPED):
-            print(done.stdout, file=sys.stderr, flush=True)
-        reasons = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-        result = {0: "passed", SKIPPED: "skipped"}.get(done.returncode, "failed")
-        report.add(result, f"the example in {language} {' '.join(reasons[:1])}")
+    say("the examples in Node, Go and Java")
+    tests, python = ROOT / "tests", ROOT / "build" / "python"
+    subprocess.run([sys.executable, tests / "environment.py", python], check=True)
+    with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
+        results = pathlib.Path(temporary) / "cases.xml"
+        subprocess.run([python / "bin" / "python", "-m", "pytest", "--config-file",
+                        tests / "pyproject.toml", "--bin-dir", bin_dir, f"--junitxml={results}",
+                        tests / "clients" / "examples_check.py"], check=False,
+                       stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        report.add_junit(results)
 
 
 def parse_arguments():

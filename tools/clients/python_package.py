@@ -1,5 +1,7 @@
 """The Python package as users get it, in an environment with the locked versions of its tests."""
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import os
@@ -7,33 +9,35 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "client" / "python"
 
 
-def say(text):
+def say(text: str) -> None:
     print(f"   {text}", file=sys.stderr, flush=True)
 
 
-def cache_folder():
+def cache_folder() -> pathlib.Path:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "clients"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def environment_folder(lock_file, name):
+def environment_folder(lock_file: pathlib.Path, name: str) -> pathlib.Path:
     """Where the environment with the packages of `lock_file` is, or will be."""
     key = hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
     return cache_folder() / f"{name}-{key}"
 
 
-def is_made(folder):
+def is_made(folder: pathlib.Path) -> bool:
     return (folder / "made").exists()
 
 
-def environment(lock_file=SOURCE / "requirements-test.txt", name="python", fill=None):
+def environment(lock_file: pathlib.Path = SOURCE / "requirements-test.txt", name: str = "python",
+                fill: Callable[[pathlib.Path], None] | None = None) -> pathlib.Path:
     """The folder of an environment with the locked packages, made when it is not there.
 
     `fill` installs them into the folder; by default all of the file, with what they depend on.
@@ -50,13 +54,13 @@ def environment(lock_file=SOURCE / "requirements-test.txt", name="python", fill=
     return folder
 
 
-def pip(folder, *arguments):
+def pip(folder: pathlib.Path, *arguments: object) -> None:
     subprocess.run([folder / "bin" / "python", "-m", "pip", "--quiet",
                     "--disable-pip-version-check", *map(str, arguments)], check=True,
                    stdout=sys.stderr)
 
 
-def install(folder):
+def install(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Builds a source distribution and a wheel of it, and unpacks that to `folder`/package.
 
     Returns the interpreter and the path of the package. The environment is shared by checkouts, so
@@ -76,6 +80,6 @@ def install(folder):
     return python, package
 
 
-def variables(package):
+def variables(package: pathlib.Path) -> dict[str, str]:
     """The environment variables with which the interpreter sees the package."""
     return {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -9,7 +9,7 @@ readonly BUILD_PACKAGES=(
   librocksdb-dev prometheus-cpp-dev libcivetweb-dev libarchive-dev libcli11-dev
   nlohmann-json3-dev libhwy-dev libssl-dev libc-ares-dev liblz4-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev)
-readonly PYTHON_PACKAGES=(python3-minimal libpython3-stdlib)
+readonly PYTHON_PACKAGES=(python3-minimal libpython3-stdlib python3-venv)
 readonly FORMAT_PACKAGES=(clang-format)
 readonly LINT_PACKAGES=(clang-format clang-tidy clang libomp-dev shellcheck)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-14-dev libomp-dev llvm)
@@ -22,12 +22,8 @@ readonly BENCH_PEERS_PACKAGES=(python3-venv python3-dev)
 # 55 packages of 74 MB, which the quick tests do without.
 readonly BENCH_REPORT_PACKAGES=(python3-matplotlib)
 # Without these, tests are skipped.
-readonly TEST_PACKAGES=(python3-yaml python3-jsonschema openssl git "${BENCH_DENSE_PACKAGES[@]}"
+readonly TEST_PACKAGES=(openssl git "${BENCH_DENSE_PACKAGES[@]}"
   "${BENCH_CLUSTER_PACKAGES[@]}")
 # Of an engine that ./run compose or ./run chart starts.
 readonly ENGINE_PACKAGES=(docker.io debootstrap iptables iproute2 util-linux openssl)
 readonly HOST_PACKAGES=(debootstrap git util-linux)
-readonly CHART_PACKAGES=(python3-yaml python3-jsonschema)
-# Only where helm cannot be had: for the renderer in tests/chart/renderer.
-readonly CHART_GO_PACKAGES=(golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
-  golang-github-xeipuuv-gojsonschema-dev)

@@ -26,6 +26,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/common/base.sh
+source tools/common/test_python.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 
@@ -36,4 +37,5 @@ fi
 if [[ " $* " == *" --programs prebuilt "* || " $* " == *" --programs=prebuilt "* ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator
 fi
-exec "$PYTHON" tests/deploy/compose_run.py "$@"
+need_test_python
+exec "$TEST_PYTHON" tests/deploy/compose_run.py "$@"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Kills processes, spoils connections, damages files; counts what was lost.
 #
-# usage: ./run fault [quick|full] [--only PART[,PART]] [--seed N] [-o json] [--bin-dir DIR]
+# usage: ./run fault [quick|full] [--only PART[,PART]] [--set FIELD=VALUE]... [--seed N]
+#                    [-o json] [--bin-dir DIR]
 #        ./run fault planted [-o json]
 #
 # Builds, then kills and stops processes, spoils connections, damages files, fills disks, sends
@@ -16,6 +17,7 @@
 #   --only PARTS  some of kills, increments, failpoints, damage, drains, poison, disks, overload,
 #                 abuse, simulation, restores, planted; runs of different parts may run beside each
 #                 other
+#   --set F=VALUE another number than the tier's, for example poison=100000; a wrong name lists them
 #   --seed N      repeats a run's choices; without it one is drawn, and printed first
 #   -o json       the last line of stdout is one JSON object
 #   --bin-dir DIR tests the programs there instead of building
@@ -24,6 +26,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/common/base.sh
+source tools/common/test_python.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 
@@ -33,7 +36,7 @@ tier=quick bin_dir='' arguments=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
     quick | full | planted) tier="$1" ;;
-    --only | --seed | --bin-dir)
+    --only | --set | --seed | --bin-dir)
       [[ $# -ge 2 ]] || usage_error "fault: $1 needs a value"
       if [[ "$1" == --seed && ! "$2" =~ ^[0-9]+$ ]]; then
         usage_error "fault: --seed is '$2'; give a whole number"
@@ -47,18 +50,19 @@ while [[ $# -gt 0 ]]; do
 done
 if [[ $JSON == yes ]]; then arguments+=(-o json); fi
 need "${PYTHON_PACKAGES[@]}"
+need_test_python
 if [[ "$tier" == planted ]]; then
   [[ -z "$bin_dir" ]] ||
     usage_error 'fault planted: builds programs of its own; --bin-dir is of no use'
   need "${BUILD_PACKAGES[@]}"
-  exec "$PYTHON" tests/fault/planted_bugs.py --jobs "$JOBS" "${arguments[@]}"
+  exec "$TEST_PYTHON" tests/fault/planted_bugs.py --jobs "$JOBS" "${arguments[@]}"
 fi
 # Wrong words are told before minutes of building.
-"$PYTHON" tests/fault/fault_run.py "$tier" --check --bin-dir . "${arguments[@]}" || exit
+"$TEST_PYTHON" tests/fault/fault_run.py "$tier" --check --bin-dir . "${arguments[@]}" || exit
 # Planted bugs are built whatever --bin-dir says.
 need "${BUILD_PACKAGES[@]}"
 if [[ -z "$bin_dir" ]]; then
   build_or_die test dslide dslide-shard dslide-coordinator dslide_simulate dslide_tracer
   bin_dir=build/bin
 fi
-exec "$PYTHON" tests/fault/fault_run.py "$tier" --bin-dir "$bin_dir" "${arguments[@]}"
+exec "$TEST_PYTHON" tests/fault/fault_run.py "$tier" --bin-dir "$bin_dir" "${arguments[@]}"

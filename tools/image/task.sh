@@ -22,9 +22,9 @@ source tools/common/base.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 
-VERSION="$(<VERSION)"
-readonly IMAGE="${DSLIDE_IMAGE:-dslide:$VERSION}"
-readonly EXAMPLE_IMAGE="${DSLIDE_EXAMPLE_IMAGE:-dslide-example:$VERSION}"
+version="$(<VERSION)"
+readonly IMAGE="${DSLIDE_IMAGE:-dslide:$version}"
+readonly EXAMPLE_IMAGE="${DSLIDE_EXAMPLE_IMAGE:-dslide-example:$version}"
 
 command -v docker >/dev/null ||
   die 'image: no docker client here; install docker.io (Debian 12) or docker-cli'

@@ -9,7 +9,7 @@
 #   full       ./run test full: every test under sanitizers, long fuzzing
 #   race       ./run test race: ThreadSanitizer
 #   fault      ./run fault full: thousands of kills, every failpoint twenty times, planted bugs
-#   chart      ./run chart --start-engine --compare-renderer: rendered pods run in containers
+#   chart      ./run chart --start-engine: rendered pods run in containers
 #   compose    ./run compose --start-engine: clusters of containers
 #   debian     the Debian set on a cluster, trained to its end
 #   coverage   ./run coverage: lines of core and services that tests execute
@@ -28,7 +28,7 @@ part_includes() { cmake --preset single && cmake --build --preset single; }
 part_full() { ./run test full; }
 part_race() { ./run test race; }
 part_fault() { ./run fault full; }
-part_chart() { ./run chart --start-engine --compare-renderer; }
+part_chart() { ./run chart --start-engine; }
 part_compose() { ./run compose --start-engine; }
 part_debian() { DSLIDE_TEST_LONG=1 ./run test --only debian_cluster; }
 part_coverage() { ./run coverage; }

@@ -13,6 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/common/base.sh
+source tools/common/test_python.sh
 source tools/common/packages.sh
 source tools/common/builds.sh
 
@@ -32,6 +33,7 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 need "${PYTHON_PACKAGES[@]}"
+need_test_python
 if ! command -v promtool >/dev/null; then unstarted need prometheus; fi
 if [[ $draw == yes ]]; then need "${BENCH_REPORT_PACKAGES[@]}" chromium; fi
 if [[ -z "$bin_dir" ]]; then
@@ -43,10 +45,8 @@ settings=("DSLIDE_OBSERVABILITY_RESULT=$folder/result.json" PYTHONDONTWRITEBYTEC
 if [[ $draw == yes ]]; then settings+=("DSLIDE_OBSERVABILITY_PICTURES=$ROOT/docs/images"); fi
 for name in dashboards metrics_reference top prometheus; do
   say "observability: $name"
-  arguments=(--bin-dir "$bin_dir")
-  if [[ $name == dashboards ]]; then arguments=(); fi
-  env "${settings[@]}" "$PYTHON" "tests/observability/${name}_test.py" "${arguments[@]}" >&2 ||
-    status=1
+  env "${settings[@]}" "$TEST_PYTHON" -m pytest --config-file tests/pyproject.toml \
+    --bin-dir "$bin_dir" "tests/observability/${name}_test.py" >&2 || status=1
 done
 cat "$folder/result.json" || status=1
 rm -rf "$folder"

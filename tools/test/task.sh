@@ -99,13 +99,15 @@ test_races() {
 race_scripts() {
   local script name status
   export_environment tsan
+  "$PYTHON" tests/environment.py build-tsan/python || exit
   for script in tests/integration/*_test.py; do
     name="$(basename "$script" .py)"
     # A long training, whose figures are all that it says.
     if [[ "$name" == debian_cluster_test ]]; then continue; fi
     note "$name"
     status=0
-    "$PYTHON" "$script" --bin-dir build-tsan/bin >&2 || status=$?
+    build-tsan/python/bin/python -m pytest --config-file tests/pyproject.toml "$script" \
+      --bin-dir build-tsan/bin >&2 || status=$?
     case "$status" in
       0) count 1 0 0 ;;
       77) count 0 0 1 ;;
