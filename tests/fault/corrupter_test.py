@@ -49,9 +49,7 @@ def test_swap_takes_files_of_another_directory(tmp_path: pathlib.Path) -> None:
     directory = make(tmp_path / "victim")
     record = Corrupter(directory, 1, kinds=["swap"], other=other).corrupt()
     assert (record["file_kind"], (directory / record["file"]).read_bytes()) == (
-        "sst",
-        b"older rows",
-    )
+        "sst", b"older rows")
 
 
 def test_equal_seeds_do_equal_damage(tmp_path: pathlib.Path) -> None:

@@ -332,11 +332,7 @@ class ModelWay:
 
 Way = ServerWay | LoadWay | ModelWay
 WAYS: dict[str, Callable[[Subject, contextlib.ExitStack], Way]] = {
-    "start": start_way,
-    "load": LoadWay,
-    "catalog": catalog_way,
-    "model": ModelWay,
-}
+    "start": start_way, "load": LoadWay, "catalog": catalog_way, "model": ModelWay}
 
 
 def damage_of(seed: int, way: str, number: int, older: pathlib.Path | None) -> Damage:

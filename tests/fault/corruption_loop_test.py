@@ -31,11 +31,10 @@ class CorruptionLoopTest:
     stack: contextlib.ExitStack
 
     @pytest.fixture(autouse=True, scope="class")
-    def _subject(self, request: pytest.FixtureRequest,
-                 tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            request.cls.stack = stack
-            request.cls.subject = Subject(tmp_path_factory.mktemp("damage"))
+    @classmethod
+    def _subject(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        with contextlib.ExitStack() as cls.stack:
+            cls.subject = Subject(tmp_path_factory.mktemp("damage"))
             yield
 
     def rounds(self, name: str) -> Iterator[tuple[Record, Judgement]]:

@@ -18,15 +18,9 @@ SECOND = 10**9
 def drain(**changes: Any) -> Drain:
     """A stop that went well: told at 1 s, not ready any more at 1.1 s, over at 2 s."""
     values: dict[str, Any] = {
-        "kind": SHARD,
-        "victim": 0,
-        "told": SECOND,
-        "code": 0,
-        "ended": 2 * SECOND,
-        "still_ready": SECOND + SECOND // 12,
-        "not_ready": SECOND + SECOND // 10,
-        "reason": "not ready: draining",
-    }
+        "kind": SHARD, "victim": 0, "told": SECOND, "code": 0, "ended": 2 * SECOND,
+        "still_ready": SECOND + SECOND // 12, "not_ready": SECOND + SECOND // 10,
+        "reason": "not ready: draining"}
     return Drain(**(values | changes))
 
 

@@ -8,7 +8,7 @@ import failpoint_loop
 import failpoints
 import processes
 import pytest
-from failpoint_strikes import STRIKES_OF_A_CLUSTER, Strike, clusters_for, sample, strikes_for
+from failpoint_strikes import STRIKES_OF_A_CLUSTER, clusters_for, strikes_for
 from failpoints import CHECKPOINT, FIRST_START, LOAD, REGISTRATION, RESTORE, STOP, Point
 
 
@@ -28,8 +28,7 @@ class FailpointNamesTest:
 
     def test_each_kind_of_way_is_there(self) -> None:
         assert {FIRST_START, STOP, CHECKPOINT, RESTORE, REGISTRATION, LOAD} <= {
-            point.way for point in self.points
-        }
+            point.way for point in self.points}
         assert {point.mode for point in self.points} == {"log", "checkpoint"}
 
 
@@ -39,17 +38,6 @@ class StrikesTest:
               Point("shard.state.made", "shard", "log"),
               Point("shard.state.renamed", "shard", "log"),
               Point("shard.cut.made", "shard", "checkpoint")]
-
-    def test_every_point_is_struck_as_often_and_first_at_once(self) -> None:
-        strikes = strikes_for(self.POINTS, 5, seed=1)
-        for point in self.POINTS:
-            own = [strike.occurrence for strike in strikes
-                   if strike.point == point and not strike.coordinator_too]
-            assert len(own) == 5
-            assert own[0] == 1
-            assert min(own) >= 1
-        assert strikes == strikes_for(self.POINTS, 5, seed=1)
-        assert strikes != strikes_for(self.POINTS, 5, seed=2)
 
     def test_a_cluster_has_one_mode_and_first_starts_and_restores_are_apart(self) -> None:
         strikes = strikes_for(self.POINTS, 12, seed=3)
@@ -61,17 +49,6 @@ class StrikesTest:
             assert len({strike.point.mode for strike in part}) == 1
             ways = {strike.point.way for strike in part}
             assert not ({FIRST_START, RESTORE} & ways and len(part) > 1 and ways != {RESTORE})
-
-    def test_a_sample_is_a_matter_of_the_seed(self) -> None:
-        assert sample(self.POINTS, 3, 1) == sample(self.POINTS, 3, 1)
-        assert len(sample(self.POINTS, 3, 1)) == 3
-        assert sample(self.POINTS, 99, 1) == self.POINTS
-
-    def test_a_strike_says_all_that_repeats_it(self) -> None:
-        assert (
-            str(Strike(self.POINTS[0], 7))
-            == "shard.log.synced of a shard in mode log, occurrence 7")
-
 
 class ShortRunTest:
     def run_at(self, *names: str, mode: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,9 +40,7 @@ class Member:
         self.name = name
         self.lives = 0
         self._process: processes.Process | None = None
-        self.ends: list[
-            processes.Finished
-        ] = []  # how lives ended that ended by themselves: processes.Finished
+        self.ends: list[processes.Finished] = []  # of lives that ended by themselves
         self._program, self._arguments = program, arguments
         self._directory = directory / name
         self._environment, self._wrapper = environment, wrapper
@@ -204,12 +201,3 @@ class FaultCluster(contextlib.ExitStack):
             for kind, count in proxy.trace.counts().items():
                 counts[kind] = counts.get(kind, 0) + count
         return counts
-
-    def shard_words(self) -> list[str]:
-        """Lines of the shards' logs that are no plain information, for reports."""
-        words = []
-        for member in self.shards:
-            for line in member.process.stderr.splitlines():
-                if re.search(r" (WARNING|ERROR|FATAL) ", line):
-                    words.append(f"{member.name}: {line}")
-        return words

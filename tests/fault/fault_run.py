@@ -176,12 +176,8 @@ class FaultRun:
 
     def result(self, tier: str, seconds: float) -> Figures:
         return {
-            "seed": self.seed,
-            "tier": tier,
-            **self.figures,
-            "failures": self.failures,
-            "seconds": round(seconds, 1),
-        }
+            "seed": self.seed, "tier": tier, **self.figures, "failures": self.failures,
+            "seconds": round(seconds, 1)}
 
     def loop(self, title: str, settings: kill_loop.Settings,
              loop_class: type[kill_loop.KillLoop] = kill_loop.KillLoop) -> Figures | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -18,11 +17,7 @@ from fault_plan import DOWN, UP, Rule
 from fault_proxy import RunningProxy
 from final_sums import final_sums
 from increment_cells import (
-    DIM,
-    ROWS_PER_LANE,
-    SEQUENCES_PER_LANE,
     LaneBook,
-    NoLaneLeft,
     lane_of,
     model_for,
 )
@@ -31,47 +26,6 @@ from process_case import ProcessCase
 from processes import Process, assert_ended
 
 LANES = 80
-
-
-class CellsTest:
-    def test_lanes_of_all_shards_share_no_row_and_fit_the_table(self) -> None:
-        for num_shards in (1, 2, 3):
-            table = model_for(LANES, num_shards).tables[0]
-            seen: set[int] = set()
-            for shard in range(num_shards):
-                held = set(shard_client.rows_of_shard(table, shard, num_shards))
-                for number in range(LANES):
-                    rows = lane_of(table, number, shard, num_shards).rows
-                    assert len(set(rows)) == ROWS_PER_LANE
-                    assert set(rows) <= held
-                    assert seen.isdisjoint(rows)
-                    seen.update(rows)
-            with pytest.raises(NoLaneLeft):
-                lane_of(table, 10 * LANES, 0, num_shards)
-
-    def test_every_sequence_has_two_cells_of_its_own(self) -> None:
-        lane = lane_of(model_for(LANES, 2).tables[0], 3, 1, 2)
-        cells = [cell for sequence in range(1, SEQUENCES_PER_LANE + 1)
-                 for cell in lane.cells(sequence)]
-        assert len(set(cells)) == 2 * SEQUENCES_PER_LANE
-        assert lane.rows[0] not in {row for row, _ in cells}
-
-    def test_sums_find_what_updates_have_added(self) -> None:
-        lane = lane_of(model_for(LANES, 2).tables[0], 3, 1, 2)
-        values = {row: [0.0] * DIM for row in lane.rows}
-        for sequence in (1, 2, 64, 65, 65, SEQUENCES_PER_LANE):
-            for row, added in lane.update(sequence).items():
-                values[row] = [a + b for a, b in zip(values[row], added)]
-        flat = [value for row in lane.rows for value in values[row]]
-        sums, count = lane.sums(struct.pack(f"<{len(flat)}f", *flat))
-        assert count == 6
-        assert {sequence: cells for sequence, cells in sums.items() if any(cells)} == {
-            1: [1, 1],
-            2: [1, 1],
-            64: [1, 1],
-            65: [2, 2],
-            SEQUENCES_PER_LANE: [1, 1],
-        }
 
 
 class IncrementClientTest(ProcessCase):

@@ -101,9 +101,8 @@ class Settings:
     shards: int = 2
     clients: int = 2
     trainers: int = 1
-    strikes: Mapping[tuple[str, str], int] = dataclasses.field(
-        default_factory=dict
-    )  # {(kind, deed): how many}
+    # {(kind, deed): how many}
+    strikes: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
     rules: Sequence[Rule] | None = None  # of the proxies before the shards; None: no proxies
     rate: float = 150.0
     expect_loss: bool = False
@@ -127,17 +126,9 @@ class Settings:
 def increment_settings(seed: int, increments: int, kills: int, clients: int = 8) -> Settings:
     """A run with many fast clients, small logs to replay, and a network that loses replies."""
     return Settings(
-        seed,
-        "log",
-        shards=2,
-        clients=clients,
-        trainers=0,
-        strikes={(SHARD, KILL): kills},
-        rules=LOSSY_NETWORK,
-        rate=5000.0,
-        increments=increments,
-        cluster={"shard_flags": ["--log-image-interval", "16MiB"]},
-    )
+        seed, "log", shards=2, clients=clients, trainers=0, strikes={(SHARD, KILL): kills},
+        rules=LOSSY_NETWORK, rate=5000.0, increments=increments,
+        cluster={"shard_flags": ["--log-image-interval", "16MiB"]})
 
 
 class KillLoop(contextlib.ExitStack):
@@ -155,13 +146,11 @@ class KillLoop(contextlib.ExitStack):
         self._lane_file = directory / "lanes"
         self._strike_times: list[tuple[int, int]] = []  # (ns, shard) of kills and stops
         self.counts = {deed: 0 for deed in DEEDS}
-        self._answered: dict[
-            pathlib.Path, tuple[int, list[int]]
-        ] = {}  # {history: (bytes read, answers in them)}
+        # {history: (bytes read, answers in them)}
+        self._answered: dict[pathlib.Path, tuple[int, list[int]]] = {}
         self.problems: list[str] = []
-        self.twins: list[dict[str, Any]] | None = (
-            None  # [what the comparison with a twin has found] of each shard
-        )
+        # [what the comparison with a twin has found] of each shard
+        self.twins: list[dict[str, Any]] | None = None
         self.clients = [self._client(number) for number in range(settings.clients)]
         self.trainers = [self._trainer(number) for number in range(settings.trainers)]
         self._victims = {SHARD: self.cluster.shards, TRAINER: self.trainers, CLIENT: self.clients,

@@ -34,19 +34,6 @@ class ScheduleTest:
     STRIKES = {deed: 20 for deed in DEEDS}
     MEMBERS = {SHARD: 3, TRAINER: 1, CLIENT: 2, COORDINATOR: 1}
 
-    def test_equal_seeds_give_equal_schedules(self) -> None:
-        first = schedule(SEED, self.STRIKES, self.MEMBERS)
-        assert first == schedule(SEED, self.STRIKES, self.MEMBERS)
-        assert first != schedule(SEED + 1, self.STRIKES, self.MEMBERS)
-
-    def test_everything_that_was_asked_for_happens_to_everybody(self) -> None:
-        planned = schedule(SEED, self.STRIKES, self.MEMBERS)
-        for kind, deed in DEEDS:
-            victims = [strike.victim for strike in planned
-                       if (strike.kind, strike.deed) == (kind, deed)]
-            assert len(victims) == 20
-            assert set(victims) == set(range(self.MEMBERS[kind]))
-
     def test_partitions_are_of_every_kind(self) -> None:
         planned = schedule(SEED, {(SHARD, PARTITION): 50}, self.MEMBERS)
         assert {strike.directions for strike in planned} == {("up",), ("down",), ("up", "down")}
@@ -57,11 +44,6 @@ class ScheduleTest:
         pauses = [strike.pause for strike in schedule(SEED, self.STRIKES, self.MEMBERS)]
         assert sum(pause < 0.3 for pause in pauses) > 30
         assert sum(pause > 0.4 for pause in pauses) > 30
-
-    def test_nobody_there(self) -> None:
-        with pytest.raises(ValueError, match="trainer"):
-            schedule(SEED, {(TRAINER, KILL): 1}, {TRAINER: 0})
-
 
 class FaultyLoop(kill_loop.KillLoop):
     """One that goes on until the network has done its worst."""
@@ -94,12 +76,8 @@ class KillLoopTest(ProcessCase):
         assert result["violations"] == {}, result
         assert (result["acked_lost"], result["applied_twice"]) == (0, 0)
         assert (
-            result["trainer_kills"],
-            result["client_kills"],
-            result["coordinator_kills"],
-            result["shard_pauses"],
-            result["shard_partitions"],
-        ) == (1, 2, 1, 1, 1)
+            result["trainer_kills"], result["client_kills"], result["coordinator_kills"],
+            result["shard_pauses"], result["shard_partitions"]) == (1, 2, 1, 1, 1)
         assert result["acked"] >= 200
 
     def test_a_killed_shard_without_a_log_has_lost_updates_and_says_how_many(self) -> None:

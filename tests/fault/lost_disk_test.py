@@ -80,9 +80,7 @@ class LostDiskTest(CheckpointedCluster):
         refused = self.dslide("checkpoint", "restore", "--yes", code=failures_test.USAGE)
         assert "shard 1" in refused.stderr
         assert self.dslide("checkpoint", "restore", "--from", self.copies, "--dry-run") == {
-            "checkpoint_id": 1,
-            "restored": False,
-        }
+            "checkpoint_id": 1, "restored": False}
         restored = self.dslide("checkpoint", "restore", "--from", self.copies, "--yes")
         assert (restored["checkpoint_id"], restored["restored"]) == (1, True)
         assert self.fingerprints() == self.written

@@ -261,7 +261,6 @@ EXPECTED: dict[Kind, tuple[str, ...]] = {
     cut_values: _SHAPES, more_values: _SHAPES, stray_biases: (*_SHAPES, "WRONG_BIASES"),
     wrong_type: ("BAD_ENUM",), no_table: ("UNKNOWN_TABLE",), wrong_mode: ("BAD_ENUM",),
     wrong_total: _SHAPES, cut_message: _SHAPES, step_values: _NUMBERS, step_offsets: _SHAPES,
-    step_without_forward: ("NO_CONTEXT",), step_gradient: (*_NUMBERS, "NO_CONTEXT"),
-}
+    step_without_forward: ("NO_CONTEXT",), step_gradient: (*_NUMBERS, "NO_CONTEXT")}
 HARMLESS: tuple[Kind, ...] = (minus_zero, denormal, over_the_brink)
 KINDS: tuple[Kind, ...] = (*EXPECTED, *HARMLESS)

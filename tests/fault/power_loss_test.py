@@ -23,22 +23,9 @@ class PowerLossTest(ProcessCase):
     def start_one(self) -> tuple[Process, Connection, str]:
         """(process, connection, page) of a shard on its own."""
         shard = self.start(
-            "dslide-shard",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--coordinator",
-            "",
-            "--threads",
-            1,
-            "--disk-reserve",
-            0,
-            "--data-dir",
-            self.data,
-            "--durability",
-            "log-periodic",
-        )
+            "dslide-shard", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--coordinator",
+            "", "--threads", 1, "--disk-reserve", 0, "--data-dir", self.data, "--durability",
+            "log-periodic")
         found = shard.wait_for_stderr(r" serving address=(\S+) admin=(\S+)")
         return shard, self.enter(grpc_client.Connection(found.group(1))), found.group(2)
 

@@ -14,7 +14,7 @@ import shard_client
 import tracer_process
 from kill_schedule import COORDINATOR, KILL, PAUSE, SHARD, TRAINER
 from process_case import ProcessCase
-from restore_plan import COMMAND, CRASH, Round, plan, portions
+from restore_plan import COMMAND, CRASH, Round, plan
 from tracer_cuts import Cut, Life, Manifest, judge, read_manifests
 
 LIFE = Life("tracer-0", "aa" * 16, 2, (100, 100, 101))
@@ -82,16 +82,11 @@ class JudgementTest:
 
 
 class PlanTest:
-    def test_it_is_a_function_of_the_seed(self) -> None:
-        assert plan(1, 20, 3, 3) == plan(1, 20, 3, 3)
-        assert plan(1, 20, 3, 3) != plan(2, 20, 3, 3)
-
     def test_everything_happens(self) -> None:
         rounds = plan(1, 300, 3, 3)
         strikes = [strike for one in rounds for at in one.strikes.values() for strike in at]
         assert {(strike.kind, strike.deed) for strike in strikes} == {
-            (kind, deed) for kind in (SHARD, TRAINER, COORDINATOR) for deed in (KILL, PAUSE)
-        }
+            (kind, deed) for kind in (SHARD, TRAINER, COORDINATOR) for deed in (KILL, PAUSE)}
         assert {one.way for one in rounds} == {COMMAND, CRASH}
         assert {one.back for one in rounds} == {0, 1, 2}
         assert {one.checkpoints for one in rounds} == {1, 2, 3}
@@ -105,13 +100,6 @@ class PlanTest:
                 deeds = [(strike.kind, strike.deed) for strike in strikes]
                 assert len(deeds) == len(set(deeds))
 
-    def test_portions(self) -> None:
-        for restores in (1, 2, 7, 30, 300):
-            parts = portions(restores)
-            assert sum(count for _, count in parts) == restores
-            assert len({mode for mode, _ in parts}) == min(2, restores)
-
-
 class ManifestTest(ProcessCase):
     def test_what_counts_is_read(self) -> None:
         part = {"base_epoch": 0}
@@ -123,8 +111,7 @@ class ManifestTest(ProcessCase):
                                                   encoding="utf-8")
         (directory / "MANIFEST-00006.tmp").write_text("{", encoding="utf-8")
         assert read_manifests(self.directory) == {
-            5: Manifest(5, {"aa": 9}, frozenset(["bb"]), "mixed")
-        }
+            5: Manifest(5, {"aa": 9}, frozenset(["bb"]), "mixed")}
 
 
 class TamperingLoop(restore_loop.RestoreLoop):

@@ -9,13 +9,6 @@ import pytest
 import simulation
 
 
-@pytest.mark.parametrize(("seeds", "count"), [(10, 3), (2, 5), (1, 1)])
-def test_portions_cover_all_seeds_once(seeds: int, count: int) -> None:
-    covered = [seed for start, size in simulation.portions(7, seeds, count)
-               for seed in range(start, start + size)]
-    assert covered == list(range(7, 7 + seeds))
-
-
 def test_a_program_that_dies_is_no_result(tmp_path: pathlib.Path) -> None:
     program = tmp_path / simulation.PROGRAM
     program.write_text("#!/bin/sh\necho broken >&2; exit 3\n", encoding="ascii")

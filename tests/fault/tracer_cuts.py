@@ -63,8 +63,7 @@ class Cut:
     lives: dict[str, Life]
     finished: dict[str, int]  # steps that were confirmed before the checkpoint began
     listed: frozenset[
-        str
-    ]  # clients that some committed manifest says were given up, this one included
+        str]  # clients that some committed manifest says were given up, this one included
 
 
 @dataclasses.dataclass

@@ -88,15 +88,10 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         newest = self.checkpoint("show")["checkpoint_id"]
         assert self.checkpoint("verify") == {"checkpoint_id": newest, "verified": True}
         assert self.checkpoint("restore", "--dry-run") == {
-            "checkpoint_id": newest,
-            "restored": False,
-        }
+            "checkpoint_id": newest, "restored": False}
         self.checkpoint("restore", code=failures_test.USAGE)
         assert self.checkpoint("restore", str(newest), "--yes") == {
-            "checkpoint_id": newest,
-            "restored": True,
-            "skipped": [],
-        }
+            "checkpoint_id": newest, "restored": True, "skipped": []}
         assert len(self.checkpoint("prune", "--keep", 1)["removed"]) == 1
 
     def test_an_increment_is_shown_copied_and_restored(self) -> None:

@@ -294,13 +294,11 @@ class TakenPortTest(FailureTest):
         address = f"127.0.0.1:{port}"
         free = "127.0.0.1:0"
         commands: list[list[Any]] = [
-            ["dslide-shard", "--listen", address],
-            ["dslide-shard", "--admin", address],
+            ["dslide-shard", "--listen", address], ["dslide-shard", "--admin", address],
             ["dslide-coordinator", "--listen", address, "--admin", free],
             ["dslide-coordinator", "--listen", free, "--admin", address],
             ["dslide", "up", "--listen", address, "--log-dir", self.directory / "logs"],
-            ["dslide", "train", "--data", self.data, "--admin", address],
-        ]
+            ["dslide", "train", "--data", self.data, "--admin", address]]
         for program, *arguments in commands:
             self.assert_cannot_listen(address, self.start(program, *arguments))
 

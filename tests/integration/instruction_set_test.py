@@ -32,8 +32,7 @@ class InstructionSetTest(ProcessCase):
             assert result["loss"] == pytest.approx(widest["loss"], abs=0.05)
             assert result["p_at_1"] == pytest.approx(
                 widest["p_at_1"],
-                abs=training.precision_tolerance(widest["p_at_1"], data.test_points()),
-            )
+                abs=training.precision_tolerance(widest["p_at_1"], data.test_points()))
 
     def test_an_unknown_instruction_set_is_refused(self) -> None:
         done = self.start("dslide", "train", "--data", "x",

@@ -63,8 +63,7 @@ class KeptModelTest(ProcessCase):
             for one, other in zip(said, expected):
                 assert one["input"] == other["input"]
                 assert [guess["label"] for guess in one["predictions"]] == [
-                    guess["label"] for guess in other["predictions"]
-                ]
+                    guess["label"] for guess in other["predictions"]]
                 for guess, earlier in zip(one["predictions"], other["predictions"]):
                     assert guess["logit"] == pytest.approx(earlier["logit"], abs=1e-7)
 

@@ -9,14 +9,12 @@ import os
 import random
 import re
 import signal
-import subprocess
 import time
 from typing import Any
 
 import failures_test
 import processes
-import pytest
-from processes import Process, Server, assert_ended, metric, wait_until
+from processes import Process, Server, assert_ended, metric
 
 KILLS = int(os.environ.get("DSLIDE_TEST_KILLS", "5"))
 
@@ -136,40 +134,6 @@ class ShardCrashTest(ShardTrainingTest):
 
     def test_log_periodic_mode_survives_crashes_of_the_process(self) -> None:
         self.assert_survives("--durability", "log-periodic", "--log-sync-interval", "10s")
-
-
-class FullDiskTest(failures_test.FailureTest):
-    """Needs the right to mount a small file system."""
-
-    def mount(self, *options: Any) -> bool:
-        return subprocess.run(["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", self.disk],
-                              capture_output=True, check=False).returncode == 0
-
-    def set_up(self) -> None:
-        super().set_up()
-        self.disk = self.directory / "disk"
-        self.disk.mkdir()
-        if not self.mount("size=48m"):
-            pytest.skip("tmpfs cannot be mounted here")
-        # Lazily: the shard's files are open until it is killed.
-        self._entered.callback(lambda: subprocess.run(["umount", "-l", self.disk], check=False))
-
-    def test_updates_wait_for_space_and_nothing_is_lost(self) -> None:
-        coordinator = self.start_coordinator(shards=1)
-        rows = ["--data-dir", self.disk / "rows", "--durability", "log"]
-        shard = self.start_shard(coordinator, *rows)
-        trainer = self.start_training("--cluster", coordinator.address)
-        refused = 'dslide_shard_refused_requests_total{reason="DISK_FULL"}'
-        wait_until(lambda: metric(shard.admin, refused), lambda: "a full disk",
-                   alive=[shard.process, trainer])
-        before = self.steps(trainer)
-        assert self.mount("remount", "size=1g")
-        self.wait_for_steps(trainer, before + 6)
-        trainer.kill()
-        shard.process.kill()
-        shard = self.start_shard(coordinator, *rows)
-        self.precision("--cluster", coordinator.address)
-        assert (metric(shard.admin, "dslide_shard_acked_loss_total") or 0) == 0
 
 
 class DamagedLogTest(failures_test.FailureTest):

@@ -126,8 +126,7 @@ class TlsClusterTest(ProcessCase):
                               "100ms", "-o", "json", *self.flags("reader"))
         assert_ended(top, OK)
         assert {row["address"]: row["process"] for row in top.json()["processes"]} == {
-            shard.admin: f"shard {number}" for number, shard in enumerate(shards)
-        }
+            shard.admin: f"shard {number}" for number, shard in enumerate(shards)}
         for server in [*shards, coordinator]:
             assert processes.metric(server.admin, "dslide_server_tls") == 1
             assert processes.metric(server.admin, "dslide_server_denied_calls_total") == 0
