@@ -86,7 +86,7 @@ def make_visitors(certificates: pathlib.Path, foreign: pathlib.Path,
 def served(address: str, tls: grpc.ChannelCredentials | None, seconds: float) -> bool:
     """Whether a call of the health service has an answer there in time."""
     try:
-        with Connection(address, seconds, tls) as connection:
+        with Connection(address, tls) as connection:
             connection.call_bytes(HEALTH, b"", seconds)
             return True
     except (CallFailed, ConnectionLost):

@@ -155,8 +155,8 @@ class FaultCluster(contextlib.ExitStack):
                 with grpc_client.Connection(self.coordinator_address) as connection:
                     places = shard_client.cluster_map(connection).shards
                 for shard in range(self.num_shards):
-                    with grpc_client.Connection(self.direct_address(shard)):
-                        pass
+                    with grpc_client.Connection(self.direct_address(shard)) as connection:
+                        shard_client.server_info(connection)
                 return len(places) == self.num_shards
             return False
 

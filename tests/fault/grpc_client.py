@@ -1,4 +1,4 @@
-"""Calls over one TCP connection each, exact about what became of them.
+"""Calls that are exact about what became of them.
 
 grpcio gives a broken connection the same status as an answer, and the difference is what the fault
 tests are about. Here a call returns the server's answer, raises CallFailed with the server's own
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
@@ -71,26 +70,15 @@ def method_of(request: Message) -> str:
 
 
 class Connection:
-    """One TCP connection to HOST:PORT. Not thread-safe; a context manager."""
+    """A channel of its own to HOST:PORT, which connects with the first call; a context manager.
 
-    def __init__(self, address: str, timeout: float = PATIENCE_SECONDS,
-                 tls: grpc.ChannelCredentials | None = None) -> None:
+    Not thread-safe.
+    """
+
+    def __init__(self, address: str, tls: grpc.ChannelCredentials | None = None) -> None:
         self.address = address
         self._channel = (grpc.insecure_channel(address, OPTIONS) if tls is None
                          else grpc.secure_channel(address, tls, OPTIONS))
-        decided, states = threading.Event(), []
-
-        def changed(state: grpc.ChannelConnectivity) -> None:
-            if state not in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
-                states.append(state)
-                decided.set()
-
-        self._channel.subscribe(changed, try_to_connect=True)
-        decided.wait(timeout)
-        self._channel.unsubscribe(changed)
-        if states[:1] != [grpc.ChannelConnectivity.READY]:
-            self.close()
-            raise ConnectionLost(f"{address}: {'cannot connect' if states else NO_ANSWER}")
 
     def __enter__(self) -> Self:
         return self

@@ -142,7 +142,7 @@ class Worker:
     def _greet(self) -> bool:
         """Connects and says Hello where that is due; False after this client became a new one."""
         if self._open is None:
-            self._open = Connection(self._address, self._timeout)
+            self._open = Connection(self._address)
         if self._greeted:
             return True
         acknowledged = self._sequence - 1
@@ -229,7 +229,9 @@ def run(settings: Settings, addresses: Sequence[str], stopping: threading.Event)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        # Not for ever: a signal that came to one of gRPC's threads is handled when this one wakes.
+        while thread.is_alive():
+            thread.join(0.5)
     if failures:
         raise failures[0]
     return sum(worker.answered for worker in workers)

@@ -30,8 +30,8 @@ from typing import Any
 
 import grpc
 import processes
+import shard_client
 from abuse_attacks import ATTACKS, Attack, Target
-from dslide.v1 import shard_pb2
 from grpc_client import CallFailed, Connection, ConnectionLost
 from kill_loop import quantile
 
@@ -111,8 +111,7 @@ class Honest:
         while time.monotonic() < until:
             started = time.monotonic()
             try:
-                self._connection.call(shard_pb2.GetServerInfoRequest(),
-                                      shard_pb2.GetServerInfoResponse)
+                shard_client.server_info(self._connection)
                 times.append(1000 * (time.monotonic() - started))
             except CallFailed as error:
                 self.failures.append(str(error))

@@ -23,6 +23,10 @@ MAGNITUDE_BOUND = 1e30
 OPERATION_WAIT_SECONDS = 5  # for the end of one, at a time
 
 
+def server_info(connection: Connection) -> shard_pb2.GetServerInfoResponse:
+    return connection.call(shard_pb2.GetServerInfoRequest(), shard_pb2.GetServerInfoResponse)
+
+
 # --- models --------------------------------------------------------------------------------------
 
 
