@@ -14,20 +14,10 @@ endif()
 # most of its time. The time limit is the same for all and is of a test that hangs itself: waiting has
 # its own, smaller one (tests/integration/processes.py).
 function(dslide_pytest name)
-  dslide_add_script(${name} "-B;-m;pytest;--config-file;${PROJECT_SOURCE_DIR}/tests/pyproject.toml;\
---junit-xml=${CMAKE_BINARY_DIR}/reports/<test>.xml" ${ARGN})
-endfunction()
-
-# dslide_script_test(...): the same of a script that is no test for pytest.
-function(dslide_script_test name)
-  dslide_add_script(${name} -B ${ARGN})
-endfunction()
-
-function(dslide_add_script name runner)
   if(NOT DSLIDE_PYTHON)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 2 script "THOROUGH;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 script "THOROUGH;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME part)
   if(NOT script_LABEL)
     set(script_LABEL ${part})
@@ -35,8 +25,9 @@ function(dslide_add_script name runner)
   if(script_THOROUGH)
     list(APPEND script_LABEL thorough)
   endif()
-  string(REPLACE "<test>" "${part}.${name}" runner "${runner}")
-  add_test(NAME ${part}.${name} COMMAND ${DSLIDE_TEST_PYTHON} ${runner}
+  add_test(NAME ${part}.${name} COMMAND ${DSLIDE_TEST_PYTHON} -m pytest
+    --config-file "${PROJECT_SOURCE_DIR}/tests/pyproject.toml"
+    --junit-xml "${CMAKE_BINARY_DIR}/reports/${part}.${name}.xml"
     "${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.py" ${script_ARGUMENTS})
   set_tests_properties(${part}.${name} PROPERTIES LABELS "${script_LABEL}" TIMEOUT 3600
     SKIP_RETURN_CODE 77 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${script_ENVIRONMENT}"

@@ -8,9 +8,6 @@ from collections.abc import Generator, Iterator
 import processes
 import pytest
 
-# What ctest is told of a file whose tests were all skipped (cmake/DslideScriptTests.cmake).
-SKIPPED = 77
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bin-dir", type=pathlib.Path, help="folder of the programs")
@@ -60,4 +57,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     assert terminal is not None
     if session.exitstatus == pytest.ExitCode.OK and not terminal.stats.get("passed"):
-        session.exitstatus = SKIPPED
+        session.exitstatus = processes.SKIPPED

@@ -7,7 +7,6 @@ PATIENCE_SECONDS. How fast the machine is decides no test.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import dataclasses
@@ -18,18 +17,16 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
+# A test that cannot run here ends so, and a file all of whose tests were skipped.
 SKIPPED = 77
 # After so long without the event, a wait is a hang. Far beyond what a busy machine or a sanitizer
 # makes of anything that a test waits for, and below the limit of ctest
@@ -365,20 +362,6 @@ def assert_ended(finished: Finished, code: int, *patterns: str) -> None:
         assert re.search(pattern, finished.stderr), f"{pattern!r} is not in {finished}"
 
 
-class ProcessTest(unittest.TestCase):
-    """The same for tests that are written for unittest."""
-
-    assert_ended = staticmethod(assert_ended)
-
-    def setUp(self) -> None:
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-test-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.programs = Programs(self.directory)
-        self.addCleanup(self.programs.kill)
-        for name in ("start", "run_dslide", "start_coordinator", "start_shard", "start_cluster"):
-            setattr(self, name, getattr(self.programs, name))
-
-
 def fetch(address: str, path: str = "/metrics") -> str:
     """The body of an admin page at HOST:PORT. OSError when nobody answers."""
     # No proxy: loopback is never reached through one.
@@ -392,17 +375,3 @@ def metric(address: str, name: str) -> float | None:
     """The value of a metric without labels on an admin page; None when absent."""
     match = re.search(rf"^{re.escape(name)} (\S+)$", fetch(address), re.MULTILINE)
     return float(match.group(1)) if match else None
-
-
-def main() -> None:
-    """Runs the tests of the file that is executed, and ends the process."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    options, rest = parser.parse_known_args()
-    use_bin_dir(options.bin_dir)
-    result = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
-    for test, reason in result.skipped:
-        print(f"SKIPPED {test.id()}: {reason}", flush=True)
-    if not result.wasSuccessful() or result.testsRun == 0:
-        sys.exit(1)
-    sys.exit(SKIPPED if len(result.skipped) == result.testsRun else 0)

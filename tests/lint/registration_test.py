@@ -111,8 +111,8 @@ def check_tree(build_dir: pathlib.Path) -> Iterator[str]:
     for path in tree.files({".py", ".sh"}, [f"tests/{part}" for part in _SCRIPT_PARTS]):
         name, lists = pathlib.Path(path).name, pathlib.Path(path).with_name("CMakeLists.txt")
         if name.endswith(("_test.py", "_test.sh")):
-            # Named in full, or as the argument of dslide_pytest() or dslide_script_test().
-            known = rf"\b{re.escape(name)}\b|(?:script_test|pytest)\({re.escape(name[:-8])}[ )]"
+            # Named in full, or as the argument of dslide_pytest().
+            known = rf"\b{re.escape(name)}\b|pytest\({re.escape(name[:-8])}[ )]"
             if not re.search(known, tree.read(lists.as_posix())):
                 yield f"{path}: not in {lists}"
 
