@@ -188,6 +188,22 @@ class PackageTest(Case):
             self.assertEqual(places, sorted(places), list(where))
 
 
+class LogTest(Case):
+    def test_every_program_logs_as_it_is_told(self):
+        for chosen, flags in (
+            ({}, {}),
+            ({"logFormat": "json"}, {"log-format": "json"}),
+            ({"logLevel": "debug", "logFormat": "json"}, {"log-level": "debug", "log-format": "json"}),
+        ):
+            for secured in ({"insecure": True}, {"tls": {"enabled": True, "existingSecret": "s"}}):
+                values = {**secured, **chosen, "trainer": {"enabled": True, "job": "run", "data": "/d"}}
+                objects = chart.render(overrides=values)
+                for name, pod in objects.pods().items():
+                    given = chart.flags(chart.main_container(pod))
+                    with self.subTest(chosen=chosen, pod=name):
+                        self.assertEqual({key: given[key] for key in given if key.startswith("log-")}, flags)
+
+
 class NotesTest(Case):
     def test_notes_give_the_address_and_the_next_commands(self):
         text = chart.notes({"insecure": True})
