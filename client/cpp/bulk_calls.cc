@@ -6,6 +6,7 @@
 #include <grpcpp/impl/rpc_method.h>
 #include <grpcpp/support/client_callback.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "client/cpp/byte_slices.h"
 #include "client/cpp/grpc_status.h"
 #include "core/wire/bulk/bulk_frames.h"
+#include "core/wire/request_id.h"
 
 namespace dslide {
 namespace {
@@ -25,13 +27,14 @@ class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
   GatherReader(const BulkPeer& peer, v1::GatherRequest request, const wire::GatherTarget* target,
                std::function<void(absl::StatusOr<GatherReply>)> done)
       : peer_(peer),
+        request_id_(wire::RequestIdOrNew(peer.request_id)),
         request_(std::move(request)),
         assembler_(target == nullptr ? wire::GatherAssembler() : wire::GatherAssembler(*target)),
         done_(std::move(done)),
         method_("/dslide.v1.ShardService/Gather", RpcMethod::SERVER_STREAMING) {}
 
   void Start(absl::Time deadline) {
-    PrepareContext(context_, deadline);
+    PrepareContext(context_, deadline, request_id_);
     peer_.counters->AddSent(WireMethod::kGather, request_.ByteSizeLong());
     grpc::internal::ClientCallbackReaderFactory<grpc::ByteBuffer>::Create(
         peer_.channel.get(), method_, &context_, &request_, this);
@@ -54,7 +57,7 @@ class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
     if (!bad_.ok()) {
       done_(bad_);
     } else if (!status.ok()) {
-      done_(FromGrpc(status, peer_.name, "Gather"));
+      done_(FromGrpc(status, peer_.name, "Gather", request_id_));
     } else {
       done_(std::move(assembler_).Finish());
     }
@@ -63,6 +66,7 @@ class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
 
  private:
   const BulkPeer peer_;
+  const std::string request_id_;
   const v1::GatherRequest request_;
   wire::GatherAssembler assembler_;
   const std::function<void(absl::StatusOr<GatherReply>)> done_;
@@ -77,18 +81,19 @@ class ScatterWriter final : public grpc::ClientWriteReactor<grpc::ByteBuffer> {
  public:
   ScatterWriter(const BulkPeer& peer, std::shared_ptr<const ScatterCommand> command)
       : peer_(peer),
+        request_id_(wire::RequestIdOrNew(peer.request_id)),
         command_(std::move(command)),
         messages_(wire::FrameScatter(*command_)),
         method_("/dslide.v1.ShardService/Scatter", RpcMethod::CLIENT_STREAMING) {}
 
   absl::StatusOr<v1::ScatterResponse> Run(absl::Time deadline) {
-    PrepareContext(context_, deadline);
+    PrepareContext(context_, deadline, request_id_);
     grpc::internal::ClientCallbackWriterFactory<grpc::ByteBuffer>::Create(
         peer_.channel.get(), method_, &context_, &response_, this);
     WriteNext();
     StartCall();
     done_.WaitForNotification();
-    if (!status_.ok()) return FromGrpc(status_, peer_.name, "Scatter");
+    if (!status_.ok()) return FromGrpc(status_, peer_.name, "Scatter", request_id_);
     peer_.counters->AddReceived(WireMethod::kScatter, response_.ByteSizeLong());
     return std::move(response_);
   }
@@ -121,6 +126,7 @@ class ScatterWriter final : public grpc::ClientWriteReactor<grpc::ByteBuffer> {
   }
 
   const BulkPeer& peer_;
+  const std::string request_id_;
   const std::shared_ptr<const ScatterCommand> command_;
   std::vector<std::vector<wire::FramePart>> messages_;
   const RpcMethod method_;

@@ -26,6 +26,7 @@ struct BulkPeer {
   std::shared_ptr<grpc::Channel> channel;  // shared with the client
   std::string name;                        // for errors
   WireCounters* counters;
+  std::string request_id;  // as ClientOptions::request_id
 };
 
 // Starts a gather; `done` is called once, on a thread of gRPC. With a target the rows go there (it

@@ -31,6 +31,10 @@ struct ClientOptions {
   // Deadline of every call unless the call says otherwise: there is no call without one.
   absl::Duration timeout = absl::Seconds(30);
   RetryOptions retry;
+  // What every call sends as x-request-id and its errors name, so that they are found in the
+  // servers' logs: 1 to 64 visible ASCII characters. Empty or no such text: a new one for each call
+  // and for each step stream.
+  std::string request_id = {};
   // Hears how long each answered step operation took from its sending to its answer, the shard's
   // own work and queue included. On threads of gRPC; must not block. May be null.
   std::function<void(ShardId shard, absl::Duration round_trip)> on_round_trip = nullptr;

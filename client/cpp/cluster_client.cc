@@ -421,6 +421,7 @@ absl::StatusOr<std::vector<std::unique_ptr<ShardStream>>> ClusterClient::OpenStr
     options.activations = spec.activations;
     options.timeout = impl_->options.timeout;
     options.retry = impl_->options.retry;
+    options.request_id = impl_->options.request_id;
     options.on_round_trip = impl_->options.on_round_trip;
     ASSIGN_OR_RETURN(std::unique_ptr<ShardStream> stream,
                      ShardStream::Open(*shard, std::move(options), impl_->counters));

@@ -41,7 +41,8 @@ struct CoordinatorClient::Impl {
                             .counters = counters,
                             .timeout = timeout,
                             .retry = options.retry,
-                            .repeat = retry};
+                            .repeat = retry,
+                            .request_id = options.request_id};
     return RunUnaryCall<Request, Response>(call, request,
                                            [&](grpc::ClientContext* context, Response* response) {
                                              return ((*stub).*method)(context, request, response);

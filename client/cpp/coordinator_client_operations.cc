@@ -28,7 +28,8 @@ constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 
 absl::Status ErrorOf(const std::string& peer, const char* name, const v1::Operation& operation) {
   const absl::Status error = wire::DecodeStepError(operation.error());
-  const std::string message = absl::StrCat(peer, ", ", name, ": ", error.message());
+  const std::string message = absl::StrCat(peer, ", ", name, ": ", error.message(), " (operation ",
+                                           operation.operation_id(), ")");
   const std::string reason = ReasonOf(error);
   absl::Status status = reason.empty() ? absl::Status(error.code(), message)
                                        : StatusWithReason(error.code(), reason, message);

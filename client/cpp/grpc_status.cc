@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/version.h"
+#include "core/wire/request_id.h"
 #include "core/wire/status_details.h"
 
 namespace dslide {
@@ -25,7 +26,8 @@ bool HandshakeFailed(const std::string& message) {
 
 }  // namespace
 
-absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call) {
+absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call,
+                      absl::string_view request_id) {
   if (status.ok()) return absl::OkStatus();
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
                       absl::StrCat(peer, ", ", call, ": ", status.error_message(),
@@ -33,8 +35,8 @@ absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::
                                        ? " (the handshake failed: check --tls-ca, --tls-cert and "
                                          "--tls-key, and what the server was started with)"
                                        : ""));
-  wire::DecodeStatusDetails(status.error_details(), result);
-  return result;
+  const std::string answered = wire::DecodeStatusDetails(status.error_details(), result);
+  return wire::NameRequest(result, answered.empty() ? request_id : answered);
 }
 
 bool NobodyAnswered(const grpc::Status& status) {
@@ -45,9 +47,11 @@ bool NobodyAnswered(const grpc::Status& status) {
   return false;
 }
 
-void PrepareContext(grpc::ClientContext& context, absl::Time deadline) {
+void PrepareContext(grpc::ClientContext& context, absl::Time deadline,
+                    const std::string& request_id) {
   context.set_deadline(absl::ToChronoTime(deadline));
   context.AddMetadata("dslide-client", Version());
+  context.AddMetadata(wire::kRequestIdKey, request_id);
 }
 
 }  // namespace dslide

@@ -15,6 +15,7 @@
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/explicit_rows_codec.h"
+#include "core/wire/request_id.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
@@ -26,6 +27,7 @@ using Stub = v1::ShardService::Stub;
 
 // What one asynchronous top-k call needs until it is answered.
 struct TopKCall {
+  std::string request_id;
   grpc::ClientContext context;
   v1::TopKRequest request;
   v1::TopKResponse response;
@@ -55,14 +57,15 @@ struct ShardClient::Impl {
                             .counters = counters,
                             .timeout = timeout,
                             .retry = options.retry,
-                            .repeat = repeat};
+                            .repeat = repeat,
+                            .request_id = options.request_id};
     return RunUnaryCall<Request, Response>(call, request,
                                            [&](grpc::ClientContext* context, Response* response) {
                                              return ((*stub).*rpc)(context, request, response);
                                            });
   }
 
-  BulkPeer Peer() const { return {channel, peer, counters}; }
+  BulkPeer Peer() const { return {channel, peer, counters, options.request_id}; }
 
   absl::StatusOr<GatherReply> GatherOnce(const v1::GatherRequest& request,
                                          const wire::GatherTarget* target, absl::Time deadline) {
@@ -255,14 +258,15 @@ void ShardClient::GatherAsync(const GatherCommand& command, const wire::GatherTa
 void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
   auto call = std::make_shared<TopKCall>();  // shared with the callback, which is its last owner
   wire::EncodeTopKRequest(command, ActivationType::kF32, &call->request);
-  PrepareContext(call->context, absl::Now() + impl_->options.timeout);
+  call->request_id = wire::RequestIdOrNew(impl_->options.request_id);
+  PrepareContext(call->context, absl::Now() + impl_->options.timeout, call->request_id);
   impl_->counters->AddSent(WireMethod::kTopK, call->request.ByteSizeLong());
   impl_->stub->async()->TopK(
       &call->context, &call->request, &call->response,
       [call, done = std::move(done), peer = impl_->peer, counters = impl_->counters,
        batch = command.batch, k = command.k](const grpc::Status& status) {
         if (!status.ok()) {
-          done(FromGrpc(status, peer, "TopK"));
+          done(FromGrpc(status, peer, "TopK", call->request_id));
           return;
         }
         counters->AddReceived(WireMethod::kTopK, call->response.ByteSizeLong());

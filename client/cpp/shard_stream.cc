@@ -20,6 +20,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/request_id.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
@@ -53,6 +54,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   Impl(ShardClient& shard_client, ShardStreamOptions stream_options, WireCounters& wire_counters)
       : shard(shard_client),
         options(std::move(stream_options)),
+        request_id(wire::RequestIdOrNew(options.request_id)),
+        no_answer(wire::NameRequest(absl::DeadlineExceededError(NoAnswer("")), request_id)),
         counters(wire_counters),
         stub(v1::ShardService::NewStub(shard.channel())) {}
 
@@ -76,6 +79,8 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
 
   ShardClient& shard;
   const ShardStreamOptions options;
+  const std::string request_id;
+  const absl::Status no_answer;  // of operations whose deadline has passed
   WireCounters& counters;
   const std::unique_ptr<v1::ShardService::Stub> stub;
   std::thread reconnector;
@@ -113,7 +118,7 @@ class ShardStream::Impl::Reactor final
     : public grpc::ClientBidiReactor<v1::StepRequest, v1::StepResponse> {
  public:
   explicit Reactor(std::shared_ptr<Impl> owner) : owner_(std::move(owner)) {
-    PrepareContext(context_, absl::Now() + kStreamLifetime);
+    PrepareContext(context_, absl::Now() + kStreamLifetime, owner_->request_id);
   }
 
   void Start() {
@@ -156,7 +161,7 @@ class ShardStream::Impl::Reactor final
     const absl::Status why = status.ok()
                                  ? absl::UnavailableError(absl::StrCat(
                                        owner->shard.peer(), ", Step: the shard ended the stream"))
-                                 : FromGrpc(status, owner->shard.peer(), "Step");
+                                 : FromGrpc(status, owner->shard.peer(), "Step", owner->request_id);
     delete this;
     owner->OnBroken(why);
   }
@@ -224,8 +229,7 @@ const char* ShardStream::Impl::Unknown(const StepOp& op) const {
 
 std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
                                                      StepOp op) {
-  auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout,
-                                               absl::DeadlineExceededError(NoAnswer("")));
+  auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout, no_answer);
   if (const char* const unknown = Unknown(op); unknown != nullptr) {
     pending->Complete(
         absl::FailedPreconditionError(
@@ -298,7 +302,7 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
   if (!answer.ok()) {
     pending->Complete(answer.status(), Outcome::kUnknown);
   } else if (!refusal.ok()) {
-    pending->Complete(refusal, Outcome::kNotApplied);
+    pending->Complete(wire::NameRequest(refusal, request_id), Outcome::kNotApplied);
   } else {
     pending->Complete(std::move(answer->reply.body), Outcome::kApplied);
   }

@@ -27,6 +27,8 @@ struct ShardStreamOptions {
   // Deadline of one operation, counted from Send(). A broken connection is mended within it.
   absl::Duration timeout = absl::Seconds(30);
   RetryOptions retry;
+  // As ClientOptions::request_id; one for all connections of the stream.
+  std::string request_id = {};
   // As ClientOptions::on_round_trip.
   std::function<void(ShardId shard, absl::Duration round_trip)> on_round_trip = nullptr;
 };

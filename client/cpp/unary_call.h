@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/wire_counters.h"
 #include "core/base/retry_after.h"
+#include "core/wire/request_id.h"
 
 namespace dslide {
 
@@ -28,7 +30,8 @@ struct UnaryCall {
   WireCounters* counters;  // may be null
   absl::Duration timeout;
   RetryOptions retry;
-  bool repeat;  // the call is safe to repeat
+  bool repeat;                        // the call is safe to repeat
+  absl::string_view request_id = "";  // as ClientOptions::request_id
 };
 
 // Pause before a repetition: what the server asked for, or the client's own schedule.
@@ -60,10 +63,11 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
                                       Invoke&& invoke) {
   const absl::Time deadline = absl::Now() + call.timeout;
   const uint64_t salt = reinterpret_cast<uintptr_t>(&request);
+  const std::string request_id = wire::RequestIdOrNew(call.request_id);  // of all attempts
   absl::Status why;
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
-    PrepareContext(context, deadline);
+    PrepareContext(context, deadline, request_id);
     // The first attempt learns at once why nobody answers. A repetition waits for the connection:
     // gRPC works on a broken one only during calls, and otherwise every five seconds.
     context.set_wait_for_ready(attempt > 1);
@@ -76,7 +80,7 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
       }
       return response;
     }
-    absl::Status error = FromGrpc(status, call.peer, call.name);
+    absl::Status error = FromGrpc(status, call.peer, call.name, request_id);
     // This side takes no call back, so the server did: it stops, and its successor may be asked.
     if (absl::IsCancelled(error)) error = absl::UnavailableError(error.message());
     if (NobodyAnswered(status)) {

@@ -1,6 +1,7 @@
-// One-line structured logs on stderr:
+// One-line structured logs on stderr, for people or for programs:
 //
 //   2024-05-01T12:00:00.123456Z INFO shard registered shard=2 address="10.0.0.7:7010"
+//   {"time":"2024-05-01T12:00:00.123456Z","level":"info","msg":"shard registered","shard":"2",…}
 //
 // Values that come from a peer may be passed as they are: control characters and quotes are escaped
 // and a value is cut at kMaxLogValueBytes. A line is written by one write(2), so that lines of
@@ -12,12 +13,19 @@
 #include <initializer_list>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace dslide {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogFormat { kText, kJson };
+
+// Their words in settings, in the order of the enumerations.
+inline constexpr const char* kLogLevelWords[] = {"debug", "info", "warning", "error"};
+inline constexpr const char* kLogFormatWords[] = {"text", "json"};
 
 inline constexpr size_t kMaxLogValueBytes = 512;
 
@@ -29,13 +37,17 @@ struct LogField {
   std::string value;
 };
 
-// Formats a line without its time, as the sink gets it: "INFO message key=value". Exposed for
-// tests.
-std::string FormatLogLine(LogLevel level, absl::string_view message,
-                          std::initializer_list<LogField> fields);
+// Formats a line without its end, as it is written. In JSON every value is a string, so that a
+// field has one type in all lines. Exposed for tests.
+std::string FormatLogLine(LogFormat format, absl::Time time, LogLevel level,
+                          absl::string_view message, std::initializer_list<LogField> fields);
 
 // Writes one line. Thread safety: safe from any thread, not from a signal handler.
 void Log(LogLevel level, absl::string_view message, std::initializer_list<LogField> fields = {});
+
+// The same, whatever the least level is.
+void WriteLog(LogLevel level, absl::string_view message,
+              std::initializer_list<LogField> fields = {});
 
 inline void LogInfo(absl::string_view message, std::initializer_list<LogField> fields = {}) {
   Log(LogLevel::kInfo, message, fields);
@@ -47,9 +59,17 @@ inline void LogError(absl::string_view message, std::initializer_list<LogField> 
   Log(LogLevel::kError, message, fields);
 }
 
-// Lines below `level` are dropped. The one process-wide setting: set by main() before threads
-// start.
+// Whether lines of `level` are written, for callers that work to make one.
+bool LogEnabled(LogLevel level);
+
+// Lines below `level` are dropped. With the format the only process-wide settings: set by main()
+// before threads start.
 void SetMinLogLevel(LogLevel level);
+void SetLogFormat(LogFormat format);
+LogFormat CurrentLogFormat();
+
+// Both by their words. Errors: InvalidArgument naming the words that there are; nothing is set.
+absl::Status SetLog(absl::string_view level, absl::string_view format);
 
 // Text for people: C-style escapes for control characters, cut with "..." at `max_bytes`.
 std::string EscapeForLog(absl::string_view text, size_t max_bytes = kMaxLogValueBytes);

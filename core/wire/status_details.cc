@@ -2,6 +2,8 @@
 
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
+#include "core/base/utf8.h"
+#include "core/wire/request_id.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -10,54 +12,24 @@ namespace {
 
 constexpr char kDomain[] = "dslide";
 
-// Bytes of the UTF-8 character that starts with `lead`; 0 when none does.
-size_t CharacterLength(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return 2;
-  if (lead >= 0xe0 && lead <= 0xef) return 3;
-  if (lead >= 0xf0 && lead <= 0xf4) return 4;
-  return 0;
-}
-
-bool IsCharacter(absl::string_view text, size_t length) {
-  if (length == 0 || length > text.size()) return false;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
-  }
-  const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0x80;
-  switch (static_cast<unsigned char>(text[0])) {  // overlong forms, surrogates, beyond U+10FFFF
-    case 0xe0:
-      return second >= 0xa0;
-    case 0xed:
-      return second <= 0x9f;
-    case 0xf0:
-      return second >= 0x90;
-    case 0xf4:
-      return second <= 0x8f;
-    default:
-      return true;
-  }
-}
-
 }  // namespace
 
 std::string ErrorMessageForWire(absl::string_view message) {
   std::string text;
   while (!message.empty()) {
-    const size_t length = CharacterLength(static_cast<unsigned char>(message[0]));
-    const bool valid = IsCharacter(message, length);
-    const absl::string_view piece = valid ? message.substr(0, length) : absl::string_view("?");
+    const size_t length = FirstCharacterBytes(message);
+    const absl::string_view piece = length > 0 ? message.substr(0, length) : absl::string_view("?");
     if (text.size() + piece.size() > kMaxErrorMessageBytes) break;
     text.append(piece.data(), piece.size());
-    message.remove_prefix(valid ? length : 1);
+    message.remove_prefix(length > 0 ? length : 1);
   }
   return text;
 }
 
-std::string EncodeStatusDetails(const absl::Status& status) {
+std::string EncodeStatusDetails(const absl::Status& status, absl::string_view request_id) {
   const std::string reason = ReasonOf(status);
   const int64_t retry_after_ms = RetryAfterMs(status);
-  if (status.ok() || (reason.empty() && retry_after_ms == 0)) return "";
+  if (status.ok() || (reason.empty() && retry_after_ms == 0 && request_id.empty())) return "";
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   details.set_message(ErrorMessageForWire(status.message()));
@@ -73,22 +45,31 @@ std::string EncodeStatusDetails(const absl::Status& status) {
     retry.mutable_retry_delay()->set_nanos(static_cast<int>(retry_after_ms % 1000) * 1'000'000);
     (void)details.add_details()->PackFrom(retry);
   }
+  if (!request_id.empty()) {
+    google::rpc::RequestInfo request;
+    request.set_request_id(std::string(request_id));
+    (void)details.add_details()->PackFrom(request);
+  }
   return details.SerializeAsString();
 }
 
-void DecodeStatusDetails(absl::string_view details, absl::Status& status) {
+std::string DecodeStatusDetails(absl::string_view details, absl::Status& status) {
   google::rpc::Status parsed;
   if (status.ok() || details.empty() ||
       !parsed.ParseFromArray(details.data(), static_cast<int>(details.size()))) {
-    return;
+    return "";
   }
   std::string reason;
+  std::string request_id;
   int64_t retry_after_ms = 0;
   for (const google::protobuf::Any& detail : parsed.details()) {
     google::rpc::ErrorInfo info;
+    google::rpc::RequestInfo request;
     google::rpc::RetryInfo retry;
     if (detail.UnpackTo(&info) && info.domain() == kDomain) {
       reason = info.reason();
+    } else if (detail.UnpackTo(&request)) {
+      request_id = request.request_id();
     } else if (detail.UnpackTo(&retry)) {
       const auto& delay = retry.retry_delay();
       constexpr int64_t kMaxSeconds = 3600;  // a longer pause is a mistake, and must not overflow
@@ -101,6 +82,7 @@ void DecodeStatusDetails(absl::string_view details, absl::Status& status) {
     status = StatusWithReason(status.code(), reason, status.message());
   }
   if (retry_after_ms > 0) SetRetryAfterMs(status, retry_after_ms);
+  return IsRequestId(request_id) ? request_id : "";
 }
 
 }  // namespace dslide::wire

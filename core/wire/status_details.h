@@ -16,12 +16,14 @@ inline constexpr size_t kMaxErrorMessageBytes = 1024;
 // The message as it travels: valid UTF-8 of at most kMaxErrorMessageBytes.
 std::string ErrorMessageForWire(absl::string_view message);
 
-// Code, message, the reason word (google.rpc.ErrorInfo, domain "dslide") and the pause
-// (google.rpc.RetryInfo) of an error; "" for OK and for errors that carry neither.
-std::string EncodeStatusDetails(const absl::Status& status);
+// Code, message, the reason word (google.rpc.ErrorInfo, domain "dslide"), the pause
+// (google.rpc.RetryInfo) and the request id (google.rpc.RequestInfo) of an error; "" for OK and for
+// errors that carry none of the three.
+std::string EncodeStatusDetails(const absl::Status& status, absl::string_view request_id = "");
 
-// Puts the reason word and the pause found in `details` on `status`. Details of other domains, or
-// bytes that are no google.rpc.Status, are ignored: the code and message still stand.
-void DecodeStatusDetails(absl::string_view details, absl::Status& status);
+// Puts the reason word and the pause found in `details` on `status` and returns the request id; ""
+// when there is none. Details of other domains, or bytes that are no google.rpc.Status, are
+// ignored: the code and message still stand.
+std::string DecodeStatusDetails(absl::string_view details, absl::Status& status);
 
 }  // namespace dslide::wire

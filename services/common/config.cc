@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/nearest_name.h"
 #include "core/base/status_macros.h"
@@ -174,6 +175,22 @@ void ConfigParser::AddString(const std::string& name, std::string* value, const 
   };
   setting.get = [value] { return *value; };
   impl_->Add(std::move(setting), help, "TEXT");
+}
+
+void ConfigParser::AddWord(const std::string& name, std::string* value,
+                           std::vector<std::string> words, const std::string& help) {
+  Setting setting{.name = name};
+  const std::string type = absl::StrJoin(words, "|");
+  setting.set = [value, words = std::move(words)](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) == words.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", EscapeForLog(text, 80), "\" is none of ", absl::StrJoin(words, ", ")));
+    }
+    *value = text;
+    return absl::OkStatus();
+  };
+  setting.get = [value] { return *value; };
+  impl_->Add(std::move(setting), help, type);
 }
 
 void ConfigParser::AddBool(const std::string& name, bool* value, const std::string& help) {

@@ -40,6 +40,9 @@ class ConfigParser {
   ConfigParser& operator=(const ConfigParser&) = delete;
 
   void AddString(const std::string& name, std::string* value, const std::string& help);
+  // Refused when it is none of `words`.
+  void AddWord(const std::string& name, std::string* value, std::vector<std::string> words,
+               const std::string& help);
   // --name, --name=false.
   void AddBool(const std::string& name, bool* value, const std::string& help);
   // Refused outside [min, max].

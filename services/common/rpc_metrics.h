@@ -28,6 +28,8 @@ class RpcMetrics {
   // One method's series. Cheap to use; lives as long as its RpcMetrics.
   class Method {
    public:
+    // As in the proto file ("Step").
+    const std::string& name() const { return name_; }
     // One protobuf message, in its size on the wire without framing.
     void RecordMessage(MessageDirection direction, int64_t bytes) const;
     void RecordStarted() const;
@@ -35,6 +37,7 @@ class RpcMetrics {
 
    private:
     friend class RpcMetrics;
+    std::string name_;
     std::shared_ptr<std::atomic<int64_t>> running_;  // of all methods
     Counter started_;
     std::vector<Counter> handled_;  // by code

@@ -1,4 +1,5 @@
-// What every unary handler needs around its work, once: metrics, cancellation, status mapping.
+// What every unary handler needs around its work, once: metrics, cancellation, a line in the log
+// when it fails, status mapping.
 
 #pragma once
 
@@ -10,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "services/common/failed_call.h"
 #include "services/common/rpc_metrics.h"
-#include "services/common/status_mapping.h"
 
 namespace dslide {
 
@@ -30,7 +31,8 @@ grpc::Status RunUnary(const RpcMetrics::Method& method, const grpc::ServerContex
     method.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(response->ByteSizeLong()));
   }
   method.RecordHandled(status.code(), SteadyClock().Now() - start);
-  return ToGrpcStatus(status);
+  return status.ok() ? grpc::Status::OK
+                     : EndFailedCall(method.name(), RequestIdOf(context.client_metadata()), status);
 }
 
 // Time the caller is still willing to wait, at most `limit`; `limit` when it set no deadline.

@@ -4,9 +4,11 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
+#include "core/net/library_logs/library_logs.h"
 #include "core/system/log.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/log_settings.h"
 #include "services/common/server/security_settings.h"
 #include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
@@ -32,6 +34,7 @@ Exit codes: 0 stopped in good order, 1 other failure, 2 wrong settings, 3 cannot
 (taken, or not this machine's), 4 the data directory is damaged, in use or unwritable.)";
 
 struct Settings {
+  LogSettings log;
   CoordinatorServerOptions server;
   std::string checkpoint_interval = "auto";
   std::string scrub_interval = "24h";
@@ -85,6 +88,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                      "Space kept in the data directory to end things in good order when its disk "
                      "is full; 0: none");
   AddSecuritySettings(config, options.server);
+  AddLogSettings(config, settings.log);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),
@@ -104,6 +108,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
+  ForwardLibraryLogs();
   SignalWaiter signals;
   Settings settings;
   CoordinatorServerOptions& options = settings.server;
@@ -120,6 +125,7 @@ int Main(int argc, char** argv) {
   AddSettings(config, settings);
   config.SetValidator([&settings] { return Resolve(settings); });
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
+  ApplyLogSettings(settings.log);
 
   auto server = CoordinatorServer::Start(options);
   if (!server.ok()) {

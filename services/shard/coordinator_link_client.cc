@@ -14,6 +14,7 @@
 #include "core/system/log.h"
 #include "core/wire/durations.h"
 #include "core/wire/model_spec_codec.h"
+#include "core/wire/request_id.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
 #include "services/common/status_mapping.h"
 
@@ -41,12 +42,15 @@ bool IsAbsence(const absl::Status& status) {
 
 struct CoordinatorLink::Connection {
   std::unique_ptr<v1::CoordinatorService::Stub> stub;
+  // One for all calls, so that an error that comes again is the same.
+  const std::string request_id = wire::RequestIdOrNew("");
 
   // Calls with a deadline.
   template <typename Invoke>
   absl::Status Call(absl::Duration timeout, const Invoke& invoke) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+    context.AddMetadata(wire::kRequestIdKey, request_id);
     return FromGrpcStatus(invoke(*stub, &context));
   }
 };

@@ -4,11 +4,13 @@
 
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
+#include "core/net/library_logs/library_logs.h"
 #include "core/system/log.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
+#include "services/common/log_settings.h"
 #include "services/common/server/security_settings.h"
 #include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
@@ -42,6 +44,7 @@ constexpr int64_t kKiB = 1024;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
 struct Settings {
+  LogSettings log;
   ShardServerOptions server;
   int64_t threads = 0;
   int64_t shard_id = -1;
@@ -107,6 +110,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
   AddDurability(config, settings);
   AddLimits(config, options);
   AddSecuritySettings(config, options.server);
+  AddLogSettings(config, settings.log);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
                      absl::Minutes(10), "How long running calls may take at the end");
@@ -116,6 +120,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 
 int Main(int argc, char** argv) {
   TuneMalloc();
+  ForwardLibraryLogs();
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     LogError("wrong environment", {{"error", kernels.message()}});
     return kExitUsage;
@@ -138,6 +143,7 @@ int Main(int argc, char** argv) {
     return CheckShardServerOptions(options);
   });
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
+  ApplyLogSettings(settings.log);
   options.core.parallelism.threads = static_cast<int>(settings.threads);
   options.shard_id = static_cast<int32_t>(settings.shard_id);
   std::atomic<bool> fenced = false;

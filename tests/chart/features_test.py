@@ -130,6 +130,22 @@ def test_monitors_are_made_only_where_the_operator_is() -> None:
     assert {item.kind for item in chart.render([path])} >= {"ServiceMonitor", "PrometheusRule"}
 
 
+@pytest.mark.parametrize("secured", [
+    {"insecure": True}, {"tls": {"enabled": True, "existingSecret": "s"}}], ids=["insecure", "tls"])
+@pytest.mark.parametrize(("chosen", "expected"), [
+    ({}, {}),
+    ({"logFormat": "json"}, {"log-format": "json"}),
+    ({"logLevel": "debug", "logFormat": "json"}, {"log-level": "debug", "log-format": "json"}),
+])
+def test_every_program_logs_as_it_is_told(
+        secured: Any, chosen: dict[str, str], expected: dict[str, str]) -> None:
+    trainer = {"enabled": True, "job": "run", "data": "/d"}
+    objects = chart.render(overrides={**secured, **chosen, "trainer": trainer})
+    for name, pod in objects.pods().items():
+        given = flags(main_container(pod))
+        assert {key: given[key] for key in given if key.startswith("log-")} == expected, name
+
+
 def test_the_chart_depends_on_no_other_chart() -> None:
     assert "dependencies" not in META
     assert not (chart.CHART / "charts").exists()

@@ -43,7 +43,7 @@ class CallFailed(RuntimeError):
 
     what: str
     code: grpc.StatusCode
-    reason: str  # a word of docs/errors.md, "" without one
+    reason: str  # a word of docs/operate/errors.md, "" without one
     text: str
 
     def __str__(self) -> str:

@@ -31,6 +31,17 @@ int UsageError(const std::string& command, const std::string& text) {
   return kExitUsage;
 }
 
+void PrintError(const std::string& command, const absl::Status& error) {
+  const std::string reason = ReasonOf(error);
+  if (CurrentLogFormat() == LogFormat::kJson) {
+    WriteLog(LogLevel::kError, "command failed",
+             {{"command", command}, {"reason", reason}, {"error", error.message()}});
+  } else {
+    PrintNote(absl::StrCat(command, ": ", error.message(),
+                           reason.empty() ? "" : absl::StrCat(" [", reason, "]")));
+  }
+}
+
 // The exit code when the command line itself decides it.
 std::optional<int> EndOf(const Parsed& parsed) {
   switch (parsed.outcome) {
@@ -76,6 +87,10 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddVersionCommand(app, context);
   const Parsed parsed = command_line.Parse(args);
   if (const std::optional<int> code = EndOf(parsed); code.has_value()) return *code;
+  if (const absl::Status log = SetLog(context.global.log_level, context.global.log_format);
+      !log.ok()) {
+    return UsageError(parsed.command, std::string(log.message()));
+  }
   if (!context.run) {
     PrintNote(command_line.Help());
     return kExitUsage;
@@ -83,13 +98,9 @@ int RunCommandLine(const std::vector<std::string>& args) {
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     return UsageError(parsed.command, std::string(kernels.message()));
   }
-  // Services inside this process have nothing to say to people while all goes well.
-  SetMinLogLevel(LogLevel::kWarning);
   const absl::StatusOr<int> result = context.run();
   if (result.ok()) return *result;
-  const std::string reason = ReasonOf(result.status());
-  PrintNote(absl::StrCat(parsed.command, ": ", result.status().message(),
-                         reason.empty() ? "" : absl::StrCat(" [", reason, "]")));
+  PrintError(parsed.command, result.status());
   return ExitCodeOf(result.status());
 }
 

@@ -1,9 +1,12 @@
 #include "client/cli/console/global_options.h"
 
+#include <iterator>
+
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/units.h"
+#include "core/system/log.h"
 
 namespace dslide::cli {
 
@@ -31,6 +34,13 @@ void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
       .OneOf({"text", "json"});
   AddOption(app, "--timeout", global.timeout, "Deadline of every call to the cluster, e.g. 30s");
   app.AddSwitch("-q,--quiet", global.quiet, "No progress on stderr");
+  // Services inside this process have nothing to say to people while all goes well.
+  AddOption(app, "--log-level", global.log_level, "Least grave lines of the log on stderr")
+      .OneOf({std::begin(kLogLevelWords), std::end(kLogLevelWords)})
+      .ShowDefault();
+  AddOption(app, "--log-format", global.log_format,
+            "Form of what goes to stderr: text, or json, one object a line")
+      .OneOf({std::begin(kLogFormatWords), std::end(kLogFormatWords)});
   app.AddSwitch("--insecure", global.insecure,
                 "Allow plaintext connections to other machines (trusted networks only)");
   AddOption(app, "--tls-ca", global.tls.ca,

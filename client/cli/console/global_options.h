@@ -16,6 +16,8 @@ struct GlobalOptions {
   std::string output = "text";  // or "json"
   std::string timeout = "30s";
   bool quiet = false;
+  std::string log_level = "warning";
+  std::string log_format = "text";
   bool insecure = false;
   TlsFiles tls = {};
 

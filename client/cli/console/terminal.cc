@@ -11,7 +11,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/console/logged_progress.h"
 #include "core/base/clock.h"
+#include "core/system/log.h"
 
 namespace dslide::cli {
 namespace {
@@ -46,10 +48,15 @@ int TerminalWidth(int fd) {
 }
 
 void PrintLine(absl::string_view text) { Write(stdout, text); }
-void PrintNote(absl::string_view text) { Write(stderr, text); }
+
+void PrintNote(absl::string_view text) {
+  if (CurrentLogFormat() == LogFormat::kJson) return WriteLog(LogLevel::kInfo, text);
+  Write(stderr, text);
+}
 
 std::unique_ptr<ProgressSink> MakeProgress(bool quiet) {
   if (quiet) return QuietProgress();
+  if (CurrentLogFormat() == LogFormat::kJson) return LoggedProgress(SteadyClock());
   TerminalProgressOptions options;
   options.live = IsTerminal(STDERR_FILENO);
   options.color = MayUseColor(STDERR_FILENO);

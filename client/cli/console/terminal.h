@@ -19,10 +19,10 @@ int TerminalWidth(int fd);
 
 // `text` and a newline to stdout, flushed.
 void PrintLine(absl::string_view text);
-// The same to stderr.
+// The same to stderr; a line of the log where --log-format is json.
 void PrintNote(absl::string_view text);
 
-// Progress for this process's stderr; none when `quiet`.
+// Progress for this process's stderr, as PrintNote() writes; none when `quiet`.
 std::unique_ptr<ProgressSink> MakeProgress(bool quiet);
 
 // Columns aligned by spaces, the header first. Numbers (cells that begin with a digit or '-') are

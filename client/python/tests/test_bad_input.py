@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 import threading
 import time
@@ -242,16 +243,30 @@ def test_certificates_that_are_none(tmp_path: Any) -> None:
 
 def test_errors_travel_between_processes() -> None:
     error = dslide.ResourceExhaustedError(
-        "full", reason="QUEUE_FULL", retry_after=0.5, applied=None
+        "full", reason="QUEUE_FULL", retry_after=0.5, applied=None, request_id="4f1c"
     )
     copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), str(copy), copy.reason, copy.retry_after, copy.applied) == (
-        type(error),
-        "full",
-        "QUEUE_FULL",
-        0.5,
-        None,
-    )
+    assert (type(copy), str(copy)) == (type(error), "full")
+    assert vars(copy) == vars(error)
+
+
+def test_an_error_names_the_request(cluster: dslide.LocalCluster) -> None:
+    with pytest.raises(dslide.NotFoundError) as first:
+        cluster.drop_model("nope")
+    with pytest.raises(dslide.NotFoundError) as second:
+        cluster.drop_model("nope")
+    for error in (first.value, second.value):
+        assert re.fullmatch("[0-9a-f]{16}", error.request_id)
+        assert str(error).endswith(f" (request {error.request_id})")
+    assert first.value.request_id != second.value.request_id
+    with (
+        dslide.connect(cluster.address, request_id="job-7") as client,
+        pytest.raises(dslide.NotFoundError) as own,
+    ):
+        client.drop_model("nope")
+    assert own.value.request_id == "job-7"
+    with pytest.raises(dslide.InvalidArgumentError, match="'two words' is not 1 to 64"):
+        dslide.connect(cluster.address, request_id="two words")
 
 
 def test_a_client_is_safe_from_many_threads(

@@ -22,13 +22,22 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
 {{- else }}
 - --insecure
 {{- end }}
+{{- include "dslide.log.flags" .root }}
+{{- end -}}
+
+{{/* What is not as the programs have it by themselves, each line with its break before it. */}}
+{{- define "dslide.log.flags" -}}
+{{- with .Values.logLevel }}
+- --log-level={{ . }}
+{{- end }}
+{{- if ne .Values.logFormat "text" }}
+- --log-format={{ .Values.logFormat }}
+{{- end }}
 {{- end -}}
 
 {{/* Global flags of the CLI in pods of the chart. */}}
 {{- define "dslide.cli.flags" -}}
-{{- if not .Values.tls.enabled -}}
-- --insecure
-{{- end }}
+{{- printf "%s%s" (ternary "" "- --insecure" .Values.tls.enabled) (include "dslide.log.flags" .) | trim -}}
 {{- end -}}
 
 {{/* Environment by which the CLI finds its certificate. */}}

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/net/tls/certificate_jobs.h"
-#include "services/common/status_mapping.h"
+#include "services/common/failed_call.h"
 
 namespace dslide {
 namespace {
@@ -39,12 +39,12 @@ Authorizer::Authorizer(std::string cluster, Metrics& metrics)
 grpc::Status Authorizer::Process(const InputMetadata& metadata, grpc::AuthContext* context,
                                  OutputMetadata* /*consumed*/, OutputMetadata* /*response*/) {
   const RoleSet held = RolesOfPeer(*context, cluster_);
-  const auto path = metadata.find(":path");
-  const absl::Status allowed =
-      CheckRoles(held, path == metadata.end() ? absl::string_view() : ToView(path->second));
+  const auto found = metadata.find(":path");
+  const absl::string_view path = found == metadata.end() ? "" : ToView(found->second);
+  const absl::Status allowed = CheckRoles(held, path);
   if (allowed.ok()) return grpc::Status::OK;
   denied_.Increment();
-  return ToGrpcStatus(allowed);
+  return EndFailedCall(path, RequestIdOf(metadata), allowed);
 }
 
 }  // namespace dslide

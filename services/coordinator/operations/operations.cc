@@ -191,9 +191,11 @@ void Operations::Run(const std::shared_ptr<Operation>& operation, const Work& wo
   if (result.ok()) view.result = *std::move(result);
   view.done = true;
   ended_counters_.at({view.kind, ResultName(view.status)}).Increment();
-  LogInfo("operation ended", {{"operation", OperationKindName(view.kind)},
+  LogInfo("operation ended", {{"id", view.id},
+                              {"operation", OperationKindName(view.kind)},
                               {"target", view.target},
                               {"result", ResultName(view.status)},
+                              {"error", view.status.message()},
                               {"duration", absl::FormatDuration(view.elapsed)}});
   Forget();
 }

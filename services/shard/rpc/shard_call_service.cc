@@ -13,7 +13,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "services/common/status_mapping.h"
+#include "services/common/failed_call.h"
 
 namespace dslide::shard {
 namespace {
@@ -65,8 +65,12 @@ void StreamRegistry::StopAll() {
   for (Stoppable* const stream : streams_) stream->Stop();
 }
 
-CallRecord::CallRecord(ServiceContext& shared, absl::string_view method)
-    : shared_(shared), method_(shared.rpc->method(method)), start_(shared.clock->Now()) {
+CallRecord::CallRecord(ServiceContext& shared, absl::string_view method,
+                       const grpc::CallbackServerContext* context)
+    : shared_(shared),
+      method_(shared.rpc->method(method)),
+      context_(context),
+      start_(shared.clock->Now()) {
   method_.RecordStarted();
 }
 
@@ -91,8 +95,18 @@ grpc::Status CallRecord::Finish(const absl::Status& status) {
                                            .received_bytes = received_bytes_,
                                            .sent_messages = sent_messages_,
                                            .sent_bytes = sent_bytes_});
+    return grpc::Status::OK;
   }
-  return ToGrpcStatus(status);
+  return EndFailedCall(method_.name(), RequestId(), status);
+}
+
+void CallRecord::LogError(const absl::Status& error) {
+  LogFailure(method_.name(), RequestId(), error);
+}
+
+const std::string& CallRecord::RequestId() {
+  if (request_id_.empty()) request_id_ = RequestIdOf(context_->client_metadata());
+  return request_id_;
 }
 
 absl::Status CallRecord::TakeBulk(int64_t bytes) {

@@ -95,10 +95,12 @@ struct ServiceContext {
   std::atomic<uint64_t> topology_version = 0;
 };
 
-// The bookkeeping of one call: its metrics, and its place in the budget of bulk calls.
+// The bookkeeping of one call: its metrics, its errors in the log, and its place in the budget of
+// bulk calls.
 class CallRecord {
  public:
-  CallRecord(ServiceContext& shared, absl::string_view method);
+  CallRecord(ServiceContext& shared, absl::string_view method,
+             const grpc::CallbackServerContext* context);
   ~CallRecord();
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;
@@ -107,8 +109,10 @@ class CallRecord {
   void Sent(size_t bytes) const;
   // What the call works on, for the traffic by table. Once, before Finish().
   void Of(TableOperation what) { what_ = std::move(what); }
-  // Counts the end of the call, once, and translates its status.
+  // Counts the end of the call, once, logs a failure, and translates its status.
   grpc::Status Finish(const absl::Status& status);
+  // Logs an answer on the call's stream that is an error. Never beside itself or Finish().
+  void LogError(const absl::Status& error);
   // Takes bytes from the bulk budget until the call is gone. Errors: ResourceExhausted BULK_FULL;
   // nothing is taken then.
   absl::Status TakeBulk(int64_t bytes);
@@ -116,9 +120,13 @@ class CallRecord {
   void ForceBulk(int64_t bytes);
 
  private:
+  const std::string& RequestId();
+
   ServiceContext& shared_;
   const RpcMetrics::Method& method_;
+  const grpc::CallbackServerContext* const context_;
   const absl::Duration start_;
+  std::string request_id_;  // empty until something fails
   int64_t bulk_bytes_ = 0;
   TableOperation what_;
   // Those who read and those who write may be two threads.

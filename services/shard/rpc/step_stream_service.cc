@@ -32,7 +32,10 @@ wire::LoggedCommand LogOf(const Command& command,
 }  // namespace
 
 StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* context)
-    : shared_(shared), context_(context), peer_(PeerOf(shared, *context)), record_(shared, "Step") {
+    : shared_(shared),
+      context_(context),
+      peer_(PeerOf(shared, *context)),
+      record_(shared, "Step", context) {
   const bool open = shared_.streams.Add(this);
   Next next;
   {
@@ -90,6 +93,8 @@ void StepStream::Perform(const Next& next) {
                                       .received_bytes = next.slot.bytes,
                                       .sent_messages = 1,
                                       .sent_bytes = static_cast<int64_t>(bytes.size())});
+    } else {
+      record_.LogError(next.slot.answer.reply->status);
     }
     sending_ = grpc::ByteBuffer(&bytes, 1);
     shared_.metrics->RecordEncode(shared_.clock->Now() - start);

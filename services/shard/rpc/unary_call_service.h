@@ -15,7 +15,7 @@ namespace dslide::shard {
 class ShardServiceImpl::Unary final : public grpc::ServerUnaryReactor {
  public:
   Unary(ServiceContext& shared, const char* method, grpc::CallbackServerContext* context)
-      : context_(context), record_(shared, method) {}
+      : context_(context), record_(shared, method, context) {}
 
   void OnDone() override { delete this; }
 

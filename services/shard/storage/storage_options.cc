@@ -17,10 +17,13 @@ class ForwardingLogger final : public rocksdb::Logger {
   ForwardingLogger() : rocksdb::Logger(rocksdb::WARN_LEVEL) {}
 
   using rocksdb::Logger::Logv;
-  void Logv(const char* format, va_list arguments) override {
+  void Logv(rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+    const LogLevel ours = level == rocksdb::FATAL_LEVEL ? LogLevel::kError : LogLevel::kDebug;
+    // A header is of no level, and says only with what a database was opened.
+    if (level < GetInfoLogLevel() || level > rocksdb::FATAL_LEVEL || !LogEnabled(ours)) return;
     char text[kMaxLogValueBytes];
     std::vsnprintf(text, sizeof(text), format, arguments);
-    LogWarning("RocksDB", {{"message", text}});
+    Log(ours, "RocksDB", {{"message", text}});
   }
 };
 

@@ -28,7 +28,8 @@ async def finish(connection: Connection, method: str, request: Any) -> coordinat
             error = operation.error
             raise make_error(
                 error.code,
-                f"{connection.coordinator.name}, {method}: {error.message}",
+                f"{connection.coordinator.name}, {method}: {error.message} "
+                f"(operation {operation.operation_id})",
                 error.reason,
                 error.retry_after.ToTimedelta().total_seconds(),
             )

@@ -20,7 +20,7 @@ import grpc
 from dslide import errors
 from dslide._io import run_blocking
 from dslide._scatter import check_greeting
-from dslide._transport import METADATA, Peer, Settings, retry_pause
+from dslide._transport import Peer, Settings, call_metadata, retry_pause
 from dslide.errors import DataLossError, DeadlineExceededError, DslideError, InternalError
 from dslide.v1 import common_pb2, shard_pb2
 
@@ -53,6 +53,7 @@ class ShardStream:
     ) -> None:
         self._peer = peer
         self._settings = settings
+        self._request_id = settings.request()  # of all its connections
         self._client_id = client_id
         self._model = model
         self._topology_version = topology_version
@@ -174,6 +175,7 @@ class ShardStream:
             f"{self._peer.name}: {error.message}",
             error.reason,
             error.retry_after.ToTimedelta().total_seconds(),
+            request_id=self._request_id,
         )
 
     def _write(self) -> None:
@@ -191,8 +193,9 @@ class ShardStream:
         except queue.Empty:
             return DeadlineExceededError(
                 f"no answer from {self._peer.name} within {self._settings.timeout:g} s; "
-                f"{self._peer.remedy}",
+                f"{self._peer.remedy} (request {self._request_id})",
                 applied=None,
+                request_id=self._request_id,
             )
 
     def _resend(self) -> None:
@@ -255,7 +258,8 @@ class ShardStream:
     def _connect(self) -> None:
         requests: queue.SimpleQueue[shard_pb2.StepRequest | None] = queue.SimpleQueue()
         answers: queue.SimpleQueue[shard_pb2.StepResponse | DslideError] = queue.SimpleQueue()
-        call = self._peer.stub.Step(iter(requests.get, None), metadata=METADATA)
+        request_id = self._request_id
+        call = self._peer.stub.Step(iter(requests.get, None), metadata=call_metadata(request_id))
         peer = self._peer
 
         def read() -> None:
@@ -268,7 +272,7 @@ class ShardStream:
                     )
                 )
             except grpc.RpcError as error:
-                answers.put(errors.from_grpc(error, peer.name, "Step", peer.remedy))
+                answers.put(errors.from_grpc(error, peer.name, "Step", peer.remedy, request_id))
 
         reader = threading.Thread(target=read, name=f"dslide {peer.name}", daemon=True)
         self._connection = _Connection(call, requests, answers, reader=reader)

@@ -6,6 +6,7 @@ import ipaddress
 import itertools
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -35,7 +36,11 @@ _OPTIONS = [
 LONG_TIMEOUT = 3600.0  # seconds, of calls that write or read all rows
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-METADATA = (("dslide-client", f"python/{__version__}"),)
+
+
+def call_metadata(request_id: str) -> tuple[tuple[str, str], ...]:
+    """What every call sends beside its request."""
+    return ("dslide-client", f"python/{__version__}"), ("x-request-id", request_id)
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,17 @@ class Settings:
     timeout: float = 30.0  # the deadline of every call
     patience: float = 4.0  # how long a call is repeated while nobody answers
     job: str = "default"
+    request_id: str = ""  # of every call; "": a new one for each
+
+    def __post_init__(self) -> None:
+        if self.request_id and not re.fullmatch("[!-~]{1,64}", self.request_id):
+            raise errors.InvalidArgumentError(
+                f"request_id {self.request_id!r} is not 1 to 64 visible ASCII characters"
+            )
+
+    def request(self) -> str:
+        """The id of the next call."""
+        return self.request_id or os.urandom(8).hex()
 
 
 def retry_pause(error: errors.DslideError, attempt: int) -> float:
@@ -139,15 +155,18 @@ class Peer:
     async def close(self) -> None:
         await self._io.close(self.channel)
 
-    def _wrap(self, error: grpc.RpcError, method: str) -> errors.DslideError:
-        return errors.from_grpc(error, self.name, method, self.remedy)
+    def _wrap(self, error: grpc.RpcError, method: str, request_id: str) -> errors.DslideError:
+        return errors.from_grpc(error, self.name, method, self.remedy, request_id)
 
     async def once(self, method: str, request: Any, timeout: float) -> Any:
         """One attempt of a unary call."""
+        request_id = self._settings.request()
         try:
-            return await self._io.unary(getattr(self.stub, method), request, timeout, METADATA)
+            return await self._io.unary(
+                getattr(self.stub, method), request, timeout, call_metadata(request_id)
+            )
         except grpc.RpcError as error:
-            raise self._wrap(error, method) from None
+            raise self._wrap(error, method, request_id) from None
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """A call that is safe to repeat: again after UNAVAILABLE, for as long as is patient."""
@@ -161,21 +180,23 @@ class Peer:
         self, method: str, callable_: Any, request: Any, on_message: Callable[[Any], None]
     ) -> None:
         """One attempt of a call whose answer is a stream."""
+        request_id = self._settings.request()
         try:
             await self._io.download(
-                callable_, request, self._settings.timeout, METADATA, on_message
+                callable_, request, self._settings.timeout, call_metadata(request_id), on_message
             )
         except grpc.RpcError as error:
-            raise self._wrap(error, method) from None
+            raise self._wrap(error, method, request_id) from None
 
     async def upload(
         self, method: str, callable_: Any, requests: Iterable[Any], timeout: float
     ) -> Any:
         """One attempt of a call whose request is a stream."""
+        request_id = self._settings.request()
         try:
-            return await self._io.upload(callable_, requests, timeout, METADATA)
+            return await self._io.upload(callable_, requests, timeout, call_metadata(request_id))
         except grpc.RpcError as error:
-            raise self._wrap(error, method) from None
+            raise self._wrap(error, method, request_id) from None
 
     async def repeat(self, attempt: Callable[[float], Any], timeout: float) -> Any:
         """Awaits attempt(seconds left), again after UNAVAILABLE, for as long as is patient."""

@@ -125,8 +125,17 @@ def connect(
     patience: float = 4.0,
     job: str = "default",
     insecure: bool = False,
+    request_id: str = "",
 ) -> AsyncClient:
     """As `dslide.connect`; connects when the `async with` begins."""
     return AsyncClient(
-        address, Settings(tls=tls, insecure=insecure, timeout=timeout, patience=patience, job=job)
+        address,
+        Settings(
+            tls=tls,
+            insecure=insecure,
+            timeout=timeout,
+            patience=patience,
+            job=job,
+            request_id=request_id,
+        ),
     )

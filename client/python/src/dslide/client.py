@@ -119,6 +119,7 @@ def connect(
     patience: float = 4.0,
     job: str = "default",
     insecure: bool = False,
+    request_id: str = "",
 ) -> Client:
     """Connects to the coordinator at `address` and to its shards.
 
@@ -129,6 +130,7 @@ def connect(
     timeout : seconds; the deadline of every call
     patience : seconds for which a call is repeated while nobody answers
     job : names the training job in every change of rows, [a-z0-9-]{1,64}
+    request_id : what every call sends as x-request-id, for the servers' logs; "": one for each call
 
     Raises
     ------
@@ -137,5 +139,13 @@ def connect(
     InvalidArgumentError : a malformed address, or files that are no certificates
     """
     return Client(
-        address, Settings(tls=tls, insecure=insecure, timeout=timeout, patience=patience, job=job)
+        address,
+        Settings(
+            tls=tls,
+            insecure=insecure,
+            timeout=timeout,
+            patience=patience,
+            job=job,
+            request_id=request_id,
+        ),
     )

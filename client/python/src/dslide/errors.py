@@ -22,6 +22,7 @@ class DslideError(Exception):
     reason : the reason word, for example "UNKNOWN_MODEL"; "" where there is none
     retry_after : seconds after which the server wants the same request again; 0 where it does not
     applied : of a mutation: False when it is certain that nothing changed, None when it is unknown
+    request_id : by which the call is found in the server's log; "" where there was no call
 
     The text names the thing, the value and the remedy.
     """
@@ -35,21 +36,23 @@ class DslideError(Exception):
         reason: str = "",
         retry_after: float = 0.0,
         applied: bool | None = False,
+        request_id: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry_after = retry_after
         self.applied = applied
+        self.request_id = request_id
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions travel between processes; keyword arguments would be lost on the way.
-        return _rebuilt, (type(self), str(self), self.reason, self.retry_after, self.applied)
+        return _rebuilt, (type(self), str(self), vars(self))
 
 
-def _rebuilt(
-    kind: type[DslideError], message: str, reason: str, retry_after: float, applied: bool | None
-) -> DslideError:
-    return kind(message, reason=reason, retry_after=retry_after, applied=applied)
+def _rebuilt(kind: type[DslideError], message: str, attributes: dict[str, Any]) -> DslideError:
+    error = kind(message)
+    vars(error).update(attributes)
+    return error
 
 
 class InvalidArgumentError(DslideError, ValueError):
@@ -165,13 +168,25 @@ _REFUSALS = frozenset(
 
 
 def make_error(
-    code: str | int, message: str, reason: str = "", retry_after: float = 0.0
+    code: str | int,
+    message: str,
+    reason: str = "",
+    retry_after: float = 0.0,
+    request_id: str = "",
 ) -> DslideError:
-    """The exception of a status."""
+    """The exception of a status; its text ends with the request's id where there is one."""
+    if request_id:
+        message += f" (request {request_id})"
     name = _CODE_NAMES.get(code, "UNKNOWN") if isinstance(code, int) else code
     proven = name in _REFUSALS or (name in ("RESOURCE_EXHAUSTED", "UNAVAILABLE") and reason != "")
     kind = _CLASSES.get(name, DslideError)
-    error = kind(message, reason=reason, retry_after=retry_after, applied=False if proven else None)
+    error = kind(
+        message,
+        reason=reason,
+        retry_after=retry_after,
+        applied=False if proven else None,
+        request_id=request_id,
+    )
     error.code = name
     return error
 
@@ -188,8 +203,9 @@ def _details(trailer: bytes) -> Iterator[tuple[str, bytes]]:
         yield bytes(url).decode(errors="replace").rsplit("/", 1)[-1], bytes(body)
 
 
-def _reason_and_pause(trailer: bytes) -> tuple[str, float]:
-    reason, pause = "", 0.0
+def _what_is_said(trailer: bytes) -> tuple[str, float, str]:
+    """The reason word, the pause in seconds and the request's id; empty or 0 where absent."""
+    reason, pause, request_id = "", 0.0, ""
     for name, body in _details(trailer):
         fields = dict(_fields.read(body))
         if name == "google.rpc.ErrorInfo":
@@ -200,6 +216,10 @@ def _reason_and_pause(trailer: bytes) -> tuple[str, float]:
                 and bytes(domain) == b"dslide"
             ):
                 reason = bytes(word).decode(errors="replace")
+        elif name == "google.rpc.RequestInfo":
+            said = fields.get(1, b"")
+            if not isinstance(said, int):
+                request_id = bytes(said).decode(errors="replace")
         elif name == "google.rpc.RetryInfo":
             delay = fields.get(1, b"")
             if not isinstance(delay, int):
@@ -207,7 +227,7 @@ def _reason_and_pause(trailer: bytes) -> tuple[str, float]:
                 seconds, nanos = duration.get(1, 0), duration.get(2, 0)
                 if isinstance(seconds, int) and isinstance(nanos, int) and seconds <= 3600:
                     pause = seconds + nanos * 1e-9
-    return reason, pause
+    return reason, pause, request_id
 
 
 _HANDSHAKE_SIGNS = ("Socket closed", "andshake", "Hostname Verification", "CERTIFICATE_VERIFY")
@@ -219,14 +239,17 @@ def nobody_answered(message: str) -> bool:
     return message.startswith(_SILENCE_SIGNS)
 
 
-def from_grpc(error: grpc.RpcError, peer: str, method: str, remedy: str) -> DslideError:
+def from_grpc(
+    error: grpc.RpcError, peer: str, method: str, remedy: str, request_id: str
+) -> DslideError:
     """The exception of a failed call to `peer`; `remedy` is for when nobody answers."""
     code = error.code().name
     text = error.details() or ""
     reason, pause = "", 0.0
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
-            reason, pause = _reason_and_pause(value)
+            reason, pause, answered = _what_is_said(value)
+            request_id = answered or request_id
     message = f"{peer}, {method}: {text}"
     if not reason and nobody_answered(text):
         if any(sign in text for sign in _HANDSHAKE_SIGNS):
@@ -236,4 +259,5 @@ def from_grpc(error: grpc.RpcError, peer: str, method: str, remedy: str) -> Dsli
             )
         message += f"; {remedy}"
     # This side takes no call back, so the server did: it stops, and its successor may be asked.
-    return make_error("UNAVAILABLE" if code == "CANCELLED" else code, message, reason, pause)
+    shown = "UNAVAILABLE" if code == "CANCELLED" else code
+    return make_error(shown, message, reason, pause, request_id)

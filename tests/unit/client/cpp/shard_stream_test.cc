@@ -37,6 +37,7 @@ class ShardStreamTest : public ::testing::Test {
     options.model = "m";
     options.timeout = timeout;
     options.retry = Options().retry;
+    options.request_id = "of-the-stream";
     absl::StatusOr<std::unique_ptr<ShardStream>> stream =
         ShardStream::Open(client_, options, counters_);
     EXPECT_TRUE(stream.ok()) << stream.status();
@@ -184,7 +185,9 @@ TEST_F(ShardStreamTest, ARefusalThatLeavesItsNumberUnusedConcernsItsOwnRequestOn
   for (int i = 0; i < 6; ++i) pending.push_back(stream->Send(1, 1, Op()));
   for (int i = 0; i < 6; ++i) {
     if (i == 1) {
-      EXPECT_EQ(pending[1]->Take().status().code(), absl::StatusCode::kNotFound);
+      const absl::Status refusal = pending[1]->Take().status();
+      EXPECT_EQ(refusal.code(), absl::StatusCode::kNotFound);
+      EXPECT_THAT(std::string(refusal.message()), HasSubstr("(request of-the-stream)"));
     } else {
       EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 1);
     }

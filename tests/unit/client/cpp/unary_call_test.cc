@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/wire/status_details.h"
 #include "dslide/v1/coordinator.pb.h"
 #include "tests/unit/patience.h"
 
@@ -12,6 +13,7 @@ namespace dslide {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 // Calls answered with the given statuses, one after the other.
 class UnaryCallTest : public ::testing::Test {
@@ -25,7 +27,8 @@ class UnaryCallTest : public ::testing::Test {
                          .counters = nullptr,
                          .timeout = kPatience,
                          .retry = {},
-                         .repeat = repeat};
+                         .repeat = repeat,
+                         .request_id = request_id_};
     const v1::GetClusterMapRequest request;
     return RunUnaryCall<v1::GetClusterMapRequest, v1::GetClusterMapResponse>(
         call, request,
@@ -33,6 +36,7 @@ class UnaryCallTest : public ::testing::Test {
   }
 
   size_t attempts_ = 0;
+  std::string request_id_ = "mine";
 };
 
 TEST_F(UnaryCallTest, WhatTheServerCancelledIsAskedAgain) {
@@ -53,6 +57,21 @@ TEST_F(UnaryCallTest, OtherErrorsAreAnswers) {
   const auto answer = Run(true, {grpc::Status(grpc::StatusCode::NOT_FOUND, "no such model")});
   EXPECT_TRUE(absl::IsNotFound(answer.status())) << answer.status();
   EXPECT_EQ(attempts_, 1u);
+}
+
+TEST_F(UnaryCallTest, AnErrorNamesTheRequest) {
+  const grpc::Status refusal(grpc::StatusCode::NOT_FOUND, "no such model");
+  EXPECT_EQ(Run(true, {refusal}).status().message(), "shard 3, Look: no such model (request mine)");
+  request_id_ = "";
+  EXPECT_THAT(std::string(Run(true, {refusal, refusal}).status().message()),
+              MatchesRegex(".* \\(request [0-9a-f]{16}\\)"));
+}
+
+TEST_F(UnaryCallTest, TheIdThatTheServerLoggedWins) {
+  const absl::Status refusal = absl::NotFoundError("no such model");
+  const auto answer = Run(true, {grpc::Status(grpc::StatusCode::NOT_FOUND, "no such model",
+                                              wire::EncodeStatusDetails(refusal, "theirs"))});
+  EXPECT_THAT(answer.status().message(), HasSubstr("(request theirs)"));
 }
 
 }  // namespace

@@ -24,6 +24,13 @@ TEST(StatusDetailsTest, PlainStatusesHaveNoDetails) {
   EXPECT_EQ(EncodeStatusDetails(absl::InternalError("x")), "");
 }
 
+TEST(StatusDetailsTest, TheRequestIdComesBack) {
+  absl::Status received = absl::InternalError("x");
+  EXPECT_EQ(DecodeStatusDetails(EncodeStatusDetails(received, "4f1c"), received), "4f1c");
+  EXPECT_EQ(DecodeStatusDetails(EncodeStatusDetails(received, "two words"), received), "");
+  EXPECT_EQ(EncodeStatusDetails(absl::OkStatus(), "4f1c"), "");
+}
+
 TEST(StatusDetailsTest, GarbageIsIgnored) {
   absl::Status status = absl::InternalError("x");
   DecodeStatusDetails("\xff\xff\xff garbage", status);

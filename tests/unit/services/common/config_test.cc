@@ -19,6 +19,7 @@ struct Settings {
   bool insecure = false;
   int64_t shards = 1;
   double weight = 1.0;
+  std::string form = "text";
   int64_t memory = 1 << 20;
   absl::Duration lease_timeout = absl::Seconds(30);
 };
@@ -42,6 +43,7 @@ class ConfigTest : public ::testing::Test {
     parser.AddByteSize("memory", &settings_.memory, 0, int64_t{1} << 40, "Memory");
     parser.AddDuration("lease-timeout", &settings_.lease_timeout, absl::Seconds(1), absl::Hours(1),
                        "Timeout");
+    parser.AddWord("form", &settings_.form, {"text", "json"}, "Form");
     parser.SetValidator([this] { return validation_; });
     std::vector<const char*> argv = {"dslide-test"};
     for (const std::string& flag : flags) argv.push_back(flag.c_str());
@@ -69,6 +71,13 @@ TEST_F(ConfigTest, DefaultsStandWithoutAnySource) {
   EXPECT_EQ(Parse({}), -1);
   EXPECT_EQ(settings_.listen, "default");
   EXPECT_EQ(settings_.lease_timeout, absl::Seconds(30));
+}
+
+TEST_F(ConfigTest, OnlyTheWordsThatThereAreAreTaken) {
+  EXPECT_EQ(Parse({"--form=json"}), -1);
+  EXPECT_EQ(settings_.form, "json");
+  EXPECT_EQ(Parse({"--form=jsn"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--form: \"jsn\" is none of text, json"));
 }
 
 TEST_F(ConfigTest, AFlagBeatsTheEnvironmentWhichBeatsTheFile) {

@@ -28,6 +28,15 @@ TEST(StatusMappingTest, ReasonAndPauseTravelInTheDetails) {
   EXPECT_EQ(received.message(), "64 steps are waiting");
 }
 
+TEST(StatusMappingTest, TheMessageNamesTheRequest) {
+  const absl::Status sent =
+      OverloadStatus("QUEUE_FULL", "64 steps are waiting", absl::Milliseconds(30));
+  const absl::Status received = FromGrpcStatus(ToGrpcStatus(sent, "4f1c"));
+  EXPECT_EQ(received.message(), "64 steps are waiting (request 4f1c)");
+  EXPECT_EQ(ReasonOf(received), "QUEUE_FULL");
+  EXPECT_EQ(RetryAfterMs(received), 30);
+}
+
 TEST(StatusMappingTest, MessagesAreCutAndMadeValid) {
   const grpc::Status wire =
       ToGrpcStatus(absl::InternalError(std::string(5000, 'x') + std::string("\xff")));

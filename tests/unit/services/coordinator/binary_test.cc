@@ -12,12 +12,15 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/system/listen_address.h"
 #include "dslide/v1/coordinator.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/unit/core/net/http/http_get.h"
 #include "tests/unit/patience.h"
 
@@ -133,6 +136,32 @@ TEST_F(CoordinatorBinaryTest, ServesAndStopsInGoodOrder) {
     EXPECT_THAT(page, HasSubstr("dslide_build_info{"));
     process.Signal(signal);
     EXPECT_EQ(process.Wait(), 0);
+  }
+}
+
+TEST_F(CoordinatorBinaryTest, AFailedCallIsFoundInTheLogByItsRequestId) {
+  Process process(Flags({"--log-format=json"}));
+  ASSERT_TRUE(process.AwaitText("coordinator ready")) << process.output();
+  const nlohmann::json ready = nlohmann::json::parse(process.output());
+  const auto stub = v1::CoordinatorService::NewStub(
+      grpc::CreateChannel(ready["address"], grpc::InsecureChannelCredentials()));
+  for (const std::string& sent : {std::string("mine"), std::string(65, 'x')}) {
+    grpc::ClientContext context;
+    context.set_deadline(PatientDeadline());
+    context.AddMetadata("x-request-id", sent);
+    v1::UnregisterModelRequest request;
+    request.set_model("none");
+    v1::UnregisterModelResponse response;
+    const grpc::Status status = stub->UnregisterModel(&context, request, &response);
+    google::rpc::Status details;
+    ASSERT_TRUE(details.ParseFromString(status.error_details()));
+    google::rpc::RequestInfo info;
+    for (const auto& detail : details.details()) detail.UnpackTo(&info);
+    // What is no id is replaced, and the answer says by what.
+    EXPECT_EQ(info.request_id() == sent, sent == "mine");
+    EXPECT_TRUE(process.AwaitText(
+        absl::StrCat("\"request\":\"", info.request_id(), "\",\"method\":\"UnregisterModel\"")))
+        << process.output();
   }
 }
 

@@ -1,0 +1,12 @@
+// What gRPC, protobuf and Abseil have to say.
+
+#pragma once
+
+namespace dslide {
+
+// From now on their messages are lines of this process's log (core/system/log.h) and nowhere else:
+// warnings at most, since what an error means for a call is in that call's status. Once, in main(),
+// before gRPC is used.
+void ForwardLibraryLogs();
+
+}  // namespace dslide
