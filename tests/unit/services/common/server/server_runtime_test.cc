@@ -22,6 +22,7 @@
 #include "services/common/exit_codes.h"
 #include "services/common/rpc_metrics.h"
 #include "services/common/server/transport.h"
+#include "services/common/status_mapping.h"
 #include "services/common/unary.h"
 #include "tests/unit/core/net/http/http_get.h"
 #include "tests/unit/patience.h"
