@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "client/cpp/row_slices.h"
 #include "client/cpp/scatter_queue.h"
+#include "client/cpp/shard_stream.h"
 #include "client/cpp/unary_call.h"
 #include "client/cpp/wire_counters.h"
 #include "core/base/status_macros.h"

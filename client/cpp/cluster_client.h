@@ -15,12 +15,12 @@
 #include "client/cpp/client_options.h"
 #include "client/cpp/coordinator_client.h"
 #include "client/cpp/shard_client.h"
-#include "client/cpp/shard_stream.h"
 #include "core/partition/slot_map.h"
 #include "core/protocol/commands.h"
 
 namespace dslide {
 
+class ShardStream;
 class WireCounters;
 
 // What the shards say about a model, put together.
@@ -94,7 +94,8 @@ class ClusterClient {
   void ScatterAsync(const std::string& model, const std::string& table, ScatterMode mode,
                     const RowBlock& rows, std::function<void(ClusterScatterResult)> done);
 
-  // Opens a step stream to every shard, by ordinal, for the client `client` on `spec`.
+  // Opens a step stream (shard_stream.h) to every shard, by ordinal, for the client `client` on
+  // `spec`.
   absl::StatusOr<std::vector<std::unique_ptr<ShardStream>>> OpenStreams(const ModelSpec& spec,
                                                                         const ClientId& client);
 

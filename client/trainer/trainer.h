@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/cluster_client.h"
+#include "client/cpp/shard_stream.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"

@@ -5,3 +5,4 @@
 #pragma once
 
 #include "client/cpp/cluster_client.h"
+#include "client/cpp/shard_stream.h"

@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/cluster_client.h"
+#include "client/cpp/shard_stream.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/server/roles.h"
 #include "services/common/server/transport.h"

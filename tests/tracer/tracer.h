@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/cluster_client.h"
+#include "client/cpp/shard_stream.h"
 #include "core/base/ids.h"
 #include "core/protocol/commands.h"
 #include "core/spec/model_spec.h"

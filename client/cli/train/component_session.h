@@ -19,6 +19,7 @@
 #include "client/components/point_stream.h"
 #include "client/components/ranking.h"
 #include "client/cpp/cluster_client.h"
+#include "client/cpp/shard_stream.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
