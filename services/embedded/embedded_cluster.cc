@@ -14,7 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/partition/slot_map.h"
 #include "services/coordinator/coordinator_server.h"
-#include "services/shard/image/storage_checkpoint.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/shard_server.h"
 
 namespace dslide {
@@ -56,7 +56,7 @@ std::vector<std::string> ShardDirsWithoutRows(const std::string& data_dir, int64
   std::vector<std::string> missing;
   for (int64_t shard = 0; shard < shards; ++shard) {
     std::string directory = ShardDir(data_dir, shard);
-    if (!shard::CheckpointStore::Exists(directory, model, shard::kLatestCheckpoint)) {
+    if (!shard::ModelCheckpoints::Exists(directory, model, shard::kLatestCheckpoint)) {
       missing.push_back(std::move(directory));
     }
   }

@@ -89,7 +89,7 @@ DirectoryKind KindOfDirectory(const std::string& path) {
   if (has("catalog") || has("catalog-summary") || has(kCheckpoints)) {
     return DirectoryKind::kCoordinator;
   }
-  if (has("LOCK") || has("command_log") || has("cluster_checkpoints") || has("STOPPED")) {
+  if (has("LOCK") || has("command_log") || has("images")) {
     return DirectoryKind::kShard;
   }
   return DirectoryKind::kUnknown;

@@ -8,8 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/system/sealed_text.h"
-#include "services/common/files/durable_files.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "services/inspect/directory_examination.h"
 #include "services/inspect/directory_use.h"
 #include "services/inspect/disk_room.h"
@@ -17,18 +17,16 @@
 #include "services/inspect/remedy.h"
 #include "services/shard/durability/durable_state.h"
 #include "services/shard/image/file_list.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
 #include "services/shard/image/shard_image.h"
-#include "services/shard/storage/storage_rows.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kClusterCheckpoints[] = "cluster_checkpoints";
 constexpr char kCommandLog[] = "command_log";
-constexpr char kTemporary[] = ".tmp-";
-constexpr char kReplaced[] = ".old-";
 constexpr char kFromCopy[] =
     "put it back from a copy (dslide checkpoint restore --from DIR), or restore an older one by "
     "its "
@@ -43,14 +41,23 @@ std::vector<fs::path> EntriesOf(const fs::path& directory) {
 }
 
 bool IsLeftover(const std::string& name) {
-  return absl::StartsWith(name, kTemporary) || absl::StartsWith(name, kReplaced) ||
-         absl::EndsWith(name, ".new");
+  return shard::ImageStore::IsLeftover(name) || absl::EndsWith(name, ".new");
+}
+
+// Everything that an image says about itself.
+absl::StatusOr<shard::ImageContent> ExamineImage(const std::string& path) {
+  absl::StatusOr<shard::ImageContent> content = shard::InspectImage(path);
+  if (content.ok()) RETURN_IF_ERROR(shard::VerifyFileList(path).status());
+  return content;
 }
 
 class ShardExamination {
  public:
   explicit ShardExamination(const std::string& path)
-      : directory_(path), used_(ShardUses(path)), logged_(shard::DurableState::Exists(path)) {}
+      : directory_(path),
+        images_(shard::ImageStore::DirectoryIn(path)),
+        used_(ShardUses(path)),
+        logged_(shard::DurableState::Exists(path)) {}
 
   Findings Run() {
     if (used_) {
@@ -64,6 +71,7 @@ class ShardExamination {
       CommandLog();
       Stop();
       Leftovers(directory_);
+      Leftovers(images_);
     }
     ExamineRoom(directory_.string(), largest_, findings_);
     return std::move(findings_);
@@ -79,11 +87,10 @@ class ShardExamination {
   }
 
   void ClusterCheckpoints() {
-    const fs::path parts = directory_ / kClusterCheckpoints;
     int64_t whole = 0;
     std::error_code error;
-    for (const fs::path& entry : EntriesOf(parts)) {
-      if (IsLeftover(entry.filename().string())) continue;
+    for (const fs::path& entry : EntriesOf(images_)) {
+      if (!shard::CheckpointOf(entry.filename().string()).has_value()) continue;
       largest_ = std::max(largest_, TreeBytes(entry.string()));
       const auto files = shard::VerifyFileList(entry.string());
       // A shard that runs may have removed it meanwhile.
@@ -92,48 +99,37 @@ class ShardExamination {
           ? void(++whole)
           : findings_.Error(entry.string(), files.status(), RemedyFor(files.status(), kFromCopy));
     }
-    if (!used_) Leftovers(parts);
     if (whole > 0) {
-      findings_.Ok(parts.string(),
+      findings_.Ok(images_.string(),
                    absl::StrCat(whole, " parts of cluster checkpoints are as they were written"));
     }
   }
 
   void Models() {
-    for (const fs::path& model : EntriesOf(directory_)) {
-      const std::string name = model.filename().string();
-      // Names of models have neither.
-      if (!fs::is_directory(model) || absl::StrContains(name, '_') ||
-          absl::StrContains(name, '+') || absl::StartsWith(name, ".")) {
-        continue;
-      }
-      for (const fs::path& checkpoint : EntriesOf(model)) {
-        if (!fs::is_directory(checkpoint) || IsLeftover(checkpoint.filename().string())) continue;
-        Model(checkpoint, name);
-      }
-      Leftovers(model);
+    for (const fs::path& entry : EntriesOf(images_)) {
+      const std::string label = entry.filename().string();
+      if (IsLeftover(label)) continue;
+      const auto rows = shard::ModelRowsOf(label);
+      if (rows.has_value()) Model(entry.string(), rows->model);
     }
   }
 
-  void Model(const fs::path& checkpoint, const std::string& name) {
-    largest_ = std::max(largest_, TreeBytes(checkpoint.string()));
-    const auto content = shard::InspectRows({checkpoint.string()});
+  void Model(const std::string& path, const std::string& name) {
+    largest_ = std::max(largest_, TreeBytes(path));
+    const auto content = ExamineImage(path);
     constexpr char kRemedy[] =
         "put this directory back from a copy, or remove it to give its rows up";
     if (!content.ok()) {
-      findings_.Error(checkpoint.string(), content.status(), RemedyFor(content.status(), kRemedy));
-    } else if (content->spec.name != name) {
-      findings_.Error(checkpoint.string(),
-                      absl::DataLossError(absl::StrCat("it is of model \"", content->spec.name,
+      findings_.Error(path, content.status(), RemedyFor(content.status(), kRemedy));
+    } else if (content->models != std::vector<std::string>{name}) {
+      findings_.Error(path,
+                      absl::DataLossError(absl::StrCat("it is of model \"",
+                                                       absl::StrJoin(content->models, "\", \""),
                                                        "\": directories were swapped")),
                       kRemedy);
     } else {
-      int64_t rows = 0;
-      for (const shard::CheckpointTable& table : content->tables) rows += table.rows;
       has_rows_ = true;
-      findings_.Ok(checkpoint.string(),
-                   absl::StrCat(rows, " rows of shard ", content->shard.value(),
-                                " have the digest that was written"));
+      findings_.Ok(path, absl::StrCat(content->rows, " rows have the digest that was written"));
     }
   }
 
@@ -150,6 +146,7 @@ class ShardExamination {
       Images(*images);
     }
     Leftovers(log_path);
+    Leftovers(log_path + "/images");
     const absl::StatusOr<LogInspection> log = InspectCommandLog(directory_.string());
     if (!log.ok()) {
       findings_.Error(log_path, log.status(),
@@ -166,16 +163,16 @@ class ShardExamination {
     }
   }
 
-  void Images(const std::vector<uint64_t>& images) {
+  void Images(const std::vector<shard::LogImage>& images) {
     int64_t damaged = 0;
-    for (const uint64_t lsn : images) {
-      const std::string path = shard::DurableState::ImagePathIn(directory_.string(), lsn);
+    for (const shard::LogImage& named : images) {
+      const std::string path = shard::DurableState::ImagePathIn(directory_.string(), named);
       largest_ = std::max(largest_, TreeBytes(path));
       absl::Status status;
-      const auto image = shard::InspectImage(path);
+      const auto image = ExamineImage(path);
       if (!image.ok()) {
         status = image.status();
-      } else if (image->lsn != lsn) {
+      } else if (image->lsn != named.lsn) {
         status = absl::DataLossError(absl::StrCat("is the image of record ", image->lsn));
       }
       if (status.ok()) {
@@ -194,26 +191,30 @@ class ShardExamination {
   }
 
   void Stop() {
-    const fs::path path = directory_ / "STOPPED";
-    const absl::StatusOr<std::string> bytes = ReadFile(path);
-    if (absl::IsNotFound(bytes.status())) {
+    const std::string path = (images_ / shard::kStoppedLabel).string();
+    std::error_code error;
+    if (!fs::exists(path, error)) {
       // In the log modes nothing is needed besides the log.
       if (logged_ || !has_rows_) return;
       findings_.Note(directory_.string(),
                      "the last process did not stop in good order: its rows are those of an "
                      "earlier stop, and it knows no client",
                      "start it: the coordinator takes the cluster back to its newest checkpoint");
-    } else if (!bytes.ok() || !UnsealBytes(*bytes).has_value()) {
-      findings_.Error(
-          path.string(),
-          bytes.ok() ? absl::DataLossError("does not have its checksum") : bytes.status(),
-          "remove this file: the shard starts with the rows alone, and knows no client");
+      return;
+    }
+    const absl::Status status = ExamineImage(path).status();
+    if (status.ok()) {
+      findings_.Ok(path, "the last process stopped in good order");
     } else {
-      findings_.Ok(path.string(), "the last process stopped in good order");
+      findings_.Error(
+          path, status,
+          RemedyFor(status,
+                    "remove it: the shard starts with the rows alone, and knows no client"));
     }
   }
 
   const fs::path directory_;
+  const fs::path images_;
   const bool used_;
   const bool logged_;
   bool has_rows_ = false;

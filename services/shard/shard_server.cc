@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptio
   RETURN_IF_ERROR(server->OpenDirectory());
   server->MakeSequencer();
   RETURN_IF_ERROR(server->BeginLog());
-  RETURN_IF_ERROR(server->OpenCheckpoints());
+  server->OpenCheckpoints();
   RETURN_IF_ERROR(server->StartServing());
   server->Join();
   return server;
@@ -84,12 +84,9 @@ absl::Status ShardServer::BeginLog() {
   return absl::OkStatus();
 }
 
-absl::Status ShardServer::OpenCheckpoints() {
-  if (directory_ == nullptr) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<DiskImages>> images =
-      DiskImages::Open(options_.data_dir, options_.clock);
-  if (!images.ok()) return directory_->Explained(images.status());
-  images_ = *std::move(images);
+void ShardServer::OpenCheckpoints() {
+  if (directory_ == nullptr) return;
+  images_ = std::make_unique<DiskImages>(&directory_->images(), options_.clock);
   ParticipantHooks hooks;
   hooks.settle = [this](ShardCore& core) -> absl::StatusOr<uint64_t> {
     if (durable() != nullptr) return durable()->SettleTables(core);
@@ -104,7 +101,6 @@ absl::Status ShardServer::OpenCheckpoints() {
   hooks.make_core = [this] { return ShardCore(ResolvedCore(options_, stages_.get())); };
   participant_ =
       std::make_unique<CheckpointParticipant>(sequencer_.get(), images_.get(), std::move(hooks));
-  return absl::OkStatus();
 }
 
 absl::Status ShardServer::StartServing() {
@@ -117,8 +113,8 @@ absl::Status ShardServer::StartServing() {
   }
   service_ = std::make_unique<ShardServiceImpl>(
       std::move(service), sequencer_.get(), shard_metrics_.get(),
-      directory_ == nullptr ? nullptr : &directory_->store(), participant_.get(), images_.get(),
-      metrics_.get(), options_.clock);
+      directory_ == nullptr ? nullptr : &directory_->checkpoints(), participant_.get(),
+      images_.get(), metrics_.get(), options_.clock);
   ASSIGN_OR_RETURN(runtime_,
                    ServerRuntime::Start(options_.server, {{service_.get(), kShardServiceName}},
                                         *metrics_, MakeServerHooks()));

@@ -53,7 +53,7 @@ class ShardServer {
   absl::Status OpenDirectory();
   void MakeSequencer();
   absl::Status BeginLog();
-  absl::Status OpenCheckpoints();
+  void OpenCheckpoints();
   absl::Status StartServing();
   ServerHooks MakeServerHooks();
   void Join();

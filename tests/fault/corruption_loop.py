@@ -62,6 +62,11 @@ def shard_fingerprint(connection: Connection, shard: int, num_shards: int) -> Fi
     return found
 
 
+def checkpoint_path(data_dir, name):
+    """Where a shard keeps a checkpoint of the model."""
+    return data_dir / "images" / f"{MODEL_NAME}.{name}"
+
+
 class Subject:
     """A model directory of `dslide train`, and an older state of it.
 
@@ -83,8 +88,8 @@ class Subject:
         self._make(*train, "--resume")
         for shard in range(SHARDS):
             # Nothing reads it here: damage to it would only make the numbers look better.
-            shutil.rmtree(self.model / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
-            shutil.rmtree(self.older / f"shard-{shard}" / MODEL_NAME / "best", ignore_errors=True)
+            for kept in (self.model, self.older):
+                shutil.rmtree(checkpoint_path(kept / f"shard-{shard}", "best"), ignore_errors=True)
 
     def _make(self, *command: object) -> None:
         finished = self.run("dslide", *command)
@@ -220,14 +225,14 @@ class LoadWay:
         self._data_dir = subject.new_path("load-data")
         shutil.copytree(subject.model / "shard-0", self._data_dir)
         self._source = subject.new_path("load-source")
-        self.older = subject.older / "shard-0" / MODEL_NAME / "latest"
+        self.older = checkpoint_path(subject.older / "shard-0", "latest")
         self._start()
         self._written = shard_fingerprint(self._connection, 0, SHARDS)
         shutil.copytree(self._checkpoint("latest"), self._source)
         self._make_other_rows()
 
     def _checkpoint(self, name: str) -> pathlib.Path:
-        return self._data_dir / MODEL_NAME / name
+        return checkpoint_path(self._data_dir, name)
 
     def _start(self) -> None:
         self._process = self._subject.start(

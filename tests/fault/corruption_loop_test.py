@@ -76,7 +76,7 @@ class CorruptionLoopTest:
         way = WAYS["start"](self.subject, self.stack)
 
         def damage(directory: pathlib.Path) -> Record:
-            shutil.rmtree(directory / "model")
+            shutil.rmtree(directory / "images" / "model.latest")
             return {}
 
         # What the clean stop has left beside the rows belongs to them.
@@ -84,7 +84,7 @@ class CorruptionLoopTest:
         assert outcome == "refused", remark
 
         def damage_both(directory: pathlib.Path) -> Record:
-            (directory / "STOPPED").unlink()
+            shutil.rmtree(directory / "images" / "stopped")
             return damage(directory)
 
         _, (outcome, remark) = way.round(damage_both)

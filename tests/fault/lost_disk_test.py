@@ -124,7 +124,7 @@ class ScrubTest(CheckpointedCluster):
 
     def test_damage_is_found_by_itself_and_an_older_one_is_taken(self) -> None:
         self.dslide("checkpoint", "create")
-        part = self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}"
+        part = self.directory / "shard-1" / "images" / f"checkpoint-{2:020}"
         (part / "state").write_bytes((part / "state").read_bytes()[:-1])
         wait_until(lambda: metric(self.coordinator.admin,
                                   "dslide_coordinator_checkpoints_damaged") == 1,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ import shard_client
 from grpc_client import Connection
 from processes import Process
 
-_IMAGE = re.compile(r"^image-\d+$", re.MULTILINE)
 _RESTORED = r" state restored .*image=(\d+) .*replayed=(\d+) .*digest=(\w+)"
 _STILL_SECONDS = 1
 
@@ -73,9 +71,12 @@ def copy_log(data_dir: pathlib.Path, copy: pathlib.Path) -> None:
     """The command log of a shard that does not run, without images but the oldest that counts."""
     log = copy / "command_log"
     shutil.copytree(data_dir / "command_log", log)
-    kept = sorted(_IMAGE.findall((log / "CURRENT").read_text(encoding="ascii")))
-    for image in log.glob("image-*"):
-        if image.name != kept[0]:
+    # By root, then by record: the log leads from the oldest image of the last root to its end.
+    images = sorted((log / "images").glob("log-*"))
+    root = images[-1].name.split("-")[1]
+    oldest = next(image for image in images if image.name.split("-")[1] == root)
+    for image in images:
+        if image != oldest:
             shutil.rmtree(image)
 
 

@@ -28,12 +28,12 @@
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/models/catalog_store.h"
 #include "services/shard/durability/durable_state.h"
-#include "services/shard/durability/stop_state.h"
-#include "services/shard/image/file_list.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/image/part_base.h"
 #include "services/shard/image/shard_image.h"
 #include "services/shard/image/shard_snapshot.h"
-#include "services/shard/image/storage_checkpoint.h"
 #include "tests/golden/golden_cluster.h"
 #include "tests/golden/golden_shard.h"
 #include "tests/golden/shard_text.h"
@@ -105,21 +105,19 @@ absl::Status WriteImages(const fs::path& full, const fs::path& increment) {
   RETURN_IF_ERROR(ApplyAll(FirstCommands(), *core));
   core->SettleTables();
   auto snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/41, *core, /*checkpoint_id=*/1, {});
-  RETURN_IF_ERROR(snapshot->Write(full.string()).status());
+  ASSIGN_OR_RETURN(const shard::ImageSize written, snapshot->Write(full.string()));
   snapshot->Release();
-  ASSIGN_OR_RETURN(const shard::FileListSummary files, shard::WriteFileList(full.string()));
   RETURN_IF_ERROR(Expect(full, *core));
 
   RETURN_IF_ERROR(ApplyAll(ScatterToOneRow(), *core));
   core->SettleTables();
-  const shard::PartBase base{.checkpoint_id = 1, .files_checksum = files.checksum};
+  const shard::PartBase base{.checkpoint_id = 1, .files_checksum = written.files.checksum};
   snapshot = shard::ShardSnapshot::TakeCut(/*lsn=*/43, *core, /*checkpoint_id=*/2, base);
   ASSIGN_OR_RETURN(
       const shard::LinkedBase linked,
-      shard::LinkBase(full.string(), files.checksum, snapshot->parts(), increment.string()));
+      shard::LinkBase(full.string(), base.files_checksum, snapshot->parts(), increment.string()));
   RETURN_IF_ERROR(snapshot->WriteIncrement(increment.string(), linked).status());
   snapshot->Release();
-  RETURN_IF_ERROR(shard::WriteFileList(increment.string(), linked.files).status());
   return Expect(increment, *core);
 }
 
@@ -129,7 +127,7 @@ absl::Status WriteWeightedImage(const fs::path& image) {
   RETURN_IF_ERROR(ApplyAll(FirstCommands(), *core));
   RETURN_IF_ERROR(ApplyAll(OpenWeightedStep(), *core));
   core->SettleTables();
-  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/44, *core));
+  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/44, *core).status());
   return Expect(image, *core);
 }
 
@@ -138,21 +136,23 @@ absl::Status WriteAveragedImage(const fs::path& image) {
   const std::unique_ptr<ShardCore> core = FreshCore();
   RETURN_IF_ERROR(ApplyAll(AveragedCommands(), *core));
   core->SettleTables();
-  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/45, *core));
+  RETURN_IF_ERROR(shard::WriteImage(image.string(), /*lsn=*/45, *core).status());
   return Expect(image, *core);
 }
 
-// The directory of a shard that was stopped in mode checkpoint.
-absl::Status WriteCheckpoint(const fs::path& directory) {
+// The images of a shard that was stopped in mode checkpoint.
+absl::Status WriteStopped(const fs::path& directory) {
   const std::unique_ptr<ShardCore> core = FreshCore();
   RETURN_IF_ERROR(ApplyAll(FirstCommands(), *core));
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<shard::CheckpointStore> store,
-                     shard::CheckpointStore::Open(directory.string()));
-    RETURN_IF_ERROR(store->Write(*core->FindModel("golden"), shard::kLatestCheckpoint).status());
-  }
-  fs::remove(directory / "LOCK");
-  RETURN_IF_ERROR(ReplaceFile(directory / "STOPPED", shard::EncodeStopState(*core)));
+  RETURN_IF_ERROR(MakeDirectory(directory));
+  ASSIGN_OR_RETURN(const std::unique_ptr<shard::ImageStore> images,
+                   shard::ImageStore::Open(shard::ImageStore::DirectoryIn(directory.string())));
+  RETURN_IF_ERROR(shard::ModelCheckpoints(images.get())
+                      .Write(*core->FindModel("golden"), shard::kLatestCheckpoint)
+                      .status());
+  RETURN_IF_ERROR(images->Publish(shard::kStoppedLabel, [&](const std::string& image) {
+    return shard::WriteImageOf(image, shard::PartsWithoutRows(*core), nullptr).status();
+  }));
   // A load makes the tables from the rows, and the coordinator has not yet said how slots are
   // dealt.
   core->RebuildTables();
@@ -196,10 +196,10 @@ absl::Status WriteAll(const std::string& path) {
   // RocksDB also writes paths.
   fs::current_path(path);
   RETURN_IF_ERROR(WriteCommandLog("./command-log-v2"));
-  RETURN_IF_ERROR(WriteImages("./image-v2", "./image-v3"));
-  RETURN_IF_ERROR(WriteWeightedImage("./image-v2-state-v4"));
-  RETURN_IF_ERROR(WriteAveragedImage("./image-v2-state-v5"));
-  RETURN_IF_ERROR(WriteCheckpoint("./checkpoint-v2"));
+  RETURN_IF_ERROR(WriteImages("./image-v1", "./image-v1-increment"));
+  RETURN_IF_ERROR(WriteWeightedImage("./image-v1-weights"));
+  RETURN_IF_ERROR(WriteAveragedImage("./image-v1-averages"));
+  RETURN_IF_ERROR(WriteStopped("./stopped-v1"));
   RETURN_IF_ERROR(WriteCatalog("./catalog-v1"));
   RETURN_IF_ERROR(WriteManifests("./manifest-v1"));
   RemoveMessages(".");

@@ -97,7 +97,7 @@ class ClusterCheckpointTest : public ::testing::Test {
   float CountIn(uint64_t checkpoint_id, int64_t shard, const std::string& model) {
     shard::ShardCore core({});
     const std::string path =
-        absl::StrFormat("%s/shard-%d/cluster_checkpoints/epoch-%020d", dir_, shard, checkpoint_id);
+        absl::StrFormat("%s/shard-%d/images/checkpoint-%020d", dir_, shard, checkpoint_id);
     const auto loaded = shard::LoadImage(path, core);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     const RowStore& store = core.FindModel(model)->tables()[0].store();
@@ -240,8 +240,8 @@ TEST_F(ClusterCheckpointTest, AreFoundAndCheckedAfterARestart) {
   servers_.reset();
   Start();
   ASSERT_TRUE(coordinator().VerifyClusterCheckpoint(0).ok());
-  const std::string file = absl::StrFormat("%s/shard-1/cluster_checkpoints/epoch-%020d/state", dir_,
-                                           taken->checkpoint_id);
+  const std::string file =
+      absl::StrFormat("%s/shard-1/images/checkpoint-%020d/state", dir_, taken->checkpoint_id);
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   const auto verified = coordinator().VerifyClusterCheckpoint(0);
   EXPECT_TRUE(absl::IsDataLoss(verified.status())) << verified.status();

@@ -111,7 +111,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
             assert path.is_dir() or path.stat().st_nlink == 1, path
         assert self.checkpoint("prune", "--keep", 1)["removed"] == [1]
         assert self.checkpoint("verify") == {"checkpoint_id": 2, "verified": True}
-        shutil.rmtree(self.directory / "shard-1" / "cluster_checkpoints" / f"epoch-{2:020}")
+        shutil.rmtree(self.directory / "shard-1" / "images" / f"checkpoint-{2:020}")
         assert self.checkpoint("restore", "--from", copies, "--yes")["checkpoint_id"] == 2
         assert self.precision("--cluster", self.coordinator.address) == before
 
@@ -119,7 +119,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         self.start_parts_with("--checkpoint-interval", "off")
         self.finish(self.train())
         self.checkpoint("create")
-        parts = self.directory / "shard-1" / "cluster_checkpoints"
+        parts = self.directory / "shard-1" / "images"
         rows = max(pathlib.Path(parts).rglob("*.sst"), key=lambda path: path.stat().st_size)
         content = bytearray(rows.read_bytes())
         content[len(content) // 2] ^= 1

@@ -58,7 +58,7 @@ class DoctorTest(failures_test.FailureTest):
         # Its directory lies still, and is what a crash in this mode leaves.
         left = self.doctor("--data-dir", self.directory / "shard-1", code=OK)
         assert "parts of cluster checkpoints" in str(left)
-        largest = max((self.directory / "shard-1" / "cluster_checkpoints").rglob("*.sst"),
+        largest = max((self.directory / "shard-1" / "images").rglob("*.sst"),
                       key=lambda path: path.stat().st_size)
         content = bytearray(largest.read_bytes())
         content[len(content) // 2] ^= 1

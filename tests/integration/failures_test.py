@@ -317,7 +317,7 @@ class StopTest(FailureTest):
         self.train_model("--cluster", coordinator.address)
         before = self.precision("--cluster", coordinator.address)
         assert_ended(shard.process.stop(), OK)
-        assert list((self.directory / "rows").glob("*/latest/CURRENT"))
+        assert list((self.directory / "rows").glob("images/*.latest/FILES"))
         self.start_shard(coordinator, *rows)
         assert self.precision("--cluster", coordinator.address) == before
 
@@ -381,12 +381,12 @@ class DamageTest(FailureTest):
             middle = len(content) // 2
             return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1:]
 
-        self.assert_every_program_refuses("shard-1/*/latest/*.sst", flip)
+        self.assert_every_program_refuses("shard-1/images/*.latest/model-000/*.sst", flip)
 
     def test_a_truncated_manifest(self) -> None:
         for part in (0, 2):
             self.assert_every_program_refuses(
-                "shard-1/*/latest/MANIFEST-*",
+                "shard-1/images/*.latest/model-000/MANIFEST-*",
                 lambda content, part=part: content[:len(content) * part // 4])
 
     def test_a_damaged_catalog(self) -> None:
@@ -422,7 +422,7 @@ class MissingRowsTest(FailureTest):
         shutil.rmtree(self.model / "shard-1")
         self.assert_every_command_refuses(
             rf"the rows of 1 of 2 shards are missing: {self.model}/shard-1 must hold "
-            r"\S+/latest; restore that from a copy")
+            r"images/\S+\.latest; restore that from a copy")
         # Nobody made fresh rows in its place.
         assert not (self.model / "shard-1").exists()
         self.assert_overwriting_heals()

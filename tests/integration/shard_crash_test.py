@@ -182,7 +182,7 @@ class DamagedLogTest(failures_test.FailureTest):
                         r"restore the directory from a copy", mode=mode)
 
     def test_a_lost_log_is_not_replaced_by_fresh_rows(self) -> None:
-        for part in ("records", "high-water", "CURRENT"):
+        for part in ("records", "high-water", "images"):
             path = self.directory / "rows" / "command_log" / part
             hidden = path.with_name("hidden")
             path.rename(hidden)

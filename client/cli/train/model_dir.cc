@@ -223,16 +223,16 @@ absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
       absl::StrCat("train again: dslide train --data FILE --model-dir ", path, " --overwrite");
   if (static_cast<int64_t>(missing.size()) == model.origin.shards) {
     return absl::DataLossError(absl::StrCat("--model-dir ", path, ": no shard has rows of model \"",
-                                            model.spec.name, "\" there (", path, "/shard-N/",
+                                            model.spec.name, "\" there (", path, "/shard-N/images/",
                                             model.spec.name,
-                                            "/latest): the training was killed before it wrote "
+                                            ".latest): the training was killed before it wrote "
                                             "them, still runs, or they were removed; ",
                                             again));
   }
   return absl::DataLossError(absl::StrCat(
       "--model-dir ", path, ": the rows of ", missing.size(), " of ", model.origin.shards,
-      " shards are missing: ", absl::StrJoin(missing, ", "), " must hold ", model.spec.name,
-      "/latest; restore that from a copy, or ", again));
+      " shards are missing: ", absl::StrJoin(missing, ", "), " must hold images/", model.spec.name,
+      ".latest; restore that from a copy, or ", again));
 }
 
 std::vector<std::string> LabelNames(const Dataset& data) {

@@ -32,7 +32,7 @@ int64_t CountRows(const ShardCore& core) {
 
 }  // namespace
 
-absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t checkpoint_id,
+absl::StatusOr<FileListSummary> VerifyPart(CheckpointImages& images, uint64_t checkpoint_id,
                                            uint32_t checksum) {
   ASSIGN_OR_RETURN(const FileListSummary files, images.Verify(checkpoint_id));
   if (checksum == 0 || checksum == files.checksum) return files;
@@ -141,7 +141,9 @@ void CheckpointParticipant::Abort(ShardCore& core, uint64_t checkpoint_id) {
 
 absl::StatusOr<CutSize> CheckpointParticipant::Rollback(ShardCore& core, uint64_t checkpoint_id,
                                                         uint32_t files_checksum) {
-  RETURN_IF_ERROR(VerifyPart(*images_, checkpoint_id, files_checksum).status());
+  if (!images_->VerifiedLately(checkpoint_id, files_checksum)) {
+    RETURN_IF_ERROR(VerifyPart(*images_, checkpoint_id, files_checksum).status());
+  }
   sequencer_->gate().Open();
   DSLIDE_FAILPOINT("shard.rollback.verified");
   // Both states at once may be more than the machine's memory.

@@ -83,7 +83,7 @@ class CheckpointParticipant {
 
 // The prepared part of a checkpoint, read in full. checksum: of its list of files; 0: any.
 // Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
-absl::StatusOr<FileListSummary> VerifyPart(const CheckpointImages& images, uint64_t checkpoint_id,
+absl::StatusOr<FileListSummary> VerifyPart(CheckpointImages& images, uint64_t checkpoint_id,
                                            uint32_t checksum);
 
 }  // namespace dslide::shard

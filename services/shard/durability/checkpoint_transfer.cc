@@ -119,7 +119,7 @@ absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t checkpoint_id
   std::error_code error;
   // What is wrong with the image that is there says more than that nothing came in its place.
   if (!fs::is_directory(arrival, error)) return present;
-  return images_->TakeArrival(checkpoint_id, checksum);
+  return images_->Adopt(checkpoint_id, checksum);
 }
 
 }  // namespace dslide::shard

@@ -46,15 +46,15 @@ DurableFootprint MeasureFootprint(const std::string& data_dir) {
   std::error_code error;
   const auto mark_bytes = fs::file_size(fs::path(directory) / "high-water", error);
   if (!error) footprint.log_bytes += static_cast<int64_t>(mark_bytes);
-  const absl::StatusOr<std::vector<uint64_t>> images = DurableState::Images(data_dir);
+  const absl::StatusOr<std::vector<LogImage>> images = DurableState::Images(data_dir);
   if (!images.ok()) return footprint;
-  for (const uint64_t lsn : *images) {
-    const fs::path image = DurableState::ImagePathIn(data_dir, lsn);
-    footprint.image_bytes += BytesUnder(image);
+  for (const LogImage& image : *images) {
+    const fs::path path = DurableState::ImagePathIn(data_dir, image);
+    footprint.image_bytes += BytesUnder(path);
     ++footprint.images;
     if (footprint.images > 1) continue;
-    footprint.image_lsn = lsn;
-    footprint.image_time = WrittenAt(image);
+    footprint.image_lsn = image.lsn;
+    footprint.image_time = WrittenAt(path);
   }
   return footprint;
 }

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/system/failpoint.h"
-#include "core/system/format_version.h"
 #include "core/system/log.h"
-#include "core/system/sealed_text.h"
 #include "core/wire/log/logged_command.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/image/shard_image.h"
@@ -25,55 +21,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No name of a model has an underscore: models' checkpoints lie beside it.
 constexpr char kDirectory[] = "command_log";
 constexpr char kUnfinished[] = ".tmp-command_log";
-constexpr char kImage[] = "image-";
-// The version is behind it.
-constexpr char kCurrentWord[] = "dslide shard images ";
-constexpr int64_t kCurrentFormat = 1;
+constexpr char kImagesDirectory[] = "images";
 constexpr size_t kKeptImages = 2;
 constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 
-std::string CurrentPath(const std::string& directory) {
-  return absl::StrCat(directory, "/CURRENT");
+std::string ImagesIn(const std::string& directory) {
+  return absl::StrCat(directory, "/", kImagesDirectory);
 }
 
-std::string ImageName(uint64_t lsn) { return absl::StrFormat("%s%020d", kImage, lsn); }
-
-std::string ImagePath(const std::string& directory, uint64_t lsn) {
-  return absl::StrCat(directory, "/", ImageName(lsn));
-}
-
-std::string EncodeCurrent(const std::vector<uint64_t>& images) {
-  std::string text = absl::StrCat(kCurrentWord, kCurrentFormat, "\n");
-  for (const uint64_t lsn : images) absl::StrAppend(&text, ImageName(lsn), "\n");
-  return SealText(std::move(text));
+std::string ImagePath(const std::string& directory, const LogImage& image) {
+  return absl::StrCat(ImagesIn(directory), "/", LogLabel(image));
 }
 
 // The images that count, newest first.
-absl::StatusOr<std::vector<uint64_t>> ReadCurrent(const std::string& directory) {
-  const std::string path = CurrentPath(directory);
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) {
-    return absl::DataLossError(absl::StrCat(path, ", which names the images, is missing"));
+absl::StatusOr<std::vector<LogImage>> ImagesOf(const std::string& directory) {
+  std::vector<LogImage> images;
+  // By root and record, as their labels.
+  for (const std::string& label : ImageStore::LabelsIn(ImagesIn(directory))) {
+    const std::optional<LogImage> image = LogImageOf(label);
+    if (!image.has_value()) continue;
+    if (!images.empty() && images.front().root != image->root) images.clear();
+    images.insert(images.begin(), *image);
   }
-  RETURN_IF_ERROR(text.status());
-  RETURN_IF_ERROR(CheckSealedFormat(path, *text, kCurrentWord,
-                                    {.oldest = kCurrentFormat, .newest = kCurrentFormat}));
-  std::vector<uint64_t> images;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-    uint64_t lsn = 0;
-    if (absl::StartsWith(line, kImage) && absl::SimpleAtoi(line.substr(sizeof(kImage) - 1), &lsn)) {
-      images.push_back(lsn);
-    }
-  }
-  // Whatever was not understood, or was changed, encodes differently.
-  if (images.empty() || EncodeCurrent(images) != *text) {
-    return absl::DataLossError(
-        absl::StrCat(path, ", which names the images, does not have its checksum"));
-  }
-  return images;
+  if (!images.empty()) return images;
+  return absl::DataLossError(absl::StrCat(ImagesIn(directory), " has no image: all are missing"));
 }
 
 // Says how far a replay is, from time to time.
@@ -110,42 +83,36 @@ CommandLogOptions LogOptions(const DurableStateOptions& options) {
   return log;
 }
 
-// Images and half-written ones that CURRENT does not name.
-absl::Status RemoveOthers(const std::string& directory, const std::vector<uint64_t>& images) {
-  std::vector<fs::path> doomed;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool named = std::any_of(images.begin(), images.end(),
-                                   [&](uint64_t lsn) { return ImageName(lsn) == name; });
-    if (!named && absl::StartsWith(name, kImage)) doomed.push_back(entry.path());
+absl::Status RemoveOthers(ImageStore& store, const std::vector<LogImage>& images) {
+  for (const std::string& label : store.Labels()) {
+    const bool kept = std::any_of(images.begin(), images.end(),
+                                  [&](const LogImage& image) { return LogLabel(image) == label; });
+    if (!kept) RETURN_IF_ERROR(store.Remove(label));
   }
-  for (const fs::path& path : doomed) RETURN_IF_ERROR(RemoveAll(path));
   return absl::OkStatus();
 }
 
 // The newest image that is whole.
 absl::StatusOr<std::unique_ptr<ShardCore>> LoadNewest(const std::string& directory,
-                                                      const std::vector<uint64_t>& images,
+                                                      const std::vector<LogImage>& images,
                                                       const DurableState::MakeCore& make_core,
                                                       Recovery& recovery) {
   absl::Status first_failure;
-  for (const uint64_t lsn : images) {
+  for (const LogImage& image : images) {
+    const std::string path = ImagePath(directory, image);
     std::unique_ptr<ShardCore> core = make_core();
-    absl::StatusOr<uint64_t> loaded = LoadImage(ImagePath(directory, lsn), *core);
-    if (loaded.ok() && *loaded != lsn) {
-      loaded = absl::DataLossError(
-          absl::StrCat(ImagePath(directory, lsn), " is the image of record ", *loaded));
+    absl::StatusOr<uint64_t> loaded = LoadImage(path, *core);
+    if (loaded.ok() && *loaded != image.lsn) {
+      loaded = absl::DataLossError(absl::StrCat(path, " is the image of record ", *loaded));
     }
     if (loaded.ok()) {
-      recovery.image_lsn = lsn;
+      recovery.image_lsn = image.lsn;
       return core;
     }
     // Of another version, too: an older image and the log would do, but only until the newer image
     // was removed for damaged.
     if (!absl::IsDataLoss(loaded.status())) return loaded.status();
-    LogError("an image is damaged",
-             {{"path", ImagePath(directory, lsn)}, {"error", loaded.status().message()}});
+    LogError("an image is damaged", {{"path", path}, {"error", loaded.status().message()}});
     ++recovery.damaged_images;
     first_failure.Update(loaded.status());
   }
@@ -216,12 +183,12 @@ std::string DurableState::DirectoryIn(const std::string& data_dir) {
   return (fs::path(data_dir) / kDirectory).string();
 }
 
-std::string DurableState::ImagePathIn(const std::string& data_dir, uint64_t lsn) {
-  return ImagePath(DirectoryIn(data_dir), lsn);
+std::string DurableState::ImagePathIn(const std::string& data_dir, const LogImage& image) {
+  return ImagePath(DirectoryIn(data_dir), image);
 }
 
-absl::StatusOr<std::vector<uint64_t>> DurableState::Images(const std::string& data_dir) {
-  return ReadCurrent(DirectoryIn(data_dir));
+absl::StatusOr<std::vector<LogImage>> DurableState::Images(const std::string& data_dir) {
+  return ImagesOf(DirectoryIn(data_dir));
 }
 
 absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
@@ -230,7 +197,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
   const std::string directory = DirectoryIn(data_dir);
   const absl::Duration start = options.clock->Now();
   Recovery recovery;
-  ASSIGN_OR_RETURN(std::vector<uint64_t> images, ReadCurrent(directory));
+  ASSIGN_OR_RETURN(std::vector<LogImage> images, ImagesOf(directory));
   ASSIGN_OR_RETURN(*core, LoadNewest(directory, images, make_core, recovery));
   DSLIDE_FAILPOINT("shard.restore.loaded");
   ASSIGN_OR_RETURN(std::unique_ptr<CommandLog> log,
@@ -238,8 +205,9 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
   DSLIDE_FAILPOINT("shard.restore.replayed");
   // A damaged image is not offered again.
   images.erase(images.begin(), images.begin() + recovery.damaged_images);
-  RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory), EncodeCurrent(images)));
-  RETURN_IF_ERROR(RemoveOthers(directory, images));
+  if (images.size() > kKeptImages) images.resize(kKeptImages);
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageStore> store, ImageStore::Open(ImagesIn(directory)));
+  RETURN_IF_ERROR(RemoveOthers(*store, images));
   recovery.duration = options.clock->Now() - start;
   LogInfo("state restored", {{"path", directory},
                              {"image", recovery.image_lsn},
@@ -250,7 +218,7 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
                              {"digest", DigestText(**core)},
                              {"duration", absl::FormatDuration(recovery.duration)}});
   std::unique_ptr<DurableState> state(
-      new DurableState(directory, options, std::move(log), std::move(images)));
+      new DurableState(options, std::move(log), std::move(store), std::move(images)));
   state->recovery_ = recovery;
   // What was replayed now would be replayed again.
   state->bytes_at_image_ = -recovery.replayed_bytes;
@@ -259,22 +227,26 @@ absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Restore(
 
 absl::StatusOr<std::unique_ptr<DurableState>> DurableState::Create(
     const std::string& data_dir, const DurableStateOptions& options, const ShardCore& core) {
-  const fs::path directory = fs::path(data_dir) / kDirectory;
-  const fs::path unfinished = fs::path(data_dir) / kUnfinished;
+  const std::string directory = DirectoryIn(data_dir);
+  const std::string unfinished = (fs::path(data_dir) / kUnfinished).string();
+  constexpr LogImage kFirst = {};
   RETURN_IF_ERROR(RemoveAll(unfinished));
   RETURN_IF_ERROR(MakeDirectory(unfinished));
-  RETURN_IF_ERROR(CommandLog::Create(unfinished.string(), LogOptions(options)));
-  RETURN_IF_ERROR(WriteImage(ImagePath(unfinished.string(), 0), 0, core));
-  RETURN_IF_ERROR(ReplaceFile(CurrentPath(unfinished.string()), EncodeCurrent({0})));
+  RETURN_IF_ERROR(CommandLog::Create(unfinished, LogOptions(options)));
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageStore> store, ImageStore::Open(ImagesIn(unfinished)));
+  RETURN_IF_ERROR(store->Publish(LogLabel(kFirst), [&](const std::string& image) {
+    return WriteImage(image, kFirst.lsn, core).status();
+  }));
   RETURN_IF_ERROR(SyncDirectory(unfinished));
   DSLIDE_FAILPOINT("shard.state.made");
   RETURN_IF_ERROR(Rename(unfinished, directory));
   DSLIDE_FAILPOINT("shard.state.renamed");
   RETURN_IF_ERROR(SyncDirectory(data_dir));
   ASSIGN_OR_RETURN(std::unique_ptr<CommandLog> log,
-                   CommandLog::Open(directory.string(), LogOptions(options)));
+                   CommandLog::Open(directory, LogOptions(options)));
+  ASSIGN_OR_RETURN(store, ImageStore::Open(ImagesIn(directory)));
   return std::unique_ptr<DurableState>(
-      new DurableState(directory.string(), options, std::move(log), {0}));
+      new DurableState(options, std::move(log), std::move(store), {kFirst}));
 }
 
 absl::Status DurableState::Remove(const std::string& data_dir) {
@@ -285,11 +257,11 @@ absl::Status DurableState::Remove(const std::string& data_dir) {
   return RemoveAll(unfinished);
 }
 
-DurableState::DurableState(std::string directory, DurableStateOptions options,
-                           std::unique_ptr<CommandLog> log, std::vector<uint64_t> images)
-    : directory_(std::move(directory)),
-      options_(std::move(options)),
+DurableState::DurableState(DurableStateOptions options, std::unique_ptr<CommandLog> log,
+                           std::unique_ptr<ImageStore> store, std::vector<LogImage> images)
+    : options_(std::move(options)),
       log_(std::move(log)),
+      store_(std::move(store)),
       images_(std::move(images)) {
   recovery_.last_lsn = log_->appended();
 }
@@ -315,8 +287,7 @@ DurableState::~DurableState() {
 void DurableState::MaybeTakeImage(ShardCore& core) {
   const auto report = [this](const absl::Status& status) {
     if (status.ok()) return;
-    LogError("cannot write an image; the log grows on",
-             {{"path", directory_}, {"error", status.message()}});
+    LogError("cannot write an image; the log grows on", {{"error", status.message()}});
   };
   if (writing_ != nullptr) {
     if (writing_->over) report(EndImage());
@@ -337,18 +308,19 @@ void DurableState::MaybeTakeImage(ShardCore& core) {
 absl::Status DurableState::BeginImage(ShardCore& core) {
   auto writing = std::make_unique<Writing>();
   writing->start = options_.clock->Now();
-  ASSIGN_OR_RETURN(writing->lsn, SettleTables(core));
-  const std::string path = ImagePath(directory_, writing->lsn);
-  RETURN_IF_ERROR(RemoveAll(path));
-  writing->snapshot = ShardSnapshot::Take(writing->lsn, core);
+  ASSIGN_OR_RETURN(const uint64_t lsn, SettleTables(core));
+  writing->image = {.root = images_.front().root, .lsn = lsn};
+  writing->snapshot = ShardSnapshot::Take(lsn, core);
   DSLIDE_FAILPOINT("shard.image.taken");
   writing_ = std::move(writing);
-  writing_->thread = std::thread([this, path] {
-    writing_->result = writing_->snapshot->Write(path).status();
-    DSLIDE_FAILPOINT("shard.image.written");
+  writing_->thread = std::thread([this] {
+    const auto write = [this](const std::string& directory) -> absl::Status {
+      RETURN_IF_ERROR(writing_->snapshot->Write(directory).status());
+      // A log that ends before its image would be taken for a damaged one.
+      return log_->Sync();
+    };
+    writing_->result = store_->Publish(LogLabel(writing_->image), write);
     if (!writing_->result.ok()) writing_->snapshot->Abandon();
-    // A log that ends before its image would be taken for a damaged one.
-    if (writing_->result.ok()) writing_->result = log_->Sync();
     writing_->over = true;
     if (options_.on_written) options_.on_written();
   });
@@ -360,23 +332,23 @@ absl::Status DurableState::EndImage() {
   writing_->thread.join();
   const std::unique_ptr<Writing> written = std::move(writing_);
   written->snapshot->Release();
-  if (!written->result.ok()) {
-    RemoveAll(ImagePath(directory_, written->lsn)).IgnoreError();
-    return written->result;
-  }
+  RETURN_IF_ERROR(written->result);
   const absl::Duration took = options_.clock->Now() - written->start;
-  LogInfo("image written", {{"path", ImagePath(directory_, written->lsn)},
+  LogInfo("image written", {{"path", store_->PathOf(LogLabel(written->image))},
                             {"duration", absl::FormatDuration(took)}});
   if (options_.on_image) options_.on_image(took);
-  return Publish(written->lsn, kKeptImages);
+  return Retain(written->image);
 }
 
 absl::Status DurableState::TakeImage(ShardCore& core) {
   EndImage().IgnoreError();
-  return log_->appended() == images_.front() ? absl::OkStatus() : WriteImageNow(core, kKeptImages);
+  return log_->appended() == images_.front().lsn ? absl::OkStatus()
+                                                 : WriteImageNow(core, /*is_root=*/false);
 }
 
-absl::Status DurableState::ForceImage(ShardCore& core) { return WriteImageNow(core, /*kept=*/1); }
+absl::Status DurableState::ForceImage(ShardCore& core) {
+  return WriteImageNow(core, /*is_root=*/true);
+}
 
 absl::StatusOr<uint64_t> DurableState::SettleTables(ShardCore& core) {
   ASSIGN_OR_RETURN(const uint64_t lsn,
@@ -385,7 +357,7 @@ absl::StatusOr<uint64_t> DurableState::SettleTables(ShardCore& core) {
   return lsn;
 }
 
-absl::Status DurableState::WriteImageNow(ShardCore& core, size_t kept) {
+absl::Status DurableState::WriteImageNow(ShardCore& core, bool is_root) {
   // An older one that could not be written is no loss.
   EndImage().IgnoreError();
   const absl::Duration start = options_.clock->Now();
@@ -393,38 +365,26 @@ absl::Status DurableState::WriteImageNow(ShardCore& core, size_t kept) {
   // A log that ends before its image would be taken for a damaged one.
   RETURN_IF_ERROR(log_->Sync());
   DSLIDE_FAILPOINT("shard.image.forced");
-  RETURN_IF_ERROR(WriteImageAt(lsn, core, kept));
+  const LogImage image{.root = is_root ? lsn : images_.front().root, .lsn = lsn};
+  RETURN_IF_ERROR(store_->Publish(LogLabel(image), [&](const std::string& directory) {
+    return WriteImage(directory, lsn, core).status();
+  }));
+  RETURN_IF_ERROR(Retain(image));
   const absl::Duration duration = options_.clock->Now() - start;
   if (options_.on_image) options_.on_image(duration);
-  LogInfo("image written", {{"path", ImagePath(directory_, lsn)},
+  LogInfo("image written", {{"path", store_->PathOf(LogLabel(image))},
                             {"digest", DigestText(core)},
                             {"duration", absl::FormatDuration(duration)}});
   return absl::OkStatus();
 }
 
-absl::Status DurableState::WriteImageAt(uint64_t lsn, const ShardCore& core, size_t kept) {
-  // Under its own name at once: only CURRENT says that it counts.
-  const std::string path = ImagePath(directory_, lsn);
-  RETURN_IF_ERROR(RemoveAll(path));
-  if (absl::Status written = WriteImage(path, lsn, core); !written.ok()) {
-    RemoveAll(path).IgnoreError();
-    return written;
-  }
-  return Publish(lsn, kept);
-}
-
-absl::Status DurableState::Publish(uint64_t lsn, size_t kept) {
-  RETURN_IF_ERROR(SyncDirectory(directory_));
-  DSLIDE_FAILPOINT("shard.image.named");
-  std::vector<uint64_t> images = images_;
-  images.insert(images.begin(), lsn);
-  if (images.size() > kept) images.resize(kept);
-  RETURN_IF_ERROR(ReplaceFile(CurrentPath(directory_), EncodeCurrent(images)));
-  DSLIDE_FAILPOINT("shard.image.counts");
-  images_ = std::move(images);
-  RETURN_IF_ERROR(RemoveOthers(directory_, images_));
+absl::Status DurableState::Retain(const LogImage& newest) {
+  if (images_.front().root != newest.root) images_.clear();
+  images_.insert(images_.begin(), newest);
+  if (images_.size() > kKeptImages) images_.resize(kKeptImages);
+  RETURN_IF_ERROR(RemoveOthers(*store_, images_));
   DSLIDE_FAILPOINT("shard.image.others_removed");
-  return log_->Trim(images_.back() + 1);
+  return log_->Trim(images_.back().lsn + 1);
 }
 
 }  // namespace dslide::shard

@@ -2,13 +2,12 @@
 //
 //   <data dir>/command_log/
 //     high-water, records/        the log (command_log.h)
-//     image-<lsn of 20 digits>/   states after that record (shard_image.h)
-//     CURRENT                     the images that count, newest first, and a checksum
+//     images/                     states after one record each (image_store.h, image_label.h)
 //
 // The directory appears under its name when it is complete; from then on a part that is missing was
 // lost, and nothing is made afresh in its place. Two images are kept, and the log since the older
 // one: when the newer one turns out to be damaged, nothing is lost but time. After ForceImage()
-// there is one, until the next.
+// there is one, until the next. Images of lower roots than the newest do not count.
 
 #pragma once
 
@@ -24,6 +23,8 @@
 #include "absl/status/statusor.h"
 #include "core/base/clock.h"
 #include "services/shard/durability/durability.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
 #include "services/shard/image/shard_snapshot.h"
 #include "services/shard/log/command_log.h"
 #include "services/shard/state/shard_core.h"
@@ -64,10 +65,10 @@ class DurableState {
   ~DurableState();
 
   // Where a data directory's state lies, and its images that count, newest first. From any thread.
-  // Errors of Images(): DataLoss; FailedPrecondition for a CURRENT of another version.
+  // Errors of Images(): DataLoss when there is none.
   static std::string DirectoryIn(const std::string& data_dir);
-  static std::string ImagePathIn(const std::string& data_dir, uint64_t lsn);
-  static absl::StatusOr<std::vector<uint64_t>> Images(const std::string& data_dir);
+  static std::string ImagePathIn(const std::string& data_dir, const LogImage& image);
+  static absl::StatusOr<std::vector<LogImage>> Images(const std::string& data_dir);
 
   // Restores what is in the directory: the newest image that is whole, and the log after it.
   // Commands may be appended after Begin().
@@ -114,12 +115,12 @@ class DurableState {
   absl::Status ForceImage(ShardCore& core);
 
  private:
-  DurableState(std::string directory, DurableStateOptions options, std::unique_ptr<CommandLog> log,
-               std::vector<uint64_t> images);
+  DurableState(DurableStateOptions options, std::unique_ptr<CommandLog> log,
+               std::unique_ptr<ImageStore> store, std::vector<LogImage> images);
 
   // An image that is being written while commands go on.
   struct Writing {
-    uint64_t lsn = 0;
+    LogImage image;
     absl::Duration start;
     std::unique_ptr<ShardSnapshot> snapshot;
     std::atomic<bool> over = false;
@@ -127,17 +128,16 @@ class DurableState {
     std::thread thread;
   };
   absl::Status BeginImage(ShardCore& core);
-  // An image of now; `kept` images count afterwards.
-  absl::Status WriteImageNow(ShardCore& core, size_t kept);
-  absl::Status WriteImageAt(uint64_t lsn, const ShardCore& core, size_t kept);
-  // The image is written: from now on it counts, and what is older than needed goes.
-  absl::Status Publish(uint64_t lsn, size_t kept);
+  // An image of now; if it is a root, no older one counts.
+  absl::Status WriteImageNow(ShardCore& core, bool is_root);
+  // An image was published: what is older than needed goes.
+  absl::Status Retain(const LogImage& newest);
 
-  const std::string directory_;
   const DurableStateOptions options_;
   const std::unique_ptr<CommandLog> log_;
+  const std::unique_ptr<ImageStore> store_;
   Recovery recovery_;
-  std::vector<uint64_t> images_;  // lsns, newest first
+  std::vector<LogImage> images_;  // newest first
   int64_t bytes_at_image_ = 0;    // the log's, when the last image was tried
   std::unique_ptr<Writing> writing_;
 };

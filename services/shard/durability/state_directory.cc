@@ -8,8 +8,8 @@
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
-#include "services/common/files/durable_files.h"
-#include "services/shard/durability/stop_state.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/shard_image.h"
 
 namespace dslide::shard {
 
@@ -27,10 +27,10 @@ absl::Status StateDirectory::Explained(const absl::Status& status) const {
       absl::StrCat("data directory ", options_.path, ": ", status.message()));
 }
 
-std::string StateDirectory::StopPath() const { return absl::StrCat(options_.path, "/STOPPED"); }
-
 absl::Status StateDirectory::Load(Metrics& metrics, std::unique_ptr<ShardCore>& core) {
-  ASSIGN_OR_RETURN(store_, CheckpointStore::Open(options_.path));
+  ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(options_.path));
+  ASSIGN_OR_RETURN(images_, ImageStore::Open(ImageStore::DirectoryIn(options_.path)));
+  checkpoints_ = std::make_unique<ModelCheckpoints>(images_.get());
   reserve_ = DiskReserve::Open(options_.path, {.bytes = options_.disk_reserve_bytes});
   reserve_->AddMetrics(metrics);
   if (DurableState::Exists(options_.path)) return RestoreLogged(core);
@@ -50,29 +50,31 @@ DurableStateOptions StateDirectory::DurableOptions() const {
 }
 
 absl::Status StateDirectory::TakeStopState(ShardCore& core) {
-  const std::string path = StopPath();
-  const absl::StatusOr<std::string> bytes = ReadFile(path);
-  if (absl::IsNotFound(bytes.status())) {
+  if (!images_->Has(kStoppedLabel)) {
     stale_ = true;
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(bytes.status());
-  RETURN_IF_ERROR(DecodeStopState(path, *bytes, core));
+  const absl::Status loaded = LoadImage(images_->PathOf(kStoppedLabel), core).status();
+  if (absl::IsDataLoss(loaded)) {
+    return absl::DataLossError(
+        absl::StrCat(loaded.message(), "; without ", images_->PathOf(kStoppedLabel),
+                     " the shard starts with the rows alone, and knows no client"));
+  }
+  RETURN_IF_ERROR(loaded);
   DSLIDE_FAILPOINT("shard.stop.taken");
   core.SetLimits(options_.core());
   resumed_ = true;
   // From here on the rows may change: a crash would make it a lie.
-  RETURN_IF_ERROR(RemoveAll(path));
+  RETURN_IF_ERROR(images_->Remove(kStoppedLabel));
   DSLIDE_FAILPOINT("shard.stop.removed");
-  return SyncDirectory(options_.path);
+  return absl::OkStatus();
 }
 
 absl::Status StateDirectory::LoadCheckpoints(ShardCore& core) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> models, store_->ModelsWith(kLatestCheckpoint));
-  for (const std::string& name : models) {
+  for (const std::string& name : checkpoints_->ModelsWith(kLatestCheckpoint)) {
     const absl::Duration start = options_.clock->Now();
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
-                     store_->Load(core, name, kLatestCheckpoint));
+                     checkpoints_->Load(core, name, kLatestCheckpoint));
     RETURN_IF_ERROR(RecordModel(*model));
     LogInfo("model loaded", {{"model", name},
                              {"shard", shard_},
@@ -117,13 +119,13 @@ absl::Status StateDirectory::RestoreLogged(std::unique_ptr<ShardCore>& core) {
 }
 
 absl::Status StateDirectory::TakeOverLogged(std::unique_ptr<ShardCore>& core) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> before, store_->ModelsWith(kLatestCheckpoint));
+  const std::vector<std::string> before = checkpoints_->ModelsWith(kLatestCheckpoint);
   for (const auto& [name, model] : core->models()) {
-    RETURN_IF_ERROR(store_->Write(*model, kLatestCheckpoint).status());
+    RETURN_IF_ERROR(checkpoints_->Write(*model, kLatestCheckpoint).status());
   }
   for (const std::string& name : before) {
     if (core->FindModel(name) == nullptr) {
-      RETURN_IF_ERROR(store_->Remove(name, kLatestCheckpoint));
+      RETURN_IF_ERROR(checkpoints_->Remove(name, kLatestCheckpoint));
     }
   }
   // Only now: until here, another start would find everything as it was.
@@ -144,7 +146,9 @@ absl::Status StateDirectory::WriteAtStop(ShardCore& core) {
   if (durable_ == nullptr) {
     RETURN_IF_ERROR(WriteLatest(core));
     DSLIDE_FAILPOINT("shard.stop.rows_written");
-    return ReplaceFile(StopPath(), EncodeStopState(core));
+    return images_->Publish(kStoppedLabel, [&](const std::string& directory) {
+      return WriteImageOf(directory, PartsWithoutRows(core), nullptr).status();
+    });
   }
   absl::Status taken = durable_->TakeImage(core);
   if (!taken.ok()) LogError("cannot write the final image", {{"error", taken.message()}});
@@ -155,7 +159,7 @@ absl::Status StateDirectory::WriteLatest(const ShardCore& core) {
   absl::Status result;
   for (const auto& [name, model] : core.models()) {
     const absl::Duration start = options_.clock->Now();
-    const absl::StatusOr<CheckpointSize> size = store_->Write(*model, kLatestCheckpoint);
+    const absl::StatusOr<ImageSize> size = checkpoints_->Write(*model, kLatestCheckpoint);
     if (!size.ok()) {
       LogError("cannot write the final checkpoint",
                {{"model", name}, {"error", size.status().message()}});

@@ -1,8 +1,10 @@
 // The data directory of a shard: the state that a start takes from it, and what a stop leaves
 // there.
 //
-//   checkpoints "latest" of all models, and STOPPED: mode checkpoint
-//   the command log and its images: the log modes
+//   LOCK           held while a process uses the directory
+//   images/        checkpoints of models and parts of cluster checkpoints; "latest" of all models,
+//                  and what a stop keeps besides: mode checkpoint
+//   command_log/   the command log and its images: the log modes
 //
 // A start in another mode than the last one takes the state over.
 
@@ -20,10 +22,12 @@
 #include "core/base/clock.h"
 #include "core/net/metrics/metrics.h"
 #include "core/spec/model_spec.h"
+#include "services/common/files/directory_lock.h"
 #include "services/common/files/disk_reserve.h"
 #include "services/shard/durability/durability.h"
 #include "services/shard/durability/durable_state.h"
-#include "services/shard/image/storage_checkpoint.h"
+#include "services/shard/image/image_store.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
@@ -50,7 +54,8 @@ class StateDirectory {
                                                               std::unique_ptr<ShardCore>& core);
 
   const std::string& path() const { return options_.path; }
-  CheckpointStore& store() { return *store_; }
+  ImageStore& images() { return *images_; }
+  ModelCheckpoints& checkpoints() { return *checkpoints_; }
   DurableState* durable() { return durable_.get(); }  // null in mode checkpoint
 
   // Of the models that were loaded; -1: none.
@@ -73,7 +78,7 @@ class StateDirectory {
   absl::Status Load(Metrics& metrics, std::unique_ptr<ShardCore>& core);
   absl::Status LoadCheckpoints(ShardCore& core);
   // Clients, answers and open steps as they were when the last process stopped in good order; then
-  // the file that tells it is removed. Errors: DataLoss when it does not belong to the rows.
+  // the image that tells it is removed. Errors: DataLoss when it does not belong to the rows.
   absl::Status TakeStopState(ShardCore& core);
   absl::Status RestoreLogged(std::unique_ptr<ShardCore>& core);
   // Turns a log mode's state into checkpoints, for mode checkpoint.
@@ -81,11 +86,12 @@ class StateDirectory {
   absl::Status RecordModel(const ShardModel& model);
   absl::Status WriteLatest(const ShardCore& core);
   bool logs() const { return options_.durability.mode != Durability::kCheckpoint; }
-  std::string StopPath() const;  // there from a clean stop to the next start
   DurableStateOptions DurableOptions() const;
 
   const StateDirectoryOptions options_;
-  std::unique_ptr<CheckpointStore> store_;
+  std::unique_ptr<DirectoryLock> lock_;
+  std::unique_ptr<ImageStore> images_;
+  std::unique_ptr<ModelCheckpoints> checkpoints_;
   std::unique_ptr<DiskReserve> reserve_;
   std::unique_ptr<DurableState> durable_;
   std::vector<ModelSpec> models_;

@@ -53,9 +53,13 @@ class CheckpointImages {
 
   // Reads every file of a prepared image. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the
   // file that is missing, surplus or differs.
-  virtual absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id) const = 0;
+  virtual absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id) = 0;
 
-  // Loads a verified one into a core without models. Errors: those of LoadImage.
+  // Whether Verify() has found it whole a short time ago, with a list of that checksum.
+  virtual bool VerifiedLately(uint64_t checkpoint_id, uint32_t checksum) const = 0;
+
+  // Loads a verified one into a core without models; checks while it reads. Errors: those of
+  // LoadImage.
   virtual absl::Status Load(uint64_t checkpoint_id, ShardCore& core) const = 0;
 
   // Removes the prepared images of all other checkpoint_ids; how many there were.

@@ -1,58 +1,25 @@
 #include "services/shard/image/disk_images.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
+#include "services/shard/image/image_label.h"
 
 namespace dslide::shard {
 namespace {
 
-namespace fs = std::filesystem;
-
-// No model's directory: their names have no underscore.
-constexpr char kDirectory[] = "cluster_checkpoints";
-constexpr char kPrefix[] = "epoch-";
-constexpr char kTemporary[] = ".tmp-";
-constexpr char kArriving[] = ".tmp-arriving-";
-
-std::string NameOf(uint64_t checkpoint_id) {
-  return absl::StrFormat("%s%020d", kPrefix, checkpoint_id);
-}
+// The coordinator has all shards verify their parts before the first one goes back. What was read
+// longer ago says little about the disk.
+constexpr absl::Duration kVerifiedFor = absl::Minutes(10);
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<DiskImages>> DiskImages::Open(const std::string& data_dir,
-                                                             const Clock* clock) {
-  const fs::path directory = fs::path(data_dir) / kDirectory;
-  RETURN_IF_ERROR(MakeDirectory(directory));
-  std::vector<fs::path> unfinished;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (absl::StartsWith(entry.path().filename().string(), kTemporary)) {
-      unfinished.push_back(entry.path());
-    }
-  }
-  for (const fs::path& path : unfinished) {
-    LogWarning("removing an unfinished part of a cluster checkpoint", {{"path", path.string()}});
-    RETURN_IF_ERROR(RemoveAll(path));
-  }
-  return std::unique_ptr<DiskImages>(new DiskImages(directory.string(), clock));
-}
-
-DiskImages::DiskImages(std::string directory, const Clock* clock)
-    : directory_(std::move(directory)), clock_(clock) {}
 
 DiskImages::~DiskImages() {
   std::thread thread;
@@ -65,37 +32,21 @@ DiskImages::~DiskImages() {
 }
 
 std::string DiskImages::PathOf(uint64_t checkpoint_id) const {
-  return (fs::path(directory_) / NameOf(checkpoint_id)).string();
+  return store_->PathOf(CheckpointLabel(checkpoint_id));
 }
 
 std::string DiskImages::ArrivalPathOf(uint64_t checkpoint_id) const {
-  return (fs::path(directory_) / absl::StrCat(kArriving, NameOf(checkpoint_id))).string();
+  return store_->ArrivalPathOf(CheckpointLabel(checkpoint_id));
 }
 
-absl::StatusOr<FileListSummary> DiskImages::TakeArrival(uint64_t checkpoint_id, uint32_t checksum) {
-  const fs::path arrival = ArrivalPathOf(checkpoint_id);
-  const fs::path target = PathOf(checkpoint_id);
-  absl::StatusOr<FileListSummary> sent = VerifyFileList(arrival.string());
-  if (sent.ok() && sent->checksum != checksum) {
-    sent = absl::DataLossError(absl::StrFormat(
-        "the files that were sent have a list with checksum %08x, the manifest says %08x: they are "
-        "of another checkpoint",
-        sent->checksum, checksum));
-  }
-  if (!sent.ok()) {
-    // Nothing of it stays in the way of the next attempt.
-    RemoveAll(arrival).IgnoreError();
-    return sent;
-  }
-  const FileListSummary files = *sent;
-  RETURN_IF_ERROR(SyncTree(arrival));
-  RETURN_IF_ERROR(RemoveAll(target));
-  RETURN_IF_ERROR(Rename(arrival, target));
-  RETURN_IF_ERROR(SyncDirectory(directory_));
+absl::StatusOr<FileListSummary> DiskImages::Adopt(uint64_t checkpoint_id, uint32_t checksum) {
+  ASSIGN_OR_RETURN(const FileListSummary files,
+                   store_->Adopt(CheckpointLabel(checkpoint_id), checksum));
   LogInfo("part of a cluster checkpoint taken in from a copy",
-          {{"epoch", checkpoint_id}, {"files", files.files}, {"bytes", files.bytes}});
+          {{"checkpoint_id", checkpoint_id}, {"files", files.files}, {"bytes", files.bytes}});
   const absl::MutexLock lock(&mu_);
   progress_.erase(checkpoint_id);
+  verified_[checkpoint_id] = {.checksum = files.checksum, .at = clock_->Now()};
   return files;
 }
 
@@ -109,12 +60,13 @@ absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnap
   if (thread_.joinable()) thread_.join();  // over already
   // An older part of that number is of a cut that was never committed; if this process died now,
   // the next one would take it for this one.
-  RETURN_IF_ERROR(RemovePart(checkpoint_id));
+  RETURN_IF_ERROR(store_->Remove(CheckpointLabel(checkpoint_id)));
   writing_ = true;
   started_ = clock_->Now();
   snapshot_ = snapshot.get();
   snapshot_id_ = checkpoint_id;
   progress_[checkpoint_id] = {.state = CheckpointProgress::State::kWriting};
+  verified_.erase(checkpoint_id);
   thread_ = std::thread(
       [this, checkpoint_id, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
         Write(checkpoint_id, *snapshot);
@@ -131,20 +83,23 @@ void DiskImages::Abandon(uint64_t checkpoint_id) {
 }
 
 void DiskImages::Write(uint64_t checkpoint_id, ShardSnapshot& snapshot) {
-  CheckpointProgress progress;
-  const absl::Status written = WriteAndPublish(checkpoint_id, snapshot, progress);
+  CheckpointProgress progress{.state = CheckpointProgress::State::kPrepared};
+  const absl::Status written = store_->Publish(
+      CheckpointLabel(checkpoint_id),
+      [&](const std::string& directory) { return WriteImage(snapshot, directory, progress); });
   if (!written.ok()) {
     snapshot.Abandon();
     LogError("cannot write this shard's part of a cluster checkpoint",
-             {{"epoch", checkpoint_id}, {"error", written.message()}});
+             {{"checkpoint_id", checkpoint_id}, {"error", written.message()}});
     progress.state = CheckpointProgress::State::kFailed;
     progress.error = written;
   }
   const absl::MutexLock lock(&mu_);
   progress.elapsed = clock_->Now() - started_;
   if (written.ok()) {
+    DSLIDE_FAILPOINT("shard.part.durable");
     LogInfo("part of a cluster checkpoint written",
-            {{"epoch", checkpoint_id},
+            {{"checkpoint_id", checkpoint_id},
              {"rows", progress.rows},
              {"bytes", progress.files.bytes},
              {"written", progress.written_bytes},
@@ -194,32 +149,11 @@ absl::Status DiskImages::WriteImage(ShardSnapshot& snapshot, const std::string& 
   ASSIGN_OR_RETURN(const ImageSize size, linked.ok() ? snapshot.WriteIncrement(directory, *linked)
                                                      : snapshot.Write(directory));
   DSLIDE_FAILPOINT("shard.part.written");
-  if (!linked.ok()) linked = LinkedBase();
-  ASSIGN_OR_RETURN(progress.files, WriteFileList(directory, linked->files));
-  DSLIDE_FAILPOINT("shard.part.listed");
+  progress.files = size.files;
   progress.rows = size.rows;
-  progress.written_bytes = progress.files.bytes - linked->bytes();
-  if (!linked->files.empty()) progress.base_checkpoint_id = snapshot.base().checkpoint_id;
+  progress.written_bytes = size.bytes;
+  if (linked.ok()) progress.base_checkpoint_id = snapshot.base().checkpoint_id;
   return absl::OkStatus();
-}
-
-absl::Status DiskImages::WriteAndPublish(uint64_t checkpoint_id, ShardSnapshot& snapshot,
-                                         CheckpointProgress& progress) {
-  const fs::path temporary = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(checkpoint_id));
-  const fs::path target = PathOf(checkpoint_id);
-  RETURN_IF_ERROR(RemoveAll(temporary));
-  const auto write = [&]() -> absl::Status {
-    RETURN_IF_ERROR(WriteImage(snapshot, temporary.string(), progress));
-    RETURN_IF_ERROR(Rename(temporary, target));
-    DSLIDE_FAILPOINT("shard.part.renamed");
-    RETURN_IF_ERROR(SyncDirectory(directory_));
-    DSLIDE_FAILPOINT("shard.part.durable");
-    return absl::OkStatus();
-  };
-  absl::Status written = write();
-  if (!written.ok()) RemoveAll(temporary).IgnoreError();
-  progress.state = CheckpointProgress::State::kPrepared;
-  return written;
 }
 
 CheckpointProgress DiskImages::Progress(uint64_t checkpoint_id) const {
@@ -244,14 +178,19 @@ CheckpointProgress DiskImages::Progress(uint64_t checkpoint_id) const {
   return progress;
 }
 
-absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t checkpoint_id) const {
-  std::error_code error;
-  if (!fs::is_directory(PathOf(checkpoint_id), error)) {
-    return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
-                            absl::StrCat("this shard has no part of cluster checkpoint ",
-                                         checkpoint_id, " in ", directory_));
-  }
-  return VerifyFileList(PathOf(checkpoint_id));
+absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t checkpoint_id) {
+  absl::StatusOr<FileListSummary> files = store_->Verify(CheckpointLabel(checkpoint_id));
+  const absl::MutexLock lock(&mu_);
+  verified_.erase(checkpoint_id);
+  if (files.ok()) verified_[checkpoint_id] = {.checksum = files->checksum, .at = clock_->Now()};
+  return files;
+}
+
+bool DiskImages::VerifiedLately(uint64_t checkpoint_id, uint32_t checksum) const {
+  const absl::MutexLock lock(&mu_);
+  const auto found = verified_.find(checkpoint_id);
+  return found != verified_.end() && found->second.checksum == checksum &&
+         clock_->Now() - found->second.at < kVerifiedFor;
 }
 
 absl::Status DiskImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
@@ -260,31 +199,12 @@ absl::Status DiskImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
 
 std::vector<uint64_t> DiskImages::List() const {
   std::vector<uint64_t> checkpoint_ids;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    const std::string name = entry.path().filename().string();
-    uint64_t checkpoint_id = 0;
-    if (absl::StartsWith(name, kPrefix) &&
-        absl::SimpleAtoi(name.substr(sizeof(kPrefix) - 1), &checkpoint_id)) {
-      checkpoint_ids.push_back(checkpoint_id);
+  for (const std::string& label : store_->Labels()) {
+    if (const auto checkpoint_id = CheckpointOf(label); checkpoint_id.has_value()) {
+      checkpoint_ids.push_back(*checkpoint_id);
     }
   }
-  std::sort(checkpoint_ids.begin(), checkpoint_ids.end());
   return checkpoint_ids;
-}
-
-absl::Status DiskImages::RemovePart(uint64_t checkpoint_id) const {
-  std::error_code error;
-  if (!fs::exists(PathOf(checkpoint_id), error)) return absl::OkStatus();
-  // Its name first, so that half of it is never found.
-  const fs::path doomed = fs::path(directory_) / absl::StrCat(kTemporary, NameOf(checkpoint_id));
-  RETURN_IF_ERROR(RemoveAll(doomed));
-  RETURN_IF_ERROR(Rename(PathOf(checkpoint_id), doomed));
-  DSLIDE_FAILPOINT("shard.part.doomed");
-  RETURN_IF_ERROR(SyncDirectory(directory_));
-  RETURN_IF_ERROR(RemoveAll(doomed));
-  DSLIDE_FAILPOINT("shard.part.removed");
-  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& checkpoint_ids) {
@@ -293,9 +213,10 @@ absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& checkpoi
     if (std::find(checkpoint_ids.begin(), checkpoint_ids.end(), checkpoint_id) !=
         checkpoint_ids.end())
       continue;
-    RETURN_IF_ERROR(RemovePart(checkpoint_id));
+    RETURN_IF_ERROR(store_->Remove(CheckpointLabel(checkpoint_id)));
     const absl::MutexLock lock(&mu_);
     progress_.erase(checkpoint_id);
+    verified_.erase(checkpoint_id);
     ++removed;
   }
   return removed;

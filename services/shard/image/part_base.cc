@@ -23,10 +23,9 @@ bool IsOfRows(const ListedFile& file) { return absl::StrContains(file.path, '/')
 absl::Status CheckModels(const ImageHead& head, const ImageParts& parts) {
   bool same = head.models.size() == parts.models.size();
   for (size_t i = 0; same && i < head.models.size(); ++i) {
-    same = head.models[i] == parts.models[i].metadata.spec.name;
+    same = head.models[i].name == parts.models[i].metadata.spec.name;
   }
   if (!same) return absl::FailedPreconditionError("it is of other models");
-  if (!head.has_hashes) return absl::FailedPreconditionError("it is of an earlier format");
   if (head.increments >= kMaxIncrements) {
     return absl::FailedPreconditionError(
         absl::StrCat("it has ", head.increments, " increments already"));
@@ -46,12 +45,6 @@ absl::Status Link(const fs::path& from, const fs::path& to, const ListedFile& fi
 }
 
 }  // namespace
-
-int64_t LinkedBase::bytes() const {
-  int64_t sum = 0;
-  for (const ListedFile& file : files) sum += file.bytes;
-  return sum;
-}
 
 absl::StatusOr<LinkedBase> LinkBase(const std::string& base, uint32_t files_checksum,
                                     const ImageParts& parts, const std::string& directory) {

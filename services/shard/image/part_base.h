@@ -22,7 +22,6 @@ struct PartBase {
 struct LinkedBase {
   int64_t increments = 0;
   std::vector<ListedFile> files;  // that were linked, relative, with their checksums
-  int64_t bytes() const;
 };
 
 // Makes `directory` with links to the row databases of the image in `base`, whose files are of the

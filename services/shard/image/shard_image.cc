@@ -20,17 +20,10 @@ namespace dslide::shard {
 namespace {
 
 // The version is behind it.
-constexpr char kShardImageMagicWord[] = "DSLIMAG";
-constexpr int64_t kWithoutHashes = 1;
-constexpr int64_t kAllRows = 2;
-constexpr int64_t kOfIncrements = 3;
-constexpr FormatRange kFormats = {.oldest = kWithoutHashes, .newest = kOfIncrements};
+constexpr char kShardImageMagicWord[] = "DSLIMAGE";
+constexpr int64_t kShardImageFormat = 1;
 
 std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
-
-std::string ModelPath(const std::string& directory, size_t number) {
-  return absl::StrFormat("%s/model-%03d", directory, number);
-}
 
 std::string DeltaPath(const std::string& directory, size_t number, int64_t increment) {
   return absl::StrFormat("%s/delta-%03d-%03d", directory, number, increment);
@@ -62,32 +55,55 @@ absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
   return hashes;
 }
 
-// What was sealed in the file.
-absl::StatusOr<std::string> ReadState(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string bytes, ReadPart(path));
+struct ImageState {
+  ImageHead head;
+  std::string core_state;
+};
+
+absl::StatusOr<ImageState> ReadState(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
   const auto content = UnsealBytes(bytes);
   if (!content.has_value()) return DamagedImage(path, "does not have its checksum");
-  bytes.resize(content->size());
-  return bytes;
+  ByteReader in(*content);
+  const std::optional<int64_t> version = VersionBehind(kShardImageMagicWord, in.Bytes());
+  if (!version.has_value()) return DamagedImage(path, "is no state of a shard");
+  RETURN_IF_ERROR(
+      CheckFormat(path, *version, {.oldest = kShardImageFormat, .newest = kShardImageFormat}));
+  ImageState state;
+  const auto increments = in.Number<uint64_t>();
+  if (increments > uint64_t{kMaxIncrements}) {
+    return DamagedImage(path, absl::StrCat("has ", increments, " increments"));
+  }
+  state.head.increments = static_cast<int64_t>(increments);
+  state.head.base_checkpoint_id = in.Number<uint64_t>();
+  state.head.lsn = in.Number<uint64_t>();
+  state.head.rows_digest = in.Number<uint64_t>();
+  for (uint64_t models = in.Count(); models > 0 && in.ok(); --models) {
+    ImageHead::Model& model = state.head.models.emplace_back();
+    model.name = std::string(in.Bytes());
+    model.topology_version = in.Number<uint64_t>();
+    model.has_hashes = in.Number<uint8_t>() != 0;
+  }
+  state.core_state = std::string(in.Bytes());
+  if (!in.AtEnd()) return DamagedImage(path, "is cut, or too long");
+  return state;
 }
 
-// What `state` begins with; the models follow.
-absl::StatusOr<ImageHead> ReadHead(const std::string& path, ByteReader& state) {
-  const std::optional<int64_t> version = VersionBehind(kShardImageMagicWord, state.Bytes());
-  if (!version.has_value()) return DamagedImage(path, "is no state of a shard");
-  RETURN_IF_ERROR(CheckFormat(path, *version, kFormats));
-  ImageHead head;
-  head.has_hashes = *version != kWithoutHashes;
-  if (*version == kOfIncrements) {
-    const auto increments = state.Number<uint64_t>();
-    if (increments == 0 || increments > uint64_t{kMaxIncrements}) {
-      return DamagedImage(path, absl::StrCat("has ", increments, " increments"));
-    }
-    head.increments = static_cast<int64_t>(increments);
-    head.base_checkpoint_id = state.Number<uint64_t>();
+std::string EncodeImageState(const ImageParts& parts, const ImageIncrement* increment) {
+  ByteWriter out;
+  out.Bytes(absl::StrCat(kShardImageMagicWord, kShardImageFormat));
+  out.Number(increment == nullptr ? uint64_t{0} : static_cast<uint64_t>(increment->number));
+  out.Number(increment == nullptr ? uint64_t{0} : increment->base_checkpoint_id);
+  out.Number(parts.lsn);
+  out.Number(parts.rows_digest);
+  out.Number<uint64_t>(parts.models.size());
+  for (const ImageParts::Model& model : parts.models) {
+    out.Bytes(model.metadata.spec.name);
+    out.Number(model.topology_version);
+    out.Number<uint8_t>(model.hashes.has_value() ? 1 : 0);
   }
-  head.lsn = state.Number<uint64_t>();
-  return head;
+  out.Bytes(parts.core_state);
+  return SealBytes(std::move(out).Take());
 }
 
 // Where the rows of a model are, the oldest first.
@@ -97,33 +113,38 @@ std::vector<std::string> RowPaths(const std::string& directory, size_t number, i
   return paths;
 }
 
-// `hashes`: null in an image without them.
-absl::Status LoadModel(const std::vector<std::string>& paths, ModelHashes* hashes,
-                       absl::string_view name, uint64_t topology_version, ShardCore& core) {
+absl::Status LoadModel(const std::string& directory, const ImageHead& head, size_t number,
+                       ShardCore& core) {
+  const ImageHead::Model& model_head = head.models[number];
+  ModelHashes hashes;
+  if (model_head.has_hashes) {
+    ASSIGN_OR_RETURN(hashes, ReadHashes(HashesPath(directory, number)));
+  }
+  const std::vector<std::string> paths = RowPaths(directory, number, head.increments);
   const std::string& path = paths.back();
   const absl::StatusOr<CheckpointMetadata> read = ReadCheckpointMetadata(path);
   if (!read.ok()) return In(path, read.status());
   const CheckpointMetadata& metadata = *read;
-  if (metadata.spec.name != name) {
+  if (metadata.spec.name != model_head.name) {
     return DamagedImage(path, absl::StrCat("is of model \"", metadata.spec.name, "\", not of \"",
-                                           name, "\": directories were swapped"));
+                                           model_head.name, "\": directories were swapped"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                    core.NewModel({.spec = metadata.spec,
                                   .shard = metadata.shard,
                                   .slot_maps = metadata.slot_maps,
-                                  .topology_version = topology_version},
+                                  .topology_version = model_head.topology_version},
                                  RecordMemory(metadata)));
-  RETURN_IF_ERROR(ReadRows(paths, metadata, *model, hashes));
+  RETURN_IF_ERROR(ReadRows(paths, metadata, *model, model_head.has_hashes ? &hashes : nullptr));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
   return absl::OkStatus();
 }
 
-// Writes the rows of one model and reads them back.
-absl::StatusOr<ImageSize> WriteModel(const std::string& directory, size_t number,
-                                     const ImageParts::Model& part, RecordSource& records,
-                                     const ImageIncrement* increment) {
+// Writes the rows of one model and reads them back; returns how many the model has.
+absl::StatusOr<int64_t> WriteModel(const std::string& directory, size_t number,
+                                   const ImageParts::Model& part, RecordSource& records,
+                                   const ImageIncrement* increment) {
   CheckpointMetadata metadata = part.metadata;
   std::string path = ModelPath(directory, number);
   if (increment == nullptr) {
@@ -135,16 +156,19 @@ absl::StatusOr<ImageSize> WriteModel(const std::string& directory, size_t number
                                                 increment->changed[number]));
   }
   DSLIDE_FAILPOINT("shard.image.rows_written");
-  RETURN_IF_ERROR(increment == nullptr ? VerifyRows(path, metadata, *part.model)
-                                       : VerifyChangedRows(path, metadata));
+  RETURN_IF_ERROR(VerifyRows(path, metadata));
   RETURN_IF_ERROR(SyncDirectory(path));
   DSLIDE_FAILPOINT("shard.image.rows_synced");
-  ImageSize size{.bytes = DirectoryBytes(path)};
-  for (const CheckpointTable& table : metadata.tables) size.rows += table.present;
-  return size;
+  int64_t rows = 0;
+  for (const CheckpointTable& table : metadata.tables) rows += table.present;
+  return rows;
 }
 
 }  // namespace
+
+std::string ModelPath(const std::string& directory, size_t number) {
+  return absl::StrFormat("%s/model-%03d", directory, number);
+}
 
 ImageParts PartsOf(uint64_t lsn, const ShardCore& core) {
   ImageParts parts{.lsn = lsn, .models = {}, .core_state = EncodeCoreState(core)};
@@ -157,106 +181,79 @@ ImageParts PartsOf(uint64_t lsn, const ShardCore& core) {
   return parts;
 }
 
+ImageParts PartsWithoutRows(const ShardCore& core) {
+  return {.models = {}, .core_state = EncodeCoreState(core), .rows_digest = core.Digest()};
+}
+
 absl::StatusOr<ImageSize> WriteImageOf(
     const std::string& directory, const ImageParts& parts,
     const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of,
     const ImageIncrement* increment) {
   RETURN_IF_ERROR(MakeDirectory(directory));
   ImageSize size;
-  ByteWriter state;
-  state.Bytes(absl::StrCat(kShardImageMagicWord, increment == nullptr ? kAllRows : kOfIncrements));
-  if (increment != nullptr) {
-    state.Number(static_cast<uint64_t>(increment->number));
-    state.Number(increment->base_checkpoint_id);
-  }
-  state.Number(parts.lsn);
-  state.Number<uint64_t>(parts.models.size());
   for (size_t number = 0; number < parts.models.size(); ++number) {
     const ImageParts::Model& part = parts.models[number];
-    state.Bytes(part.metadata.spec.name);
-    state.Number(part.topology_version);
-    ASSIGN_OR_RETURN(const ImageSize rows,
+    ASSIGN_OR_RETURN(const int64_t rows,
                      WriteModel(directory, number, part, *records_of(number), increment));
-    size.rows += rows.rows;
-    size.bytes += rows.bytes;
-    const std::string hashes = EncodeHashes(part.hashes);
-    RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), hashes));
-    size.bytes += static_cast<int64_t>(hashes.size());
+    size.rows += rows;
+    if (!part.hashes.has_value()) continue;
+    RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), EncodeHashes(*part.hashes)));
   }
-  state.Bytes(parts.core_state);
-  const std::string sealed = SealBytes(std::move(state).Take());
-  size.bytes += static_cast<int64_t>(sealed.size());
-  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), sealed));
+  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), EncodeImageState(parts, increment)));
   DSLIDE_FAILPOINT("shard.image.state_written");
+  const absl::Span<const ListedFile> linked =
+      increment == nullptr ? absl::Span<const ListedFile>() : increment->linked;
+  ASSIGN_OR_RETURN(size.files, WriteFileList(directory, linked));
+  DSLIDE_FAILPOINT("shard.image.listed");
+  size.bytes = size.files.bytes;
+  for (const ListedFile& file : linked) size.bytes -= file.bytes;
   return size;
 }
 
-absl::Status WriteImage(const std::string& directory, uint64_t lsn, const ShardCore& core) {
+absl::StatusOr<ImageSize> WriteImage(const std::string& directory, uint64_t lsn,
+                                     const ShardCore& core) {
   const ImageParts parts = PartsOf(lsn, core);
-  return WriteImageOf(directory, parts,
-                      [&](size_t number) {
-                        return std::make_unique<StoredRecords>(*parts.models[number].model);
-                      })
-      .status();
+  return WriteImageOf(directory, parts, [&](size_t number) {
+    return std::make_unique<StoredRecords>(*parts.models[number].model);
+  });
 }
 
 absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory) {
-  const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
-  ByteReader state(content);
-  ASSIGN_OR_RETURN(ImageHead head, ReadHead(path, state));
-  const uint64_t models = state.Count();
-  for (uint64_t number = 0; number < models && state.ok(); ++number) {
-    head.models.emplace_back(state.Bytes());
-    state.Number<uint64_t>();
-  }
-  if (!state.ok()) return DamagedImage(path, "is cut");
-  return head;
+  ASSIGN_OR_RETURN(ImageState state, ReadState(StatePath(directory)));
+  return std::move(state.head);
 }
 
 absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
-  const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
-  ByteReader state(content);
-  ASSIGN_OR_RETURN(const ImageHead head, ReadHead(path, state));
+  ASSIGN_OR_RETURN(const ImageHead head, ReadImageHead(directory));
   ImageContent image{.lsn = head.lsn};
-  const uint64_t models = state.Count();
-  for (uint64_t number = 0; number < models && state.ok(); ++number) {
-    const absl::string_view name = state.Bytes();
-    state.Number<uint64_t>();
+  for (size_t number = 0; number < head.models.size(); ++number) {
     const std::string model_path = ModelPath(directory, number);
     const absl::StatusOr<CheckpointMetadata> model =
         InspectRows(RowPaths(directory, number, head.increments));
     if (!model.ok()) return In(model_path, model.status());
-    if (model->spec.name != name) return DamagedImage(model_path, "is of another model");
-    if (head.has_hashes) RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
+    if (model->spec.name != head.models[number].name) {
+      return DamagedImage(model_path, "is of another model");
+    }
+    if (head.models[number].has_hashes) {
+      RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
+    }
     for (const CheckpointTable& table : model->tables) image.rows += table.present;
     image.models.push_back(model->spec.name);
   }
-  state.Bytes();
-  if (!state.AtEnd()) return DamagedImage(path, "is cut, or too long");
   return image;
 }
 
 absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {
   const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const std::string content, ReadState(path));
-  ByteReader state(content);
-  ASSIGN_OR_RETURN(const ImageHead head, ReadHead(path, state));
-  const uint64_t models = state.Count();
-  for (uint64_t number = 0; number < models && state.ok(); ++number) {
-    const absl::string_view name = state.Bytes();
-    const auto topology_version = state.Number<uint64_t>();
-    ModelHashes hashes;
-    if (head.has_hashes) {
-      ASSIGN_OR_RETURN(hashes, ReadHashes(HashesPath(directory, number)));
-    }
-    RETURN_IF_ERROR(LoadModel(RowPaths(directory, number, head.increments),
-                              head.has_hashes ? &hashes : nullptr, name, topology_version, core));
+  ASSIGN_OR_RETURN(const ImageState state, ReadState(path));
+  const ImageHead& head = state.head;
+  for (size_t number = 0; number < head.models.size(); ++number) {
+    RETURN_IF_ERROR(LoadModel(directory, head, number, core));
   }
-  const absl::string_view core_state = state.Bytes();
-  if (!state.AtEnd()) return DamagedImage(path, "is cut, or too long");
-  if (const absl::Status restored = RestoreCoreState(core_state, core); !restored.ok()) {
+  if (head.models.empty() && head.rows_digest != core.Digest()) {
+    return DamagedImage(path, "is of other rows than those that are here");
+  }
+  if (const absl::Status restored = RestoreCoreState(state.core_state, core); !restored.ok()) {
     return In(path, restored);
   }
   return head.lsn;

@@ -114,7 +114,8 @@ absl::StatusOr<ImageSize> ShardSnapshot::WriteIncrement(const std::string& direc
                                                         const LinkedBase& linked) {
   const ImageIncrement increment{.base_checkpoint_id = base_.checkpoint_id,
                                  .number = linked.increments + 1,
-                                 .changed = changed_};
+                                 .changed = changed_,
+                                 .linked = linked.files};
   return WriteImageOf(
       directory, parts_, [this](size_t number) { return Records(number); }, &increment);
 }

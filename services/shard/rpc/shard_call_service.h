@@ -21,7 +21,7 @@
 #include "core/wire/row_codec.h"
 #include "services/common/rpc_metrics.h"
 #include "services/common/server/job_guard.h"
-#include "services/shard/image/storage_checkpoint.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/metrics/shard_metrics.h"
 #include "services/shard/rpc/client_owners.h"
 #include "services/shard/sequencer/sequencer.h"
@@ -79,8 +79,8 @@ struct ServiceContext {
   ShardMetrics* metrics = nullptr;
   const RpcMetrics* rpc = nullptr;
   const Clock* clock = nullptr;
-  CheckpointStore* store = nullptr;  // null without a data directory; sequencer's thread only
-  bool log_commands = false;         // requests bring what the command log keeps of them
+  ModelCheckpoints* store = nullptr;  // null without a data directory; sequencer's thread only
+  bool log_commands = false;          // requests bring what the command log keeps of them
   // After a checkpoint was loaded: rows changed by no command. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
   const ServiceLimits limits;

@@ -23,7 +23,7 @@
 namespace dslide::shard {
 
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
-                                   ShardMetrics* shard_metrics, CheckpointStore* store,
+                                   ShardMetrics* shard_metrics, ModelCheckpoints* store,
                                    CheckpointParticipant* participant, DiskImages* images,
                                    Metrics* metrics, const Clock* clock)
     : options_(std::move(options)),
@@ -252,8 +252,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpoint(
                      absl::StrCat("this shard has no model \"", model, "\": create it first"));
                }
                const absl::Duration start = shared_.clock->Now();
-               ASSIGN_OR_RETURN(const CheckpointSize size,
-                                shared_.store->Write(*found, checkpoint));
+               ASSIGN_OR_RETURN(const ImageSize size, shared_.store->Write(*found, checkpoint));
                shared_.metrics->RecordCheckpoint("write", shared_.clock->Now() - start, size.bytes);
                response->set_rows(size.rows);
                response->set_bytes(size.bytes);

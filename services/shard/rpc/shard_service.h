@@ -64,7 +64,7 @@ class ShardServiceImpl final : public ShardServiceBase {
   // The pointers outlive it; `store`, `participant` and its `images` are null without a data
   // directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
-                   CheckpointStore* store, CheckpointParticipant* participant, DiskImages* images,
+                   ModelCheckpoints* store, CheckpointParticipant* participant, DiskImages* images,
                    Metrics* metrics, const Clock* clock);
   ~ShardServiceImpl() override;
 

@@ -13,31 +13,25 @@
 namespace dslide::shard {
 namespace {
 
-// Format 1 did not know which steps have changed rows, nor which clients were told of a loss;
-// format 2 did not count bad requests; format 3 knows no weights of rows in open steps, format 4
-// none of labels; both are still written where there are none. All are read.
-constexpr uint32_t kStateFormat = 3;
-constexpr uint32_t kWeightedFormat = 4;
-constexpr uint32_t kLabelWeightsFormat = 5;
-constexpr FormatRange kCoreStateFormats = {.oldest = 1, .newest = kLabelWeightsFormat};
+constexpr uint32_t kStateFormat = 1;
 
 absl::Status DamagedState(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the state ", what));
 }
 
-void Write(uint32_t /*format*/, ByteWriter& out, const FeatureBatch& features) {
+void Write(ByteWriter& out, const FeatureBatch& features) {
   out.Array(features.offsets);
   out.Array(features.rows);
   out.Array(features.values);
 }
 
-void Read(uint32_t /*format*/, ByteReader& in, FeatureBatch& features) {
+void Read(ByteReader& in, FeatureBatch& features) {
   features.offsets = in.Array<uint32_t>();
   features.rows = in.Array<LocalRow>();
   features.values = in.Array<float>();
 }
 
-void Write(uint32_t format, ByteWriter& out, const HeadContext& context) {
+void Write(ByteWriter& out, const HeadContext& context) {
   const HeadBatch& batch = context.batch;
   out.Array(batch.hidden);
   out.Array(batch.fingerprints);
@@ -54,11 +48,11 @@ void Write(uint32_t format, ByteWriter& out, const HeadContext& context) {
   out.Array(context.tail_weights);
   out.Array(context.scores);
   out.Array(context.max_logits);
-  if (format >= kWeightedFormat) out.Array(context.pair_weights);
-  if (format >= kLabelWeightsFormat) out.Array(batch.label_weights);
+  out.Array(context.pair_weights);
+  out.Array(batch.label_weights);
 }
 
-void Read(uint32_t format, ByteReader& in, HeadContext& context) {
+void Read(ByteReader& in, HeadContext& context) {
   HeadBatch& batch = context.batch;
   batch.hidden = in.Array<float>();
   batch.fingerprints = in.Array<uint32_t>();
@@ -75,28 +69,8 @@ void Read(uint32_t format, ByteReader& in, HeadContext& context) {
   context.tail_weights = in.Array<float>();
   context.scores = in.Array<float>();
   context.max_logits = in.Array<float>();
-  if (format >= kWeightedFormat) context.pair_weights = in.Array<float>();
-  if (format >= kLabelWeightsFormat) batch.label_weights = in.Array<float>();
-}
-
-// The oldest that has room for all of it, so that older programs read what they can.
-uint32_t FormatFor(const ContextData& data) {
-  const auto* const context = std::get_if<HeadContext>(&data);
-  if (context == nullptr) return kStateFormat;
-  if (!context->batch.label_weights.empty()) return kLabelWeightsFormat;
-  return context->pair_weights.empty() ? kStateFormat : kWeightedFormat;
-}
-
-uint32_t FormatFor(const StepContexts& contexts) {
-  uint32_t format = kStateFormat;
-  for (const auto& [id, client] : contexts.clients()) {
-    for (const auto& [step, entries] : client.steps) {
-      for (const StepContexts::Entry& entry : entries) {
-        format = std::max(format, FormatFor(entry.data));
-      }
-    }
-  }
-  return format;
+  context.pair_weights = in.Array<float>();
+  batch.label_weights = in.Array<float>();
 }
 
 void WriteClients(ByteWriter& out, const ClientTable& table) {
@@ -118,7 +92,7 @@ void WriteClients(ByteWriter& out, const ClientTable& table) {
   for (const ClientId& id : table.closed()) out.Number(id);
 }
 
-absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
+absl::Status ReadClients(ByteReader& in, ClientTable& table) {
   for (uint64_t count = in.Count(); count > 0 && in.ok(); --count) {
     const auto id = in.Number<ClientId>();
     ClientTable::Client client;
@@ -126,12 +100,10 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
     client.low = in.Number<uint64_t>();
     client.next = in.Number<uint64_t>();
     client.last_command = in.Number<int64_t>();
-    client.lost = format >= 2 && in.Number<uint8_t>() != 0;
-    if (format >= 3) {
-      client.requests = in.Number<int64_t>();
-      client.bad = in.Number<int64_t>();
-      client.quarantined = in.Number<uint8_t>() != 0;
-    }
+    client.lost = in.Number<uint8_t>() != 0;
+    client.requests = in.Number<int64_t>();
+    client.bad = in.Number<int64_t>();
+    client.quarantined = in.Number<uint8_t>() != 0;
     for (uint64_t replies = in.Count(); replies > 0 && in.ok(); --replies) {
       ASSIGN_OR_RETURN(Reply reply, wire::DecodeReply(in.Bytes()));
       // Shared with the answers to repetitions.
@@ -148,7 +120,7 @@ absl::Status ReadClients(uint32_t format, ByteReader& in, ClientTable& table) {
   return absl::OkStatus();
 }
 
-void WriteContexts(uint32_t format, ByteWriter& out, const StepContexts& contexts) {
+void WriteContexts(ByteWriter& out, const StepContexts& contexts) {
   out.Number<uint64_t>(contexts.clients().size());
   for (const auto& [id, client] : contexts.clients()) {
     out.Number(id);
@@ -164,26 +136,26 @@ void WriteContexts(uint32_t format, ByteWriter& out, const StepContexts& context
         out.Bytes(entry.model);
         out.Bytes(entry.table);
         out.Number<uint64_t>(entry.data.index());
-        std::visit([&](const auto& data) { Write(format, out, data); }, entry.data);
+        std::visit([&](const auto& data) { Write(out, data); }, entry.data);
       }
     }
   }
 }
 
-absl::Status ReadContexts(uint32_t format, ByteReader& in, StepContexts& contexts) {
+absl::Status ReadContexts(ByteReader& in, StepContexts& contexts) {
   for (uint64_t clients = in.Count(); clients > 0 && in.ok(); --clients) {
     const auto id = in.Number<ClientId>();
     const auto first_open_step = in.Number<int64_t>();
     RETURN_IF_ERROR(contexts.Advance(id, first_open_step, first_open_step));
-    const auto last_kept_step = format < 2 ? int64_t{0} : in.Number<int64_t>();
-    const auto last_changed_step = format < 2 ? int64_t{0} : in.Number<int64_t>();
+    const auto last_kept_step = in.Number<int64_t>();
+    const auto last_changed_step = in.Number<int64_t>();
     for (uint64_t entries = in.Count(); entries > 0 && in.ok(); --entries) {
       const auto step = in.Number<int64_t>();
       const std::string model(in.Bytes());
       const std::string table(in.Bytes());
       ContextData data;
       if (in.Number<uint64_t>() == 1) data = HeadContext();
-      std::visit([&](auto& concrete) { Read(format, in, concrete); }, data);
+      std::visit([&](auto& concrete) { Read(in, concrete); }, data);
       if (in.ok()) contexts.Put(id, step, model, table, std::move(data));
     }
     contexts.RestoreSteps(id, last_kept_step, last_changed_step);
@@ -220,16 +192,14 @@ absl::StatusOr<CoreLimits> DecodeLimits(absl::string_view bytes) {
   limits.context_bytes = in.Number<int64_t>();
   limits.memory_bytes = in.Number<int64_t>();
   limits.max_models = in.Number<int64_t>();
-  // A record of before there was a quarantine.
-  limits.clients.bad_requests = in.AtEnd() ? 0 : in.Number<int64_t>();
+  limits.clients.bad_requests = in.Number<int64_t>();
   if (in.AtEnd()) return limits;
   return absl::DataLossError("a record of limits has another size");
 }
 
 std::string EncodeCoreState(const ShardCore& core) {
   ByteWriter out;
-  const uint32_t format = FormatFor(core.contexts());
-  out.Number(format);
+  out.Number(kStateFormat);
   out.Bytes(EncodeLimits(core.limits()));
   const ShardCore::Counts counts = core.counts();
   out.Number(counts.shard.value());
@@ -238,7 +208,7 @@ std::string EncodeCoreState(const ShardCore& core) {
   out.Number(counts.changes);
   out.Number(counts.mutations);
   WriteClients(out, core.clients());
-  WriteContexts(format, out, core.contexts());
+  WriteContexts(out, core.contexts());
   return std::move(out).Take();
 }
 
@@ -246,7 +216,8 @@ absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   ByteReader in(bytes);
   const auto format = in.Number<uint32_t>();
   if (!in.ok()) return DamagedState("is cut");
-  RETURN_IF_ERROR(CheckFormat("the state", format, kCoreStateFormats));
+  RETURN_IF_ERROR(
+      CheckFormat("the state", format, {.oldest = kStateFormat, .newest = kStateFormat}));
   ASSIGN_OR_RETURN(const CoreLimits limits, DecodeLimits(in.Bytes()));
   core.SetLimits(limits);
   ShardCore::Counts counts;
@@ -256,8 +227,8 @@ absl::Status RestoreCoreState(absl::string_view bytes, ShardCore& core) {
   counts.changes = in.Number<int64_t>();
   counts.mutations = in.Number<int64_t>();
   core.RestoreCounts(counts);
-  RETURN_IF_ERROR(ReadClients(format, in, core.mutable_clients()));
-  RETURN_IF_ERROR(ReadContexts(format, in, core.mutable_contexts()));
+  RETURN_IF_ERROR(ReadClients(in, core.mutable_clients()));
+  RETURN_IF_ERROR(ReadContexts(in, core.mutable_contexts()));
   return in.AtEnd() ? absl::OkStatus() : DamagedState("is cut, or too long");
 }
 

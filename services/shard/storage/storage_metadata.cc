@@ -69,36 +69,27 @@ uint64_t Digest(const Json& json, const char* name, std::string& missing) {
   return digest;
 }
 
-absl::StatusOr<CheckpointTable> ReadTable(const Json& json, int64_t format, bool is_increment) {
+absl::StatusOr<CheckpointTable> ReadTable(const Json& json) {
   std::string missing;
   CheckpointTable table;
   table.name = Text(json, "name", missing);
   table.rows = Integer(json, "rows", missing);
-  if (format == 1) {
-    table.record_bytes = 4 * Integer(json, "record_floats", missing);
+  table.present = Integer(json, "present", missing);
+  table.record_bytes = Integer(json, "record_bytes", missing);
+  table.stored_bytes = Integer(json, "stored_bytes", missing);
+  const std::string word = Text(json, "precision", missing);
+  const auto* const known =
+      std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
+                   [&](RowPrecision precision) { return PrecisionName(precision) == word; });
+  if (known == std::end(kPrecisions)) {
+    missing = "precision";
   } else {
-    table.record_bytes = Integer(json, "record_bytes", missing);
-    const std::string word = Text(json, "precision", missing);
-    const auto* const known =
-        std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
-                     [&](RowPrecision precision) { return PrecisionName(precision) == word; });
-    if (known == std::end(kPrecisions)) {
-      missing = "precision";
-    } else {
-      table.precision = *known;
-    }
+    table.precision = *known;
   }
   table.applied_steps = Integer(json, "applied_steps", missing);
   table.digest = Digest(json, "digest", missing);
-  table.present = table.rows;
-  if (format >= kRecordsFormat) {
-    table.present = Integer(json, "present", missing);
-    table.stored_bytes = Integer(json, "stored_bytes", missing);
-  }
-  if (is_increment) {
-    table.changed_rows = Integer(json, "changed_rows", missing);
-    table.changed_digest = Digest(json, "changed_digest", missing);
-  }
+  table.changed_rows = Integer(json, "changed_rows", missing);
+  table.changed_digest = Digest(json, "changed_digest", missing);
   if (!missing.empty())
     return DamagedMetadata(absl::StrCat("lacks the table field \"", missing, "\""));
   return table;
@@ -109,15 +100,11 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
   const int64_t format = Integer(json, "format", missing);
   if (missing.empty()) {
     RETURN_IF_ERROR(CheckFormat("the checkpoint", format,
-                                {.oldest = kOldestCheckpointFormat, .newest = kAveragesFormat}));
+                                {.oldest = kCheckpointFormat, .newest = kCheckpointFormat}));
   }
   CheckpointMetadata metadata;
   metadata.shard = ShardId(static_cast<int32_t>(Integer(json, "shard", missing)));
-  if (format >= kIncrementFormat) {
-    metadata.increment = Integer(json, "increment", missing);
-    const int64_t least = format == kIncrementFormat ? 1 : 0;
-    if (missing.empty() && metadata.increment < least) return DamagedMetadata("is of no increment");
-  }
+  metadata.increment = Integer(json, "increment", missing);
   const auto spec = json.find("model");
   const auto maps = json.find("slot_maps");
   const auto tables = json.find("tables");
@@ -134,7 +121,7 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const Json& json) {
     metadata.slot_maps.push_back(std::move(slots));
   }
   for (const Json& table : *tables) {
-    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table, format, metadata.increment > 0));
+    ASSIGN_OR_RETURN(CheckpointTable read, ReadTable(table));
     metadata.tables.push_back(std::move(read));
   }
   return metadata;
@@ -182,18 +169,8 @@ absl::Status CheckDigests(const ShardModel& model, const CheckpointMetadata& met
 
 std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   Json json;
-  const bool is_increment = metadata.increment > 0;
-  const bool has_records =
-      std::any_of(metadata.tables.begin(), metadata.tables.end(),
-                  [](const CheckpointTable& table) { return table.record_bytes == 0; });
-  const bool has_averages =
-      std::any_of(metadata.spec.tables.begin(), metadata.spec.tables.end(), IsAveraged);
-  const bool extended = has_records || has_averages;
-  json["format"] = has_averages   ? kAveragesFormat
-                   : has_records  ? kRecordsFormat
-                   : is_increment ? kIncrementFormat
-                                  : kCheckpointFormat;
-  if (is_increment || extended) json["increment"] = metadata.increment;
+  json["format"] = kCheckpointFormat;
+  json["increment"] = metadata.increment;
   json["shard"] = metadata.shard.value();
   json["model"] = Json::parse(ModelSpecToJson(metadata.spec));
   json["slot_maps"] = Json::array();
@@ -206,17 +183,14 @@ std::string EncodeMetadata(const CheckpointMetadata& metadata) {
   for (const CheckpointTable& table : metadata.tables) {
     json["tables"].push_back({{"name", table.name},
                               {"rows", table.rows},
+                              {"present", table.present},
                               {"record_bytes", table.record_bytes},
+                              {"stored_bytes", table.stored_bytes},
                               {"precision", std::string(PrecisionName(table.precision))},
                               {"applied_steps", table.applied_steps},
-                              {"digest", absl::StrFormat("%016x", table.digest)}});
-    if (extended) {
-      json["tables"].back()["present"] = table.present;
-      json["tables"].back()["stored_bytes"] = table.stored_bytes;
-    }
-    if (!is_increment) continue;
-    json["tables"].back()["changed_rows"] = table.changed_rows;
-    json["tables"].back()["changed_digest"] = absl::StrFormat("%016x", table.changed_digest);
+                              {"digest", absl::StrFormat("%016x", table.digest)},
+                              {"changed_rows", table.changed_rows},
+                              {"changed_digest", absl::StrFormat("%016x", table.changed_digest)}});
   }
   return SealBytes(json.dump());
 }

@@ -16,14 +16,7 @@
 
 namespace dslide::shard {
 
-// Format 1 had records in f32 only and counted their floats; it is still read. Format 3 is that of
-// increments; what has all rows is still written in format 2. Format 4 is that of models with
-// tables of records, increments or not, and format 5 the same of models whose rows keep averages.
-inline constexpr int64_t kCheckpointFormat = 2;
-inline constexpr int64_t kIncrementFormat = 3;
-inline constexpr int64_t kRecordsFormat = 4;
-inline constexpr int64_t kAveragesFormat = 5;
-inline constexpr int64_t kOldestCheckpointFormat = 1;
+inline constexpr int64_t kCheckpointFormat = 1;
 
 struct CheckpointTable {
   std::string name;

@@ -140,10 +140,6 @@ absl::Status CheckContent(const CheckpointTable& written, int64_t present, uint6
                                           " that were written"));
 }
 
-absl::Status ReadsBackDifferently(const CheckpointTable& table) {
-  return absl::DataLossError(absl::StrCat("table \"", table.name, "\" reads back differently"));
-}
-
 // Of a source that was asked for all its rows.
 absl::Status CheckSource(const RecordSource& records) {
   if (!records.lost()) return absl::OkStatus();
@@ -170,12 +166,6 @@ absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
   RETURN_IF_ERROR(CheckSource(records));
   RETURN_IF_ERROR(writer.Finish(EncodeMetadata(metadata)));
   return metadata;
-}
-
-absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
-                                             const ShardModel& model) {
-  StoredRecords records(model);
-  return WriteRows(directory, DescribeForCheckpoint(model), model, records);
 }
 
 absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory,
@@ -219,36 +209,18 @@ absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& dir
   return DecodeMetadata(bytes);
 }
 
-absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata,
-                        const ShardModel& model) {
-  ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
-  RETURN_IF_ERROR(CheckReadBack(reader, metadata));
-  std::vector<FoundRows> found(model.tables().size());
-  RETURN_IF_ERROR(ReadAllRows(
-      reader, model, [&](size_t t, LocalRow local, absl::Span<const char> record) -> absl::Status {
-        const StoredRows& stored = model.tables()[t].stored();
-        RETURN_IF_ERROR(CheckSize(metadata.tables[t], record));
-        found[t].Add(stored.rows().ToGlobal(local), record);
-        return absl::OkStatus();
-      }));
-  for (size_t t = 0; t < found.size(); ++t) {
-    const CheckpointTable& written = metadata.tables[t];
-    if (found[t].present != written.present || found[t].digest != written.digest) {
-      return ReadsBackDifferently(written);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VerifyChangedRows(const std::string& directory, const CheckpointMetadata& metadata) {
+absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata) {
   ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
   RETURN_IF_ERROR(CheckReadBack(reader, metadata));
   ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
+  const bool is_increment = metadata.increment > 0;
   for (size_t t = 0; t < found.size(); ++t) {
     const CheckpointTable& written = metadata.tables[t];
-    if (found[t].present + found[t].absent != written.changed_rows ||
-        found[t].digest != written.changed_digest) {
-      return ReadsBackDifferently(written);
+    if (found[t].present + found[t].absent !=
+            (is_increment ? written.changed_rows : written.present) ||
+        found[t].digest != (is_increment ? written.changed_digest : written.digest)) {
+      return absl::DataLossError(
+          absl::StrCat("table \"", written.name, "\" reads back differently"));
     }
   }
   return absl::OkStatus();

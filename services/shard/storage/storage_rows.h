@@ -55,8 +55,6 @@ class StoredRecords final : public RecordSource {
 absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory,
                                              CheckpointMetadata metadata, const ShardModel& model,
                                              RecordSource& records);
-// Of a model that nobody changes meanwhile.
-absl::StatusOr<CheckpointMetadata> WriteRows(const std::string& directory, const ShardModel& model);
 
 // The same with those rows only that have changed since the increment before metadata.increment,
 // >= 1; changed: [tables]. Counts and digests of the metadata are still of all rows, each of which
@@ -66,12 +64,9 @@ absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory
                                                     const ShardModel& model, RecordSource& records,
                                                     absl::Span<const ChangedRows> changed);
 
-// Reads everything back and compares it with the metadata. `model` gives the shape.
+// Reads one database back, of all rows or of an increment, and compares it with its metadata.
 // Errors: DataLoss naming what differs.
-absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata,
-                        const ShardModel& model);
-// The same of an increment, without those before it.
-absl::Status VerifyChangedRows(const std::string& directory, const CheckpointMetadata& metadata);
+absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata);
 
 // Of one database. Errors: DataLoss.
 absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory);

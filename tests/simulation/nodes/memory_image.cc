@@ -50,7 +50,7 @@ void ImageWriter::Begin() {
                     .shard = part.metadata.shard,
                     .slot_maps = part.metadata.slot_maps,
                     .topology_version = part.topology_version};
-    model.hashes = shard::EncodeHashes(part.hashes);
+    model.hashes = shard::EncodeHashes(*part.hashes);
     for (const shard::CheckpointTable& table : part.metadata.tables) {
       MemoryImage::Table& own = model.tables.emplace_back();
       own.applied_steps = table.applied_steps;

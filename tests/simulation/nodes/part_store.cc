@@ -90,7 +90,7 @@ shard::CheckpointProgress PartStore::Progress(uint64_t checkpoint_id) const {
   return part == disk_.parts.end() ? shard::CheckpointProgress() : Prepared(*part->second);
 }
 
-absl::StatusOr<shard::FileListSummary> PartStore::Verify(uint64_t checkpoint_id) const {
+absl::StatusOr<shard::FileListSummary> PartStore::Verify(uint64_t checkpoint_id) {
   const auto part = disk_.parts.find(checkpoint_id);
   if (part != disk_.parts.end()) return Prepared(*part->second).files;
   return StatusWithReason(

@@ -37,7 +37,8 @@ class PartStore final : public shard::CheckpointImages {
     if (writing_) abandoned_ = checkpoint_id;
   }
   shard::CheckpointProgress Progress(uint64_t checkpoint_id) const override;
-  absl::StatusOr<shard::FileListSummary> Verify(uint64_t checkpoint_id) const override;
+  absl::StatusOr<shard::FileListSummary> Verify(uint64_t checkpoint_id) override;
+  bool VerifiedLately(uint64_t, uint32_t) const override { return false; }
   absl::Status Load(uint64_t checkpoint_id, shard::ShardCore& core) const override;
   absl::StatusOr<int64_t> Retain(const std::vector<uint64_t>& checkpoint_ids) override;
   std::vector<uint64_t> List() const override;

@@ -15,13 +15,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/system/sealed_text.h"
+#include "services/common/files/directory_lock.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/models/catalog_store.h"
 #include "services/shard/durability/durable_state.h"
-#include "services/shard/durability/stop_state.h"
-#include "services/shard/image/file_list.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/image/shard_image.h"
-#include "services/shard/image/storage_checkpoint.h"
 #include "tests/unit/services/coordinator/fakes.h"
 #include "tests/unit/services/shard/state/shard_trainer.h"
 
@@ -117,13 +118,14 @@ class ShardDirectoryTest : public DirectoryExaminationTest {
  protected:
   void SetUp() override {
     DirectoryExaminationTest::SetUp();
-    auto store = shard::CheckpointStore::Open(root_.string());
+    auto store = shard::ImageStore::Open(images_.string());
     ASSERT_TRUE(store.ok()) << store.status();
-    ASSERT_TRUE((*store)->Write(*core_->FindModel("m"), shard::kLatestCheckpoint).ok());
-    Write(root_ / "STOPPED", shard::EncodeStopState(*core_));
-    fs::create_directories(root_ / "cluster_checkpoints");
+    shard::ModelCheckpoints checkpoints(store->get());
+    ASSERT_TRUE(checkpoints.Write(*core_->FindModel("m"), shard::kLatestCheckpoint).ok());
+    ASSERT_TRUE(shard::WriteImageOf((images_ / shard::kStoppedLabel).string(),
+                                    shard::PartsWithoutRows(*core_), nullptr)
+                    .ok());
     ASSERT_TRUE(shard::WriteImage(part_.string(), 0, *core_).ok());
-    ASSERT_TRUE(shard::WriteFileList(part_.string()).ok());
     ASSERT_TRUE(shard::DurableState::Create(root_.string(), {}, *core_).ok());
   }
   std::string Error(const std::function<void()>& damage) {
@@ -132,9 +134,11 @@ class ShardDirectoryTest : public DirectoryExaminationTest {
 
   shard::SampleTrainer trainer_;
   std::unique_ptr<shard::ShardCore> core_ = shard::SampleCore(trainer_);
-  const fs::path part_ = root_ / "cluster_checkpoints" / "epoch-00000000000000000003";
+  const fs::path images_ = root_ / "images";
+  const fs::path latest_ = images_ / "m.latest";
+  const fs::path part_ = images_ / shard::CheckpointLabel(3);
   const fs::path log_ = root_ / "command_log";
-  const fs::path image_ = log_ / "image-00000000000000000000";
+  const fs::path image_ = log_ / "images" / shard::LogLabel({});
 };
 
 TEST_F(ShardDirectoryTest, AWholeOneIsAllRight) {
@@ -146,51 +150,53 @@ TEST_F(ShardDirectoryTest, AWholeOneIsAllRight) {
       << ::testing::PrintToString(Of(findings, Severity::kError))
       << ::testing::PrintToString(Of(findings, Severity::kWarning));
   const std::string said = ::testing::PrintToString(Of(findings, Severity::kOk));
-  EXPECT_THAT(said, AllOf(HasSubstr("m/latest"), HasSubstr("1 parts of cluster checkpoints"),
-                          HasSubstr("image-0000"), HasSubstr("records"),
+  EXPECT_THAT(said, AllOf(HasSubstr("m.latest"), HasSubstr("1 parts of cluster checkpoints"),
+                          HasSubstr("log-0000"), HasSubstr("records"),
                           HasSubstr("stopped in good order"), HasSubstr("are free")));
 }
 
 TEST_F(ShardDirectoryTest, DamagedRowsAreNamed) {
-  const fs::path latest = root_ / "m" / "latest";
-  EXPECT_THAT(Error([&] { FlipBit(LargestOf(latest, ".sst")); }), HasSubstr("m/latest: "));
-  EXPECT_THAT(Error([&] { fs::remove(LargestOf(latest, ".sst")); }), HasSubstr("m/latest: "));
-  EXPECT_THAT(Error([&] { fs::remove(latest / "CURRENT"); }), HasSubstr("m/latest: "));
-  EXPECT_THAT(Error([&] { fs::rename(root_ / "m", root_ / "other"); }),
-              AllOf(HasSubstr("other/latest: "), HasSubstr("directories were swapped")));
+  const fs::path rows = latest_ / "model-000";
+  EXPECT_THAT(Error([&] { FlipBit(LargestOf(rows, ".sst")); }), HasSubstr("m.latest: "));
+  EXPECT_THAT(Error([&] { fs::remove(LargestOf(rows, ".sst")); }), HasSubstr("m.latest: "));
+  EXPECT_THAT(Error([&] { fs::remove(rows / "CURRENT"); }), HasSubstr("m.latest: "));
+  EXPECT_THAT(Error([&] { FlipBit(LargestOf(rows, "")); }), HasSubstr("m.latest: "));
+  EXPECT_THAT(Error([&] { fs::remove(latest_ / "FILES"); }), HasSubstr("FILES is missing"));
+  EXPECT_THAT(Error([&] { fs::rename(latest_, images_ / "other.latest"); }),
+              AllOf(HasSubstr("other.latest: "), HasSubstr("directories were swapped")));
 }
 
 // Blocks with good checksums, and not the rows that belong there.
 TEST_F(ShardDirectoryTest, RowsOfAnotherStateAreNamed) {
-  const fs::path latest = root_ / "m" / "latest";
   EXPECT_THAT(Error([&] {
                 // The metadata record and the rows are files of their own.
-                auto elsewhere = shard::CheckpointStore::Open((root_ / "x_y").string());
+                auto elsewhere = shard::ImageStore::Open((root_ / "x_y").string());
+                shard::ModelCheckpoints checkpoints(elsewhere->get());
                 ModelSpec spec = shard::SampleSpec();
                 spec.seed = 99;
                 shard::ShardCore seeded(shard::SampleOptions());
                 ASSERT_TRUE(seeded.Apply(shard::SampleCreate(spec)).reply->status.ok());
-                ASSERT_TRUE((*elsewhere)->Write(*seeded.FindModel("m"), "latest").ok());
-                fs::copy_file(LargestOf(root_ / "x_y", ".sst"), LargestOf(latest, ".sst"),
+                ASSERT_TRUE(checkpoints.Write(*seeded.FindModel("m"), "latest").ok());
+                fs::copy_file(LargestOf(root_ / "x_y", ".sst"), LargestOf(latest_, ".sst"),
                               fs::copy_options::overwrite_existing);
                 fs::remove_all(root_ / "x_y");
               }),
-              HasSubstr("m/latest: "));
+              HasSubstr("m.latest: "));
 }
 
 TEST_F(ShardDirectoryTest, ADamagedPartOfAClusterCheckpointIsNamed) {
-  EXPECT_THAT(Error([&] { FlipBit(part_ / "state"); }),
-              AllOf(HasSubstr("epoch-00000000000000000003"), HasSubstr("state does not have")));
+  EXPECT_THAT(
+      Error([&] { FlipBit(part_ / "state"); }),
+      AllOf(HasSubstr("checkpoint-00000000000000000003"), HasSubstr("state does not have")));
   EXPECT_THAT(Error([&] { fs::remove(part_ / "FILES"); }), HasSubstr("FILES is missing"));
   EXPECT_THAT(Error([&] { Write(part_ / "more", "x"); }), HasSubstr("more was not written"));
   EXPECT_THAT(Error([&] { fs::remove(LargestOf(part_, ".sst")); }), HasSubstr("is missing"));
 }
 
 TEST_F(ShardDirectoryTest, ADamagedLogIsNamed) {
-  EXPECT_THAT(Error([&] { FlipBit(log_ / "CURRENT"); }), HasSubstr("CURRENT"));
   EXPECT_THAT(Error([&] { FlipBit(image_ / "state"); }),
-              AllOf(HasSubstr("image-0000"), HasSubstr("state does not have its checksum")));
-  EXPECT_THAT(Error([&] { fs::remove_all(image_); }), HasSubstr("is missing"));
+              AllOf(HasSubstr("log-0000"), HasSubstr("state does not have its checksum")));
+  EXPECT_THAT(Error([&] { fs::remove_all(image_); }), HasSubstr("has no image"));
   EXPECT_THAT(Error([&] { fs::remove_all(log_ / "records"); }), HasSubstr("command_log"));
   EXPECT_THAT(Error([&] { Write(log_ / "high-water", "nonsense"); }), HasSubstr("high-water"));
 }
@@ -210,12 +216,12 @@ TEST_F(ShardDirectoryTest, WhatALaterVersionHasWrittenIsNotToBeGivenUp) {
 }
 
 TEST_F(ShardDirectoryTest, ADamagedStopIsNamed) {
-  EXPECT_THAT(Error([&] { FlipBit(root_ / "STOPPED"); }), HasSubstr("STOPPED"));
+  EXPECT_THAT(Error([&] { FlipBit(images_ / "stopped" / "state"); }), HasSubstr("stopped"));
 }
 
 TEST_F(ShardDirectoryTest, ACrashWithoutALogIsNoted) {
   fs::remove_all(log_);
-  fs::remove(root_ / "STOPPED");
+  fs::remove_all(images_ / "stopped");
   const Findings findings = ExamineShardDirectory(root_.string());
   EXPECT_EQ(findings.worst(), Severity::kNote);
   EXPECT_THAT(::testing::PrintToString(Of(findings, Severity::kNote)),
@@ -223,20 +229,20 @@ TEST_F(ShardDirectoryTest, ACrashWithoutALogIsNoted) {
 }
 
 TEST_F(ShardDirectoryTest, LeftoversAreNotedOneByOne) {
-  fs::create_directories(root_ / "m" / ".tmp-best");
-  fs::create_directories(root_ / "m" / ".old-latest");
-  fs::create_directories(root_ / "cluster_checkpoints" / ".tmp-epoch-4");
+  fs::create_directories(images_ / ".tmp-m.best");
+  fs::create_directories(images_ / ".old-m.latest");
+  fs::create_directories(log_ / "images" / ".tmp-log-4");
   const Findings findings = ExamineShardDirectory(root_.string());
   EXPECT_EQ(findings.worst(), Severity::kNote);
   EXPECT_THAT(Of(findings, Severity::kNote),
-              ::testing::UnorderedElementsAre(HasSubstr(".tmp-best"), HasSubstr(".old-latest"),
-                                              HasSubstr(".tmp-epoch-4")));
+              ::testing::UnorderedElementsAre(HasSubstr(".tmp-m.best"), HasSubstr(".old-m.latest"),
+                                              HasSubstr(".tmp-log-4")));
 }
 
 TEST_F(ShardDirectoryTest, WhatIsInUseIsLeftAlone) {
-  const auto used = shard::CheckpointStore::Open(root_.string());
+  const auto used = DirectoryLock::Take(root_.string());
   ASSERT_TRUE(used.ok()) << used.status();
-  FlipBit(root_ / "m" / "latest" / "CURRENT");
+  FlipBit(latest_ / "model-000" / "CURRENT");
   Findings findings = ExamineShardDirectory(root_.string());
   EXPECT_EQ(findings.worst(), Severity::kNote);
   EXPECT_THAT(::testing::PrintToString(Of(findings, Severity::kNote)),

@@ -110,14 +110,14 @@ TEST_F(ShardServerDiskTest, ADamagedCheckpointStopsTheStart) {
   Prepare();
   stub_ = nullptr;
   server_ = nullptr;
-  for (const auto& entry : fs::directory_iterator(directory_ / "m" / kLatestCheckpoint)) {
+  for (const auto& entry : fs::directory_iterator(directory_ / "images/m.latest/model-000")) {
     if (entry.path().extension() == ".sst") fs::resize_file(entry.path(), 100);
   }
   ShardServerOptions options;
   options.data_dir = directory_.string();
   const auto server = ShardServer::Start(std::move(options));
   EXPECT_TRUE(absl::IsDataLoss(server.status())) << server.status();
-  EXPECT_THAT(std::string(server.status().message()), HasSubstr("m/latest"));
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("m.latest"));
 }
 
 TEST_F(ShardServerDiskTest, AnotherShardsDirectoryStopsTheStart) {

@@ -160,7 +160,7 @@ TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {
       std::string(never_written.message()),
       AllOf(HasSubstr(path_), HasSubstr("killed before it wrote them"), HasSubstr("--overwrite")));
   std::filesystem::create_directories(
-      absl::StrCat(path_, "/shard-0/", model_.spec.name, "/latest"));
+      absl::StrCat(path_, "/shard-0/images/", model_.spec.name, ".latest"));
   const absl::Status one_missing = CheckRowsKept(path_, model_);
   EXPECT_EQ(one_missing.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(one_missing.message()),
@@ -168,7 +168,7 @@ TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {
                     HasSubstr("restore"), HasSubstr("--overwrite")));
   // As it is while a checkpoint takes the place of an earlier one.
   std::filesystem::create_directories(
-      absl::StrCat(path_, "/shard-1/", model_.spec.name, "/.old-latest"));
+      absl::StrCat(path_, "/shard-1/images/.old-", model_.spec.name, ".latest"));
   EXPECT_TRUE(CheckRowsKept(path_, model_).ok());
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
@@ -40,9 +41,10 @@ class CheckpointTransferTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(root_); }
 
   std::unique_ptr<DiskImages> MustOpen(const std::string& name) {
-    auto images = DiskImages::Open((root_ / name).string(), &SteadyClock());
-    EXPECT_TRUE(images.ok()) << images.status();
-    return *std::move(images);
+    auto store = ImageStore::Open((root_ / name).string());
+    EXPECT_TRUE(store.ok()) << store.status();
+    stores_.push_back(*std::move(store));
+    return std::make_unique<DiskImages>(stores_.back().get(), &SteadyClock());
   }
   static void Write(const fs::path& path, const std::string& content) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -73,6 +75,7 @@ class CheckpointTransferTest : public ::testing::Test {
   }
 
   const fs::path root_ = absl::StrCat(::testing::TempDir(), "transfer.", getpid());
+  std::vector<std::unique_ptr<ImageStore>> stores_;
   std::unique_ptr<DiskImages> from_;
   std::unique_ptr<DiskImages> to_;
   uint32_t checksum_ = 0;

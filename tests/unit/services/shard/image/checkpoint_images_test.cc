@@ -7,6 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "services/shard/image/image_label.h"
 #include "tests/unit/services/shard/log/log_samples.h"
 #include "tests/unit/services/shard/state/shard_trainer.h"
 
@@ -40,9 +41,10 @@ class CheckpointImagesTest : public LogDirectoryTest {
   // As after a start of the shard.
   void Open() {
     images_ = nullptr;
-    auto opened = DiskImages::Open(root_.string(), &SteadyClock());
+    auto opened = ImageStore::Open(Path("images"));
     ASSERT_TRUE(opened.ok()) << opened.status();
-    images_ = *std::move(opened);
+    store_ = *std::move(opened);
+    images_ = std::make_unique<DiskImages>(store_.get(), &clock_);
   }
   // Writes this shard's part and waits for it.
   void Write(uint64_t checkpoint_id) {
@@ -57,8 +59,15 @@ class CheckpointImagesTest : public LogDirectoryTest {
     while (images_->busy()) absl::SleepFor(absl::Milliseconds(1));
   }
 
+  class SetClock final : public Clock {
+   public:
+    absl::Duration Now() const override { return now; }
+    absl::Duration now;
+  };
+  SetClock clock_;
   SampleTrainer trainer_;
   std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
+  std::unique_ptr<ImageStore> store_;
   std::unique_ptr<CheckpointImages> images_;
 };
 
@@ -72,6 +81,27 @@ TEST_F(CheckpointImagesTest, AWrittenPartIsFoundByTheNextProcess) {
   EXPECT_EQ(images_->Progress(5).files.checksum, written.files.checksum);
   EXPECT_TRUE(images_->Verify(5).ok());
   EXPECT_EQ(images_->Progress(6).state, State::kUnknown);
+}
+
+// A restore need not read twice what was just read.
+TEST_F(CheckpointImagesTest, WhatWasVerifiedIsKnownForAWhile) {
+  Open();
+  Write(5);
+  const uint32_t checksum = images_->Progress(5).files.checksum;
+  EXPECT_FALSE(images_->VerifiedLately(5, checksum)) << "written is not verified";
+  ASSERT_TRUE(images_->Verify(5).ok());
+  EXPECT_TRUE(images_->VerifiedLately(5, checksum));
+  EXPECT_FALSE(images_->VerifiedLately(5, checksum + 1));
+  clock_.now += absl::Minutes(10);
+  EXPECT_FALSE(images_->VerifiedLately(5, checksum));
+  ASSERT_TRUE(images_->Verify(5).ok());
+  std::filesystem::remove(store_->PathOf(CheckpointLabel(5)) + "/state");
+  EXPECT_TRUE(absl::IsDataLoss(images_->Verify(5).status()));
+  EXPECT_FALSE(images_->VerifiedLately(5, checksum));
+  Write(5);
+  ASSERT_TRUE(images_->Verify(5).ok());
+  ASSERT_TRUE(images_->Retain({}).ok());
+  EXPECT_FALSE(images_->VerifiedLately(5, checksum));
 }
 
 // The coordinator died before it committed number 5, and its successor takes number 5 again. The
@@ -98,12 +128,6 @@ TEST_F(CheckpointImagesTest, RetainRemovesTheOthers) {
   EXPECT_EQ(images_->List(), std::vector<uint64_t>{2});
   EXPECT_EQ(images_->Progress(3).state, State::kUnknown);
   EXPECT_EQ(*images_->Retain({2}), 0);
-}
-
-TEST_F(CheckpointImagesTest, AStartRemovesWhatIsHalfWritten) {
-  std::filesystem::create_directories(Path("cluster_checkpoints/.tmp-epoch-7/model-000"));
-  Open();
-  EXPECT_FALSE(std::filesystem::exists(Path("cluster_checkpoints/.tmp-epoch-7")));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "core/net/metrics/metrics.h"
 #include "core/protocol/reason_words.h"
 #include "services/shard/image/disk_images.h"
+#include "services/shard/image/model_checkpoints.h"
 #include "services/shard/image/shard_snapshot.h"
-#include "services/shard/image/storage_checkpoint.h"
 #include "services/shard/metrics/table_gauges.h"
 #include "services/shard/state/core_state.h"
 #include "services/shard/storage/storage_database.h"
@@ -48,9 +48,10 @@ class ShardRecordsTest : public LogDirectoryTest {
  protected:
   void SetUp() override {
     LogDirectoryTest::SetUp();
-    auto opened = DiskImages::Open(Path("images"), &SteadyClock());
+    auto opened = ImageStore::Open(Path("images"));
     ASSERT_TRUE(opened.ok()) << opened.status();
-    images_ = *std::move(opened);
+    store_ = *std::move(opened);
+    images_ = std::make_unique<DiskImages>(store_.get(), &SteadyClock());
     ASSERT_TRUE(
         core_->Apply(SetOwnershipCommand{.shard = ShardId(0), .generation = 7}).reply->status.ok());
     const Answer created = core_->Apply(SampleCreate(SampleRecordSpec()));
@@ -133,6 +134,7 @@ class ShardRecordsTest : public LogDirectoryTest {
   SampleTrainer trainer_;
   CounterRng rng_{17};
   std::unique_ptr<ShardCore> core_ = std::make_unique<ShardCore>(SampleOptions());
+  std::unique_ptr<ImageStore> store_;
   std::unique_ptr<DiskImages> images_;
   std::map<uint64_t, std::pair<AllRecords, uint64_t>> at_cut_;
 };
@@ -159,16 +161,15 @@ TEST_F(ShardRecordsTest, AnImageBringsThemBack) {
 }
 
 TEST_F(ShardRecordsTest, ANamedCheckpointBringsThemBack) {
-  auto store = CheckpointStore::Open(Path("data"));
-  ASSERT_TRUE(store.ok()) << store.status();
-  const auto size = (*store)->Write(Model(), "one");
+  ModelCheckpoints checkpoints(store_.get());
+  const auto size = checkpoints.Write(Model(), "one");
   ASSERT_TRUE(size.ok()) << size.status();
-  const auto inspected = InspectRows({Path("data/m/one")});
+  const auto inspected = InspectImage(store_->PathOf("m.one"));
   EXPECT_TRUE(inspected.ok()) << inspected.status();
   const AllRecords written = RecordsOf(*core_);
   const uint64_t digest = core_->Digest();
   Change(300);
-  auto loaded = (*store)->Load(*core_, "m", "one");
+  auto loaded = checkpoints.Load(*core_, "m", "one");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   core_->InstallModel(*std::move(loaded));
   EXPECT_EQ(RecordsOf(*core_), written);
@@ -268,14 +269,8 @@ TEST_F(ShardRecordsTest, DamageIsFound) {
   EXPECT_TRUE(absl::IsDataLoss(InspectImage(Path("whole")).status()));
 }
 
-// Programs from before tables of records refuse them by their format; models without them are as
-// they were.
-TEST_F(ShardRecordsTest, ModelsWithThemAreOfAFormatOfTheirOwn) {
-  const auto format = [](const CheckpointMetadata& metadata) {
-    return EncodeMetadata(metadata).substr(0, 11);
-  };
+TEST_F(ShardRecordsTest, MetadataCountsTheRowsThatAreThere) {
   CheckpointMetadata metadata = DescribeForCheckpoint(Model());
-  EXPECT_EQ(format(metadata), "{\"format\":4");
   for (const int64_t increment : {0, 3}) {
     metadata.increment = increment;
     const std::string bytes = EncodeMetadata(metadata);
@@ -287,9 +282,6 @@ TEST_F(ShardRecordsTest, ModelsWithThemAreOfAFormatOfTheirOwn) {
     EXPECT_EQ(decoded->tables[3].stored_bytes, Model().tables()[3].records->stored_bytes());
     EXPECT_EQ(EncodeMetadata(*decoded), bytes);
   }
-  ASSERT_TRUE(core_->Apply(DropModelCommand{.model = "m"}).reply->status.ok());
-  ASSERT_TRUE(core_->Apply(SampleCreate()).reply->status.ok());
-  EXPECT_EQ(format(DescribeForCheckpoint(Model())), "{\"format\":2");
 }
 
 TEST_F(ShardRecordsTest, MoreOfThemThanTheBudgetAreNotLoaded) {

@@ -86,24 +86,6 @@ TEST_F(HashImageTest, ARestoredShardSelectsTheRowsThatItSelectedBefore) {
   EXPECT_NE(ActiveSetDigest(*core), later) << "rows as they are now must give other active sets";
 }
 
-TEST_F(HashImageTest, ImagesOfVersionOneGetTablesMadeFromTheirRows) {
-  const auto core = TrainedCore();
-  core->RebuildTables();  // as taking such an image did
-  ASSERT_TRUE(WriteImage(Path("image"), 5, *core).ok());
-  std::filesystem::remove(Path("image/hashes-000"));
-  std::string state = Read(Path("image/state"));
-  const size_t version = state.find("DSLIMAG2") + 7;
-  ASSERT_LT(version, state.size());
-  state[version] = '1';
-  const uint32_t crc = ExtendCrc32c(0, {state.data(), state.size() - sizeof(crc)});
-  std::memcpy(state.data() + state.size() - sizeof(crc), &crc, sizeof(crc));
-  Write(Path("image/state"), state);
-  ShardCore restored(SampleOptions());
-  const absl::Status loaded = Load(restored);
-  ASSERT_TRUE(loaded.ok()) << loaded;
-  EXPECT_EQ(Hashes(restored), Hashes(*core));
-}
-
 TEST_F(HashImageTest, MissingAndForeignTablesAreRefused) {
   ASSERT_TRUE(WriteImage(Path("image"), 5, *TrainedCore()).ok());
   const std::string path = Path("image/hashes-000");
