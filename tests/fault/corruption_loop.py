@@ -62,7 +62,7 @@ def shard_fingerprint(connection: Connection, shard: int, num_shards: int) -> Fi
     return found
 
 
-def checkpoint_path(data_dir, name):
+def checkpoint_path(data_dir: pathlib.Path, name: str) -> pathlib.Path:
     """Where a shard keeps a checkpoint of the model."""
     return data_dir / "images" / f"{MODEL_NAME}.{name}"
 

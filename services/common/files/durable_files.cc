@@ -90,15 +90,6 @@ absl::Status Rename(const fs::path& from, const fs::path& to) {
   return absl::OkStatus();
 }
 
-int64_t DirectoryBytes(const fs::path& path) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
-  }
-  return bytes;
-}
-
 absl::Status ReplaceFile(const fs::path& path, absl::string_view content) {
   const std::string fresh = absl::StrCat(path.string(), ".new");
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -27,8 +27,6 @@ absl::Status SyncTree(const std::filesystem::path& path);
 absl::Status RemoveAll(const std::filesystem::path& path);
 // Replaces a file of the new name. Durable after SyncDirectory() of the parents.
 absl::Status Rename(const std::filesystem::path& from, const std::filesystem::path& to);
-// Of the files in it, not of its directories.
-int64_t DirectoryBytes(const std::filesystem::path& path);
 
 // Puts a file of this content in the place of an earlier one: whoever looks, also after a crash,
 // finds the old one or the new one, whole.
