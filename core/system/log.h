@@ -23,6 +23,9 @@ namespace dslide {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kText, kJson };
 
+// For SetMinLogLevel(): nothing is written.
+inline constexpr auto kNoLog = static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1);
+
 // Their words in settings, in the order of the enumerations.
 inline constexpr const char* kLogLevelWords[] = {"debug", "info", "warning", "error"};
 inline constexpr const char* kLogFormatWords[] = {"text", "json"};
