@@ -197,7 +197,7 @@ def measure_restart(options, data):
         cluster = Cluster(started, "log")
         programs.finish_json(cluster.train(options, data, "restart"), TRAIN_SECONDS)
         image = cluster.restart(0, signal.SIGTERM)
-        images = sorted((cluster.data_dir(0) / "command_log").glob("image-*"))
+        images = sorted((cluster.data_dir(0) / "command_log" / "images").glob("log-*"))
         size = tree_bytes(images[-1])
         programs.finish_json(cluster.train(options, data, "replay"), TRAIN_SECONDS)
         replay = cluster.restart(0, signal.SIGKILL)

@@ -302,7 +302,8 @@ void ClusterClient::GatherAsync(const std::string& model, const std::string& tab
     return;
   }
   auto fan_in = std::make_shared<FanIn<GatherReply>>(  // shared by the callbacks of the parts
-      parts.size(), [done = std::move(done), rows](absl::StatusOr<std::vector<GatherReply>> parts) {
+      parts.size(),
+      [done = std::move(done), rows](const absl::StatusOr<std::vector<GatherReply>>& parts) {
         if (!parts.ok()) {
           done(parts.status());
           return;

@@ -83,7 +83,7 @@ class Trainer {
   // Errors: those of the coordinator and the shards.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(TrainerParts parts,
                                                          TrainerOptions options);
-  // Leaves the job and retires the client at the shards.
+  // Leaves the job and closes the client at the shards.
   ~Trainer();
 
   // Trains until the job is finished or the step limit is reached. Call once.
@@ -111,11 +111,11 @@ class Trainer {
   Trainer(TrainerParts parts, TrainerOptions options);
   absl::Status Open();
   absl::Status JoinJob();
-  // Goes on as another client after the cluster was taken back to a checkpoint, or this client was
-  // retired. Errors: `why` when neither is so.
+  // Continues as a new client if the cluster was restored from a checkpoint or this client was
+  // evicted. Errors: `why` in all other cases.
   absl::Status BeginAnew(const absl::Status& why);
   absl::Status AwaitRestore(const absl::Status& why);
-  // Ends what belongs to the present client.
+  // Leaves the job and ends the feed, the pipeline and the streams of this client.
   void Leave();
   absl::StatusOr<bool> Handle(FeedItem item);  // false: the end
   absl::Status TrainBatch(PreparedBatch batch);

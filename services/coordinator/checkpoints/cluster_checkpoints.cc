@@ -472,7 +472,7 @@ absl::StatusOr<std::vector<uint64_t>> ClusterCheckpoints::Prune(const ClusterMap
   std::vector<uint64_t> stay = store_->List();
   std::vector<uint64_t> removed;
   while (static_cast<int64_t>(stay.size()) > keep) {
-    // The manifest first: parts without one are of nothing.
+    // The manifest goes first. A part without a manifest is not a checkpoint.
     RETURN_IF_ERROR(store_->Remove(stay.back()));
     DSLIDE_FAILPOINT("coordinator.manifest.removed");
     removed.push_back(stay.back());

@@ -49,7 +49,7 @@ struct Ownership {
   bool rollback_pending = false;
 };
 
-// What a shard is told that lives.
+// The answer to a shard's heartbeat.
 struct HeartbeatAnswer {
   uint64_t topology_version = 0;
   bool rollback_pending = false;  // as above

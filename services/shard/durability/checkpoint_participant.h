@@ -1,5 +1,5 @@
-// This shard's part in cluster checkpoints: freeze, admit, cut, prepare, and the way back. The
-// coordinator drives it; docs/operate/checkpoint.md has the protocol.
+// This shard's side of a cluster checkpoint: freeze, admit, cut, write, and roll back. The
+// coordinator calls it in that order (docs/operate/checkpoint.md).
 
 #pragma once
 
@@ -20,25 +20,26 @@
 namespace dslide::shard {
 
 struct ParticipantHooks {
-  // Settles the hash tables, in the log too where there is one; the log's position then.
+  // Finishes builds of hash tables, and logs that. Returns the log's position; 0 without a log.
   std::function<absl::StatusOr<uint64_t>(ShardCore&)> settle;
-  // Keeps rows that no command has changed. Null without a log.
+  // Makes rows durable that were replaced by no command. Null without a log.
   std::function<absl::Status(ShardCore&)> rows_replaced;
-  // The state is now that of a checkpoint.
+  // Called when the state is that of a checkpoint.
   std::function<void()> on_rolled_back;
-  // The state is half an old one and half nothing: this process must end.
+  // Called when a rollback failed half-way. The state is lost, and the process must end.
   std::function<void(const absl::Status&)> on_broken;
-  // An empty core with this shard's limits.
+  // Makes an empty core with this shard's limits.
   std::function<ShardCore()> make_core;
 };
 
-// What a cut marks.
+// What a cut took.
 struct CutSize {
   int64_t rows = 0;
-  absl::Duration stall = {};  // for how long requests had to wait for it
+  absl::Duration stall = {};  // how long requests waited for it
 };
 
-// Thread safety: what takes a core runs within a task of the sequencer; the rest is safe anywhere.
+// Thread safety: functions that take a core must run within a task of the sequencer. The others are
+// safe from any thread.
 class CheckpointParticipant {
  public:
   // The pointers outlive it.
@@ -47,27 +48,27 @@ class CheckpointParticipant {
 
   CheckpointImages& images() { return *images_; }
 
-  // For how long it is worth to wait for a better moment: seconds where a cut would wait for hash
-  // tables that are being sorted, or will be before the steps in flight are applied, or for the
-  // image before; less where steps are under way that have changed rows and would have to be
-  // finished first; zero otherwise. Errors: FailedPrecondition STALE_GENERATION.
+  // How long the coordinator should wait for a better moment to freeze. Seconds, if a cut would
+  // wait for the previous image or for hash tables that are sorted now or before the steps in
+  // flight are applied. Less, if steps that have changed rows are not complete. Else zero. Errors:
+  // FailedPrecondition STALE_GENERATION.
   absl::StatusOr<absl::Duration> EstimateFreezeDelay(const ShardCore& core,
                                                      uint64_t generation) const;
   // Errors: FailedPrecondition STALE_GENERATION, CHECKPOINT_RUNNING; InvalidArgument OUT_OF_RANGE.
   absl::StatusOr<std::vector<ClientStep>> Freeze(ShardCore& core, uint64_t checkpoint_id,
                                                  uint64_t generation, absl::Duration limit);
-  // Returns what is not complete yet. Errors: FailedPrecondition NOT_FROZEN.
+  // Returns what is not complete yet (StepGate::Incomplete). Errors: FailedPrecondition NOT_FROZEN.
   absl::StatusOr<std::vector<ClientStep>> Admit(ShardCore& core, uint64_t checkpoint_id,
                                                 const std::vector<ClientStep>& up_to,
                                                 const std::vector<ClientId>& evict);
-  // Errors: FailedPrecondition NOT_FROZEN, also when an admitted step is not complete; those of the
-  // log. The gate stays frozen then.
-  // base: the checkpoint whose part here may be built on, and what its list of files is.
+  // base: the checkpoint on whose part here this one may be built, and the checksum of its list of
+  // files. Errors: FailedPrecondition NOT_FROZEN, also while an admitted step is not complete;
+  // those of the log. After an error the gate stays closed.
   absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t checkpoint_id, const PartBase& base = {});
-  // Lets steps go on without a cut, and gives up the part that is still being written. Fine when
-  // there is neither.
+  // Opens the gate without a cut, and drops the part that is being written. OK if there is neither.
   void Abort(ShardCore& core, uint64_t checkpoint_id);
-  // Errors: NotFound, DataLoss: nothing has changed; later ones go to on_broken too.
+  // Replaces the state by the checkpoint's. Errors: NotFound, DataLoss: nothing has changed. Others
+  // are passed to on_broken, too.
   absl::StatusOr<CutSize> Rollback(ShardCore& core, uint64_t checkpoint_id,
                                    uint32_t files_checksum);
 

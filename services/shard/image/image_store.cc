@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No model's directory: their names have no underscore.
 constexpr char kImages[] = "images";
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kArriving[] = ".tmp-arriving-";

@@ -41,8 +41,9 @@ class ImageStore {
   bool Has(const std::string& label) const;
   std::string PathOf(const std::string& label) const;
 
-  // Has `write` make an image in a directory that does not exist, and puts it in the place of an
-  // earlier one of that label. Errors: those of `write`, as it says them; the earlier one stays.
+  // Has `write` make a durable image in a directory that does not exist, and puts it in the place
+  // of an earlier one of that label. Errors: those of `write`, as it says them; the earlier one
+  // stays.
   using Writer = absl::FunctionRef<absl::Status(const std::string& directory)>;
   absl::Status Publish(const std::string& label, Writer write);
 

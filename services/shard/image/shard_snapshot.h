@@ -1,5 +1,6 @@
-// The state of a shard at one moment, written down while the shard goes on: what is not rows is
-// copied at once, rows when somebody is about to change them (core/engine/rows/row_snapshot.h).
+// The state of a shard at one moment, as a view in memory that is written while the shard goes on.
+// Rows are copied when somebody is about to change them (core/engine/rows/row_snapshot.h). All else
+// is copied at once.
 
 #pragma once
 
@@ -19,16 +20,16 @@ namespace dslide::shard {
 
 class ShardSnapshot {
  public:
-  // Whether one was taken and is not released.
+  // True if a snapshot was taken and not released.
   static bool Active(const ShardCore& core);
 
   // The core as it is now. On the thread that applies commands; one snapshot at a time. Copies take
   // at most a quarter of the tables' memory and kLeastCopiedBytes; then changes wait.
   static std::unique_ptr<ShardSnapshot> Take(uint64_t lsn, ShardCore& core);
   static constexpr int64_t kLeastCopiedBytes = int64_t{256} << 20;
-  // The same for cluster checkpoint `checkpoint_id`: what changes from here on is told from what
-  // was before, so that later ones may be built on this one. If the rows know what has changed
-  // since the cut of `base`, this one may be built on that.
+  // The same for the cut of cluster checkpoint `checkpoint_id`. From here on the rows record what
+  // changes, so that a later checkpoint may be an increment of this one. This one may be an
+  // increment of `base` if the rows have recorded what changed since that cut.
   static std::unique_ptr<ShardSnapshot> TakeCut(uint64_t lsn, ShardCore& core,
                                                 uint64_t checkpoint_id, const PartBase& base);
 
@@ -56,10 +57,10 @@ class ShardSnapshot {
   const ImageParts& parts() const { return parts_; }
   std::unique_ptr<RecordSource> Records(size_t number) const;
 
-  // Nothing more will be written: changes wait for nothing. From any thread.
+  // Ends the writing early, so that no change of a row waits for it. From any thread.
   void Abandon();
 
-  // Takes the snapshot off the core's rows. On the thread that applies commands, after Write().
+  // Detaches the snapshot from the core's rows. On the thread that applies commands, after Write().
   void Release();
 
   // Memory of the copies now.

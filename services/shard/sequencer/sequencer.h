@@ -1,8 +1,10 @@
-// The one thread that owns the state machine: requests go in from any thread, are applied one after
-// the other in the order of their arrival, and their answers come out in that order.
+// Applies commands to the state machine, one at a time, on one thread.
 //
-// With a command log, what may change the state is appended to it before it is applied; where
-// answers wait for the disk, none is given before everything that it could show is durable.
+// Requests come from any thread. They are applied in the order of their arrival, and answered in
+// that order.
+//
+// With a command log, a command that may change the state is appended before it is applied. Where
+// answers wait for the disk, an answer is given when everything that it can show is durable.
 
 #pragma once
 
@@ -31,7 +33,7 @@ namespace dslide::shard {
 
 enum class QueuePlace {
   kBack,
-  // In front of what waits, but behind others of this kind: while trainers stand still.
+  // In front of all kBack, behind earlier kFront. For work during which trainers stand still.
   kFront,
 };
 
@@ -45,11 +47,11 @@ class Sequencer {
     // Memory of the command, for the queue's budget.
     int64_t bytes = 0;
     bool control = false;  // small, and needed when the shard is overloaded: uses reserved places
-    // How long its caller waits for the answer. Where half of it would go by in the queue, it is
-    // refused at once: served at the last moment, it would cost as much and be of no use.
+    // How long the caller waits for the answer. A request that would spend half of it in the queue
+    // is refused at once: answered too late, it would cost as much and help nobody.
     absl::Duration patience = absl::InfiniteDuration();
-    // Asked right before the command is applied; an error is the answer, and nothing is applied.
-    // For callers that have given up. May be null.
+    // Called right before the command is applied. An error becomes the answer, and nothing is
+    // applied. For callers that may be gone. May be null.
     std::function<absl::Status()> admit = nullptr;
     // Called once, on a thread of the sequencer, in the order of the commands. Must not block.
     std::function<void(Answer)> done;
@@ -66,57 +68,57 @@ class Sequencer {
   // Errors: ResourceExhausted QUEUE_FULL; Unavailable SHUTTING_DOWN after Stop().
   absl::Status Submit(Request request);
 
-  // Runs `task` in its turn on the sequencer's thread, which alone may touch the core. For work
-  // that needs the state itself: checkpoints, ownership. Commands wait meanwhile.
+  // Runs `task` on the sequencer's thread, the only one that may touch the core. For work on the
+  // state itself: checkpoints, ownership. Commands wait until it returns.
   // Errors: Unavailable SHUTTING_DOWN; the task is then not run.
   absl::Status SubmitTask(std::function<void(ShardCore&)> task,
                           QueuePlace place = QueuePlace::kBack);
-  // As SubmitTask, and waits for its result. Not from the sequencer's threads.
+  // As SubmitTask, and returns the task's result. Must not be called on the sequencer's threads.
   absl::Status RunTask(const std::function<absl::Status(ShardCore&)>& task);
 
-  // Another process owns the shard now: every command that is not applied yet, and every later one,
-  // is answered with `why`. For good.
+  // For a shard that another process owns now. Answers all queued and later commands with `why`.
+  // Cannot be undone.
   void Fence(const absl::Status& why);
 
-  // Until OpenToClients(), mutations of clients and their greetings are answered with `why`
+  // Answers mutations and greetings of clients with `why` until OpenToClients()
   // (client_admission.h).
   void CloseToClients(const absl::Status& why);
   void OpenToClients();
 
-  // Applies a command within a task, logged like any other.
+  // Applies a command within a task, and logs it like any other.
   Answer ApplyInTask(ShardCore& core, Command command, const wire::LoggedCommand& logged);
 
-  // --- For cluster checkpoints (step_gate.h); within a task. What waits goes on after a task as
-  // far as the gate lets it.
+  // --- For cluster checkpoints (step_gate.h). To be called within a task. After the task, held
+  // requests that the gate admits are applied.
   StepGate& gate() { return gate_; }
-  // Freezes; the gate opens by itself after `limit`, if nobody has come back for it.
+  // Closes the gate. It opens by itself after `limit`.
   void Freeze(uint64_t checkpoint_id, absl::Duration limit);
-  // What waits goes on, and nothing is held any more, for good: the shard is about to stop. From
-  // any thread. A checkpoint that counted on it finds that nothing is frozen here.
+  // Opens the gate and never closes it again: the shard is about to stop. A checkpoint in progress
+  // finds that this shard is not frozen. From any thread.
   void DisableGate();
-  // Within a task: for how long this freeze has made requests wait by now, at the gate or for the
-  // task itself. While a shard still works on what the gate lets through, nobody has to wait.
+  // Within a task: how long this freeze has made requests wait so far, at the gate or for the task.
+  // Time in which the shard works on admitted requests does not count.
   absl::Duration Stall() const;
-  // Requests that wait at the gate.
+  // Number of requests held at the gate.
   int64_t waiting() const { return waiting_.load(); }
 
-  // From the log's thread. After the second, nothing that was not durable by now is confirmed any
-  // more, and nothing more is applied.
+  // Called on the log's thread. After OnLogFailed() nothing more is applied, and no answer is given
+  // that depends on a record which is not durable.
   void OnDurable(uint64_t lsn);
   void OnLogFailed(const absl::Status& why);
 
-  // Refuses new requests, answers those that are queued, and ends the threads; without threads it
-  // only refuses.
+  // Refuses new requests, answers queued ones, and ends the threads. Without threads it only
+  // refuses.
   void Stop();
 
-  // Without threads: applies the next in the queue, and gives answers. False when it was empty.
+  // Without threads: applies the next request and gives answers. False when the queue is empty.
   bool RunOnce();
-  // When RunOnce() has to be called though nothing is queued: the end of a freeze.
+  // When RunOnce() must be called even if nothing is queued: at the end of a freeze.
   absl::Duration WakeAt() const { return gate_.frozen() ? gate_opens_ : absl::InfiniteDuration(); }
 
-  // Time that the command applied last had waited.
+  // How long the last applied command waited.
   absl::Duration last_wait() const { return absl::Nanoseconds(last_wait_ns_.load()); }
-  // Mutations applied, and memory of the tables a moment ago.
+  // Mutations applied so far, and the tables' memory as of the last publication.
   int64_t mutations() const { return mutations_.load(); }
   int64_t table_bytes() const { return table_bytes_.load(); }
 
@@ -138,12 +140,12 @@ class Sequencer {
   absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyLoop();
-  bool Next(Item& item);  // false: the end; an item with nothing in it: the gate's time is over
+  bool Next(Item& item);  // false: stopped. An empty item: the freeze has timed out
   bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Handle(Item item);  // also ends a freeze whose time is over; the item may be empty
-  bool Hold(Item& item);   // takes it where the gate makes it wait; else false
+  void Handle(Item item);  // also ends a freeze that has timed out; the item may be empty
+  bool Hold(Item& item);   // takes the item if the gate makes it wait
   void ApplyOrHold(Item item);
-  void ReleaseHeld();  // applies what waits, as far as it need not wait any more
+  void ReleaseHeld();  // applies the held requests that the gate admits now
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
   absl::Status CheckAdmission(const Request& request);
@@ -152,7 +154,7 @@ class Sequencer {
   void PublishSizes();
   void Deliver(std::function<void(Answer)> callback, Answer answer);
   void ReplyLoop();
-  Done TakeReply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);  // the first, which may be given
+  Done TakeReply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);  // the first; MayReply() was true
 
   ShardCore& core_;  // touched by apply_thread_ only
   const SequencerOptions options_;

@@ -1,18 +1,24 @@
-// Which requests wait while a cluster checkpoint is being agreed on.
+// Decides which requests wait while a cluster checkpoint is prepared (docs/operate/checkpoint.md).
 //
-// All shards of a cluster are to show the same steps of every client. So, from the freeze to the
-// cut, a client's operations that change rows wait if their step is higher than any that has
-// changed rows here; reads do not wait, but nothing of a client passes what already waits of it.
-// The coordinator takes the highest such step k over all shards, admits steps up to k everywhere,
-// and has the cut made when k is complete everywhere. Where all steps up to the highest that may
-// change rows are complete, operations of later ones wait whatever they do: the other shards and
-// the cut have the processors for themselves.
+// A checkpoint shows the same steps of each client on all shards. The gate is closed from the
+// freeze to the cut. Each client then has a limit: the highest of its steps that has changed rows
+// here.
 //
-// A client's step is complete here when none of its contexts is left and the client either has
-// changed rows in it, or says by a higher first_open_step that it is over. For that a step's
-// EmbedBackward, where there is one, is its last operation on a shard (docs/operate/checkpoint.md).
+//   - An operation that changes rows waits if its step is above the limit.
+//   - A read does not wait.
+//   - An operation waits if an earlier one of its client waits: the order of a client is kept.
+//   - When all steps up to the limit are complete, every operation above it waits. The processors
+//     are then free for the other shards and for the cut.
 //
-// Not part of the state machine: it only decides when commands are applied, not what they do.
+// The coordinator finds k, the highest limit over all shards. It admits steps up to k on all of
+// them, and cuts when k is complete on all of them.
+//
+// A step is complete here when two things hold. None of its contexts is left. And the client has
+// changed rows in it, or has sent a higher first_open_step. So EmbedBackward, where a step has one,
+// must be its last operation on a shard.
+//
+// The gate is not part of the state machine. It decides when a command is applied, never what the
+// command does.
 
 #pragma once
 
@@ -27,42 +33,45 @@
 
 namespace dslide::shard {
 
-// Not thread-safe: of the thread that applies commands. `contexts`: those of the core, as they are
-// at the time of the call.
+// Not thread-safe: the thread that applies commands owns it. `contexts` are those of the core at
+// the time of the call.
 class StepGate {
  public:
   bool frozen() const { return frozen_; }
   uint64_t checkpoint_id() const { return checkpoint_id_; }
 
-  // Starts to hold. A repetition changes nothing; another checkpoint_id begins anew.
+  // Closes the gate. The same checkpoint_id again changes nothing; another one starts over.
   void Freeze(uint64_t checkpoint_id);
-  // Stops to hold.
+  // Opens the gate and forgets what was admitted.
   void Open();
 
-  // The highest step that has changed rows, for each client that has changed any.
+  // For each client that has changed rows: the highest step in which it has.
   static std::vector<ClientStep> Changed(const StepContexts& contexts);
 
-  // Whether a step of any client is under way that is not above those that have changed rows.
+  // True if some client has begun a step and not completed it, up to the highest that has changed
+  // rows.
   static bool AnyBegun(const StepContexts& contexts);
 
-  // The client's steps up to this one need not wait.
+  // Raises the client's limit to this step.
   void Admit(const ClientId& client, int64_t up_to);
 
-  // Not followed any more: it was retired.
+  // Forgets a client that was evicted.
   void Drop(const ClientId& client) { admitted_.erase(client); }
 
-  // Whether the command has to wait. Asked in the order of arrival.
+  // True if the command has to wait. Call it in the order of arrival.
   bool MustWait(const Command& command, const StepContexts& contexts) const;
-  // It waits from now on; or nothing of the client waits any more.
+  // Records that the command waits from now on.
   void NoteWaiting(const Command& command);
+  // Records that nothing of the client waits any more.
   void NoteNoneWaiting(const ClientId& client);
 
-  // The clients whose admitted steps are not complete. Each with the step up to which it should be
-  // admitted instead, 0 when it need not be: where a change of a later step waits, what would
-  // complete the admitted ones may stand behind it, and so it would behind those of all steps whose
-  // head forward was answered. These are named once, or a client that goes on and on would never
-  // be complete; afterwards it is the first that waits. Only of clients that were admitted by
-  // Admit().
+  // Returns the clients of Admit() whose admitted steps are not complete, each with a step.
+  //
+  // Step 0: the client completes them by itself. Another step: a change of a later step waits, and
+  // what completes the admitted steps may be queued behind it. The caller then admits up to the
+  // returned step. The first time that is the last step whose head forward was answered. Later it
+  // is the first step that waits, so that a client which begins step after step still gets to an
+  // end.
   std::vector<ClientStep> Incomplete(const StepContexts& contexts) const;
 
  private:
