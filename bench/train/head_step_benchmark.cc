@@ -20,6 +20,7 @@
 
 #include "CLI/CLI.hpp"
 #include "core/base/counter_rng.h"
+#include "core/base/status_macros.h"
 #include "core/engine/lsh/hash_index.h"
 #include "core/engine/model/batch_selector.h"
 #include "core/engine/model/head_scores.h"
@@ -117,8 +118,7 @@ double MeanLoss(const HeadBatch& batch, const HeadForwardOutput& output,
   return loss / static_cast<double>(batch.batch());
 }
 
-int Run(const Options& options) {
-  const Parallelism parallelism{options.threads};
+TableSpec SpecOf(const Options& options) {
   TableSpec spec;
   spec.name = "head";
   spec.role = TableRole::kHead;
@@ -128,86 +128,124 @@ int Run(const Options& options) {
   spec.optimizer.kind = options.optimizer;
   spec.head.hash.num_tables = options.num_tables;
   spec.head.hash.codes_per_table = options.codes;
-  const double weight = 1.0;
-  const auto map = SlotMap::Deal(kDefaultNumSlots, {&weight, 1});
+  return spec;
+}
 
-  double begin = Now();
-  auto store = RowStore::Create(spec, 1, ShardRows(*map, ShardId(0), spec.rows), parallelism);
-  if (!store.ok()) return std::fprintf(stderr, "%s\n", store.status().ToString().c_str()), 1;
-  std::printf("create rows          %9.2f ms\n", Now() - begin);
-  auto index = HashIndex::Create(ResolvedHead(spec).hash, spec.dim);
-  if (!index.ok()) return std::fprintf(stderr, "%s\n", index.status().ToString().c_str()), 1;
-  begin = Now();
-  (*index)->Build(**store, {}, Refresh::kYes, parallelism);
-  std::printf("first build          %9.2f ms\n", Now() - begin);
+// One head, and what its steps leave behind.
+struct HeadBench {
+  explicit HeadBench(const Options& given)
+      : options(given),
+        parallelism{given.threads},
+        spec(SpecOf(given)),
+        dirty(given.rows, 0),
+        hidden_gradient(given.batch * given.dim),
+        scratch(given.threads),
+        selections(given.batch) {}
 
+  const Options& options;
+  const Parallelism parallelism;
+  const TableSpec spec;
+  std::unique_ptr<RowStore> store;
+  std::unique_ptr<HashIndex> index;
   Times times;
   BatchSelector selector;
   HeadScorer scorer;
   HeadUpdater updater;
   HeadContext context;
   HeadForwardOutput output;
-  std::vector<uint8_t> dirty(spec.rows, 0);
-  std::vector<float> hidden_gradient(options.batch * options.dim);
-  std::vector<SelectScratch> scratch(options.threads);
-  std::vector<Selection> selections(options.batch);
+  std::vector<uint8_t> dirty;  // [rows]
+  std::vector<float> hidden_gradient;
+  std::vector<SelectScratch> scratch;
+  std::vector<Selection> selections;
   std::vector<HashQuery> queries;
-  double loss = 0.0;
-  for (int64_t step = 0; step < options.steps; ++step) {
-    HeadBatch batch = MakeBatch(options, step);
-    batch.fingerprints.resize(options.batch * options.num_tables);
-    Timed(times, "1 hash queries", [&] {
-      (*index)->family().HashQueries(batch.hidden, options.batch, parallelism,
-                                     absl::MakeSpan(batch.fingerprints));
-    });
-    Timed(times, "2 select alone", [&] {
-      queries.clear();
-      for (int64_t s = 0; s < options.batch; ++s) {
-        queries.push_back({absl::MakeConstSpan(batch.fingerprints)
-                               .subspan(s * options.num_tables, options.num_tables),
-                           batch.LabelsOf(s)});
-      }
-      (*index)->SelectEach(queries, options.max_active, parallelism, absl::MakeSpan(scratch),
-                           absl::MakeSpan(selections));
-    });
-    context.batch = std::move(batch);
-    const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : index->get(),
-                             .every_row = options.max_active == 0,
-                             .num_rows = spec.rows,
-                             .max_active = options.max_active,
-                             .tail_rows = options.tail_rows,
-                             .tail_key = static_cast<uint64_t>(step)};
-    Timed(times, "3 select+invert",
-          [&] { output.active_pairs = selector.Select(plan, parallelism, context); });
-    Timed(times, "4 logits+softmax",
-          [&] { scorer.Score(**store, HeadLoss::kSoftmax, {}, parallelism, context, output); });
-    const std::vector<float> log_partitions = LogPartitions(output);
-    loss = MeanLoss(context.batch, output, log_partitions);
-    const HeadUpdate update{.loss = HeadLoss::kSoftmax,
-                            .log_partitions = log_partitions,
-                            .scale = 1.0f / static_cast<float>(options.batch),
-                            .magnitude_bound = 1e4f,
-                            .step = Step(step + 1)};
-    Timed(times, "5 gradients+update", [&] {
-      updater.Run(update, context, parallelism, **store, absl::MakeSpan(dirty),
-                  absl::MakeSpan(hidden_gradient));
-    });
-    times["distinct rows"].wall.push_back(static_cast<double>(context.rows.size()));
-    times["active per sample"].wall.push_back(static_cast<double>(output.active_pairs) /
-                                              static_cast<double>(options.batch));
-    times["scores"].wall.push_back(static_cast<double>(context.scores.size()));
-    if ((step + 1) % options.rebuild != 0) continue;
-    std::vector<LocalRow> rows;
-    for (int64_t row = 0; row < spec.rows; ++row) {
-      if (dirty[row] != 0) rows.push_back(LocalRow(static_cast<uint32_t>(row)));
+};
+
+absl::Status Prepare(HeadBench& bench) {
+  const double weight = 1.0;
+  ASSIGN_OR_RETURN(const SlotMap map, SlotMap::Deal(kDefaultNumSlots, {&weight, 1}));
+  double begin = Now();
+  ASSIGN_OR_RETURN(bench.store,
+                   RowStore::Create(bench.spec, 1, ShardRows(map, ShardId(0), bench.spec.rows),
+                                    bench.parallelism));
+  std::printf("create rows          %9.2f ms\n", Now() - begin);
+  ASSIGN_OR_RETURN(bench.index, HashIndex::Create(ResolvedHead(bench.spec).hash, bench.spec.dim));
+  begin = Now();
+  bench.index->Build(*bench.store, {}, Refresh::kYes, bench.parallelism);
+  std::printf("first build          %9.2f ms\n", Now() - begin);
+  return absl::OkStatus();
+}
+
+void SelectRows(HeadBench& bench, int64_t step) {
+  const Options& options = bench.options;
+  HeadBatch batch = MakeBatch(options, step);
+  batch.fingerprints.resize(options.batch * options.num_tables);
+  Timed(bench.times, "1 hash queries", [&] {
+    bench.index->family().HashQueries(batch.hidden, options.batch, bench.parallelism,
+                                      absl::MakeSpan(batch.fingerprints));
+  });
+  Timed(bench.times, "2 select alone", [&] {
+    bench.queries.clear();
+    for (int64_t s = 0; s < options.batch; ++s) {
+      bench.queries.push_back({absl::MakeConstSpan(batch.fingerprints)
+                                   .subspan(s * options.num_tables, options.num_tables),
+                               batch.LabelsOf(s)});
     }
-    std::fill(dirty.begin(), dirty.end(), 0);
-    times["dirty rows"].wall.push_back(static_cast<double>(rows.size()));
-    Timed(times, "6 build, dirty rows",
-          [&] { (*index)->Build(**store, rows, Refresh::kNo, parallelism); });
-    Timed(times, "7 build, refreshed",
-          [&] { (*index)->Build(**store, {}, Refresh::kYes, parallelism); });
+    bench.index->SelectEach(bench.queries, options.max_active, bench.parallelism,
+                            absl::MakeSpan(bench.scratch), absl::MakeSpan(bench.selections));
+  });
+  bench.context.batch = std::move(batch);
+  const SelectionPlan plan{.index = options.max_active == 0 ? nullptr : bench.index.get(),
+                           .every_row = options.max_active == 0,
+                           .num_rows = bench.spec.rows,
+                           .max_active = options.max_active,
+                           .tail_rows = options.tail_rows,
+                           .tail_key = static_cast<uint64_t>(step)};
+  Timed(bench.times, "3 select+invert", [&] {
+    bench.output.active_pairs = bench.selector.Select(plan, bench.parallelism, bench.context);
+  });
+}
+
+// Returns the mean loss.
+double Learn(HeadBench& bench, int64_t step) {
+  Timed(bench.times, "4 logits+softmax", [&] {
+    bench.scorer.Score(*bench.store, HeadLoss::kSoftmax, {}, bench.parallelism, bench.context,
+                       bench.output);
+  });
+  const std::vector<float> log_partitions = LogPartitions(bench.output);
+  const double loss = MeanLoss(bench.context.batch, bench.output, log_partitions);
+  const HeadUpdate update{.loss = HeadLoss::kSoftmax,
+                          .log_partitions = log_partitions,
+                          .scale = 1.0f / static_cast<float>(bench.options.batch),
+                          .magnitude_bound = 1e4f,
+                          .step = Step(step + 1)};
+  Timed(bench.times, "5 gradients+update", [&] {
+    bench.updater.Run(update, bench.context, bench.parallelism, *bench.store,
+                      absl::MakeSpan(bench.dirty), absl::MakeSpan(bench.hidden_gradient));
+  });
+  const auto count = [&](const char* what, double value) {
+    bench.times[what].wall.push_back(value);
+  };
+  count("distinct rows", static_cast<double>(bench.context.rows.size()));
+  count("active per sample",
+        static_cast<double>(bench.output.active_pairs) / static_cast<double>(bench.options.batch));
+  count("scores", static_cast<double>(bench.context.scores.size()));
+  return loss;
+}
+
+void BuildTables(HeadBench& bench) {
+  std::vector<LocalRow> rows;
+  for (int64_t row = 0; row < bench.spec.rows; ++row) {
+    if (bench.dirty[row] != 0) rows.push_back(LocalRow(static_cast<uint32_t>(row)));
   }
+  std::fill(bench.dirty.begin(), bench.dirty.end(), 0);
+  bench.times["dirty rows"].wall.push_back(static_cast<double>(rows.size()));
+  Timed(bench.times, "6 build, dirty rows",
+        [&] { bench.index->Build(*bench.store, rows, Refresh::kNo, bench.parallelism); });
+  Timed(bench.times, "7 build, refreshed",
+        [&] { bench.index->Build(*bench.store, {}, Refresh::kYes, bench.parallelism); });
+}
+
+void Print(const Times& times, double loss) {
   std::printf("%-20s %9s %9s\n", "median", "wall ms", "CPU ms");
   for (const auto& [stage, series] : times) {
     if (series.cpu.empty()) {
@@ -217,6 +255,21 @@ int Run(const Options& options) {
     }
   }
   std::printf("loss                 %9.4f\n", loss);
+}
+
+int Run(const Options& options) {
+  HeadBench bench(options);
+  if (const absl::Status prepared = Prepare(bench); !prepared.ok()) {
+    std::fprintf(stderr, "%s\n", prepared.ToString().c_str());
+    return 1;
+  }
+  double loss = 0.0;
+  for (int64_t step = 0; step < options.steps; ++step) {
+    SelectRows(bench, step);
+    loss = Learn(bench, step);
+    if ((step + 1) % options.rebuild == 0) BuildTables(bench);
+  }
+  Print(bench.times, loss);
   return 0;
 }
 
