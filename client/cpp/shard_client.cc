@@ -240,13 +240,6 @@ absl::StatusOr<int64_t> ShardClient::LoadCheckpoint(const std::string& model,
   return response.rows();
 }
 
-void ShardClient::GatherAsync(const GatherCommand& command, Done<GatherReply> done) {
-  v1::GatherRequest request;
-  wire::EncodeGatherRequest({command, ActivationType::kF32}, &request);
-  StartGather(impl_->Peer(), std::move(request), /*target=*/nullptr,
-              absl::Now() + impl_->options.timeout, std::move(done));
-}
-
 void ShardClient::GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
                               Done<GatherReply> done) {
   v1::GatherRequest request;

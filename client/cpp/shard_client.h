@@ -113,7 +113,6 @@ class ShardClient {
 
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
-  void GatherAsync(const GatherCommand& command, Done<GatherReply> done);
   // Into the target, which must stay until `done` is called; the reply has no rows.
   void GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
                    Done<GatherReply> done);

@@ -22,7 +22,7 @@
 #include "services/coordinator/membership/fan_out.h"
 #include "services/coordinator/membership/membership.h"
 #include "services/coordinator/membership/shard_admin.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

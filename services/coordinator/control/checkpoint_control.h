@@ -17,8 +17,8 @@
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/control/model_rollout.h"
 #include "services/coordinator/jobs/job_table.h"
-#include "services/coordinator/work/exclusive.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/exclusive.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

@@ -24,7 +24,6 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
                          std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
                          std::unique_ptr<ManifestStore> manifests, Metrics* metrics)
     : options_(options),
-      clock_(clock),
       shards_(std::move(shards)),
       registry_(options.membership, clock, std::move(store), MarkOf(manifests),
                 manifests == nullptr ? 0 : manifests->RestoreCount(), metrics),

@@ -19,8 +19,8 @@
 #include "services/coordinator/control/model_checkpoints.h"
 #include "services/coordinator/control/model_rollout.h"
 #include "services/coordinator/control/shard_sync.h"
-#include "services/coordinator/work/background_loop.h"
-#include "services/coordinator/work/exclusive.h"
+#include "services/coordinator/tasks/background_loop.h"
+#include "services/coordinator/tasks/exclusive.h"
 
 namespace dslide::coordinator {
 
@@ -81,7 +81,6 @@ class Coordinator {
   void StartLoops();
 
   const CoordinatorOptions options_;
-  const Clock* const clock_;
   const std::unique_ptr<ShardAdmin> shards_;
   // In the order of construction: later ones use earlier ones.
   ClusterRegistry registry_;

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/membership/shard_admin.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

@@ -7,7 +7,7 @@
 #include "services/coordinator/control/checkpoint_control.h"
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/control/model_rollout.h"
-#include "services/coordinator/work/exclusive.h"
+#include "services/coordinator/tasks/exclusive.h"
 
 namespace dslide::coordinator {
 

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "core/protocol/client_step.h"
 #include "core/protocol/commands.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

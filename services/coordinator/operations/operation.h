@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "services/coordinator/checkpoints/manifest.h"
 #include "services/coordinator/membership/shard_admin.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

@@ -20,7 +20,7 @@
 #include "core/base/clock.h"
 #include "core/net/metrics/metrics.h"
 #include "services/coordinator/operations/operation.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

@@ -14,7 +14,7 @@
 #include "services/coordinator/control/model_rollout.h"
 #include "services/coordinator/control/shard_sync.h"
 #include "services/coordinator/jobs/job_table.h"
-#include "services/coordinator/work/exclusive.h"
+#include "services/coordinator/tasks/exclusive.h"
 #include "tests/simulation/nodes/coordinator_host.h"
 #include "tests/simulation/nodes/shard_calls.h"
 #include "tests/simulation/world.h"

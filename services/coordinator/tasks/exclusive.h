@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 

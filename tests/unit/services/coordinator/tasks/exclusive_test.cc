@@ -1,4 +1,4 @@
-#include "services/coordinator/work/exclusive.h"
+#include "services/coordinator/tasks/exclusive.h"
 
 #include <gtest/gtest.h>
 

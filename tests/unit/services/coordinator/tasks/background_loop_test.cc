@@ -1,4 +1,4 @@
-#include "services/coordinator/work/background_loop.h"
+#include "services/coordinator/tasks/background_loop.h"
 
 #include <gtest/gtest.h>
 

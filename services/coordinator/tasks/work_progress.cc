@@ -1,4 +1,4 @@
-#include "services/coordinator/work/work_progress.h"
+#include "services/coordinator/tasks/work_progress.h"
 
 #include <utility>
 
