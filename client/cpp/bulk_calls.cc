@@ -2,27 +2,34 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/impl/rpc_method.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "client/cpp/byte_slices.h"
 #include "client/cpp/grpc_status.h"
+#include "core/net/rpc/byte_slices.h"
 #include "core/wire/bulk/bulk_frames.h"
 #include "core/wire/request_id.h"
 
 namespace dslide {
 namespace {
 
-using grpc::internal::RpcMethod;
+// gRPC's interface for calls by name knows streams both ways. On the wire they are what the method
+// is: a stream of one message in the other direction.
+template <typename Request, typename Response>
+void PrepareCall(const BulkPeer& peer, const char* method, grpc::ClientContext* context,
+                 grpc::ClientBidiReactor<Request, Response>* reactor) {
+  grpc::TemplatedGenericStub<Request, Response>(peer.channel)
+      .PrepareBidiStreamingCall(context, method, grpc::StubOptions(), reactor);
+}
 
 // Reads one gather's answer, message by message, on gRPC's threads. Deletes itself.
-class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
+class GatherReader final : public grpc::ClientBidiReactor<v1::GatherRequest, grpc::ByteBuffer> {
  public:
   GatherReader(const BulkPeer& peer, v1::GatherRequest request, const wire::GatherTarget* target,
                std::function<void(absl::StatusOr<GatherReply>)> done)
@@ -30,14 +37,13 @@ class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
         request_id_(wire::RequestIdOrNew(peer.request_id)),
         request_(std::move(request)),
         assembler_(target == nullptr ? wire::GatherAssembler() : wire::GatherAssembler(*target)),
-        done_(std::move(done)),
-        method_("/dslide.v1.ShardService/Gather", RpcMethod::SERVER_STREAMING) {}
+        done_(std::move(done)) {}
 
   void Start(absl::Time deadline) {
     PrepareContext(context_, deadline, request_id_);
     peer_.counters->AddSent(WireMethod::kGather, request_.ByteSizeLong());
-    grpc::internal::ClientCallbackReaderFactory<grpc::ByteBuffer>::Create(
-        peer_.channel.get(), method_, &context_, &request_, this);
+    PrepareCall(peer_, "/dslide.v1.ShardService/Gather", &context_, this);
+    StartWriteLast(&request_, grpc::WriteOptions());
     StartRead(&message_);
     StartCall();
   }
@@ -70,30 +76,31 @@ class GatherReader final : public grpc::ClientReadReactor<grpc::ByteBuffer> {
   const v1::GatherRequest request_;
   wire::GatherAssembler assembler_;
   const std::function<void(absl::StatusOr<GatherReply>)> done_;
-  const RpcMethod method_;
   grpc::ClientContext context_;
   grpc::ByteBuffer message_;
   absl::Status bad_;
 };
 
 // Sends one scatter. Lives on the stack of the waiting caller.
-class ScatterWriter final : public grpc::ClientWriteReactor<grpc::ByteBuffer> {
+class ScatterWriter final : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::ScatterResponse> {
  public:
   ScatterWriter(const BulkPeer& peer, std::shared_ptr<const ScatterCommand> command)
       : peer_(peer),
         request_id_(wire::RequestIdOrNew(peer.request_id)),
         command_(std::move(command)),
-        messages_(wire::FrameScatter(*command_)),
-        method_("/dslide.v1.ShardService/Scatter", RpcMethod::CLIENT_STREAMING) {}
+        messages_(wire::FrameScatter(*command_)) {}
 
   absl::StatusOr<v1::ScatterResponse> Run(absl::Time deadline) {
     PrepareContext(context_, deadline, request_id_);
-    grpc::internal::ClientCallbackWriterFactory<grpc::ByteBuffer>::Create(
-        peer_.channel.get(), method_, &context_, &response_, this);
+    PrepareCall(peer_, "/dslide.v1.ShardService/Scatter", &context_, this);
     WriteNext();
+    StartRead(&response_);
     StartCall();
     done_.WaitForNotification();
     if (!status_.ok()) return FromGrpc(status_, peer_.name, "Scatter", request_id_);
+    if (!answered_) {
+      return absl::InternalError(absl::StrCat(peer_.name, ", Scatter: ended without an answer"));
+    }
     peer_.counters->AddReceived(WireMethod::kScatter, response_.ByteSizeLong());
     return std::move(response_);
   }
@@ -103,6 +110,8 @@ class ScatterWriter final : public grpc::ClientWriteReactor<grpc::ByteBuffer> {
     // When it failed, the end is near, and says why.
     if (ok && next_ < messages_.size()) WriteNext();
   }
+
+  void OnReadDone(bool ok) override { answered_ = ok; }
 
   void OnDone(const grpc::Status& status) override {
     status_ = status;
@@ -129,11 +138,11 @@ class ScatterWriter final : public grpc::ClientWriteReactor<grpc::ByteBuffer> {
   const std::string request_id_;
   const std::shared_ptr<const ScatterCommand> command_;
   std::vector<std::vector<wire::FramePart>> messages_;
-  const RpcMethod method_;
   grpc::ClientContext context_;
   size_t next_ = 0;
   grpc::ByteBuffer message_;
   v1::ScatterResponse response_;
+  bool answered_ = false;
   grpc::Status status_;
   absl::Notification done_;
 };

@@ -21,6 +21,7 @@
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.pb.h"
 #include "services/shard/state/shard_core.h"
+#include "tests/unit/core/wire/steps/decoded_step.h"
 
 namespace dslide::shard {
 namespace {
@@ -121,16 +122,16 @@ bool Parse(const uint8_t* data, size_t size, Message* message) {
 void FuzzStep(Subject& subject, const uint8_t* data, size_t size) {
   v1::StepRequest request;
   if (!Parse(data, size, &request)) return;
-  if (const auto as_sent = wire::DecodeStepRequest(request); as_sent.ok()) {
+  if (const auto as_sent = wire::DecodedStep(request); as_sent.ok()) {
     for (const bool packed : {false, true}) {
       v1::StepRequest again;
       wire::EncodeStepRequest(*as_sent, {.packed = packed}, &again);
-      Require(wire::DecodeStepRequest(again).ok(), "what was decoded can be sent");
+      Require(wire::DecodedStep(again).ok(), "what was decoded can be sent");
     }
     subject.Apply(*as_sent);
   }
   subject.Sign(request.mutable_envelope());
-  auto signed_step = wire::DecodeStepRequest(request);
+  auto signed_step = wire::DecodedStep(request);
   if (signed_step.ok()) {
     subject.Apply(*std::move(signed_step));
   } else {

@@ -14,7 +14,7 @@ inline constexpr int64_t kMaxRecordBytes = int64_t{1} << 20;
 // Neighbours of one query.
 inline constexpr int64_t kMaxNeighbours = 1000;
 
-// As DecodeStepRequest() and DecodeStepResponse() of step_codec.h, which call these.
+// As DecodeStep() and DecodeStepResponse() of step_codec.h, which call these.
 absl::StatusOr<StepOp> DecodeComponentOperation(const v1::StepRequest& request);
 absl::StatusOr<ReplyBody> DecodeComponentResult(const v1::StepResponse& response);
 

@@ -408,9 +408,9 @@ absl::StatusOr<ReplyBody> DecodeResult(const v1::StepResponse& response) {
 
 }  // namespace
 
-absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request) {
+absl::StatusOr<StepCommand> DecodeStep(const v1::StepRequest& request, Envelope envelope) {
   StepCommand command;
-  ASSIGN_OR_RETURN(command.envelope, DecodeEnvelope(request.envelope()));
+  command.envelope = std::move(envelope);
   command.step = request.step();
   command.first_open_step = request.first_open_step();
   if (command.first_open_step < 0 || command.step < 1 || command.step < command.first_open_step) {

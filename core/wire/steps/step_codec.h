@@ -15,9 +15,10 @@ namespace dslide::wire {
 inline constexpr int64_t kMaxRecallSamples = 16;
 
 // Checks everything that can be checked without knowing the model: names, counts, offsets,
-// ascending ids, finite numbers, ranges. Either element type is accepted in a matrix.
+// ascending ids, finite numbers, ranges. Either element type is accepted in a matrix. `envelope`:
+// the request's, which is not looked at again.
 // Errors: InvalidArgument with a reason word, naming the field.
-absl::StatusOr<StepCommand> DecodeStepRequest(const v1::StepRequest& request);
+absl::StatusOr<StepCommand> DecodeStep(const v1::StepRequest& request, Envelope envelope);
 
 // The capabilities of shards that keep averages and read them when asked to, and of shards that
 // weigh the targets of labels.
@@ -33,7 +34,7 @@ struct StepFormat {
   bool packed = false;
 };
 
-// Inverse of DecodeStepRequest up to the rounding of activations.
+// Inverse of DecodeStep up to the rounding of activations.
 void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRequest* out);
 
 // The answer to the request with that sequence: the reply's result, or its status as a StepError.

@@ -32,7 +32,7 @@ absl::Status ParseStepRequest(absl::Span<const absl::string_view> message, v1::S
 
 absl::StatusOr<Command> DecodeStepMutation(const v1::StepRequest& request) {
   ASSIGN_OR_RETURN(Envelope envelope, DecodeEnvelope(request.envelope()));
-  absl::StatusOr<StepCommand> step = DecodeStepRequest(request);
+  absl::StatusOr<StepCommand> step = DecodeStep(request, envelope);
   if (step.ok()) return *std::move(step);
   return RefusedCommand{.envelope = std::move(envelope), .refusal = step.status()};
 }

@@ -7,11 +7,11 @@
 
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/net/rpc/byte_slices.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/bulk/bulk_frames.h"
 #include "core/wire/row_codec.h"
 #include "dslide/v1/shard.pb.h"
-#include "services/common/byte_slices.h"
 #include "services/common/unary.h"
 
 namespace dslide::shard {

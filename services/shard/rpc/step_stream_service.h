@@ -10,8 +10,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/net/rpc/byte_slices.h"
 #include "dslide/v1/shard.pb.h"
-#include "services/common/byte_slices.h"
 #include "services/shard/rpc/shard_call_service.h"
 
 namespace dslide::shard {

@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/steps/step_codec.h"
+#include "tests/unit/core/wire/steps/decoded_step.h"
 #include "tests/unit/core/wire/wire_samples.h"
 
 namespace dslide::wire {
@@ -57,7 +58,7 @@ v1::StepRequest ComponentRequest(const StepOp& op) {
 TEST(ComponentCodecTest, EveryOperationComesBack) {
   for (const StepOp& op : ComponentOps()) {
     const v1::StepRequest sent = ComponentRequest(op);
-    const auto decoded = DecodeStepRequest(sent);
+    const auto decoded = DecodedStep(sent);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->op.index(), op.index());
     EXPECT_EQ(ComponentRequest(decoded->op).SerializeAsString(), sent.SerializeAsString());
@@ -135,7 +136,7 @@ TEST(ComponentCodecTest, WrongRequestsAreRefused) {
   for (const Case& wrong : cases) {
     v1::StepRequest request = ComponentRequest(ComponentOps()[wrong.op]);
     wrong.spoil(request);
-    const auto decoded = DecodeStepRequest(request);
+    const auto decoded = DecodedStep(request);
     ASSERT_FALSE(decoded.ok()) << wrong.op << " " << wrong.reason;
     EXPECT_EQ(ReasonOf(decoded.status()), wrong.reason) << decoded.status();
   }

@@ -11,6 +11,7 @@
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/envelope_codec.h"
+#include "tests/unit/core/wire/steps/decoded_step.h"
 #include "tests/unit/core/wire/wire_samples.h"
 
 namespace dslide::wire {
@@ -28,7 +29,7 @@ v1::StepRequest OverTheWire(const StepCommand& command, StepFormat format = {}) 
 }
 
 StepCommand RoundTrip(const StepCommand& command) {
-  const auto decoded = DecodeStepRequest(OverTheWire(command));
+  const auto decoded = DecodedStep(OverTheWire(command));
   EXPECT_TRUE(decoded.ok()) << decoded.status();
   return decoded.ok() ? *decoded : StepCommand();
 }
@@ -83,7 +84,7 @@ TEST(StepCodecTest, PackedRequestsSayTheSameInFewerBytes) {
   for (const StepOp& op : AllOps()) {
     const v1::StepRequest plain = OverTheWire(SampleStep(op));
     const v1::StepRequest packed = OverTheWire(SampleStep(op), {.packed = true});
-    const auto got = DecodeStepRequest(packed);
+    const auto got = DecodedStep(packed);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(OverTheWire(*got).SerializeAsString(), plain.SerializeAsString());
     const bool has_ids = plain.has_embed_forward() || plain.has_head_forward();
@@ -101,7 +102,7 @@ TEST(StepCodecTest, FingerprintsThatDoNotFitIntoSixteenBitsKeepTheirWidth) {
     op.fingerprints.back() = largest;
     const v1::StepRequest request = OverTheWire(SampleStep(op), {.packed = true});
     EXPECT_EQ(request.head_forward().fingerprints().empty(), largest == 0xffffu);
-    const auto got = DecodeStepRequest(request);
+    const auto got = DecodedStep(request);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(std::get<HeadForwardOp>(got->op).fingerprints, op.fingerprints);
   }
@@ -119,7 +120,7 @@ TEST(StepCodecTest, ActivationsMayTravelInSixteenBits) {
   const v1::StepRequest request =
       OverTheWire(SampleStep(SampleHeadForward()), {.activations = ActivationType::kBf16});
   EXPECT_EQ(request.head_forward().hidden().data().size(), 8u);
-  const auto decoded = DecodeStepRequest(request);
+  const auto decoded = DecodedStep(request);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   // Small integers are exact in bfloat16.
   EXPECT_EQ(std::get<HeadForwardOp>(decoded->op).hidden, SampleHeadForward().hidden);
@@ -132,7 +133,7 @@ TEST(StepCodecTest, ExplicitRowsComeBackElementByElement) {
     const size_t bytes = type == ActivationType::kF32 ? 4 : 2;
     EXPECT_EQ(request.head_forward().explicit_logit_offsets().size(), 3 * bytes);
     EXPECT_EQ(request.head_forward().explicit_weights().size(), 3 * bytes);
-    const auto decoded = DecodeStepRequest(request);
+    const auto decoded = DecodedStep(request);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     const ExplicitRows<RowId>& got = std::get<HeadForwardOp>(decoded->op).explicit_rows;
     EXPECT_EQ(got.offsets, sent.explicit_rows.offsets);
@@ -319,9 +320,9 @@ std::vector<Refused> HeadRefusals() {
 void ExpectStepRefused(const std::vector<Refused>& cases) {
   for (const Refused& refused : cases) {
     v1::StepRequest request = OverTheWire(SampleStep(refused.base));
-    ASSERT_TRUE(DecodeStepRequest(request).ok());
+    ASSERT_TRUE(DecodedStep(request).ok());
     refused.spoil(request);
-    const auto decoded = DecodeStepRequest(request);
+    const auto decoded = DecodedStep(request);
     ASSERT_FALSE(decoded.ok()) << refused.reason << " " << refused.text;
     EXPECT_TRUE(absl::IsInvalidArgument(decoded.status()));
     EXPECT_EQ(ReasonOf(decoded.status()), refused.reason) << decoded.status();
@@ -393,7 +394,7 @@ TEST(StepCodecTest, WishesForAveragesAndWeightsOfLabelsComeBack) {
 TEST(StepCodecTest, RefusedNamesAreEscapedInMessages) {
   v1::StepRequest request = OverTheWire(SampleStep(DenseGatherOp{.table = "hidden"}));
   request.mutable_dense_gather()->set_table("a\nb\x01");
-  const std::string message(DecodeStepRequest(request).status().message());
+  const std::string message(DecodedStep(request).status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos);
   EXPECT_EQ(message.find('\x01'), std::string::npos);
 }

@@ -1,7 +1,7 @@
 // Gather and Scatter as raw bytes: what protobuf's classes on the other side see of it.
 
 #include <gmock/gmock.h>
-#include <grpcpp/impl/client_unary_call.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "core/base/bfloat16.h"
 #include "core/engine/math/kernels.h"
 #include "core/protocol/reason_words.h"
@@ -26,9 +27,16 @@ class BulkServiceTest : public ShardServerTest {
     const grpc::ByteBuffer request(&slice, 1);
     grpc::ByteBuffer response;
     const auto channel = server_->runtime().InProcessChannel().value();
-    const grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::NORMAL_RPC);
-    return FromGrpcStatus(grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-        channel.get(), rpc, Context().get(), request, &response));
+    const auto context = Context();
+    grpc::Status status;
+    absl::Notification done;
+    grpc::GenericStub(channel).UnaryCall(context.get(), method, grpc::StubOptions(), &request,
+                                         &response, [&](grpc::Status answered) {
+                                           status = std::move(answered);
+                                           done.Notify();
+                                         });
+    done.WaitForNotification();
+    return FromGrpcStatus(status);
   }
 
   absl::StatusOr<GatherReply> Gather(const wire::GatherCall& call,

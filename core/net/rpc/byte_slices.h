@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "core/wire/bulk/bulk_fields.h"
 
 namespace dslide {
 
 // A received message, where the transport left it. The pieces live as long as this.
 struct MessageSlices {
   std::vector<grpc::Slice> slices;
-  wire::Pieces pieces;
+  std::vector<absl::string_view> pieces;
 };
 
 // Takes the message out of `buffer`, which is empty afterwards.
