@@ -12,54 +12,11 @@
 #include "client/cpp/grpc_status.h"
 #include "core/base/status_macros.h"
 #include "core/wire/cluster_codec.h"
-#include "core/wire/control_codec.h"
-#include "core/wire/durations.h"
+#include "core/wire/cluster_status_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 
 namespace dslide {
-namespace {
-
-JobProgress DecodeJob(const v1::JobStatus& status) {
-  JobProgress job;
-  job.job = status.job();
-  job.model = status.model();
-  job.epoch = status.epoch();
-  job.max_epochs = status.max_epochs();
-  job.samples_done = status.samples_done();
-  job.samples_per_epoch = status.samples_per_epoch();
-  job.trainers = status.trainers();
-  job.finished = status.finished();
-  job.best_epoch = status.best_epoch();
-  job.best_metric = status.best_metric();
-  return job;
-}
-
-}  // namespace
-
-namespace {
-
-absl::Status TakeSlots(const v1::GetClusterMapResponse& response,
-                       absl::Span<const int64_t> num_slots, const std::string& peer,
-                       ClusterMap& map) {
-  for (const v1::SlotAssignment& assignment : response.slots()) {
-    absl::StatusOr<SlotMap> slots = wire::DecodeSlotMap(assignment);
-    if (!slots.ok() || slots->num_shards() != static_cast<int64_t>(map.shards.size())) {
-      return absl::InternalError(absl::StrCat(
-          peer, " answered slots that are not of its shards: ", slots.status().message()));
-    }
-    map.slots.push_back(*std::move(slots));
-  }
-  for (size_t i = 0; i < num_slots.size(); ++i) {
-    if (i < map.slots.size() && map.slots[i].num_slots() == num_slots[i]) continue;
-    return absl::InternalError(
-        absl::StrCat(peer, " did not answer the owners of ", num_slots[i], " slots"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 CoordinatorClient::CoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
                                      std::string address, ClientOptions options,
                                      WireCounters* counters)
@@ -84,21 +41,15 @@ absl::StatusOr<ClusterMap> CoordinatorClient::GetClusterMap(absl::Span<const int
   ASSIGN_OR_RETURN(const v1::GetClusterMapResponse response,
                    impl_->Call("GetClusterMap", &v1::CoordinatorService::Stub::GetClusterMap,
                                request, impl_->options.timeout, true));
-  ClusterMap map;
-  map.topology_version = response.topology_version();
-  map.restore_count = response.restore_count();
-  for (const v1::ShardInfo& info : response.shards())
-    map.shards.push_back(wire::DecodeShardInfo(info));
-  for (size_t i = 0; i < map.shards.size(); ++i) {
-    if (map.shards[i].shard.value() != static_cast<int32_t>(i)) {
-      return absl::InternalError(
-          absl::StrCat(impl_->peer, " answered a map without shard ", i, " at its place"));
-    }
+  absl::StatusOr<ClusterMap> map = wire::DecodeClusterMap(response);
+  if (!map.ok()) {
+    return absl::InternalError(absl::StrCat(impl_->peer, " answered ", map.status().message()));
   }
-  if (map.shards.empty()) {
-    return absl::InternalError(absl::StrCat(impl_->peer, " answered a map without shards"));
+  for (size_t i = 0; i < num_slots.size(); ++i) {
+    if (i < map->slots.size() && map->slots[i].num_slots() == num_slots[i]) continue;
+    return absl::InternalError(
+        absl::StrCat(impl_->peer, " did not answer the owners of ", num_slots[i], " slots"));
   }
-  RETURN_IF_ERROR(TakeSlots(response, num_slots, impl_->peer, map));
   return map;
 }
 
@@ -106,30 +57,7 @@ absl::StatusOr<ClusterStatus> CoordinatorClient::GetClusterStatus() {
   ASSIGN_OR_RETURN(const v1::GetClusterStatusResponse response,
                    impl_->Call("GetClusterStatus", &v1::CoordinatorService::Stub::GetClusterStatus,
                                v1::GetClusterStatusRequest(), impl_->options.timeout, true));
-  ClusterStatus status;
-  status.version = response.version();
-  status.revision = response.revision();
-  status.topology_version = response.topology_version();
-  status.expected_shards = response.expected_shards();
-  for (const v1::ShardInfo& info : response.shards())
-    status.shards.push_back(wire::DecodeShardInfo(info));
-  status.models.assign(response.models().begin(), response.models().end());
-  for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
-  for (const v1::Operation& operation : response.operations()) {
-    status.operations.push_back(DecodeOperation(operation));
-  }
-  status.restore_count = response.restore_count();
-  if (response.has_checkpoints()) {
-    const v1::CheckpointStatus& checkpoints = response.checkpoints();
-    status.checkpoints =
-        CheckpointStatus{.last_checkpoint_id = checkpoints.last_checkpoint_id(),
-                         .age = wire::DecodeDuration(checkpoints.age()),
-                         .interval = wire::DecodeDuration(checkpoints.interval()),
-                         .failures = checkpoints.failures(),
-                         .scrub_age = wire::DecodeDuration(checkpoints.scrub_age()),
-                         .scrub_interval = wire::DecodeDuration(checkpoints.scrub_interval())};
-  }
-  return status;
+  return wire::DecodeClusterStatus(response);
 }
 
 absl::StatusOr<bool> CoordinatorClient::RegisterModel(const ModelSpec& spec) {

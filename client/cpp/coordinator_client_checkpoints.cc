@@ -1,70 +1,12 @@
 // The part of CoordinatorClient about checkpoints.
 
-#include <google/protobuf/util/time_util.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "client/cpp/coordinator_client_impl.h"
 #include "core/base/status_macros.h"
-#include "core/wire/durations.h"
+#include "core/wire/cluster_status_codec.h"
 
 namespace dslide {
-namespace {
-
-ClusterCheckpoint DecodeCheckpoint(const v1::ClusterCheckpoint& in) {
-  ClusterCheckpoint checkpoint;
-  checkpoint.checkpoint_id = in.checkpoint_id();
-  checkpoint.created =
-      absl::FromUnixMillis(google::protobuf::util::TimeUtil::TimestampToMilliseconds(in.created()));
-  checkpoint.topology_version = in.topology_version();
-  for (const v1::ClusterCheckpointPart& part : in.parts()) {
-    checkpoint.parts.push_back({.shard = ShardId(part.shard_id()),
-                                .generation = part.generation(),
-                                .rows = part.rows(),
-                                .files = part.files(),
-                                .bytes = part.bytes(),
-                                .files_checksum = part.files_checksum(),
-                                .base_checkpoint_id = part.base_checkpoint_id(),
-                                .written_bytes = part.written_bytes()});
-  }
-  checkpoint.models.assign(in.models().begin(), in.models().end());
-  checkpoint.jobs.assign(in.jobs().begin(), in.jobs().end());
-  checkpoint.clients = in.clients();
-  checkpoint.evicted = in.evicted_size();
-  checkpoint.stall = wire::DecodeDuration(in.stall());
-  checkpoint.duration = wire::DecodeDuration(in.duration());
-  checkpoint.damage = in.damage();
-  return checkpoint;
-}
-
-}  // namespace
-
-int64_t ClusterCheckpoint::rows() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.rows;
-  return sum;
-}
-
-int64_t ClusterCheckpoint::bytes() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.bytes;
-  return sum;
-}
-
-int64_t ClusterCheckpoint::written_bytes() const {
-  int64_t sum = 0;
-  for (const Part& part : parts) sum += part.written_bytes;
-  return sum;
-}
-
-const char* ClusterCheckpoint::kind() const {
-  const auto full = std::count_if(parts.begin(), parts.end(),
-                                  [](const Part& part) { return part.base_checkpoint_id == 0; });
-  if (full == static_cast<int64_t>(parts.size())) return "full";
-  return full == 0 ? "incremental" : "mixed";
-}
-
 absl::StatusOr<CheckpointSize> CoordinatorClient::CreateCheckpoint(const std::string& model,
                                                                    const std::string& checkpoint,
                                                                    absl::Duration timeout) {
@@ -97,7 +39,7 @@ absl::StatusOr<ClusterCheckpoint> CoordinatorClient::CreateClusterCheckpoint(
                    impl_->RunOperation("CreateClusterCheckpoint",
                                        &v1::CoordinatorService::Stub::CreateClusterCheckpoint,
                                        v1::CreateClusterCheckpointRequest(), timeout, watch));
-  return DecodeCheckpoint(done.create_cluster_checkpoint());
+  return wire::DecodeClusterCheckpoint(done.create_cluster_checkpoint());
 }
 
 absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterCheckpoints() {
@@ -109,7 +51,7 @@ absl::StatusOr<std::vector<ClusterCheckpoint>> CoordinatorClient::ListClusterChe
         impl_->Call("ListClusterCheckpoints", &v1::CoordinatorService::Stub::ListClusterCheckpoints,
                     request, impl_->options.timeout, true));
     for (const v1::ClusterCheckpoint& checkpoint : response.checkpoints()) {
-      checkpoints.push_back(DecodeCheckpoint(checkpoint));
+      checkpoints.push_back(wire::DecodeClusterCheckpoint(checkpoint));
     }
     request.set_page_token(std::move(*response.mutable_next_page_token()));
   } while (!request.page_token().empty());

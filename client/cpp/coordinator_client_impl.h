@@ -18,8 +18,6 @@
 
 namespace dslide {
 
-OperationStatus DecodeOperation(const v1::Operation& operation);
-
 struct CoordinatorClient::Impl {
   std::string address;
   ClientOptions options;

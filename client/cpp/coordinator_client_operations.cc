@@ -10,6 +10,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/wire/cluster_status_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/steps/step_codec.h"
 
@@ -45,18 +46,6 @@ bool StopRequested(const OperationWatch& watch) {
 
 }  // namespace
 
-OperationStatus DecodeOperation(const v1::Operation& operation) {
-  return {.operation_id = operation.operation_id(),
-          .kind = operation.kind(),
-          .target = operation.target(),
-          .done = operation.done(),
-          .cancel_requested = operation.cancel_requested(),
-          .elapsed = wire::DecodeDuration(operation.elapsed()),
-          .stage = operation.progress().stage(),
-          .shards_done = operation.progress().shards_done(),
-          .shards = operation.progress().shards()};
-}
-
 absl::StatusOr<v1::Operation> CoordinatorClient::Impl::Look(const v1::Operation& operation,
                                                             absl::Duration wait,
                                                             absl::Duration timeout) const {
@@ -91,7 +80,7 @@ absl::StatusOr<v1::Operation> CoordinatorClient::Impl::Await(const char* name,
   const bool watched = watch.on_progress || watch.stop_requested;
   while (!operation.done()) {
     if (StopRequested(watch)) return Stop(name, operation);
-    if (watch.on_progress) watch.on_progress(DecodeOperation(operation));
+    if (watch.on_progress) watch.on_progress(wire::DecodeOperationStatus(operation));
     const absl::Time asked = absl::Now();
     if (asked >= deadline) {
       absl::StatusOr<v1::Operation> ended = Stop(name, operation);
@@ -139,7 +128,7 @@ absl::StatusOr<OperationStatus> CoordinatorClient::CancelOperation(
   ASSIGN_OR_RETURN(const v1::CancelOperationResponse response,
                    impl_->Call("CancelOperation", &v1::CoordinatorService::Stub::CancelOperation,
                                request, impl_->options.timeout, true));
-  return DecodeOperation(response.operation());
+  return wire::DecodeOperationStatus(response.operation());
 }
 
 }  // namespace dslide

@@ -14,4 +14,11 @@ const char* ShardHealthName(ShardHealth health) {
   return "unknown";
 }
 
+std::vector<double> CapacityWeights(absl::Span<const ShardInfo> shards) {
+  std::vector<double> weights;
+  weights.reserve(shards.size());
+  for (const ShardInfo& shard : shards) weights.push_back(shard.capacity_weight);
+  return weights;
+}
+
 }  // namespace dslide

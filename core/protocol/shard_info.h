@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "core/base/ids.h"
 
 namespace dslide {
@@ -27,5 +29,8 @@ struct ShardInfo {
   int64_t applied_commands = 0;
   std::string admin_address;  // host:port of its metrics; empty: not for others
 };
+
+// What slots are dealt by (SlotMap::Deal).
+std::vector<double> CapacityWeights(absl::Span<const ShardInfo> shards);
 
 }  // namespace dslide

@@ -1,8 +1,11 @@
 #include "core/wire/cluster_codec.h"
 
+#include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 
@@ -80,6 +83,36 @@ ShardInfo DecodeShardInfo(const v1::ShardInfo& info) {
           .memory_bytes = info.memory_bytes(),
           .applied_commands = info.applied_commands(),
           .admin_address = info.admin_address()};
+}
+
+void EncodeClusterMap(const ClusterMap& map, v1::GetClusterMapResponse* out) {
+  out->set_topology_version(map.topology_version);
+  out->set_restore_count(map.restore_count);
+  for (const ShardInfo& shard : map.shards) EncodeShardInfo(shard, out->add_shards());
+  for (const SlotMap& slots : map.slots) EncodeSlotMap(slots, out->add_slots());
+}
+
+absl::StatusOr<ClusterMap> DecodeClusterMap(const v1::GetClusterMapResponse& response) {
+  ClusterMap map;
+  map.topology_version = response.topology_version();
+  map.restore_count = response.restore_count();
+  for (const v1::ShardInfo& info : response.shards()) {
+    const auto ordinal = static_cast<int32_t>(map.shards.size());
+    if (info.shard_id() != ordinal) {
+      return absl::InternalError(absl::StrCat("a map without shard ", ordinal, " at its place"));
+    }
+    map.shards.push_back(DecodeShardInfo(info));
+  }
+  if (map.shards.empty()) return absl::InternalError("a map without shards");
+  for (const v1::SlotAssignment& assignment : response.slots()) {
+    absl::StatusOr<SlotMap> slots = DecodeSlotMap(assignment);
+    if (!slots.ok() || slots->num_shards() != static_cast<int64_t>(map.shards.size())) {
+      return absl::InternalError(
+          absl::StrCat("slots that are not of its shards: ", slots.status().message()));
+    }
+    map.slots.push_back(*std::move(slots));
+  }
+  return map;
 }
 
 void EncodeJobSpec(const JobSpec& spec, v1::JobSpec* out) {

@@ -1,8 +1,9 @@
-// Shards, jobs and their work <-> protobuf.
+// The map of a cluster, jobs and their work <-> protobuf.
 
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "core/protocol/cluster_map.h"
 #include "core/protocol/job_work.h"
 #include "core/protocol/shard_info.h"
 #include "dslide/v1/coordinator.pb.h"
@@ -11,6 +12,10 @@ namespace dslide::wire {
 
 void EncodeShardInfo(const ShardInfo& shard, v1::ShardInfo* out);
 ShardInfo DecodeShardInfo(const v1::ShardInfo& info);
+
+void EncodeClusterMap(const ClusterMap& map, v1::GetClusterMapResponse* out);
+// Errors: Internal when a shard is missing or slots are not of these shards.
+absl::StatusOr<ClusterMap> DecodeClusterMap(const v1::GetClusterMapResponse& response);
 
 void EncodeJobSpec(const JobSpec& spec, v1::JobSpec* out);
 JobSpec DecodeJobSpec(const v1::JobSpec& spec);

@@ -9,8 +9,8 @@ namespace dslide::golden {
 namespace {
 
 using coordinator::Manifest;
-using coordinator::ManifestPart;
 using coordinator::ManifestStore;
+using dslide::CheckpointPart;
 
 constexpr char kManifestFormatKept[] = "manifest-v1";
 
@@ -27,7 +27,7 @@ class ManifestFormatTest : public FormatTest {
   static constexpr char kName[] = "MANIFEST-00000000000000000007";
 };
 
-void ExpectEqual(const ManifestPart& a, const ManifestPart& b) {
+void ExpectEqual(const CheckpointPart& a, const CheckpointPart& b) {
   EXPECT_EQ(a.shard, b.shard);
   EXPECT_EQ(a.generation, b.generation);
   EXPECT_EQ(a.rows, b.rows);

@@ -35,7 +35,7 @@ _GRPC_FILES = (
     # In-process channels are made where the servers are started.
     r"|services/embedded/"
     # It is asked to say nothing by itself.
-    r"|core/net/library_logs/"
+    r"|core/net/(library_logs|rpc)/"
 )
 # (what, pattern in the code or an include, files that may have it). Tests may use anything.
 RULES = [

@@ -82,7 +82,7 @@ void JudgeStatus(const std::string& where, const ClusterStatus& status, const Bu
     findings.Note(where, absl::StrCat("the cluster was taken back to a checkpoint ",
                                       status.restore_count, " times"));
   }
-  for (const JobProgress& job : status.jobs) {
+  for (const JobStatus& job : status.jobs) {
     if (job.finished || job.trainers > 0) continue;
     findings.Warn(
         absl::StrCat("job ", job.job), "it is not finished, and nobody trains it",

@@ -102,12 +102,12 @@ double Seconds(const TopSample& before, const TopSample& now) {
   return absl::ToDoubleSeconds(now.when - before.when);
 }
 
-double SamplesPerSecond(const TopSample& before, const JobProgress& job, double seconds) {
+double SamplesPerSecond(const TopSample& before, const JobStatus& job, double seconds) {
   if (!before.status.ok() || seconds <= 0) return -1;
-  const auto trained = [](const JobProgress& progress) {
+  const auto trained = [](const JobStatus& progress) {
     return static_cast<double>(progress.epoch * progress.samples_per_epoch + progress.samples_done);
   };
-  for (const JobProgress& earlier : before.status->jobs) {
+  for (const JobStatus& earlier : before.status->jobs) {
     if (earlier.job == job.job) return Growth(trained(earlier), trained(job)) / seconds;
   }
   return -1;
@@ -181,7 +181,7 @@ std::string TopText(const TopSample& before, const TopSample& now, const std::st
         absl::StrFormat("Cluster at %s: %d of %d shards alive, %d models", cluster,
                         Alive(*now.status), now.status->expected_shards, now.status->models.size());
     std::vector<std::vector<std::string>> jobs;
-    for (const JobProgress& job : now.status->jobs) {
+    for (const JobStatus& job : now.status->jobs) {
       jobs.push_back(
           {job.job,
            job.finished ? std::string("finished")
@@ -228,7 +228,7 @@ std::string TopJson(const TopSample& before, const TopSample& now) {
   if (now.status.ok()) {
     json["shards_alive"] = Alive(*now.status);
     json["expected_shards"] = now.status->expected_shards;
-    for (const JobProgress& job : now.status->jobs) {
+    for (const JobStatus& job : now.status->jobs) {
       json["jobs"].push_back({{"job", job.job},
                               {"finished", job.finished},
                               {"epoch", job.epoch},

@@ -68,13 +68,13 @@ nlohmann::ordered_json ToJson(const ClusterCheckpoint& checkpoint) {
   json["models"] = checkpoint.models;
   json["jobs"] = checkpoint.jobs;
   json["clients"] = checkpoint.clients;
-  json["evicted"] = checkpoint.evicted;
+  json["evicted"] = checkpoint.evicted.size();
   json["stall_seconds"] = absl::ToDoubleSeconds(checkpoint.stall);
   json["seconds"] = absl::ToDoubleSeconds(checkpoint.duration);
   json["topology_version"] = checkpoint.topology_version;
   json["damage"] = checkpoint.damage;
   json["shards"] = nlohmann::ordered_json::array();
-  for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
+  for (const CheckpointPart& part : checkpoint.parts) {
     json["shards"].push_back({{"shard", part.shard.value()},
                               {"generation", part.generation},
                               {"rows", part.rows},
@@ -99,15 +99,15 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
       checkpoint.kind(), ReadableBytes(static_cast<double>(checkpoint.written_bytes())),
       absl::FormatDuration(checkpoint.duration), absl::FormatDuration(checkpoint.stall),
       checkpoint.clients);
-  if (checkpoint.evicted > 0) {
+  if (!checkpoint.evicted.empty()) {
     absl::StrAppendFormat(&text, "; %d did not finish their step and were retired",
-                          checkpoint.evicted);
+                          checkpoint.evicted.size());
   }
   if (!checkpoint.damage.empty()) {
     absl::StrAppend(&text, "\n  DAMAGED: ", checkpoint.damage);
   }
   std::vector<std::vector<std::string>> rows;
-  for (const ClusterCheckpoint::Part& part : checkpoint.parts) {
+  for (const CheckpointPart& part : checkpoint.parts) {
     rows.push_back({absl::StrCat(part.shard.value()), absl::StrCat(part.generation),
                     WithThousands(part.rows), absl::StrCat(part.files),
                     ReadableBytes(static_cast<double>(part.bytes)),

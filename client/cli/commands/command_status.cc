@@ -38,7 +38,7 @@ std::string StatusToJson(const ClusterStatus& status) {
   }
   json["models"] = status.models;
   json["jobs"] = nlohmann::ordered_json::array();
-  for (const JobProgress& job : status.jobs) {
+  for (const JobStatus& job : status.jobs) {
     nlohmann::ordered_json entry;
     entry["job"] = job.job;
     entry["model"] = job.model;
@@ -89,7 +89,7 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
   }
   if (status.jobs.empty()) return text;
   std::vector<std::vector<std::string>> jobs;
-  for (const JobProgress& job : status.jobs) {
+  for (const JobStatus& job : status.jobs) {
     jobs.push_back(
         {job.job, job.model,
          job.finished ? "finished" : absl::StrFormat("epoch %d/%d", job.epoch + 1, job.max_epochs),

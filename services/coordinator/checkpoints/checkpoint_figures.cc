@@ -94,7 +94,7 @@ void CheckpointFigures::AddTaken(const Manifest& manifest) {
   state_.costs.Add(state_.duration);
   Sum& sum = IsIncrement(manifest) ? state_.incremental : state_.full;
   ++sum.checkpoints;
-  sum.bytes += WrittenBytes(manifest);
+  sum.bytes += SummaryOf(manifest).written_bytes();
 }
 
 void CheckpointFigures::AddFailure() {

@@ -44,7 +44,7 @@ absl::Status CheckShards(const ClusterMap& map, const Manifest& manifest) {
 std::vector<PartBase> BasesFor(const ClusterMap& map, const std::optional<Manifest>& base) {
   std::vector<PartBase> bases(map.shards.size());
   for (size_t i = 0; base.has_value() && i < bases.size(); ++i) {
-    const ManifestPart& part = base->parts[i];
+    const CheckpointPart& part = base->parts[i];
     if (part.shard != map.shards[i].shard || part.generation != map.shards[i].generation) continue;
     bases[i] = {.checkpoint_id = base->checkpoint_id, .files_checksum = part.files_checksum};
   }
@@ -191,7 +191,7 @@ std::optional<Manifest> ClusterCheckpoints::FindBase(const ClusterMap& map) cons
     return std::nullopt;
   }
   uint64_t oldest = newest->checkpoint_id;
-  for (const ManifestPart& part : newest->parts) {
+  for (const CheckpointPart& part : newest->parts) {
     if (part.increments + 1 >= options_.full_every) return std::nullopt;
     oldest = std::min(oldest, part.full_checkpoint_id);
   }
@@ -228,9 +228,9 @@ absl::Status ClusterCheckpoints::Abort(const ClusterMap& map, uint64_t checkpoin
   });
 }
 
-absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardInfo& shard,
-                                                           uint64_t checkpoint_id,
-                                                           const WorkProgress& progress) const {
+absl::StatusOr<CheckpointPart> ClusterCheckpoints::AwaitPart(const ShardInfo& shard,
+                                                             uint64_t checkpoint_id,
+                                                             const WorkProgress& progress) const {
   const absl::Duration deadline = clock_->Now() + options_.write_timeout;
   for (;;) {
     RETURN_IF_ERROR(progress.Check());
@@ -239,15 +239,15 @@ absl::StatusOr<ManifestPart> ClusterCheckpoints::AwaitPart(const ShardInfo& shar
         shards_->CheckpointProgress(shard.address, checkpoint_id, options_.call_timeout));
     switch (part.state) {
       case PartProgress::State::kPrepared:
-        return ManifestPart{.shard = shard.shard,
-                            .generation = shard.generation,
-                            .rows = part.rows,
-                            .files = part.files,
-                            .bytes = part.bytes,
-                            .files_checksum = part.files_checksum,
-                            .base_checkpoint_id = part.base_checkpoint_id,
-                            .full_checkpoint_id = checkpoint_id,
-                            .written_bytes = part.written_bytes};
+        return CheckpointPart{.shard = shard.shard,
+                              .generation = shard.generation,
+                              .rows = part.rows,
+                              .files = part.files,
+                              .bytes = part.bytes,
+                              .files_checksum = part.files_checksum,
+                              .base_checkpoint_id = part.base_checkpoint_id,
+                              .full_checkpoint_id = checkpoint_id,
+                              .written_bytes = part.written_bytes};
       case PartProgress::State::kFailed:
         return absl::UnavailableError(absl::StrCat("it could not write its part: ", part.error));
       case PartProgress::State::kUnknown:
@@ -265,7 +265,7 @@ absl::Status ClusterCheckpoints::AwaitParts(const ClusterMap& map, const Manifes
   manifest.parts.resize(map.shards.size());
   progress.Begin("writing", map.shards.size());
   return OnAll(map, What("writing", manifest.checkpoint_id), [&](size_t i) -> absl::Status {
-    ManifestPart& part = manifest.parts[i];
+    CheckpointPart& part = manifest.parts[i];
     ASSIGN_OR_RETURN(part, AwaitPart(map.shards[i], manifest.checkpoint_id, progress));
     progress.ShardDone();
     if (part.base_checkpoint_id == 0) return absl::OkStatus();
@@ -341,7 +341,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Take(const ClusterMap& map,
   LogInfo("cluster checkpoint committed",
           {{"checkpoint_id", checkpoint_id},
            {"clients", manifest.steps.size()},
-           {"written", WrittenBytes(manifest)},
+           {"written", SummaryOf(manifest).written_bytes()},
            {"stall", absl::FormatDuration(absl::Microseconds(manifest.stall_us))},
            {"frozen", absl::FormatDuration(frozen)},
            {"duration", absl::FormatDuration(absl::Microseconds(manifest.duration_us))}});

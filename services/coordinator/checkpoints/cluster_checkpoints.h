@@ -140,8 +140,8 @@ class ClusterCheckpoints {
   // base: of the cut, or null.
   absl::Status AwaitParts(const ClusterMap& map, const Manifest* base, Manifest& manifest,
                           WorkProgress& progress) const;
-  absl::StatusOr<ManifestPart> AwaitPart(const ShardInfo& shard, uint64_t checkpoint_id,
-                                         const WorkProgress& progress) const;
+  absl::StatusOr<CheckpointPart> AwaitPart(const ShardInfo& shard, uint64_t checkpoint_id,
+                                           const WorkProgress& progress) const;
 
   const ClusterCheckpointOptions options_;
   ShardAdmin* const shards_;

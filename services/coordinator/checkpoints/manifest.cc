@@ -34,7 +34,7 @@ ClientId ClientFromHex(const std::string& hex) {
   return id;
 }
 
-Json ManifestToJson(const ManifestPart& part) {
+Json ManifestToJson(const CheckpointPart& part) {
   return {{"shard", part.shard.value()},
           {"generation", part.generation},
           {"rows", part.rows},
@@ -47,8 +47,8 @@ Json ManifestToJson(const ManifestPart& part) {
           {"written_bytes", part.written_bytes}};
 }
 
-ManifestPart PartFromJson(const Json& json, uint64_t checkpoint_id) {
-  ManifestPart part;
+CheckpointPart PartFromJson(const Json& json, uint64_t checkpoint_id) {
+  CheckpointPart part;
   part.shard = ShardId(json.at("shard").get<int32_t>());
   json.at("generation").get_to(part.generation);
   json.at("rows").get_to(part.rows);
@@ -144,15 +144,24 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 
 }  // namespace
 
-int64_t WrittenBytes(const Manifest& manifest) {
-  int64_t sum = 0;
-  for (const ManifestPart& part : manifest.parts) sum += part.written_bytes;
-  return sum;
+ClusterCheckpoint SummaryOf(const Manifest& manifest) {
+  ClusterCheckpoint summary{.checkpoint_id = manifest.checkpoint_id,
+                            .created = absl::FromUnixMillis(manifest.created_unix_ms),
+                            .topology_version = manifest.topology_version,
+                            .parts = manifest.parts,
+                            .clients = static_cast<int64_t>(manifest.steps.size()),
+                            .evicted = manifest.evicted,
+                            .stall = absl::Microseconds(manifest.stall_us),
+                            .duration = absl::Microseconds(manifest.duration_us),
+                            .damage = manifest.damage};
+  for (const ModelSpec& spec : manifest.models) summary.models.push_back(spec.name);
+  for (const JobRecord& job : manifest.jobs) summary.jobs.push_back(job.spec.job);
+  return summary;
 }
 
 bool IsIncrement(const Manifest& manifest) {
   return std::any_of(manifest.parts.begin(), manifest.parts.end(),
-                     [](const ManifestPart& part) { return part.base_checkpoint_id != 0; });
+                     [](const CheckpointPart& part) { return part.base_checkpoint_id != 0; });
 }
 
 std::string EncodeManifest(const Manifest& manifest) {
@@ -163,7 +172,7 @@ std::string EncodeManifest(const Manifest& manifest) {
   json["topology_version"] = manifest.topology_version;
   json["lineage"] = manifest.restore_count;
   json["parts"] = Json::array();
-  for (const ManifestPart& part : manifest.parts) json["parts"].push_back(ManifestToJson(part));
+  for (const CheckpointPart& part : manifest.parts) json["parts"].push_back(ManifestToJson(part));
   json["models"] = Json::array();
   for (const ModelSpec& spec : manifest.models) {
     json["models"].push_back(Json::parse(ModelSpecToJson(spec)));

@@ -96,7 +96,8 @@ double ClusterRegistry::SlotsOf(ShardId shard) const {
     slots_version_ = membership_.topology_version();
     slots_.assign(static_cast<size_t>(expected_shards_), 0);
     const absl::StatusOr<ClusterMap> map = membership_.Map();
-    const absl::StatusOr<SlotMap> dealt = map.ok() ? map->Slots(kDefaultNumSlots) : map.status();
+    const absl::StatusOr<SlotMap> dealt =
+        map.ok() ? SlotMap::Deal(kDefaultNumSlots, CapacityWeights(map->shards)) : map.status();
     if (!dealt.ok()) {
       slots_version_ = 0;  // a shard is missing: look again next time
       return 0;
@@ -219,8 +220,6 @@ ClusterStatus ClusterRegistry::Status() const {
   ClusterStatus status{.topology_version = membership_.topology_version(),
                        .expected_shards = expected_shards_,
                        .shards = membership_.Shards(),
-                       .models = {},
-                       .jobs = {},
                        .restore_count = restore_count_};
   for (const ModelSpec& spec : catalog_.List()) status.models.push_back(spec.name);
   return status;

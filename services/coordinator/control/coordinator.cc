@@ -112,10 +112,13 @@ ClusterStatus Coordinator::Status() const {
   if (!checkpoints_.enabled()) return status;
   const CheckpointFigures::View figures = checkpoints_.figures().view();
   status.checkpoints =
-      CheckpointStatus{.figures = figures,
+      CheckpointStatus{.last_checkpoint_id = figures.last_checkpoint_id,
+                       .age = figures.age,
                        .interval = options_.schedule.mode == CheckpointSchedule::Mode::kOff
                                        ? absl::ZeroDuration()
                                        : options_.schedule.PauseAfter(figures.mean_cost),
+                       .failures = figures.failures,
+                       .scrub_age = figures.scrub_age,
                        .scrub_interval = options_.scrub_interval};
   return status;
 }

@@ -22,7 +22,7 @@ absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const Clust
   std::set<int64_t> sizes;
   for (const TableSpec& table : spec.tables) sizes.insert(table.num_slots);
   for (const int64_t num_slots : sizes) {
-    ASSIGN_OR_RETURN(SlotMap slots, map.Slots(num_slots));
+    ASSIGN_OR_RETURN(SlotMap slots, SlotMap::Deal(num_slots, CapacityWeights(map.shards)));
     command.slot_maps.push_back(std::move(slots));
   }
   return command;

@@ -308,18 +308,29 @@ absl::Status Job::Restore(const JobRecord& record) {
   return absl::OkStatus();
 }
 
-JobProgress Job::Progress(absl::Duration now) const {
-  JobProgress progress{.stage = stage_,
-                       .epoch = epoch_,
-                       .samples_done = samples_done_,
-                       .leases = static_cast<int64_t>(leases_.size()),
-                       .finished = finished_,
-                       .best_epoch = best_epoch_,
-                       .best_metric = best_metric_};
+JobCounters& JobCounters::operator+=(const JobCounters& other) {
+  leases_granted += other.leases_granted;
+  leases_expired += other.leases_expired;
+  late_reports += other.late_reports;
+  chunks_done += other.chunks_done;
+  evaluations_done += other.evaluations_done;
+  return *this;
+}
+
+JobStatus Job::Status(absl::Duration now) const {
+  JobStatus status{.job = spec_.job,
+                   .model = spec_.model,
+                   .epoch = epoch_,
+                   .max_epochs = spec_.max_epochs,
+                   .samples_done = samples_done_,
+                   .samples_per_epoch = spec_.samples_per_epoch,
+                   .finished = finished_,
+                   .best_epoch = best_epoch_,
+                   .best_metric = best_metric_};
   for (const auto& [client, seen] : seen_) {
-    if (seen + timing_.lease_timeout > now) ++progress.trainers;
+    if (seen + timing_.lease_timeout > now) ++status.trainers;
   }
-  return progress;
+  return status;
 }
 
 }  // namespace dslide::coordinator

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 #include "services/coordinator/jobs/job_spec.h"
 
@@ -34,17 +35,6 @@ struct JobTiming {
   absl::Duration wait = absl::Milliseconds(50);
 };
 
-struct JobProgress {
-  JobStage stage = JobStage::kTraining;
-  int64_t epoch = 0;         // being trained, from 0; max_epochs at most
-  int64_t samples_done = 0;  // of this epoch
-  int64_t trainers = 0;      // heard of within the lease timeout
-  int64_t leases = 0;        // out now
-  bool finished = false;
-  int64_t best_epoch = -1;
-  double best_metric = 0.0;
-};
-
 // Counts since the job began, for metrics.
 struct JobCounters {
   int64_t leases_granted = 0;
@@ -52,6 +42,8 @@ struct JobCounters {
   int64_t late_reports = 0;  // ignored: the chunk was counted through another lease
   int64_t chunks_done = 0;
   int64_t evaluations_done = 0;
+
+  JobCounters& operator+=(const JobCounters& other);
 };
 
 // Not thread-safe. `now` never goes back (Clock::Now()).
@@ -83,7 +75,11 @@ class Job {
   // Returns all leases of a trainer.
   void Leave(const ClientId& client, absl::Duration now);
 
-  JobProgress Progress(absl::Duration now) const;
+  JobStatus Status(absl::Duration now) const;
+  // What is done now: epochs, or what comes before and after them.
+  JobStage stage() const { return stage_; }
+  // Leases that are out now.
+  int64_t leases() const { return static_cast<int64_t>(leases_.size()); }
 
  private:
   enum class ChunkState : uint8_t { kOpen, kLeased, kDone };

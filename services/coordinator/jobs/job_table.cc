@@ -67,13 +67,12 @@ void JobTable::AddMetrics() {
   gauge("dslide_coordinator_leases", "Leases that trainers hold.", {}, [this] {
     const absl::MutexLock lock(&mu_);
     double sum = 0;
-    for (const auto& [name, job] : jobs_) {
-      sum += static_cast<double>(job->Progress(clock_->Now()).leases);
-    }
+    for (const auto& [name, job] : jobs_) sum += static_cast<double>(job->leases());
     return sum;
   });
   const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
-    metrics_->AddCounterCallback(this, name, help, {}, [this, field] { return Sum(field); });
+    metrics_->AddCounterCallback(this, name, help, {},
+                                 [this, field] { return static_cast<double>(Counters().*field); });
   };
   counter("dslide_coordinator_leases_granted_total", "Leases given.", &JobCounters::leases_granted);
   counter("dslide_coordinator_leases_expired_total", "Leases taken back from silent trainers.",
@@ -90,15 +89,15 @@ void JobTable::AddMetrics() {
 double JobTable::Count(bool finished) const {
   const absl::MutexLock lock(&mu_);
   return static_cast<double>(std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& job) {
-    return job.second->Progress(clock_->Now()).finished == finished;
+    return job.second->Status(clock_->Now()).finished == finished;
   }));
 }
 
-double JobTable::Sum(int64_t JobCounters::*counter) const {
+JobCounters JobTable::Counters() const {
   const absl::MutexLock lock(&mu_);
-  int64_t sum = removed_.*counter;
-  for (const auto& [name, job] : jobs_) sum += job->counters().*counter;
-  return static_cast<double>(sum);
+  JobCounters sum = removed_;
+  for (const auto& [name, job] : jobs_) sum += job->counters();
+  return sum;
 }
 
 absl::StatusOr<Job*> JobTable::Find(const std::string& name) {
@@ -120,19 +119,14 @@ Job& JobTable::Add(const JobSpec& spec) {
 void JobTable::Remove(const std::string& name) {
   const auto found = jobs_.find(name);
   std::erase_if(order_, [&found](const std::string& other) { return other == found->first; });
-  const JobCounters& counters = found->second->counters();
-  removed_.leases_granted += counters.leases_granted;
-  removed_.leases_expired += counters.leases_expired;
-  removed_.late_reports += counters.late_reports;
-  removed_.chunks_done += counters.chunks_done;
-  removed_.evaluations_done += counters.evaluations_done;
+  removed_ += found->second->counters();
   jobs_.erase(found);
 }
 
 absl::Status JobTable::MakeRoom() {
   if (static_cast<int64_t>(jobs_.size()) < options_.max_jobs) return absl::OkStatus();
   for (const std::string& name : order_) {
-    if (!jobs_.at(name)->Progress(clock_->Now()).finished) continue;
+    if (!jobs_.at(name)->Status(clock_->Now()).finished) continue;
     Remove(name);
     return absl::OkStatus();
   }
@@ -175,13 +169,11 @@ absl::Status JobTable::Leave(const std::string& name, const ClientId& client) {
   return absl::OkStatus();
 }
 
-std::vector<JobView> JobTable::List() const {
+std::vector<JobStatus> JobTable::List() const {
   const absl::MutexLock lock(&mu_);
-  std::vector<JobView> views;
-  for (const auto& [name, job] : jobs_) {
-    views.push_back({job->spec(), job->Progress(clock_->Now()), job->counters()});
-  }
-  return views;
+  std::vector<JobStatus> list;
+  for (const auto& [name, job] : jobs_) list.push_back(job->Status(clock_->Now()));
+  return list;
 }
 
 std::vector<JobRecord> JobTable::Records() const {

@@ -20,12 +20,6 @@
 
 namespace dslide::coordinator {
 
-struct JobView {
-  JobSpec spec;
-  JobProgress progress;
-  JobCounters counters;
-};
-
 struct JobTableOptions {
   JobTiming timing = {};
   // Leases of this process are numbered from here: higher than those of an earlier one, so that a
@@ -52,7 +46,9 @@ class JobTable {
   absl::Status Leave(const std::string& name, const ClientId& client);
 
   // By name.
-  std::vector<JobView> List() const;
+  std::vector<JobStatus> List() const;
+  // Of all jobs that were here, summed up: these never go back.
+  JobCounters Counters() const;
   // By age.
   std::vector<JobRecord> Records() const;
   // Makes the jobs those of a checkpoint. Errors: those of Job::Restore; repeat it.
@@ -63,7 +59,6 @@ class JobTable {
  private:
   void AddMetrics();
   double Count(bool finished) const;
-  double Sum(int64_t JobCounters::*counter) const;
   absl::StatusOr<Job*> Find(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job& Add(const JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

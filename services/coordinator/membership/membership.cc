@@ -30,13 +30,6 @@ absl::Status Invalid(absl::string_view message) {
 
 }  // namespace
 
-std::vector<double> ClusterMap::Weights() const {
-  std::vector<double> weights;
-  weights.reserve(shards.size());
-  for (const ShardInfo& shard : shards) weights.push_back(shard.capacity_weight);
-  return weights;
-}
-
 Membership::Membership(MembershipOptions options, const Clock* clock)
     : options_(options), clock_(clock) {}
 

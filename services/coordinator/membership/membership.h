@@ -21,6 +21,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/partition/slot_map.h"
+#include "core/protocol/cluster_map.h"
 #include "core/protocol/shard_info.h"
 
 namespace dslide::coordinator {
@@ -53,18 +54,6 @@ struct Ownership {
 struct HeartbeatAnswer {
   uint64_t topology_version = 0;
   bool rollback_pending = false;  // as above
-};
-
-struct ClusterMap {
-  uint64_t topology_version = 0;
-  uint64_t restore_count = 0;     // of cluster checkpoints; 0 as long as none was restored
-  std::vector<ShardInfo> shards;  // by ordinal, all of them
-
-  std::vector<double> Weights() const;
-  // The owners of the slots of tables with so many slots. Errors: those of SlotMap::Deal().
-  absl::StatusOr<SlotMap> Slots(int64_t num_slots) const {
-    return SlotMap::Deal(num_slots, Weights());
-  }
 };
 
 // What outlives the coordinator's process.

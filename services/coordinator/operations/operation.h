@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "core/protocol/cluster_status.h"
 #include "services/coordinator/checkpoints/manifest.h"
 #include "services/coordinator/membership/shard_admin.h"
-#include "services/coordinator/tasks/work_progress.h"
 
 namespace dslide::coordinator {
 
@@ -54,14 +53,9 @@ using OperationResult = std::variant<std::monostate, CheckpointSize, RestoredRow
 // One as it is at a moment.
 struct OperationView {
   uint64_t number = 0;  // by age, from 1
-  std::string id;
   OperationKind kind = OperationKind::kCreateCheckpoint;
-  std::string target;  // for people
-  bool done = false;
-  bool cancel_requested = false;
-  absl::Duration elapsed;       // until now, or its end
-  WorkProgress::View progress;  // while it runs
-  absl::Status status = {};     // once it is done
+  OperationStatus status = {};  // as clients see it
+  absl::Status error = {};      // once it is done: OK, or why it failed
   OperationResult result = {};  // once it is done well
 };
 

@@ -99,7 +99,7 @@ Operations::~Operations() {
 int64_t Operations::CountRunning(std::optional<OperationKind> kind) const {
   return std::count_if(operations_.begin(), operations_.end(), [&](const auto& entry) {
     const OperationView& view = entry.second->view;
-    return !view.done && (!kind.has_value() || view.kind == *kind);
+    return !view.status.done && (!kind.has_value() || view.kind == *kind);
   });
 }
 
@@ -108,8 +108,8 @@ std::shared_ptr<Operations::Operation> Operations::FindRunning(
   if (request.key.empty()) return nullptr;
   for (const auto& [number, operation] : operations_) {
     const OperationView& view = operation->view;
-    if (view.kind == request.kind && operation->key == request.key && !view.done &&
-        !view.cancel_requested) {
+    if (view.kind == request.kind && operation->key == request.key && !view.status.done &&
+        !view.status.cancel_requested) {
       return operation;
     }
   }
@@ -119,7 +119,7 @@ std::shared_ptr<Operations::Operation> Operations::FindRunning(
 absl::StatusOr<std::shared_ptr<Operations::Operation>> Operations::Find(
     const std::string& id) const {
   for (const auto& [number, operation] : operations_) {
-    if (operation->view.id == id) return operation;
+    if (operation->view.status.operation_id == id) return operation;
   }
   return StatusWithReason(
       absl::StatusCode::kNotFound, reason::kUnknownOperation,
@@ -132,10 +132,12 @@ absl::StatusOr<std::shared_ptr<Operations::Operation>> Operations::Find(
 
 OperationView Operations::ViewOf(const Operation& operation) const {
   OperationView view = operation.view;
-  if (!view.done) {
-    view.elapsed = clock_->Now() - operation.started;
-    view.progress = operation.progress.view();
-  }
+  if (view.status.done) return view;
+  WorkProgress::View progress = operation.progress.view();
+  view.status.elapsed = clock_->Now() - operation.started;
+  view.status.stage = std::move(progress.stage);
+  view.status.shards_done = progress.shards_done;
+  view.status.shards = progress.shards;
   return view;
 }
 
@@ -143,7 +145,7 @@ std::vector<std::thread> Operations::TakeEndedThreads() {
   std::vector<std::thread> threads = std::move(forgotten_);
   forgotten_.clear();
   for (auto& [number, operation] : operations_) {
-    if (operation->view.done && operation->thread.joinable()) {
+    if (operation->view.status.done && operation->thread.joinable()) {
       threads.push_back(std::move(operation->thread));
     }
   }
@@ -168,9 +170,9 @@ absl::StatusOr<OperationView> Operations::Start(const OperationRequest& request,
     ended = TakeEndedThreads();
     const auto operation = std::make_shared<Operation>();
     operation->view.number = ++last_number_;
-    operation->view.id = NewId();
     operation->view.kind = request.kind;
-    operation->view.target = request.target;
+    operation->view.status = {
+        .operation_id = NewId(), .kind = OperationKindName(request.kind), .target = request.target};
     operation->key = request.key;
     operation->started = clock_->Now();
     operations_[operation->view.number] = operation;
@@ -186,24 +188,24 @@ void Operations::Run(const std::shared_ptr<Operation>& operation, const Work& wo
   absl::StatusOr<OperationResult> result = work(operation->progress);
   const absl::MutexLock lock(&mu_);
   OperationView& view = operation->view;
-  view.elapsed = clock_->Now() - operation->started;
-  view.status = result.status();
+  view.status.elapsed = clock_->Now() - operation->started;
+  view.error = result.status();
   if (result.ok()) view.result = *std::move(result);
-  view.done = true;
-  ended_counters_.at({view.kind, ResultName(view.status)}).Increment();
-  LogInfo("operation ended", {{"id", view.id},
-                              {"operation", OperationKindName(view.kind)},
-                              {"target", view.target},
-                              {"result", ResultName(view.status)},
-                              {"error", view.status.message()},
-                              {"duration", absl::FormatDuration(view.elapsed)}});
+  view.status.done = true;
+  ended_counters_.at({view.kind, ResultName(view.error)}).Increment();
+  LogInfo("operation ended", {{"id", view.status.operation_id},
+                              {"operation", view.status.kind},
+                              {"target", view.status.target},
+                              {"result", ResultName(view.error)},
+                              {"error", view.error.message()},
+                              {"duration", absl::FormatDuration(view.status.elapsed)}});
   Forget();
 }
 
 void Operations::Forget() {
   int64_t ended = static_cast<int64_t>(operations_.size()) - CountRunning();
   for (auto entry = operations_.begin(); entry != operations_.end() && ended > limits_.ended;) {
-    if (!entry->second->view.done) {
+    if (!entry->second->view.status.done) {
       ++entry;
       continue;
     }
@@ -221,7 +223,7 @@ absl::StatusOr<OperationView> Operations::Get(const std::string& id, absl::Durat
   if (waiting_ < limits_.waiting) {
     ++waiting_;
     const auto over = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-      return stopped_ || (*operation)->view.done;
+      return stopped_ || (*operation)->view.status.done;
     };
     mu_.AwaitWithTimeout(absl::Condition(&over), wait);
     --waiting_;
@@ -243,11 +245,11 @@ absl::StatusOr<OperationView> Operations::Cancel(const std::string& id) {
   const auto operation = Find(id);
   if (!operation.ok()) return operation.status();
   Operation& found = **operation;
-  if (!found.view.done && !found.view.cancel_requested) {
-    found.view.cancel_requested = true;
+  if (!found.view.status.done && !found.view.status.cancel_requested) {
+    found.view.status.cancel_requested = true;
     found.progress.Cancel(absl::CancelledError("it was cancelled and has changed nothing"));
     LogInfo("operation cancelled",
-            {{"operation", OperationKindName(found.view.kind)}, {"target", found.view.target}});
+            {{"operation", found.view.status.kind}, {"target", found.view.status.target}});
   }
   return ViewOf(found);
 }
@@ -256,7 +258,7 @@ void Operations::Stop() {
   const absl::MutexLock lock(&mu_);
   stopped_ = true;
   for (auto& [number, operation] : operations_) {
-    if (!operation->view.done) operation->progress.Cancel(ShuttingDown());
+    if (!operation->view.status.done) operation->progress.Cancel(ShuttingDown());
   }
 }
 

@@ -4,9 +4,9 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/cluster_status_codec.h"
 #include "services/common/unary.h"
 #include "services/coordinator/rpc/coordinator_service.h"
-#include "services/coordinator/rpc/operation_answer_service.h"
 #include "services/coordinator/rpc/page.h"
 
 namespace dslide::coordinator {
@@ -31,7 +31,7 @@ absl::Status CoordinatorServiceImpl::DoListClusterCheckpoints(
       break;
     }
     v1::ClusterCheckpoint* const added = response->add_checkpoints();
-    EncodeCheckpoint(manifest, added);
+    wire::EncodeClusterCheckpoint(SummaryOf(manifest), added);
     meter.Add(*added);
   }
   return absl::OkStatus();

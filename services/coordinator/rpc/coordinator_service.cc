@@ -11,12 +11,12 @@
 #include "core/base/version.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/cluster_codec.h"
+#include "core/wire/cluster_status_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "services/common/unary.h"
-#include "services/coordinator/rpc/operation_answer_service.h"
 #include "services/coordinator/rpc/page.h"
 
 namespace dslide::coordinator {
@@ -35,22 +35,10 @@ absl::Status CheckListSize(const char* field, int size, int max) {
                           absl::StrCat(field, " has ", size, " entries; at most ", max));
 }
 
-void EncodeJob(const JobView& view, v1::JobStatus* out) {
-  out->set_job(view.spec.job);
-  out->set_model(view.spec.model);
-  out->set_epoch(view.progress.epoch);
-  out->set_max_epochs(view.spec.max_epochs);
-  out->set_samples_done(view.progress.samples_done);
-  out->set_samples_per_epoch(view.spec.samples_per_epoch);
-  out->set_trainers(view.progress.trainers);
-  out->set_finished(view.progress.finished);
-  out->set_best_epoch(view.progress.best_epoch);
-  out->set_best_metric(view.progress.best_metric);
-}
-
 // The slots that were asked for, or those of the registered models.
-absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& request,
-                       const Coordinator& coordinator, v1::GetClusterMapResponse* response) {
+absl::Status DealSlots(const v1::GetClusterMapRequest& request, const Coordinator& coordinator,
+                       ClusterMap& map) {
+  const std::vector<double> weights = CapacityWeights(map.shards);
   RETURN_IF_ERROR(CheckListSize("num_slots", request.num_slots_size(), kMaxModelTables));
   std::vector<int64_t> wanted(request.num_slots().begin(), request.num_slots().end());
   if (wanted.empty()) {
@@ -61,12 +49,12 @@ absl::Status DealSlots(const ClusterMap& map, const v1::GetClusterMapRequest& re
     wanted.assign(known.begin(), known.end());
   }
   for (const int64_t num_slots : wanted) {
-    const absl::StatusOr<SlotMap> slots = map.Slots(num_slots);
+    absl::StatusOr<SlotMap> slots = SlotMap::Deal(num_slots, weights);
     if (!slots.ok()) {
       return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
                               absl::StrCat("num_slots: ", slots.status().message()));
     }
-    wire::EncodeSlotMap(*slots, response->add_slots());
+    map.slots.push_back(*std::move(slots));
   }
   return absl::OkStatus();
 }
@@ -90,8 +78,8 @@ absl::Status CoordinatorServiceImpl::CheckModel(const grpc::ServerContext& conte
                                                 const std::string& model) const {
   if (!jobs_.JobsOf(context).bound()) return absl::OkStatus();
   std::vector<std::string> working;
-  for (const JobView& job : coordinator_->jobs().List()) {
-    if (job.spec.model == model) working.push_back(job.spec.job);
+  for (const JobStatus& job : coordinator_->jobs().List()) {
+    if (job.model == model) working.push_back(job.job);
   }
   return jobs_.CheckModel(context, model, working);
 }
@@ -153,13 +141,10 @@ grpc::Status CoordinatorServiceImpl::GetClusterMap(grpc::ServerContext* context,
                                                    v1::GetClusterMapResponse* response) {
   return RunUnary(metrics_.method("GetClusterMap"), *context, *request, response,
                   [&]() -> absl::Status {
-                    ASSIGN_OR_RETURN(const ClusterMap map, coordinator_->registry().Map());
-                    response->set_topology_version(map.topology_version);
-                    response->set_restore_count(map.restore_count);
-                    for (const ShardInfo& shard : map.shards) {
-                      wire::EncodeShardInfo(shard, response->add_shards());
-                    }
-                    return DealSlots(map, *request, *coordinator_, response);
+                    ASSIGN_OR_RETURN(ClusterMap map, coordinator_->registry().Map());
+                    RETURN_IF_ERROR(DealSlots(*request, *coordinator_, map));
+                    wire::EncodeClusterMap(map, response);
+                    return absl::OkStatus();
                   });
 }
 
@@ -212,27 +197,13 @@ grpc::Status CoordinatorServiceImpl::UnregisterModel(grpc::ServerContext* contex
 }
 
 void CoordinatorServiceImpl::DoGetClusterStatus(v1::GetClusterStatusResponse* response) {
-  const ClusterStatus status = coordinator_->Status();
-  response->set_version(Version());
-  response->set_revision(Revision());
-  response->set_topology_version(status.topology_version);
-  response->set_expected_shards(static_cast<int32_t>(status.expected_shards));
-  for (const ShardInfo& shard : status.shards) wire::EncodeShardInfo(shard, response->add_shards());
-  for (const std::string& model : status.models) response->add_models(model);
-  for (const JobView& job : status.jobs) EncodeJob(job, response->add_jobs());
-  response->set_restore_count(status.restore_count);
+  ClusterStatus status = coordinator_->Status();
+  status.version = Version();
+  status.revision = Revision();
   for (const OperationView& operation : operations_->List()) {
-    if (!operation.done) EncodeOperation(operation, response->add_operations());
+    if (!operation.status.done) status.operations.push_back(operation.status);
   }
-  if (!status.checkpoints.has_value()) return;
-  const CheckpointStatus& checkpoints = *status.checkpoints;
-  v1::CheckpointStatus* const out = response->mutable_checkpoints();
-  out->set_last_checkpoint_id(checkpoints.figures.last_checkpoint_id);
-  wire::EncodeDuration(checkpoints.figures.age, out->mutable_age());
-  wire::EncodeDuration(checkpoints.interval, out->mutable_interval());
-  out->set_failures(checkpoints.figures.failures);
-  wire::EncodeDuration(checkpoints.figures.scrub_age, out->mutable_scrub_age());
-  wire::EncodeDuration(checkpoints.scrub_interval, out->mutable_scrub_interval());
+  wire::EncodeClusterStatus(status, response);
 }
 
 grpc::Status CoordinatorServiceImpl::GetClusterStatus(grpc::ServerContext* context,

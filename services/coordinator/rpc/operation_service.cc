@@ -1,13 +1,16 @@
 // The calls that answer with an operation, and those that ask for it.
 
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/cluster_status_codec.h"
 #include "core/wire/durations.h"
+#include "core/wire/steps/step_codec.h"
 #include "services/common/unary.h"
 #include "services/coordinator/rpc/coordinator_service.h"
-#include "services/coordinator/rpc/operation_answer_service.h"
 #include "services/coordinator/rpc/page.h"
 
 namespace dslide::coordinator {
@@ -20,6 +23,53 @@ constexpr char kOperationList[] = "operations";
 
 std::string CheckpointTarget(uint64_t checkpoint_id) {
   return checkpoint_id == 0 ? "newest" : absl::StrCat(checkpoint_id);
+}
+
+// One overload per kind of result.
+struct ResultEncoder {
+  v1::Operation* out;
+
+  void operator()(std::monostate) const {}
+  void operator()(const CheckpointSize& size) const {
+    out->mutable_create_checkpoint()->set_rows(size.rows);
+    out->mutable_create_checkpoint()->set_bytes(size.bytes);
+  }
+  void operator()(const RestoredRows& restored) const {
+    out->mutable_restore_checkpoint()->set_rows(restored.rows);
+  }
+  void operator()(const TakenCheckpoint& taken) const {
+    wire::EncodeClusterCheckpoint(SummaryOf(taken.manifest),
+                                  out->mutable_create_cluster_checkpoint());
+  }
+  void operator()(const VerifiedCheckpoint& verified) const {
+    v1::ClusterCheckpointVerified* const result = out->mutable_verify_cluster_checkpoint();
+    result->set_checkpoint_id(verified.manifest.checkpoint_id);
+    for (const CheckpointPart& part : verified.manifest.parts) {
+      result->set_files(result->files() + part.files);
+      result->set_bytes(result->bytes() + part.bytes);
+    }
+  }
+  void operator()(const RestoredCheckpoint& restored) const {
+    v1::ClusterCheckpointRestored* const result = out->mutable_restore_cluster_checkpoint();
+    result->set_checkpoint_id(restored.manifest.checkpoint_id);
+    for (const CheckpointPart& part : restored.manifest.parts) {
+      result->set_rows(result->rows() + part.rows);
+    }
+    for (const uint64_t skipped : restored.skipped) result->add_skipped(skipped);
+  }
+  void operator()(const AdoptedCheckpoint& adopted) const {
+    out->mutable_adopt_cluster_checkpoint()->set_checkpoint_id(adopted.manifest.checkpoint_id);
+  }
+};
+
+void EncodeOperation(const OperationView& view, v1::Operation* out) {
+  wire::EncodeOperationStatus(view.status, out);
+  if (!view.status.done) return;
+  if (!view.error.ok()) {
+    wire::EncodeStepError(view.error, out->mutable_error());
+  } else {
+    std::visit(ResultEncoder{out}, view.result);
+  }
 }
 
 }  // namespace

@@ -31,29 +31,27 @@ StatusTable ShardRows(const ClusterStatus& status) {
 
 StatusTable JobRows(const ClusterStatus& status) {
   StatusTable table{"Jobs", {"job", "model", "state", "samples", "trainers", "best P@1"}, {}};
-  for (const JobView& job : status.jobs) {
-    const JobProgress& progress = job.progress;
+  for (const JobStatus& job : status.jobs) {
     table.rows.push_back(
-        {job.spec.job, job.spec.model,
-         progress.finished
-             ? "finished"
-             : absl::StrFormat("epoch %d of %d", progress.epoch + 1, job.spec.max_epochs),
-         absl::StrCat(PageCount(static_cast<double>(progress.samples_done)), " of ",
-                      PageCount(static_cast<double>(job.spec.samples_per_epoch))),
-         absl::StrCat(progress.trainers),
-         progress.best_epoch < 0
+        {job.job, job.model,
+         job.finished ? "finished"
+                      : absl::StrFormat("epoch %d of %d", job.epoch + 1, job.max_epochs),
+         absl::StrCat(PageCount(static_cast<double>(job.samples_done)), " of ",
+                      PageCount(static_cast<double>(job.samples_per_epoch))),
+         absl::StrCat(job.trainers),
+         job.best_epoch < 0
              ? "none yet"
-             : absl::StrFormat("%.4f, epoch %d", progress.best_metric, progress.best_epoch + 1)});
+             : absl::StrFormat("%.4f, epoch %d", job.best_metric, job.best_epoch + 1)});
   }
   return table;
 }
 
 std::string StateOf(const OperationView& operation) {
-  if (operation.done) {
-    return operation.status.ok() ? "ended well"
-                                 : EscapeForLog(operation.status.ToString(), kShownError);
+  if (operation.status.done) {
+    return operation.error.ok() ? "ended well"
+                                : EscapeForLog(operation.error.ToString(), kShownError);
   }
-  const WorkProgress::View& progress = operation.progress;
+  const OperationStatus& progress = operation.status;
   if (progress.shards == 0) return progress.stage;
   return absl::StrCat(progress.stage, ": ", progress.shards_done, " of ", progress.shards,
                       " shards");
@@ -63,8 +61,9 @@ StatusTable OperationRows(const std::vector<OperationView>& operations) {
   StatusTable table{"Operations", {"operation", "target", "state", "time"}, {}};
   for (const OperationView& operation : operations) {
     if (table.rows.size() == kShownOperations) break;
-    table.rows.push_back({OperationKindName(operation.kind), operation.target, StateOf(operation),
-                          absl::FormatDuration(absl::Floor(operation.elapsed, absl::Seconds(1)))});
+    table.rows.push_back(
+        {operation.status.kind, operation.status.target, StateOf(operation),
+         absl::FormatDuration(absl::Floor(operation.status.elapsed, absl::Seconds(1)))});
   }
   return table;
 }

@@ -121,7 +121,7 @@ absl::Status CoordinatorProcess::Map() const {
 void CoordinatorProcess::ShowJob() {
   const std::vector<coordinator::JobRecord> records = jobs_.Records();
   if (records.empty()) return;
-  world_.oracle.NewJob(records.front(), jobs_.List().front().counters.chunks_done);
+  world_.oracle.NewJob(records.front(), jobs_.Counters().chunks_done);
 }
 
 absl::StatusOr<Work> CoordinatorProcess::Acquire(const WorkRequest& request) {
@@ -134,7 +134,7 @@ absl::StatusOr<Work> CoordinatorProcess::Acquire(const WorkRequest& request) {
   WorkRequest own = request;
   own.job = JobSpecOf().job;
   absl::StatusOr<Work> work = jobs_.Acquire(own);
-  world_.oracle.Counted(jobs_.Records().front(), jobs_.List().front().counters.chunks_done);
+  world_.oracle.Counted(jobs_.Records().front(), jobs_.Counters().chunks_done);
   return work;
 }
 

@@ -37,7 +37,7 @@ ClusterStatus Status(int64_t samples_done, int64_t commands) {
   shard.memory_bytes = 1'000'000;
   shard.applied_commands = commands;
   status.shards = {shard};
-  JobProgress job;
+  JobStatus job;
   job.job = "run-1";
   job.max_epochs = 5;
   job.samples_per_epoch = 1000;

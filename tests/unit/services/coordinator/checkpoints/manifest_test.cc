@@ -84,7 +84,7 @@ TEST(ManifestTest, ComesBackWhole) {
   EXPECT_EQ(out->parts[0].increments, 3);
   EXPECT_EQ(out->parts[0].written_bytes, 40);
   EXPECT_EQ(out->restore_count, 2u);
-  EXPECT_EQ(WrittenBytes(*out), 40);
+  EXPECT_EQ(SummaryOf(*out).written_bytes(), 40);
   EXPECT_TRUE(IsIncrement(*out));
   EXPECT_EQ(out->parts[1].shard, ShardId(1));
   EXPECT_EQ(out->models, in.models);

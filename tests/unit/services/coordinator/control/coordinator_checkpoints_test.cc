@@ -50,7 +50,7 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   ASSERT_EQ(coordinator_->registry().ListModels().size(), 1u);
   EXPECT_EQ(coordinator_->registry().ListModels()[0].name, "m");
   ASSERT_EQ(coordinator_->Status().jobs.size(), 1u);
-  EXPECT_EQ(coordinator_->Status().jobs[0].progress.samples_done, 0);
+  EXPECT_EQ(coordinator_->Status().jobs[0].samples_done, 0);
   EXPECT_EQ(coordinator_->registry().Map()->restore_count, 1u);
   // Also what a coordinator has forgotten comes back.
   Restart(/*with_store=*/true);

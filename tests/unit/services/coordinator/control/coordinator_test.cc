@@ -145,7 +145,7 @@ TEST_F(CoordinatorTest, JobsAreOpenedJoinedAndCompared) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("seed 0"));
   const ClusterStatus status = coordinator_->Status();
   ASSERT_EQ(status.jobs.size(), 1u);
-  EXPECT_EQ(status.jobs[0].progress.trainers, 2);
+  EXPECT_EQ(status.jobs[0].trainers, 2);
   const auto work = coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}});
   ASSERT_TRUE(work.ok());
   EXPECT_TRUE(std::holds_alternative<ChunkWork>(*work));

@@ -25,7 +25,7 @@ TEST_F(JobRecordTest, ARecordBringsBackWhatWasDoneAndOpensTheRest) {
   Job restored(Spec(45, 10, 3), timing_, /*first_lease=*/100);
   ASSERT_TRUE(restored.Restore(record).ok());
   EXPECT_EQ(restored.Record(), record);
-  EXPECT_EQ(restored.Progress(now_).samples_done, 20);
+  EXPECT_EQ(restored.Status(now_).samples_done, 20);
   EXPECT_EQ(AskChunk(restored, 3), (ChunkWork{100, 0, 10, 10}));
   EXPECT_EQ(AskChunk(restored, 4), (ChunkWork{101, 0, 30, 10}));
   EXPECT_EQ(AskChunk(restored, 5), (ChunkWork{102, 0, 40, 5}));
@@ -39,7 +39,7 @@ TEST_F(JobRecordTest, ARecordKeepsTheStage) {
     Job restored(spec, timing_, /*first_lease=*/100);
     EXPECT_TRUE(restored.Restore(job.Record()).ok());
     EXPECT_EQ(restored.Record(), job.Record());
-    EXPECT_EQ(restored.Progress(now_).stage, stage);
+    EXPECT_EQ(restored.stage(), stage);
     return Ask(restored, 7);
   };
   const auto preparation = std::get<StageWork>(Ask(job, 1));
@@ -68,7 +68,7 @@ TEST_F(JobRecordTest, LateReportsOfBeforeARestoreDoNotCount) {
   const ChunkWork after = AskChunk(job, 1, {Done(before)});
   EXPECT_EQ(after.first, 0);
   EXPECT_NE(after.lease, before.lease);
-  EXPECT_EQ(job.Progress(now_).samples_done, 0);
+  EXPECT_EQ(job.Status(now_).samples_done, 0);
   EXPECT_EQ(job.counters().late_reports, 1);
 }
 
@@ -86,9 +86,9 @@ TEST_F(JobRecordTest, ARecordKeepsAnOpenEvaluationAndTheBestEpoch) {
   AskChunk(waiting, 1, {{.lease = lease, .metric = 0.5}});
   Job later(spec, timing_);
   ASSERT_TRUE(later.Restore(waiting.Record()).ok());
-  EXPECT_EQ(later.Progress(now_).epoch, 1);
-  EXPECT_EQ(later.Progress(now_).best_epoch, 0);
-  EXPECT_EQ(later.Progress(now_).best_metric, 0.5);
+  EXPECT_EQ(later.Status(now_).epoch, 1);
+  EXPECT_EQ(later.Status(now_).best_epoch, 0);
+  EXPECT_EQ(later.Status(now_).best_metric, 0.5);
 }
 
 TEST_F(JobRecordTest, ARecordThatDoesNotFitIsRefusedAndChangesNothing) {

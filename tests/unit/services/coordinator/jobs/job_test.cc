@@ -24,10 +24,10 @@ TEST_F(JobTest, ChunksComeInOrderAndTheLastIsShort) {
   EXPECT_EQ(second, (ChunkWork{2, 0, 10, 10}));
   const ChunkWork third = AskChunk(job, 1, {Done(first)});
   EXPECT_EQ(third, (ChunkWork{3, 0, 20, 5}));
-  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+  EXPECT_EQ(job.Status(now_).samples_done, 10);
   EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {Done(third)})));
   EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 2, {Done(second)})));
-  EXPECT_TRUE(job.Progress(now_).finished);
+  EXPECT_TRUE(job.Status(now_).finished);
 }
 
 TEST_F(JobTest, ALeaseWhoseAnswerWasLostIsGivenAgain) {
@@ -44,7 +44,7 @@ TEST_F(JobTest, ARepeatedReportCountsOnce) {
   const ChunkWork first = AskChunk(job, 1);
   const ChunkWork second = AskChunk(job, 1, {Done(first)});
   EXPECT_EQ(AskChunk(job, 1, {Done(first)}), second);
-  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+  EXPECT_EQ(job.Status(now_).samples_done, 10);
   EXPECT_EQ(job.counters().chunks_done, 1);
 }
 
@@ -61,7 +61,7 @@ TEST_F(JobTest, WhatALostTrainerHeldIsLeasedAgainAfterTheTimeout) {
   EXPECT_EQ(job.counters().leases_expired, 1);
   // The lost trainer wakes up: its chunk is somebody else's now and is not counted through it.
   EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 1, {Done(lost)})));
-  EXPECT_EQ(job.Progress(now_).samples_done, 0);
+  EXPECT_EQ(job.Status(now_).samples_done, 0);
   EXPECT_EQ(job.counters().late_reports, 1);
   EXPECT_TRUE(std::holds_alternative<NoMoreWork>(Ask(job, 2, {Done(own), Done(again)})));
 }
@@ -74,7 +74,7 @@ TEST_F(JobTest, ASlowTrainersReportCountsWhileNobodyElseHasTheChunk) {
   EXPECT_EQ(job.counters().leases_expired, 1);
   const ChunkWork next = AskChunk(job, 1, {Done(slow)});
   EXPECT_EQ(next.first, 10);
-  EXPECT_EQ(job.Progress(now_).samples_done, 10);
+  EXPECT_EQ(job.Status(now_).samples_done, 10);
 }
 
 TEST_F(JobTest, ASlowTrainerKeepsItsLeaseByRenewingIt) {
@@ -90,15 +90,15 @@ TEST_F(JobTest, ASlowTrainerKeepsItsLeaseByRenewingIt) {
     Ask(job, 1, {}, {slow.lease}, false);
     Ask(job, 2, {}, {other.lease}, false);
   }
-  EXPECT_EQ(job.Progress(now_).leases, 2);
+  EXPECT_EQ(job.leases(), 2);
 }
 
 TEST_F(JobTest, LeavingReturnsLeasesAtOnce) {
   Job job(Spec(20, 10, 1), timing_);
   const ChunkWork left = AskChunk(job, 1);
-  EXPECT_EQ(job.Progress(now_).trainers, 1);
+  EXPECT_EQ(job.Status(now_).trainers, 1);
   job.Leave(Client(1), now_);
-  EXPECT_EQ(job.Progress(now_).trainers, 0);
+  EXPECT_EQ(job.Status(now_).trainers, 0);
   EXPECT_EQ(AskChunk(job, 2).first, left.first);
   job.Leave(Client(9), now_);  // unknown: nothing happens
 }
@@ -141,7 +141,7 @@ TEST_F(JobTest, OneTrainerPreparesAStagedJobAndOneCompletesIt) {
   const auto preparation = std::get<StageWork>(work);
   EXPECT_EQ(preparation.stage, JobStage::kPreparation);
   EXPECT_TRUE(std::holds_alternative<WaitForWork>(Ask(job, 2)));
-  EXPECT_EQ(job.Progress(now_).stage, JobStage::kPreparation);
+  EXPECT_EQ(job.stage(), JobStage::kPreparation);
 
   // The first one is lost: the other begins it again, and the late report counts no more.
   now_ += absl::Seconds(11);
@@ -253,8 +253,8 @@ TEST_F(JobTest, FalseReportsAreRefusedAndChangeNothing) {
   refused(1, {.lease = chunk.lease, .samples = 11});
   refused(1, {.lease = chunk.lease, .samples = -1});
   refused(2, {.lease = chunk.lease, .samples = 10});
-  EXPECT_EQ(job.Progress(now_).samples_done, 0);
-  EXPECT_EQ(job.Progress(now_).leases, 1);
+  EXPECT_EQ(job.Status(now_).samples_done, 0);
+  EXPECT_EQ(job.leases(), 1);
 }
 
 TEST_F(JobTest, OneTrainerCannotTakeEverything) {
@@ -350,7 +350,7 @@ class SimulatedJob {
   // Makes the request and checks what the job counted.
   std::optional<Work> Ask(const SimulatedTrainer& trainer, const WorkRequest& request) {
     const int64_t before = job_.counters().chunks_done;
-    const int64_t epoch = job_.Progress(now_).epoch;
+    const int64_t epoch = job_.Status(now_).epoch;
     const auto work = job_.Acquire(request, now_);
     EXPECT_TRUE(work.ok()) << work.status();
     if (!work.ok()) return std::nullopt;
@@ -362,10 +362,10 @@ class SimulatedJob {
     }
     counted_[epoch] += job_.counters().chunks_done - before;
     EXPECT_LE(counted_[epoch], spec_.NumChunks());
-    if (job_.Progress(now_).epoch != epoch) {
+    if (job_.Status(now_).epoch != epoch) {
       EXPECT_EQ(counted_[epoch], spec_.NumChunks());
       EXPECT_EQ(reported_[epoch].size(), static_cast<size_t>(spec_.NumChunks()));
-      EXPECT_EQ(job_.Progress(now_).epoch, epoch + 1);
+      EXPECT_EQ(job_.Status(now_).epoch, epoch + 1);
     }
     return *work;
   }
@@ -379,10 +379,10 @@ class SimulatedJob {
       }
     }
     if (const auto* chunk = std::get_if<ChunkWork>(&work)) {
-      EXPECT_EQ(chunk->epoch, job_.Progress(now_).epoch);
+      EXPECT_EQ(chunk->epoch, job_.Status(now_).epoch);
       trainer.chunks[chunk->lease] = *chunk;
     } else if (const auto* evaluation = std::get_if<EvaluationWork>(&work)) {
-      EXPECT_EQ(job_.Progress(now_).samples_done, spec_.samples_per_epoch);
+      EXPECT_EQ(job_.Status(now_).samples_done, spec_.samples_per_epoch);
       trainer.evaluation = *evaluation;
     }
     over_ = std::holds_alternative<NoMoreWork>(work);
@@ -410,7 +410,7 @@ TEST(JobPropertyTest, EachChunkCountsOncePerEpochUnderRandomLosses) {
     const JobSpec& spec = world.spec();
     EXPECT_EQ(world.job().counters().chunks_done, spec.NumChunks() * spec.max_epochs);
     EXPECT_EQ(world.job().counters().evaluations_done, spec.evaluate ? spec.max_epochs : 0);
-    EXPECT_EQ(world.job().Progress(world.now()).epoch, spec.max_epochs);
+    EXPECT_EQ(world.job().Status(world.now()).epoch, spec.max_epochs);
   }
 }
 

@@ -54,7 +54,7 @@ TEST_F(MembershipTest, TheMapExistsWhenAllAreThere) {
   const auto map = membership_.Map();
   ASSERT_TRUE(map.ok());
   EXPECT_EQ(map->topology_version, 1u);
-  EXPECT_EQ(map->Weights(), (std::vector<double>{1.0, 1.0, 0.5}));
+  EXPECT_EQ(CapacityWeights(map->shards), (std::vector<double>{1.0, 1.0, 0.5}));
   EXPECT_EQ(map->shards[2].address, "c:1");
 }
 

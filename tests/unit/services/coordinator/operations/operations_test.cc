@@ -54,27 +54,28 @@ class OperationsTest : public ::testing::Test {
 TEST_F(OperationsTest, RunsAndIsAskedFor) {
   const auto started = StartWaiting("a");
   ASSERT_TRUE(started.ok()) << started.status();
-  EXPECT_EQ(started->id.size(), 16u);
-  EXPECT_FALSE(started->done);
+  EXPECT_EQ(started->status.operation_id.size(), 16u);
+  EXPECT_FALSE(started->status.done);
   EXPECT_TRUE(Eventually([&] {
-    const auto view = operations_->Get(started->id, absl::ZeroDuration());
-    return view.ok() && view->progress.shards_done == 1;
+    const auto view = operations_->Get(started->status.operation_id, absl::ZeroDuration());
+    return view.ok() && view->status.shards_done == 1;
   }));
   clock_.Advance(absl::Seconds(5));
-  const auto running = operations_->Get(started->id, absl::Milliseconds(1));
-  EXPECT_FALSE(running->done);
-  EXPECT_EQ(running->progress.stage, "reading");
-  EXPECT_EQ(running->progress.shards, 3);
-  EXPECT_EQ(running->elapsed, absl::Seconds(5));
+  const auto running = operations_->Get(started->status.operation_id, absl::Milliseconds(1));
+  EXPECT_FALSE(running->status.done);
+  EXPECT_EQ(running->status.stage, "reading");
+  EXPECT_EQ(running->status.shards, 3);
+  EXPECT_EQ(running->status.elapsed, absl::Seconds(5));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_operations_running"
                                            "{kind=\"verify-cluster-checkpoint\"} 1\n"));
   let_go_ = true;
-  const auto ended = Await(started->id);
-  ASSERT_TRUE(ended.ok() && ended->done);
-  EXPECT_TRUE(ended->status.ok()) << ended->status;
+  const auto ended = Await(started->status.operation_id);
+  ASSERT_TRUE(ended.ok() && ended->status.done);
+  EXPECT_TRUE(ended->error.ok()) << ended->error;
   EXPECT_EQ(std::get<RestoredRows>(ended->result).rows, 7);
   clock_.Advance(absl::Seconds(5));
-  EXPECT_EQ(Await(started->id)->elapsed, absl::Seconds(5)) << "until its end";
+  EXPECT_EQ(Await(started->status.operation_id)->status.elapsed, absl::Seconds(5))
+      << "until its end";
   EXPECT_THAT(metrics_.Expose(),
               HasSubstr("dslide_coordinator_operations_ended_total"
                         "{kind=\"verify-cluster-checkpoint\",result=\"ok\"} 1\n"));
@@ -87,49 +88,50 @@ TEST_F(OperationsTest, AWaitEndsWithTheOperation) {
     let_go_ = true;
   });
   const absl::Time before = absl::Now();
-  EXPECT_TRUE(Await(started->id)->done);
+  EXPECT_TRUE(Await(started->status.operation_id)->status.done);
   EXPECT_LT(absl::Now() - before, kPatience / 2);
   later.join();
 }
 
 TEST_F(OperationsTest, AnEqualOneThatRunsIsAnswered) {
   const auto first = StartWaiting("a");
-  EXPECT_EQ(StartWaiting("a")->id, first->id);
-  EXPECT_NE(StartWaiting("b")->id, first->id);
-  EXPECT_NE(StartWaiting("")->id, StartWaiting("")->id) << "without a key none is equal";
+  EXPECT_EQ(StartWaiting("a")->status.operation_id, first->status.operation_id);
+  EXPECT_NE(StartWaiting("b")->status.operation_id, first->status.operation_id);
+  EXPECT_NE(StartWaiting("")->status.operation_id, StartWaiting("")->status.operation_id)
+      << "without a key none is equal";
   const auto other = operations_->Start({.kind = OperationKind::kRestoreCheckpoint, .key = "a"},
                                         [](WorkProgress&) { return OperationResult(); });
-  EXPECT_NE(other->id, first->id) << "of another kind";
+  EXPECT_NE(other->status.operation_id, first->status.operation_id) << "of another kind";
   // One that was cancelled is on its way out, and one that has ended is no answer.
-  ASSERT_TRUE(operations_->Cancel(first->id).ok());
+  ASSERT_TRUE(operations_->Cancel(first->status.operation_id).ok());
   const auto next = StartWaiting("a");
-  EXPECT_NE(next->id, first->id);
+  EXPECT_NE(next->status.operation_id, first->status.operation_id);
   let_go_ = true;
-  EXPECT_TRUE(Await(next->id)->done);
-  EXPECT_NE(StartWaiting("a")->id, next->id);
+  EXPECT_TRUE(Await(next->status.operation_id)->status.done);
+  EXPECT_NE(StartWaiting("a")->status.operation_id, next->status.operation_id);
 }
 
 TEST_F(OperationsTest, IsCancelledWhileItRuns) {
   const auto started = StartWaiting("a");
-  const auto told = operations_->Cancel(started->id);
+  const auto told = operations_->Cancel(started->status.operation_id);
   ASSERT_TRUE(told.ok()) << told.status();
-  EXPECT_TRUE(told->cancel_requested);
-  const auto ended = Await(started->id);
-  EXPECT_TRUE(ended->done && ended->cancel_requested);
-  EXPECT_TRUE(absl::IsCancelled(ended->status)) << ended->status;
-  EXPECT_TRUE(operations_->Cancel(started->id).ok()) << "once more";
+  EXPECT_TRUE(told->status.cancel_requested);
+  const auto ended = Await(started->status.operation_id);
+  EXPECT_TRUE(ended->status.done && ended->status.cancel_requested);
+  EXPECT_TRUE(absl::IsCancelled(ended->error)) << ended->error;
+  EXPECT_TRUE(operations_->Cancel(started->status.operation_id).ok()) << "once more";
   EXPECT_THAT(metrics_.Expose(), HasSubstr("result=\"cancelled\"} 1\n"));
 }
 
 TEST_F(OperationsTest, CancellingWhatHasEndedChangesNothing) {
   let_go_ = true;
   const auto started = StartWaiting("a");
-  ASSERT_TRUE(Await(started->id)->done);
-  const auto told = operations_->Cancel(started->id);
+  ASSERT_TRUE(Await(started->status.operation_id)->status.done);
+  const auto told = operations_->Cancel(started->status.operation_id);
   ASSERT_TRUE(told.ok()) << told.status();
-  EXPECT_TRUE(told->done);
-  EXPECT_FALSE(told->cancel_requested);
-  EXPECT_TRUE(told->status.ok());
+  EXPECT_TRUE(told->status.done);
+  EXPECT_FALSE(told->status.cancel_requested);
+  EXPECT_TRUE(told->error.ok());
 }
 
 TEST_F(OperationsTest, WhatIsTooLateToCancelEndsWell) {
@@ -139,11 +141,11 @@ TEST_F(OperationsTest, WhatIsTooLateToCancelEndsWell) {
         cancelled.WaitForNotification();
         return OperationResult(RestoredRows{1});
       });
-  ASSERT_TRUE(operations_->Cancel(started->id).ok());
+  ASSERT_TRUE(operations_->Cancel(started->status.operation_id).ok());
   cancelled.Notify();
-  const auto ended = Await(started->id);
-  EXPECT_TRUE(ended->status.ok()) << ended->status;
-  EXPECT_TRUE(ended->cancel_requested);
+  const auto ended = Await(started->status.operation_id);
+  EXPECT_TRUE(ended->error.ok()) << ended->error;
+  EXPECT_TRUE(ended->status.cancel_requested);
 }
 
 TEST_F(OperationsTest, UnknownOnesAreNamed) {
@@ -165,9 +167,10 @@ TEST_F(OperationsTest, OnlySoManyRun) {
   EXPECT_EQ(ReasonOf(refused), "TOO_MANY_OPERATIONS");
   EXPECT_THAT(refused.message(), HasSubstr("2 operations run"));
   EXPECT_GT(RetryAfterMs(refused), 0);
-  EXPECT_EQ(StartWaiting("a")->id, first->id) << "an equal one is no further one";
-  ASSERT_TRUE(operations_->Cancel(first->id).ok());
-  ASSERT_TRUE(Await(first->id)->done);
+  EXPECT_EQ(StartWaiting("a")->status.operation_id, first->status.operation_id)
+      << "an equal one is no further one";
+  ASSERT_TRUE(operations_->Cancel(first->status.operation_id).ok());
+  ASSERT_TRUE(Await(first->status.operation_id)->status.done);
   EXPECT_TRUE(StartWaiting("c").ok());
 }
 
@@ -179,12 +182,13 @@ TEST_F(OperationsTest, TheOldestEndedOnesAreForgotten) {
     const auto started = operations_->Start(
         {.kind = kVerify}, [](WorkProgress&) { return absl::DataLossError("gone"); });
     ASSERT_TRUE(started.ok()) << started.status();
-    ids.push_back(started->id);
-    EXPECT_TRUE(absl::IsDataLoss(Await(ids.back())->status));
+    ids.push_back(started->status.operation_id);
+    EXPECT_TRUE(absl::IsDataLoss(Await(ids.back())->error));
   }
   std::vector<std::string> listed;
-  for (const OperationView& view : operations_->List()) listed.push_back(view.id);
-  EXPECT_EQ(listed, (std::vector<std::string>{ids[3], ids[2], runs->id})) << "the newest first";
+  for (const OperationView& view : operations_->List()) listed.push_back(view.status.operation_id);
+  EXPECT_EQ(listed, (std::vector<std::string>{ids[3], ids[2], runs->status.operation_id}))
+      << "the newest first";
   EXPECT_TRUE(absl::IsNotFound(operations_->Get(ids[1], absl::ZeroDuration()).status()));
 }
 
@@ -193,22 +197,22 @@ TEST_F(OperationsTest, OnlySoManyWait) {
   Open({.waiting = 0});
   const auto started = StartWaiting("a");
   const absl::Time before = absl::Now();
-  EXPECT_FALSE(Await(started->id)->done);
+  EXPECT_FALSE(Await(started->status.operation_id)->status.done);
   EXPECT_LT(absl::Now() - before, kPatience / 2);
 }
 
 TEST_F(OperationsTest, AStopEndsAllAndLetsNobodyWait) {
   const auto started = StartWaiting("a");
-  std::thread waits([&] { EXPECT_TRUE(Await(started->id).ok()); });
+  std::thread waits([&] { EXPECT_TRUE(Await(started->status.operation_id).ok()); });
   operations_->Stop();
   waits.join();
   const absl::Status refused = StartWaiting("b").status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
   EXPECT_EQ(ReasonOf(refused), "SHUTTING_DOWN");
-  EXPECT_TRUE(Eventually([&] { return Await(started->id)->done; }));
-  const auto ended = Await(started->id);
-  EXPECT_TRUE(absl::IsUnavailable(ended->status)) << ended->status;
-  EXPECT_FALSE(ended->cancel_requested) << "nobody asked for it: the call may be repeated";
+  EXPECT_TRUE(Eventually([&] { return Await(started->status.operation_id)->status.done; }));
+  const auto ended = Await(started->status.operation_id);
+  EXPECT_TRUE(absl::IsUnavailable(ended->error)) << ended->error;
+  EXPECT_FALSE(ended->status.cancel_requested) << "nobody asked for it: the call may be repeated";
   operations_.reset();
 }
 

@@ -1,0 +1,30 @@
+#include "core/protocol/cluster_status.h"
+
+#include <algorithm>
+
+namespace dslide {
+namespace {
+
+int64_t Sum(const std::vector<CheckpointPart>& parts, int64_t CheckpointPart::*figure) {
+  int64_t sum = 0;
+  for (const CheckpointPart& part : parts) sum += part.*figure;
+  return sum;
+}
+
+}  // namespace
+
+int64_t ClusterCheckpoint::rows() const { return Sum(parts, &CheckpointPart::rows); }
+int64_t ClusterCheckpoint::bytes() const { return Sum(parts, &CheckpointPart::bytes); }
+int64_t ClusterCheckpoint::written_bytes() const {
+  return Sum(parts, &CheckpointPart::written_bytes);
+}
+
+const char* ClusterCheckpoint::kind() const {
+  const auto full = std::count_if(parts.begin(), parts.end(), [](const CheckpointPart& part) {
+    return part.base_checkpoint_id == 0;
+  });
+  if (full == static_cast<int64_t>(parts.size())) return "full";
+  return full == 0 ? "incremental" : "mixed";
+}
+
+}  // namespace dslide
