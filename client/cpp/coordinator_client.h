@@ -14,12 +14,28 @@
 #include "absl/time/time.h"
 #include "client/cpp/channel_factory.h"
 #include "client/cpp/client_options.h"
-#include "client/cpp/coordinator_types.h"
+#include "core/protocol/cluster_map.h"
+#include "core/protocol/cluster_status.h"
+#include "core/protocol/job_work.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide {
 
 class WireCounters;
+
+// What a call does while it waits for an operation, about four times a second.
+struct OperationWatch {
+  std::function<void(const OperationStatus&)> on_progress = nullptr;
+  // True: the operation is cancelled, and the call returns what came of it: Cancelled, or its
+  // result where it was too late.
+  std::function<bool()> stop_requested = nullptr;
+};
+
+// What a cluster was taken back to.
+struct RestoredCheckpoint {
+  uint64_t checkpoint_id = 0;
+  std::vector<uint64_t> skipped;  // newer ones that are known to be damaged
+};
 
 struct CheckpointSize {
   int64_t rows = 0;

@@ -15,10 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/cpp/coordinator_types.h"
 #include "client/trainer/batch_preparer.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/epoch_order.h"
+#include "core/protocol/job_work.h"
 
 namespace dslide {
 

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/ids.h"
-#include "core/protocol/shard_info.h"
+#include "core/protocol/cluster_map.h"
 
 namespace dslide {
 

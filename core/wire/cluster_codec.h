@@ -5,7 +5,6 @@
 #include "absl/status/statusor.h"
 #include "core/protocol/cluster_map.h"
 #include "core/protocol/job_work.h"
-#include "core/protocol/shard_info.h"
 #include "dslide/v1/coordinator.pb.h"
 
 namespace dslide::wire {

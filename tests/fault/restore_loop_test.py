@@ -102,9 +102,9 @@ class PlanTest:
 
 class ManifestTest(ProcessCase):
     def test_what_counts_is_read(self) -> None:
-        part = {"base_epoch": 0}
-        text = {"epoch": 5, "steps": [{"client": "aa", "step": 9}], "given_up": ["bb"],
-                "parts": [part, part | {"base_epoch": 4}]}
+        part = {"base_checkpoint_id": 0}
+        text = {"checkpoint_id": 5, "steps": [{"client": "aa", "step": 9}], "evicted": ["bb"],
+                "parts": [part, part | {"base_checkpoint_id": 4}]}
         directory = self.directory / "checkpoints"
         directory.mkdir()
         (directory / "MANIFEST-00005").write_text(json.dumps(text) + "\ncrc32c 1234\n",

@@ -39,10 +39,10 @@ class Manifest:
     def parse(text: str) -> Manifest:
         # A line with the checksum follows, which the servers verify.
         fields, _ = json.JSONDecoder().raw_decode(text)
-        built_on = [bool(part["base_epoch"]) for part in fields["parts"]]
+        built_on = [bool(part["base_checkpoint_id"]) for part in fields["parts"]]
         kind = "full" if not any(built_on) else "incremental" if all(built_on) else "mixed"
-        return Manifest(fields["epoch"], {at["client"]: at["step"] for at in fields["steps"]},
-                        frozenset(fields["given_up"]), kind)
+        steps = {at["client"]: at["step"] for at in fields["steps"]}
+        return Manifest(fields["checkpoint_id"], steps, frozenset(fields["evicted"]), kind)
 
 
 def read_manifests(directory: pathlib.Path) -> dict[int, Manifest]:

@@ -40,20 +40,6 @@ TEST_F(CatalogFormatTest, ComesBackAsItWas) {
   EXPECT_EQ(content->models, GoldenModels());
 }
 
-// Of commit 266ec98, which knew no addresses of admin pages.
-TEST_F(CatalogFormatTest, FieldsThatCameLaterMayBeMissing) {
-  const auto content = Load(CopyOf("catalog-v1-without-admin"));
-  ASSERT_TRUE(content.ok()) << content.status();
-  ASSERT_TRUE(content->membership.has_value());
-  EXPECT_EQ(content->membership->expected_shards, 1);
-  ASSERT_EQ(content->membership->shards.size(), 1u);
-  EXPECT_EQ(content->membership->shards[0].address, "127.0.0.1:7392");
-  EXPECT_EQ(content->membership->shards[0].admin_address, "");
-  ASSERT_EQ(content->models.size(), 1u);
-  EXPECT_EQ(content->models[0].name, "golden");
-  EXPECT_EQ(content->models[0].training.max_epochs, 100000);
-}
-
 // Fails when the layout changes and its version does not.
 TEST_F(CatalogFormatTest, TodaysProgramsWriteTheSame) {
   const std::string data_dir = CopyOf(kKept);

@@ -18,7 +18,7 @@ using shard::DurableState;
 using shard::LogRecord;
 using shard::ShardCore;
 
-constexpr char kCommandLogFormatKept[] = "command-log-v2";
+constexpr char kCommandLogFormatKept[] = "command-log-v1";
 
 class CommandLogFormatTest : public FormatTest {
  protected:
@@ -62,8 +62,8 @@ TEST_F(CommandLogFormatTest, AShardThatStartsOnItIsTheOneThatWroteIt) {
   ASSERT_TRUE(restored.ok()) << restored;
   ExpectHolds(*core, kCommandLogFormatKept);
   EXPECT_EQ(state_->recovery().image_lsn, 32u);
-  EXPECT_EQ(state_->recovery().last_lsn, 47u);
-  EXPECT_EQ(state_->recovery().replayed, 15);
+  EXPECT_EQ(state_->recovery().last_lsn, 46u);
+  EXPECT_EQ(state_->recovery().replayed, 14);
   EXPECT_EQ(state_->recovery().damaged_images, 0);
   // It goes on.
   ASSERT_TRUE(state_->Begin({}, GoldenLimits(), *core).ok());
@@ -79,7 +79,7 @@ TEST_F(CommandLogFormatTest, TheOlderImageAndAllOfTheLogGiveTheSame) {
   std::unique_ptr<ShardCore> core;
   const absl::Status restored = Restore(data_dir, &core);
   ASSERT_TRUE(restored.ok()) << restored;
-  EXPECT_EQ(state_->recovery().replayed, 47);
+  EXPECT_EQ(state_->recovery().replayed, 46);
   ExpectHolds(*core, kCommandLogFormatKept);
 }
 
@@ -92,13 +92,13 @@ TEST_F(CommandLogFormatTest, ItHasEveryKindOfRecordAndItsMarks) {
   });
   ASSERT_TRUE(scan.ok()) << scan.status();
   EXPECT_EQ(kinds,
-            (std::set<std::string>{"step", "scatter", "create-model", "drop-model", "hello", "bye",
-                                   "refused", "ownership", "limits", "rebuild", "settle"}))
+            (std::set<std::string>{"step", "scatter", "create-model", "drop-model", "hello",
+                                   "close-client", "refused", "ownership", "limits", "settle"}))
       << "a new kind needs a new kept log";
   EXPECT_EQ(scan->extent.first, 1u);
-  EXPECT_EQ(scan->extent.last, 47u);
+  EXPECT_EQ(scan->extent.last, 46u);
   EXPECT_EQ(scan->high_water.first, 1u);
-  EXPECT_EQ(scan->high_water.durable, 47u);
+  EXPECT_EQ(scan->high_water.durable, 46u);
   EXPECT_FALSE(scan->high_water.half_damaged);
   EXPECT_FALSE(scan->torn);
 }
@@ -125,9 +125,8 @@ TEST_F(CommandLogFormatTest, TodaysProgramsWriteTheSame) {
   }
 }
 
-// In version 1 a model's spec had numbers for words: it would be read as another model.
 TEST_F(CommandLogFormatTest, RecordsOfOtherVersionsAreRefused) {
-  for (const char version : {1, 3}) {
+  for (const char version : {0, 2}) {
     const std::string data_dir = CopyOf(kCommandLogFormatKept);
     const std::string log = DurableState::DirectoryIn(data_dir);
     std::string record = Records(data_dir).back();
@@ -148,9 +147,9 @@ TEST_F(CommandLogFormatTest, RecordsOfOtherVersionsAreRefused) {
       ASSERT_TRUE((*storage)->Put(lsn, record.substr(0, shard::kLogFrameBytes), {payload}).ok());
       ASSERT_TRUE((*storage)->Sync().ok());
     }
-    ExpectOtherVersion(shard::ScanLog(log, {}).status(), "record 48: a log record", version,
-                       "format 2");
-    ExpectRefused(data_dir, "record 48: a log record", version, "format 2");
+    ExpectOtherVersion(shard::ScanLog(log, {}).status(), "record 47: a log record", version,
+                       "format 1");
+    ExpectRefused(data_dir, "record 47: a log record", version, "format 1");
   }
 }
 
@@ -159,13 +158,13 @@ TEST_F(CommandLogFormatTest, KindsOfLaterVersionsAreRefused) {
   std::unique_ptr<ShardCore> core;
   ASSERT_TRUE(Restore(data_dir, &core).ok());
   state_->log().Start({});
-  ASSERT_TRUE(state_->log().Append(12, {}).ok());
+  ASSERT_TRUE(state_->log().Append(11, {}).ok());
   ASSERT_TRUE(state_->log().Sync().ok());
   state_ = nullptr;
   const absl::Status refused = Restore(data_dir, &core);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("record 48: it is of kind 12"), HasSubstr("reads kinds 1 to 11"),
+              AllOf(HasSubstr("record 47: it is of kind 11"), HasSubstr("reads kinds 1 to 10"),
                     HasSubstr("use the version that wrote it or a later one")));
 }
 

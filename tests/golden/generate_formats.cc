@@ -38,6 +38,7 @@
 #include "tests/golden/golden_shard.h"
 #include "tests/golden/shard_text.h"
 #include "tests/unit/services/shard/log/logged_bytes.h"
+#include "tests/unit/services/shard/rebuilt_tables.h"
 
 namespace dslide::golden {
 namespace {
@@ -89,10 +90,6 @@ absl::Status WriteCommandLog(const fs::path& directory) {
   RETURN_IF_ERROR(state->Begin({}, GoldenLimits(), *core));
   RETURN_IF_ERROR(LogAndApply(FirstCommands(), *state, *core));
   RETURN_IF_ERROR(state->TakeImage(*core));
-  // Programs of before version 2 of images wrote such records.
-  RETURN_IF_ERROR(
-      state->log().Append(static_cast<uint8_t>(wire::LoggedKind::kRebuild), {}).status());
-  core->RebuildTables();
   RETURN_IF_ERROR(LogAndApply(LaterCommands(), *state, *core));
   RETURN_IF_ERROR(state->SettleTables(*core).status());
   RETURN_IF_ERROR(state->log().Sync());
@@ -155,7 +152,7 @@ absl::Status WriteStopped(const fs::path& directory) {
   }));
   // A load makes the tables from the rows, and the coordinator has not yet said how slots are
   // dealt.
-  core->RebuildTables();
+  shard::RebuildTables(*core);
   core->FindModel("golden")->set_topology_version(0);
   return Expect(directory, *core);
 }
@@ -195,7 +192,7 @@ absl::Status WriteAll(const std::string& path) {
   RETURN_IF_ERROR(MakeDirectory(path));
   // RocksDB also writes paths.
   fs::current_path(path);
-  RETURN_IF_ERROR(WriteCommandLog("./command-log-v2"));
+  RETURN_IF_ERROR(WriteCommandLog("./command-log-v1"));
   RETURN_IF_ERROR(WriteImages("./image-v1", "./image-v1-increment"));
   RETURN_IF_ERROR(WriteWeightedImage("./image-v1-weights"));
   RETURN_IF_ERROR(WriteAveragedImage("./image-v1-averages"));

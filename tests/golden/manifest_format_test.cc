@@ -68,31 +68,6 @@ TEST_F(ManifestFormatTest, ComesBackAsItWas) {
   EXPECT_EQ(read->duration_us, golden.duration_us);
 }
 
-// Of commit 266ec98, which wrote all rows for each checkpoint and did not count lineages.
-TEST_F(ManifestFormatTest, FieldsThatCameLaterMayBeMissing) {
-  const auto store = MustOpen(CopyOf("manifest-v1-without-increments"));
-  EXPECT_EQ(store->RestoreCount(), 0u);
-  EXPECT_EQ(store->restore_mark().checkpoint_id(), std::nullopt);
-  const auto manifest = store->Read(1);
-  ASSERT_TRUE(manifest.ok()) << manifest.status();
-  EXPECT_EQ(manifest->restore_count, 0u);
-  ASSERT_EQ(manifest->parts.size(), 1u);
-  ExpectEqual(manifest->parts[0], {.shard = ShardId(0),
-                                   .generation = 1,
-                                   .rows = 29,
-                                   .files = 9,
-                                   .bytes = 20845,
-                                   .files_checksum = 3275724097,
-                                   .base_checkpoint_id = 0,
-                                   .full_checkpoint_id = 1,
-                                   .increments = 0,
-                                   .written_bytes = 20845});
-  ASSERT_EQ(manifest->jobs.size(), 1u);
-  EXPECT_EQ(manifest->jobs[0].spec.job, "golden-job");
-  EXPECT_EQ(manifest->jobs[0].epoch, 1);
-  EXPECT_TRUE(manifest->steps.empty());
-}
-
 // Fails when the layout changes and its version does not.
 TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
   const std::string kept = CopyOf(kManifestFormatKept);
@@ -105,7 +80,7 @@ TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
   ASSERT_TRUE(store->KeepEvicted(GoldenManifest().evicted).ok());
   ASSERT_TRUE(store->restore_mark().Begin(kManifestCheckpoint).ok());
   for (const char* name :
-       {kName, "DAMAGED-00000000000000000005", "GIVEN_UP", "LINEAGE", "RESTORING"}) {
+       {kName, "DAMAGED-00000000000000000005", "EVICTED", "RESTORE_COUNT", "RESTORING"}) {
     EXPECT_EQ(Read(PathOf(fresh, name)), Read(PathOf(kept, name))) << name;
   }
 }
@@ -124,14 +99,15 @@ TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
   }
 }
 
-// Their format 1 has no number; later ones begin with a line that has.
 TEST_F(ManifestFormatTest, MarksOfOtherVersionsAreRefused) {
-  for (const auto& [name, word] : {std::pair{"LINEAGE", "lineage"}, {"RESTORING", "restoring"}}) {
+  for (const auto& [name, word] :
+       {std::pair{"RESTORE_COUNT", "dslide restore count"}, {"RESTORING", "dslide restoring"}}) {
     for (const int64_t version : {0, 2}) {
       const std::string data_dir = CopyOf(kManifestFormatKept);
       const std::string path = PathOf(data_dir, name);
       const std::string text(UnsealText(Read(path)).value());
-      Write(path, SealText(absl::StrCat("dslide ", word, " ", version, "\n", text)));
+      Write(path, SealText(Patched(text, absl::StrCat(word, " 1\n"),
+                                   absl::StrCat(word, " ", version, "\n"))));
       ExpectOtherVersion(ManifestStore::Open(data_dir).status(), path, version, "format 1");
     }
   }
@@ -141,9 +117,10 @@ TEST_F(ManifestFormatTest, ClientsGivenUpComeBackAndOtherVersionsAreRefused) {
   EXPECT_EQ(MustOpen(CopyOf(kManifestFormatKept))->Evicted(), GoldenManifest().evicted);
   for (const int64_t version : {0, 2}) {
     const std::string data_dir = CopyOf(kManifestFormatKept);
-    const std::string path = PathOf(data_dir, "GIVEN_UP");
+    const std::string path = PathOf(data_dir, "EVICTED");
     const std::string text(UnsealText(Read(path)).value());
-    Write(path, SealText(Patched(text, "given up 1\n", absl::StrCat("given up ", version, "\n"))));
+    Write(path, SealText(Patched(text, "evicted clients 1\n",
+                                 absl::StrCat("evicted clients ", version, "\n"))));
     ExpectOtherVersion(ManifestStore::Open(data_dir).status(), path, version, "format 1");
   }
 }

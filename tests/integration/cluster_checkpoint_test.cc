@@ -123,7 +123,7 @@ TEST_F(ClusterCheckpointTest, EveryShardShowsTheSameStepsOfEveryClient) {
   for (int cut = 0; cut < kCuts; ++cut) {
     const auto taken = coordinator().CreateClusterCheckpoint();
     ASSERT_TRUE(taken.ok()) << taken.status();
-    EXPECT_EQ(taken->evicted, 0);
+    EXPECT_TRUE(taken->evicted.empty());
     for (const int64_t in_flight : {1, 2, 4}) {
       const std::string model = absl::StrCat("tracer-", in_flight);
       const float count = CountIn(taken->checkpoint_id, 0, model);
@@ -439,7 +439,7 @@ TEST_F(TrainingCheckpointTest, TrainingGoesOnDuringCheckpoints) {
     while (taken < 3) {
       const auto checkpoint = coordinator().CreateClusterCheckpoint();
       ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-      EXPECT_EQ(checkpoint->evicted, 0);
+      EXPECT_TRUE(checkpoint->evicted.empty());
       ++taken;
     }
   });

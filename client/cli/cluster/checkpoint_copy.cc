@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPartPrefix[] = "epoch-";
+constexpr char kPartPrefix[] = "checkpoint-";
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kManifest[] = "MANIFEST";
 constexpr size_t kPieceBytes = 1 << 20;
@@ -61,7 +61,7 @@ absl::StatusOr<CheckpointCopy> DecodeCopy(const std::string& path, std::string m
       !json["parts"].is_array()) {
     return absl::DataLossError(absl::StrCat(name, " is no manifest of format 1"));
   }
-  CheckpointCopy copy{.path = path, .checkpoint_id = json.value("epoch", uint64_t{0})};
+  CheckpointCopy copy{.path = path, .checkpoint_id = json.value("checkpoint_id", uint64_t{0})};
   for (const auto& part : json["parts"]) {
     if (!part.is_object() || !part.contains("files_checksum")) {
       return absl::DataLossError(absl::StrCat(name, " has a part without files_checksum"));

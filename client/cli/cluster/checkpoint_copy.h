@@ -1,8 +1,8 @@
 // Copies of cluster checkpoints in a directory of their own, off the shards' disks:
 //
-//   <dir>/epoch-<20 digits>/MANIFEST      the coordinator's manifest as it is
-//   <dir>/epoch-<20 digits>/shard-<n>/    a shard's part as it is: an image, and FILES
-//   <dir>/.tmp-epoch-<20 digits>/         being written; the next copy removes it
+//   <dir>/checkpoint-<20 digits>/MANIFEST      the coordinator's manifest as it is
+//   <dir>/checkpoint-<20 digits>/shard-<n>/    a shard's part as it is: an image, and FILES
+//   <dir>/.tmp-checkpoint-<20 digits>/         being written; the next copy removes it
 //
 // The rename of the directory, after everything in it is durable, is what makes a copy.
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cpp/coordinator_types.h"
 #include "client/cpp/shard_client.h"
 #include "core/net/metrics/metrics_text.h"
+#include "core/protocol/cluster_status.h"
 #include "core/system/finding.h"
 
 namespace dslide::cli {

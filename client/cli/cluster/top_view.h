@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cpp/coordinator_types.h"
 #include "core/net/metrics/metrics_text.h"
+#include "core/protocol/cluster_status.h"
 
 namespace dslide::cli {
 

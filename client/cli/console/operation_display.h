@@ -6,7 +6,7 @@
 
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/interrupt.h"
-#include "client/cpp/coordinator_types.h"
+#include "client/cpp/coordinator_client.h"
 
 namespace dslide::cli {
 

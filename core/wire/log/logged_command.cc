@@ -95,7 +95,6 @@ absl::StatusOr<Command> DecodeKind(LoggedKind kind, absl::string_view payload) {
       return DecodeOwnership(payload);
     case LoggedKind::kNone:
     case LoggedKind::kLimits:
-    case LoggedKind::kRebuild:
     case LoggedKind::kSettle:
       break;
   }
@@ -162,9 +161,9 @@ absl::StatusOr<Command> DecodeLogged(LoggedKind kind, absl::string_view payload)
 }
 
 std::string LoggedKindName(LoggedKind kind) {
-  constexpr const char* kNames[] = {"nothing",    "step",   "scatter", "create-model",
-                                    "drop-model", "hello",  "bye",     "refused",
-                                    "ownership",  "limits", "rebuild", "settle"};
+  constexpr const char* kNames[] = {"nothing",    "step",   "scatter",      "create-model",
+                                    "drop-model", "hello",  "close-client", "refused",
+                                    "ownership",  "limits", "settle"};
   const auto number = static_cast<size_t>(kind);
   if (number < std::size(kNames)) return kNames[number];
   return absl::StrCat("kind ", number);

@@ -30,10 +30,7 @@ enum class LoggedKind : uint8_t {
   kOwnership = 8,  // i32 shard, u64 generation, u64 topology version
   // Not commands; the log's owner reads them.
   kLimits = 9,
-  // An image of the state was taken. Before version 2 of images all hash tables were built anew
-  // then; now a build that is under way is finished.
-  kRebuild = 10,
-  kSettle = 11,
+  kSettle = 10,  // builds of hash tables that are under way were finished, for an image
 };
 
 struct LoggedCommand {

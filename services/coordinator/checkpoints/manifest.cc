@@ -41,13 +41,13 @@ Json ManifestToJson(const CheckpointPart& part) {
           {"files", part.files},
           {"bytes", part.bytes},
           {"files_checksum", part.files_checksum},
-          {"base_epoch", part.base_checkpoint_id},
-          {"full_epoch", part.full_checkpoint_id},
+          {"base_checkpoint_id", part.base_checkpoint_id},
+          {"full_checkpoint_id", part.full_checkpoint_id},
           {"increments", part.increments},
           {"written_bytes", part.written_bytes}};
 }
 
-CheckpointPart PartFromJson(const Json& json, uint64_t checkpoint_id) {
+CheckpointPart PartFromJson(const Json& json) {
   CheckpointPart part;
   part.shard = ShardId(json.at("shard").get<int32_t>());
   json.at("generation").get_to(part.generation);
@@ -55,11 +55,10 @@ CheckpointPart PartFromJson(const Json& json, uint64_t checkpoint_id) {
   json.at("files").get_to(part.files);
   json.at("bytes").get_to(part.bytes);
   json.at("files_checksum").get_to(part.files_checksum);
-  // Before there were increments, all rows were written for each.
-  part.base_checkpoint_id = json.value("base_epoch", uint64_t{0});
-  part.full_checkpoint_id = json.value("full_epoch", checkpoint_id);
-  part.increments = json.value("increments", int64_t{0});
-  part.written_bytes = json.value("written_bytes", part.bytes);
+  json.at("base_checkpoint_id").get_to(part.base_checkpoint_id);
+  json.at("full_checkpoint_id").get_to(part.full_checkpoint_id);
+  json.at("increments").get_to(part.increments);
+  json.at("written_bytes").get_to(part.written_bytes);
   return part;
 }
 
@@ -117,12 +116,12 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   RETURN_IF_ERROR(CheckFormat("the manifest", json.at("format").get<int64_t>(),
                               {.oldest = kFormat, .newest = kFormat}));
   Manifest manifest;
-  json.at("epoch").get_to(manifest.checkpoint_id);
+  json.at("checkpoint_id").get_to(manifest.checkpoint_id);
   json.at("created_unix_ms").get_to(manifest.created_unix_ms);
   json.at("topology_version").get_to(manifest.topology_version);
-  manifest.restore_count = json.value("lineage", uint64_t{0});
+  json.at("restore_count").get_to(manifest.restore_count);
   for (const Json& part : json.at("parts")) {
-    manifest.parts.push_back(PartFromJson(part, manifest.checkpoint_id));
+    manifest.parts.push_back(PartFromJson(part));
   }
   for (const Json& text : json.at("models")) {
     absl::StatusOr<ModelSpec> spec = ModelSpecFromJson(text.dump(), "manifest");
@@ -134,7 +133,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
     manifest.steps.push_back(
         {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});
   }
-  for (const Json& id : json.at("given_up")) {
+  for (const Json& id : json.at("evicted")) {
     manifest.evicted.push_back(ClientFromHex(id.get<std::string>()));
   }
   json.at("stall_us").get_to(manifest.stall_us);
@@ -167,10 +166,10 @@ bool IsIncrement(const Manifest& manifest) {
 std::string EncodeManifest(const Manifest& manifest) {
   Json json;
   json["format"] = kFormat;
-  json["epoch"] = manifest.checkpoint_id;
+  json["checkpoint_id"] = manifest.checkpoint_id;
   json["created_unix_ms"] = manifest.created_unix_ms;
   json["topology_version"] = manifest.topology_version;
-  json["lineage"] = manifest.restore_count;
+  json["restore_count"] = manifest.restore_count;
   json["parts"] = Json::array();
   for (const CheckpointPart& part : manifest.parts) json["parts"].push_back(ManifestToJson(part));
   json["models"] = Json::array();
@@ -183,8 +182,8 @@ std::string EncodeManifest(const Manifest& manifest) {
   for (const ClientStep& step : manifest.steps) {
     json["steps"].push_back({{"client", ToHex(step.client)}, {"step", step.step}});
   }
-  json["given_up"] = Json::array();
-  for (const ClientId& id : manifest.evicted) json["given_up"].push_back(ToHex(id));
+  json["evicted"] = Json::array();
+  for (const ClientId& id : manifest.evicted) json["evicted"].push_back(ToHex(id));
   json["stall_us"] = manifest.stall_us;
   json["duration_us"] = manifest.duration_us;
   return SealOpenText(json.dump(1));

@@ -22,6 +22,7 @@
 #include "core/system/format_version.h"
 #include "core/system/sealed_text.h"
 #include "services/common/files/durable_files.h"
+#include "services/coordinator/checkpoints/sealed_number.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -30,37 +31,16 @@ namespace fs = std::filesystem;
 
 constexpr char kDirectory[] = "checkpoints";
 constexpr char kPrefix[] = "MANIFEST-";
-constexpr char kRestoreCount[] = "LINEAGE";
-// What LINEAGE begins with from format 2 on, and the version behind it; format 1 has no such line.
-constexpr char kRestoreCountWord[] = "dslide lineage ";
+constexpr char kRestoreCount[] = "RESTORE_COUNT";
+constexpr char kRestoreCountWord[] = "dslide restore count";
 constexpr char kDamaged[] = "DAMAGED-";
 constexpr char kDamageHead[] = "dslide damaged checkpoint 1";
-constexpr char kEvicted[] = "GIVEN_UP";
-constexpr char kEvictedWord[] = "dslide clients given up ";
+constexpr char kEvicted[] = "EVICTED";
+constexpr char kEvictedWord[] = "dslide evicted clients ";
 constexpr int64_t kEvictedFormat = 1;
 
 std::string EncodeDamage(absl::string_view damage) {
   return SealText(absl::StrCat(kDamageHead, "\n", damage, "\n"));
-}
-
-std::string EncodeRestoreCount(uint64_t restore_count) {
-  return SealText(absl::StrCat("lineage ", restore_count, "\n"));
-}
-
-absl::StatusOr<uint64_t> ReadRestoreCount(const fs::path& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) return 0;
-  RETURN_IF_ERROR(text.status());
-  RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kRestoreCountWord, {}));
-  uint64_t restore_count = 0;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-    if (absl::StartsWith(line, "lineage ")) {
-      // What is not understood encodes differently.
-      if (!absl::SimpleAtoi(line.substr(8), &restore_count)) restore_count = 0;
-    }
-  }
-  if (EncodeRestoreCount(restore_count) == *text) return restore_count;
-  return absl::DataLossError(absl::StrCat(path.string(), " does not have its checksum"));
 }
 
 // A line in hexadecimal for each.
@@ -136,11 +116,12 @@ absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::Open(const std::st
 absl::StatusOr<std::unique_ptr<ManifestStore>> ManifestStore::OpenExisting(
     const std::string& data_dir) {
   const fs::path directory = fs::path(data_dir) / kDirectory;
-  ASSIGN_OR_RETURN(const uint64_t restore_count, ReadRestoreCount(directory / kRestoreCount));
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> restore_count,
+                   ReadSealedNumber(directory / kRestoreCount, kRestoreCountWord));
   ASSIGN_OR_RETURN(std::vector<ClientId> evicted, ReadEvicted(directory / kEvicted));
   ASSIGN_OR_RETURN(std::unique_ptr<RestoreMark> mark, RestoreMark::Open(directory.string()));
-  return std::make_unique<DiskManifests>(directory.string(), restore_count, std::move(evicted),
-                                         std::move(mark));
+  return std::make_unique<DiskManifests>(directory.string(), restore_count.value_or(0),
+                                         std::move(evicted), std::move(mark));
 }
 
 std::string DiskManifests::PathOf(uint64_t checkpoint_id) const {
@@ -193,8 +174,8 @@ absl::Status DiskManifests::Commit(const Manifest& manifest) {
 }
 
 absl::Status DiskManifests::CommitRestoreCount(uint64_t restore_count) {
-  RETURN_IF_ERROR(
-      ReplaceFile(fs::path(directory_) / kRestoreCount, EncodeRestoreCount(restore_count)));
+  RETURN_IF_ERROR(ReplaceFile(fs::path(directory_) / kRestoreCount,
+                              SealNumber(kRestoreCountWord, restore_count)));
   restore_count_ = restore_count;
   return absl::OkStatus();
 }

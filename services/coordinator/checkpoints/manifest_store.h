@@ -3,9 +3,9 @@
 //   <data dir>/checkpoints/MANIFEST-<checkpoint_id of 20 digits>
 //
 //   <data dir>/checkpoints/DAMAGED-<checkpoint_id>   what a verification found wrong with it
-//   <data dir>/checkpoints/LINEAGE           how often the cluster was taken back to one
+//   <data dir>/checkpoints/RESTORE_COUNT     how often the cluster was taken back to one
 //   <data dir>/checkpoints/RESTORING         while that is being done (restore_mark.h)
-//   <data dir>/checkpoints/GIVEN_UP          clients that the next manifest has to name
+//   <data dir>/checkpoints/EVICTED           clients that the next manifest has to name
 //
 // A manifest appears under its name by one rename, which commits the checkpoint. There is no other
 // state: whoever lists the directory knows all.
@@ -28,8 +28,8 @@ namespace dslide::coordinator {
 // Thread safety: one caller at a time.
 class ManifestStore {
  public:
-  // The one on the disk. Errors: Unavailable with the system's reason; DataLoss when LINEAGE or
-  // RESTORING is damaged; FailedPrecondition when another version has written them.
+  // The one on the disk. Errors: Unavailable with the system's reason; DataLoss when RESTORE_COUNT
+  // or RESTORING is damaged; FailedPrecondition when another version has written them.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> Open(const std::string& data_dir);
   // The same of a directory that is there; makes nothing.
   static absl::StatusOr<std::unique_ptr<ManifestStore>> OpenExisting(const std::string& data_dir);

@@ -22,7 +22,6 @@
 #include "core/base/ids.h"
 #include "core/partition/slot_map.h"
 #include "core/protocol/cluster_map.h"
-#include "core/protocol/shard_info.h"
 
 namespace dslide::coordinator {
 

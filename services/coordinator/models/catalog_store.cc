@@ -105,9 +105,8 @@ absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
       ASSIGN_OR_RETURN(shard.instance_id,
                        HexField(entry.at("instance_id").get<std::string>(), "instance_id"));
       entry.at("left").get_to(shard.left);
-      // Not in directories of before.
       ASSIGN_OR_RETURN(shard.admin_address,
-                       HexField(entry.value("admin_address", std::string()), "admin_address"));
+                       HexField(entry.at("admin_address").get<std::string>(), "admin_address"));
       record.shards.push_back(std::move(shard));
     }
     return record;

@@ -156,10 +156,6 @@ absl::StatusOr<std::unique_ptr<CommandLog>> OpenAndReplay(const std::string& dir
 
 absl::Status ReplayRecord(const LogRecord& record, ShardCore& core) {
   const auto kind = static_cast<wire::LoggedKind>(record.kind);
-  if (kind == wire::LoggedKind::kRebuild) {
-    core.RebuildTables();
-    return absl::OkStatus();
-  }
   if (kind == wire::LoggedKind::kSettle) {
     core.SettleTables();
     return absl::OkStatus();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kLogRecordMagic[] = "DSLR";
 constexpr size_t kLogRecordMagicBytes = 4;
-constexpr uint8_t kRecordFormat = 2;
+constexpr uint8_t kRecordFormat = 1;
 constexpr size_t kChecksumAt = 24;
 
 absl::Status DamagedRecord(absl::string_view what) {

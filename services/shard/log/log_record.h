@@ -7,7 +7,7 @@
 //        8      8  lsn, the record's number: 1, 2, 3, ... without gaps
 //       16      4  checksum of the record before it; 0 for record 1
 //       20      1  kind
-//       21      1  format of frame and payload, 2
+//       21      1  format of frame and payload, 1
 //       22      2  0
 //       24      4  checksum: CRC-32C of the 24 bytes before it and of the payload
 //       28         payload

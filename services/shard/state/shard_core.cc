@@ -76,14 +76,6 @@ void ShardCore::SetLimits(const CoreLimits& limits) {
   contexts_.set_budget_bytes(limits.context_bytes);
 }
 
-void ShardCore::RebuildTables() {
-  for (const auto& [name, model] : models_) {
-    for (ShardTable& table : model->tables()) {
-      table.ResetAfterLoad(table.applied(), model->parallelism());
-    }
-  }
-}
-
 void ShardCore::SettleTables() {
   for (const auto& [name, model] : models_) {
     for (ShardTable& table : model->tables()) {

@@ -88,9 +88,6 @@ class ShardCore {
   const CoreLimits& limits() const { return options_; }
   void SetLimits(const CoreLimits& limits);
 
-  // Builds all hash tables from the rows as they are now: what taking an image did before their
-  // version 2.
-  void RebuildTables();
   // Finishes builds of hash tables that are under way: an image has tables, but no half-made ones.
   // Whoever goes on beside a restored image settles at the same point.
   void SettleTables();

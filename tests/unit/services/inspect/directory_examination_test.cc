@@ -290,9 +290,9 @@ TEST_F(CoordinatorDirectoryTest, EachDamageIsNamed) {
   EXPECT_THAT(Error([&] { fs::remove(root_ / "catalog" / "CURRENT"); }), HasSubstr("CURRENT"));
   EXPECT_THAT(Error([&] { FlipBit(checkpoints_ / "MANIFEST-00000000000000000005"); }),
               HasSubstr("MANIFEST-00000000000000000005"));
-  EXPECT_THAT(Error([&] { Write(checkpoints_ / "LINEAGE", "restore_count 3\n"); }),
-              HasSubstr("LINEAGE"));
-  EXPECT_THAT(Error([&] { Write(checkpoints_ / "GIVEN_UP", "aa\n"); }), HasSubstr("GIVEN_UP"));
+  EXPECT_THAT(Error([&] { Write(checkpoints_ / "RESTORE_COUNT", "restore_count 3\n"); }),
+              HasSubstr("RESTORE_COUNT"));
+  EXPECT_THAT(Error([&] { Write(checkpoints_ / "EVICTED", "aa\n"); }), HasSubstr("EVICTED"));
   EXPECT_THAT(Error([&] {
                 auto manifests = coordinator::ManifestStore::OpenExisting(root_.string());
                 ASSERT_TRUE((*manifests)->MarkDamage(6, "shard 1: a file is gone").ok());

@@ -97,24 +97,6 @@ TEST(ManifestTest, ComesBackWhole) {
   EXPECT_EQ(out->duration_us, 5678);
 }
 
-// Of a program from before there were increments.
-TEST(ManifestTest, WithoutAWordAboutIncrementsAllRowsWereWritten) {
-  auto json = nlohmann::ordered_json::parse(*UnsealOpenText(EncodeManifest(Sample(7))));
-  json.erase("lineage");
-  for (auto& part : json["parts"]) {
-    for (const char* name : {"base_epoch", "full_epoch", "increments", "written_bytes"}) {
-      part.erase(name);
-    }
-  }
-  const auto out = DecodeManifest(SealOpenText(json.dump(1)));
-  ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_EQ(out->parts[0].base_checkpoint_id, 0u);
-  EXPECT_EQ(out->parts[0].full_checkpoint_id, 7u);
-  EXPECT_EQ(out->parts[0].increments, 0);
-  EXPECT_EQ(out->parts[0].written_bytes, 500);
-  EXPECT_FALSE(IsIncrement(*out));
-}
-
 TEST(ManifestTest, NoticesEveryFlippedByteAndEveryLength) {
   const std::string good = EncodeManifest(Sample(7));
   for (size_t i = 0; i < good.size(); ++i) {
@@ -178,7 +160,8 @@ TEST_F(ManifestStoreTest, CountsHowOftenTheClusterWasTakenBack) {
   ASSERT_TRUE(store_->CommitRestoreCount(3).ok());
   Open();
   EXPECT_EQ(store_->RestoreCount(), 3u);
-  std::ofstream(directory_ + "/checkpoints/LINEAGE") << "lineage 4\ncrc32c 00000000\n";
+  std::ofstream(directory_ + "/checkpoints/RESTORE_COUNT")
+      << "dslide restore count 1\n4\ncrc32c 00000000\n";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
@@ -192,7 +175,7 @@ TEST_F(ManifestStoreTest, RemembersClientsThatTheNextManifestHasToName) {
   Open();
   EXPECT_THAT(store_->Evicted(), IsEmpty());
   ASSERT_TRUE(store_->KeepEvicted(gone).ok());
-  std::ofstream(directory_ + "/checkpoints/GIVEN_UP", std::ios::app) << "x";
+  std::ofstream(directory_ + "/checkpoints/EVICTED", std::ios::app) << "x";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 
@@ -212,7 +195,8 @@ TEST_F(ManifestStoreTest, ARestoreThatWasBegunIsRememberedUntilItIsDone) {
   ASSERT_TRUE(store_->restore_mark().Clear().ok());
   Open();
   EXPECT_EQ(store_->restore_mark().checkpoint_id(), std::nullopt);
-  std::ofstream(directory_ + "/checkpoints/RESTORING") << "restoring 4\ncrc32c 00000000\n";
+  std::ofstream(directory_ + "/checkpoints/RESTORING")
+      << "dslide restoring 1\n4\ncrc32c 00000000\n";
   EXPECT_TRUE(absl::IsDataLoss(ManifestStore::Open(directory_).status()));
 }
 

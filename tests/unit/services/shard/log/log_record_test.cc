@@ -32,7 +32,7 @@ TEST(LogRecordTest, TheLayoutIsFixed) {
   const std::string bytes = Encoded(0x0102030405060708, 0x11121314, 0x21, {"ab"});
   EXPECT_EQ(bytes.substr(0, 24),
             std::string("DSLR\x02\x00\x00\x00\x08\x07\x06\x05\x04\x03\x02\x01\x14\x13\x12\x11\x21"
-                        "\x02\x00\x00",
+                        "\x01\x00\x00",
                         24));
   EXPECT_EQ(bytes.substr(28), "ab");
 }

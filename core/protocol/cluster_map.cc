@@ -1,4 +1,4 @@
-#include "core/protocol/shard_info.h"
+#include "core/protocol/cluster_map.h"
 
 namespace dslide {
 
