@@ -90,6 +90,7 @@ void HeadScorer::Score(const RowStore& store, HeadLoss loss, absl::Span<const fl
     all_samples_.resize(batch);
     std::iota(all_samples_.begin(), all_samples_.end(), 0);
   }
+  hidden_.Copy(context.batch.hidden, store.dim());
   parts_.resize(kFixedPartitions);
   context.scores.resize(context.score_offsets.back());
   output.label_logits.assign(context.batch.labels.size(), 0.0f);
@@ -134,7 +135,6 @@ void HeadScorer::Score(const RowStore& store, HeadLoss loss, absl::Span<const fl
 void HeadScorer::ComputeLogits(const RowStore& store, absl::Span<const float> logit_offsets,
                                int64_t begin, int64_t end, HeadContext& context) const {
   const int64_t dim = store.dim();
-  const float* const hidden = context.batch.hidden.data();
   const absl::Span<const uint32_t> everyone =
       absl::MakeConstSpan(all_samples_).subspan(0, context.batch.batch());
   AlignedFloats scratch;
@@ -142,8 +142,8 @@ void HeadScorer::ComputeLogits(const RowStore& store, absl::Span<const float> lo
   for (int64_t i = begin; i < end; ++i) {
     if (i + kScoredRowsAhead < end) store.Prefetch(context.rows[i + kScoredRowsAhead]);
     const LocalRow row = context.rows[i];
-    RowLogits(store.ReadWeights(row, scratch.data()), store.Bias(row), hidden, dim, dim,
-              context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
+    RowLogits(store.ReadWeights(row, scratch.data()), store.Bias(row), hidden_.data(), dim,
+              hidden_.stride(), context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
               context.ScoresOf(i).data());
     if (!logit_offsets.empty()) AddLogitOffsets(logit_offsets, i, context);
   }

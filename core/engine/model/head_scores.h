@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "core/base/parallel.h"
 #include "core/engine/model/head_context.h"
+#include "core/engine/rows/aligned_floats.h"
 #include "core/engine/rows/row_store.h"
 #include "core/spec/model_spec.h"
 
@@ -37,6 +38,7 @@ class HeadScorer {
   static void SumSoftmax(int64_t begin, int64_t end, HeadContext& context, Part& part);
   static void SumSigmoid(const HeadContext& context, int64_t begin, int64_t end, Part& part);
 
+  AlignedRows hidden_;                 // [batch, dim]
   std::vector<uint32_t> all_samples_;  // 0, 1, 2, ...
   std::vector<Part> parts_;            // [kFixedPartitions]
 };

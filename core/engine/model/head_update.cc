@@ -13,7 +13,7 @@ namespace {
 // Whole records are three times what the forward pass reads, so fewer are asked for ahead: 1 to 4
 // made no difference in bench/train/head_step_benchmark.cc, none at all cost 5 % of the stage.
 constexpr int64_t kUpdatedRowsAhead = 2;
-constexpr int64_t kFloatsPerGrain = 4096;
+constexpr int64_t kSamplesPerGrain = 32;
 
 // 1 / (1 + exp(-x)) without overflow.
 float Sigmoid(float x) {
@@ -40,6 +40,7 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
     worker.coefficients.resize(batch);
     worker.rejected = 0;
   }
+  hidden_.Copy(context.batch.hidden, dim);
   hidden_parts_.resize(kFixedPartitions);
   PrepareFactors(update, context);
   const RowUpdate row_update = store.BeginUpdate(update.step, update.magnitude_bound);
@@ -48,8 +49,9 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t p, int thread) {
     const auto [begin, end] = PartitionRange(num_rows, kFixedPartitions, p);
     Worker& worker = workers_[thread];
-    std::vector<float>& hidden_part = hidden_parts_[p];
-    hidden_part.assign(batch * dim, 0.0f);
+    AlignedFloats& hidden_part = hidden_parts_[p];
+    hidden_part.Resize(batch * hidden_.stride());
+    std::fill_n(hidden_part.data(), batch * hidden_.stride(), 0.0f);
     for (int64_t i = begin; i < end; ++i) {
       if (i + kUpdatedRowsAhead < end) {
         store.PrefetchRecord(context.rows[i + kUpdatedRowsAhead]);
@@ -61,17 +63,17 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
       } else {
         SigmoidCoefficients(context, i, worker.coefficients.data());
       }
-      const float bias_gradient =
-          RowGradients(store.ReadWeights(row, worker.weights.data()), context.batch.hidden.data(),
-                       dim, dim, context.is_shared[i] != 0 ? everyone : context.SamplesOf(i),
-                       worker.coefficients.data(), worker.row_gradient.data(), hidden_part.data());
+      const float bias_gradient = RowGradients(
+          store.ReadWeights(row, worker.weights.data()), hidden_.data(), dim, hidden_.stride(),
+          context.is_shared[i] != 0 ? everyone : context.SamplesOf(i), worker.coefficients.data(),
+          worker.row_gradient.data(), hidden_part.data());
       if (!store.ApplyGradient(row, worker.row_gradient.data(), bias_gradient, row_update)) {
         ++worker.rejected;
       }
       dirty[row.value()] = 1;
     }
   });
-  AddPartitions(batch * dim, parallelism, hidden_gradient);
+  AddPartitions(batch, dim, parallelism, hidden_gradient);
   int64_t rejected = 0;
   for (const Worker& worker : workers_) rejected += worker.rejected;
   return rejected;
@@ -137,16 +139,13 @@ void HeadUpdater::SigmoidCoefficients(const HeadContext& context, int64_t i, flo
   }
 }
 
-void HeadUpdater::AddPartitions(int64_t size, Parallelism parallelism,
+void HeadUpdater::AddPartitions(int64_t batch, int64_t dim, Parallelism parallelism,
                                 absl::Span<float> total) const {
-  const int64_t grains = (size + kFloatsPerGrain - 1) / kFloatsPerGrain;
-  ParallelFor(parallelism, grains, /*grain=*/4, [&](int64_t grain, int) {
-    const int64_t begin = grain * kFloatsPerGrain;
-    const int64_t count = std::min(kFloatsPerGrain, size - begin);
-    std::copy_n(hidden_parts_[0].data() + begin, count, total.data() + begin);
-    for (int64_t p = 1; p < kFixedPartitions; ++p) {
-      AddTo(hidden_parts_[p].data() + begin, total.data() + begin, count);
-    }
+  ParallelFor(parallelism, batch, kSamplesPerGrain, [&](int64_t sample, int) {
+    const int64_t at = sample * hidden_.stride();
+    float* const sum = total.data() + sample * dim;
+    std::copy_n(hidden_parts_[0].data() + at, dim, sum);
+    for (int64_t p = 1; p < kFixedPartitions; ++p) AddTo(hidden_parts_[p].data() + at, sum, dim);
   });
 }
 

@@ -49,13 +49,15 @@ class HeadUpdater {
   float TargetOf(const HeadContext& context, int64_t i, uint32_t sample) const;
   void SoftmaxCoefficients(const HeadContext& context, int64_t i, float* g) const;
   void SigmoidCoefficients(const HeadContext& context, int64_t i, float* g) const;
-  void AddPartitions(int64_t size, Parallelism parallelism, absl::Span<float> total) const;
+  void AddPartitions(int64_t batch, int64_t dim, Parallelism parallelism,
+                     absl::Span<float> total) const;
 
-  std::vector<uint32_t> all_samples_;             // 0, 1, 2, ...
-  std::vector<float> active_factors_;             // [batch], by which a score of weight 1 counts
-  std::vector<float> tail_factors_;               // [batch], of a score that is not active
-  std::vector<float> targets_;                    // [batch], scaled
-  std::vector<std::vector<float>> hidden_parts_;  // [kFixedPartitions][batch, dim]
+  std::vector<uint32_t> all_samples_;        // 0, 1, 2, ...
+  std::vector<float> active_factors_;        // [batch], by which a score of weight 1 counts
+  std::vector<float> tail_factors_;          // [batch], of a score that is not active
+  std::vector<float> targets_;               // [batch], scaled
+  AlignedRows hidden_;                       // [batch, dim]
+  std::vector<AlignedFloats> hidden_parts_;  // [kFixedPartitions][batch, hidden_.stride()]
   std::vector<Worker> workers_;
 };
 

@@ -27,15 +27,15 @@ struct ThreadTops {
   AlignedFloats widened;  // one row
 };
 
-void ScanRows(const RowReader& reader, const float* hidden, absl::Span<const uint32_t> queries,
-              int64_t begin, int64_t end, ThreadTops& found) {
+void ScanRows(const RowReader& reader, const AlignedRows& hidden,
+              absl::Span<const uint32_t> queries, int64_t begin, int64_t end, ThreadTops& found) {
   const int64_t dim = reader.store().dim();
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
     if (i + kRankedRowsAhead < end)
       reader.Prefetch(LocalRow(static_cast<uint32_t>(i + kRankedRowsAhead)));
-    RowLogits(reader.Weights(row, found.widened.data()), reader.Bias(row), hidden, dim, dim,
-              queries, found.logits.data());
+    RowLogits(reader.Weights(row, found.widened.data()), reader.Bias(row), hidden.data(), dim,
+              hidden.stride(), queries, found.logits.data());
     for (size_t q = 0; q < queries.size(); ++q) {
       if (!(found.logits[q] >= found.thresholds[q])) continue;
       found.tops[q].Offer(reader.store().rows().ToGlobal(row), found.logits[q]);
@@ -91,17 +91,19 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
   const int64_t grains = (num_rows + kRankedRowsPerGrain - 1) / kRankedRowsPerGrain;
   std::vector<uint32_t> queries(std::min(batch, kQueriesPerPass));
   std::iota(queries.begin(), queries.end(), 0);
+  AlignedRows hidden_rows;
   for (int64_t first = 0; first < batch; first += kQueriesPerPass) {
     const int64_t count = std::min(kQueriesPerPass, batch - first);
+    hidden_rows.Copy(hidden.subspan(first * store.dim(), count * store.dim()), store.dim());
     ThreadTops nothing{std::vector<TopRows>(count, TopRows(k)),
                        std::vector<float>(count, TopRows(k).threshold()), std::vector<float>(count),
                        AlignedFloats()};
     nothing.widened.Resize(store.stride());
     std::vector<ThreadTops> found(std::max(1, parallelism.threads), nothing);
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
-      ScanRows(reader, hidden.data() + first * store.dim(),
-               absl::MakeConstSpan(queries).subspan(0, count), grain * kRankedRowsPerGrain,
-               std::min(num_rows, (grain + 1) * kRankedRowsPerGrain), found[thread]);
+      ScanRows(reader, hidden_rows, absl::MakeConstSpan(queries).subspan(0, count),
+               grain * kRankedRowsPerGrain, std::min(num_rows, (grain + 1) * kRankedRowsPerGrain),
+               found[thread]);
     });
     for (int64_t q = 0; q < count; ++q) {
       TopRows& best = found[0].tops[q];
