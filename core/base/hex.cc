@@ -1,5 +1,9 @@
 #include "core/base/hex.h"
 
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+
 namespace dslide {
 namespace {
 
@@ -24,6 +28,19 @@ std::optional<std::string> BytesFromHex(absl::string_view hex) {
     bytes.push_back(static_cast<char>(16 * high + low));
   }
   return bytes;
+}
+
+std::string ClientIdToHex(const ClientId& id) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
+}
+
+std::optional<ClientId> ClientIdFromHex(absl::string_view hex) {
+  ClientId id{};
+  const std::optional<std::string> bytes = BytesFromHex(hex);
+  if (!bytes.has_value() || bytes->size() != id.size()) return std::nullopt;
+  std::copy(bytes->begin(), bytes->end(), id.begin());
+  return id;
 }
 
 }  // namespace dslide

@@ -6,6 +6,7 @@
 #include "core/base/status_macros.h"
 #include "services/common/files/durable_files.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
+#include "services/coordinator/jobs/job_store.h"
 #include "services/coordinator/membership/shard_admin_client.h"
 #include "services/coordinator/models/catalog_store.h"
 #include "services/coordinator/rpc/status_page.h"
@@ -19,22 +20,24 @@ absl::Status DataDirError(const std::string& data_dir, const absl::Status& statu
 
 absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
     const CoordinatorServerOptions& options, Metrics* metrics) {
-  std::unique_ptr<CatalogStore> store;
-  std::unique_ptr<ManifestStore> manifests;
+  CoordinatorStores stores;
   if (!options.data_dir.empty()) {
     auto opened = OpenCatalogStore(options.data_dir);
     if (!opened.ok()) return DataDirError(options.data_dir, opened.status());
-    store = *std::move(opened);
+    stores.catalog = *std::move(opened);
     auto committed = ManifestStore::Open(options.data_dir);
     if (!committed.ok()) return DataDirError(options.data_dir, committed.status());
-    manifests = *std::move(committed);
+    stores.manifests = *std::move(committed);
+    auto jobs = OpenJobStore(options.data_dir);
+    if (!jobs.ok()) return DataDirError(options.data_dir, jobs.status());
+    stores.jobs = *std::move(jobs);
   }
   auto coordinator = Coordinator::Create(
       options.coordinator, options.clock,
       MakeShardAdminClient(options.channels ? options.channels
                                             : NetworkServiceChannels(options.server.insecure,
                                                                      options.server.tls_store)),
-      std::move(store), std::move(manifests), metrics);
+      std::move(stores), metrics);
   if (!coordinator.ok()) return DataDirError(options.data_dir, coordinator.status());
   return coordinator;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
+#include "services/coordinator/jobs/job_store.h"
 #include "services/coordinator/models/catalog_store.h"
 #include "services/inspect/directory_examination.h"
 #include "services/inspect/directory_use.h"
@@ -34,6 +35,19 @@ void ExamineCatalog(const std::string& path, Findings& findings) {
                              "register"));
   } else {
     findings.Ok(where, absl::StrCat(*models, " models, every record as it was written"));
+  }
+}
+
+void ExamineJobs(const std::string& path, Findings& findings) {
+  const std::string where = absl::StrCat(path, "/jobs");
+  const absl::StatusOr<int64_t> jobs = coordinator::InspectJobs(path);
+  if (jobs.ok()) {
+    findings.Ok(where, absl::StrCat(*jobs, " training jobs"));
+  } else if (!absl::IsNotFound(jobs.status())) {
+    findings.Error(where, jobs.status(),
+                   RemedyFor(jobs.status(),
+                             "put that file back from a copy, or remove it: the job then begins "
+                             "again with its first epoch"));
   }
 }
 
@@ -107,6 +121,7 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
     ExamineLeftovers(path, findings);
     ExamineLeftovers(directory, findings);
   }
+  ExamineJobs(path, findings);
   std::error_code error;
   if (fs::is_directory(directory, error)) {
     const auto store = coordinator::ManifestStore::OpenExisting(path);

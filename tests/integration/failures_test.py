@@ -267,8 +267,15 @@ class LostProcessTest(FailureTest):
         trainer = self.start_training("--cluster", coordinator.address, epochs=20)
         coordinator.process.kill()
         self.start_coordinator(*own, shards=2)
-        assert_ended(trainer.finish(), OK,
-                     "the coordinator was restarted and has forgotten the job")
+        finished = trainer.finish()
+        assert_ended(finished, OK, "the coordinator is back")
+        assert "forgotten" not in finished.stderr, finished
+        # It has kept the job's end, too: nothing is trained again.
+        joined = self.run_dslide("train", "--data", self.data, "--epochs", 20,
+                                 "--validation-fraction", 0, "--cluster", coordinator.address,
+                                 "-o", "json")
+        assert_ended(joined, OK)
+        assert joined.json()["steps"] == 0, joined
 
     def test_ctrl_c_ends_a_training_whose_coordinator_is_away(self) -> None:
         coordinator, _ = self.start_parts()

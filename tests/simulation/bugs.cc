@@ -6,7 +6,7 @@
 namespace dslide::simulation {
 namespace {
 
-constexpr std::array<absl::string_view, 11> kNames = {
+constexpr std::array<absl::string_view, 12> kNames = {
     "",
     "ack-before-sync",
     "dedup-lost-at-restart",
@@ -17,6 +17,7 @@ constexpr std::array<absl::string_view, 11> kNames = {
     "commit-before-parts",
     "cut-without-rows",
     "restore-forgotten",
+    "jobs-forgotten",
     "greets-too-early",
 };
 

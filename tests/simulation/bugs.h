@@ -20,6 +20,7 @@ enum class Bug {
   kCommitBeforeParts,   // the manifest does not wait for the parts
   kCutWithoutRows,      // a checkpoint is taken while a shard has not got its rows back
   kRestoreForgotten,    // the coordinator starts without the mark of a restore
+  kJobsForgotten,       // the coordinator starts without its jobs
   kGreetsTooEarly,      // a shard without its rows talks to clients before the cluster goes back
 };
 

@@ -283,7 +283,8 @@ void Oracle::Committed(const coordinator::Manifest& manifest,
   CheckCut(manifest, parts);
 }
 
-void Oracle::NewJob(const coordinator::JobRecord& record, int64_t chunks_done) {
+void Oracle::NewJob(const coordinator::JobRecord& record, int64_t chunks_done, uint64_t restores) {
+  job_restores_ = restores;
   counted_.clear();
   for (const coordinator::JobRecord::Range& range : record.done) {
     for (int64_t i = 0; i < range.count; ++i) counted_.insert({record.epoch, range.first + i});
@@ -294,6 +295,17 @@ void Oracle::NewJob(const coordinator::JobRecord& record, int64_t chunks_done) {
   }
   counted_at_start_ = static_cast<int64_t>(counted_.size());
   counts_at_start_ = chunks_done;
+}
+
+void Oracle::Resumed(const coordinator::JobRecord* record, uint64_t restores, bool restoring) {
+  const std::set<std::pair<int64_t, int64_t>> before = std::move(counted_);
+  const bool same = !restoring && restores == job_restores_;
+  NewJob(record == nullptr ? coordinator::JobRecord() : *record, /*chunks_done=*/0, restores);
+  for (const auto& [epoch, chunk] : before) {
+    if (!same || counted_.contains({epoch, chunk})) continue;
+    trace_.Violation(absl::StrCat("chunk ", chunk, " of epoch ", epoch,
+                                  " has counted, and the coordinator has forgotten it"));
+  }
 }
 
 void Oracle::Counted(const coordinator::JobRecord& record, int64_t chunks_done) {

@@ -93,7 +93,10 @@ class Oracle {
                  const std::vector<const MemoryImage*>& parts);
   void Counted(const coordinator::JobRecord& record, int64_t chunks_done);
   // From here on chunks are counted by this job, as it is now.
-  void NewJob(const coordinator::JobRecord& record, int64_t chunks_done);
+  void NewJob(const coordinator::JobRecord& record, int64_t chunks_done, uint64_t restores);
+  // A coordinator that starts has this job, or none (null). restoring: it may be another than it
+  // was.
+  void Resumed(const coordinator::JobRecord* record, uint64_t restores, bool restoring);
   void Trained(int64_t epoch, int64_t chunk) { trained_.insert({epoch, chunk}); }
 
   // At the end, when all shards are up and all clients have come to rest.
@@ -130,6 +133,7 @@ class Oracle {
   std::set<std::pair<int64_t, int64_t>> trained_;  // (epoch, chunk)
   std::set<std::pair<int64_t, int64_t>> counted_;
   int64_t counted_at_start_ = 0;  // of the present job
+  uint64_t job_restores_ = 0;     // of the cluster, when the job became that
   int64_t counts_at_start_ = 0;
 };
 

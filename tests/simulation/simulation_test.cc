@@ -72,7 +72,8 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                                            Bug::kTornRecordAccepted, Bug::kCutWithoutHolding,
                                            Bug::kPartWithoutCopies, Bug::kSyncRetried,
                                            Bug::kCommitBeforeParts, Bug::kCutWithoutRows,
-                                           Bug::kRestoreForgotten, Bug::kGreetsTooEarly),
+                                           Bug::kRestoreForgotten, Bug::kJobsForgotten,
+                                           Bug::kGreetsTooEarly),
                          TestName);
 
 }  // namespace

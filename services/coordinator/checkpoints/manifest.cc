@@ -1,38 +1,25 @@
 #include "services/coordinator/checkpoints/manifest.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/hex.h"
 #include "core/base/status_macros.h"
 #include "core/spec/model_spec_json.h"
 #include "core/system/format_version.h"
 #include "core/system/sealed_text.h"
+#include "services/coordinator/jobs/job_record_json.h"
 
 namespace dslide::coordinator {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 constexpr int kFormat = 1;
 
-std::string ToHex(const ClientId& id) {
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(id.data()), id.size()));
-}
-
 // Json reports through exceptions; they end in DecodeManifest().
-ClientId ClientFromHex(const std::string& hex) {
-  ClientId id{};
-  const std::optional<std::string> bytes = BytesFromHex(hex);
-  if (!bytes.has_value() || bytes->size() != id.size()) return id;
-  std::copy(bytes->begin(), bytes->end(), id.begin());
-  return id;
-}
+ClientId ClientFromHex(const std::string& hex) { return ClientIdFromHex(hex).value_or(ClientId{}); }
 
 Json ManifestToJson(const CheckpointPart& part) {
   return {{"shard", part.shard.value()},
@@ -62,56 +49,6 @@ CheckpointPart PartFromJson(const Json& json) {
   return part;
 }
 
-Json ManifestToJson(const JobRecord& job) {
-  Json done = Json::array();
-  for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
-  Json json = {{"job", job.spec.job},
-               {"model", job.spec.model},
-               {"samples_per_epoch", job.spec.samples_per_epoch},
-               {"chunk_samples", job.spec.chunk_samples},
-               {"max_epochs", job.spec.max_epochs},
-               {"patience_epochs", job.spec.patience_epochs},
-               {"evaluate", job.spec.evaluate},
-               {"seed", job.spec.seed},
-               {"data_fingerprint", job.spec.data_fingerprint},
-               {"epoch", job.epoch},
-               {"finished", job.finished},
-               {"done", std::move(done)},
-               {"best_epoch", job.best_epoch},
-               {"best_metric", job.best_metric},
-               {"epochs_without_better", job.epochs_without_better}};
-  // Of staged jobs alone.
-  if (job.spec.staged) json["stage"] = JobStageName(job.stage);
-  return json;
-}
-
-JobRecord JobFromJson(const Json& json) {
-  JobRecord job;
-  json.at("job").get_to(job.spec.job);
-  json.at("model").get_to(job.spec.model);
-  json.at("samples_per_epoch").get_to(job.spec.samples_per_epoch);
-  json.at("chunk_samples").get_to(job.spec.chunk_samples);
-  json.at("max_epochs").get_to(job.spec.max_epochs);
-  json.at("patience_epochs").get_to(job.spec.patience_epochs);
-  json.at("evaluate").get_to(job.spec.evaluate);
-  json.at("seed").get_to(job.spec.seed);
-  json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
-  job.spec.staged = json.contains("stage");
-  json.at("epoch").get_to(job.epoch);
-  const std::string stage = json.value("stage", JobStageName(JobStage::kTraining));
-  for (const JobStage known : {JobStage::kPreparation, JobStage::kCompletion}) {
-    if (stage == JobStageName(known)) job.stage = known;
-  }
-  json.at("finished").get_to(job.finished);
-  for (const Json& range : json.at("done")) {
-    job.done.push_back({range.at(0).get<int64_t>(), range.at(1).get<int64_t>()});
-  }
-  json.at("best_epoch").get_to(job.best_epoch);
-  json.at("best_metric").get_to(job.best_metric);
-  json.at("epochs_without_better").get_to(job.epochs_without_better);
-  return job;
-}
-
 absl::StatusOr<Manifest> FromJson(const Json& json) {
   RETURN_IF_ERROR(CheckFormat("the manifest", json.at("format").get<int64_t>(),
                               {.oldest = kFormat, .newest = kFormat}));
@@ -128,7 +65,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
     if (!spec.ok()) return absl::DataLossError(spec.status().message());
     manifest.models.push_back(*std::move(spec));
   }
-  for (const Json& job : json.at("jobs")) manifest.jobs.push_back(JobFromJson(job));
+  for (const Json& job : json.at("jobs")) manifest.jobs.push_back(JobRecordFromJson(job));
   for (const Json& step : json.at("steps")) {
     manifest.steps.push_back(
         {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});
@@ -177,13 +114,13 @@ std::string EncodeManifest(const Manifest& manifest) {
     json["models"].push_back(Json::parse(ModelSpecToJson(spec)));
   }
   json["jobs"] = Json::array();
-  for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(ManifestToJson(job));
+  for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(JobRecordToJson(job));
   json["steps"] = Json::array();
   for (const ClientStep& step : manifest.steps) {
-    json["steps"].push_back({{"client", ToHex(step.client)}, {"step", step.step}});
+    json["steps"].push_back({{"client", ClientIdToHex(step.client)}, {"step", step.step}});
   }
   json["evicted"] = Json::array();
-  for (const ClientId& id : manifest.evicted) json["evicted"].push_back(ToHex(id));
+  for (const ClientId& id : manifest.evicted) json["evicted"].push_back(ClientIdToHex(id));
   json["stall_us"] = manifest.stall_us;
   json["duration_us"] = manifest.duration_us;
   return SealOpenText(json.dump(1));

@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -47,8 +46,7 @@ std::string EncodeDamage(absl::string_view damage) {
 std::string EncodeEvicted(const std::vector<ClientId>& clients) {
   std::string text = absl::StrCat(kEvictedWord, kEvictedFormat, "\n");
   for (const ClientId& id : clients) {
-    const absl::string_view bytes(reinterpret_cast<const char*>(id.data()), id.size());
-    absl::StrAppend(&text, absl::BytesToHexString(bytes), "\n");
+    absl::StrAppend(&text, ClientIdToHex(id), "\n");
   }
   return SealText(std::move(text));
 }
@@ -61,11 +59,8 @@ absl::StatusOr<std::vector<ClientId>> ReadEvicted(const fs::path& path) {
   RETURN_IF_ERROR(CheckSealedFormat(path.string(), *text, kEvictedWord,
                                     {.oldest = kEvictedFormat, .newest = kEvictedFormat}));
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-    ClientId id{};
-    const std::optional<std::string> bytes = BytesFromHex(line);
-    if (!bytes.has_value() || bytes->size() != id.size()) continue;
-    std::copy(bytes->begin(), bytes->end(), id.begin());
-    clients.push_back(id);
+    const std::optional<ClientId> id = ClientIdFromHex(line);
+    if (id.has_value()) clients.push_back(*id);
   }
   // What is not understood encodes differently.
   if (EncodeEvicted(clients) == *text) return clients;

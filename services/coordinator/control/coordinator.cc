@@ -21,30 +21,33 @@ std::unique_ptr<ClusterCheckpoints> MakeCheckpoints(const ClusterCheckpointOptio
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
-                         std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
-                         std::unique_ptr<ManifestStore> manifests, Metrics* metrics)
+                         std::unique_ptr<ShardAdmin> shards, CoordinatorStores stores,
+                         Metrics* metrics)
     : options_(options),
       shards_(std::move(shards)),
-      registry_(options.membership, clock, std::move(store), MarkOf(manifests),
-                manifests == nullptr ? 0 : manifests->RestoreCount(), metrics),
-      jobs_(options.jobs, clock, metrics),
+      registry_(options.membership, clock, std::move(stores.catalog), MarkOf(stores.manifests),
+                stores.manifests == nullptr ? 0 : stores.manifests->RestoreCount(), metrics),
+      jobs_(options.jobs, std::move(stores.jobs), clock, metrics),
       models_(std::make_unique<ModelRollout>(ModelRolloutOptions{}, &registry_, &jobs_,
                                              shards_.get(), metrics)),
       model_checkpoints_(std::make_unique<ModelCheckpoints>(&registry_, shards_.get())),
-      checkpoints_({.registry = &registry_, .jobs = &jobs_, .models = &models_},
-                   MakeCheckpoints(options.checkpoints, shards_.get(), clock, std::move(manifests)),
-                   options.checkpoints.full_every, clock, metrics),
+      checkpoints_(
+          {.registry = &registry_, .jobs = &jobs_, .models = &models_},
+          MakeCheckpoints(options.checkpoints, shards_.get(), clock, std::move(stores.manifests)),
+          options.checkpoints.full_every, clock, metrics),
       sync_(&registry_, &models_, &checkpoints_),
       scheduler_(options.schedule, &registry_, &checkpoints_, clock),
       scrubber_(options.scrub_interval, &registry_, &checkpoints_, clock) {}
 
-absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
-    const CoordinatorOptions& options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
-    std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
-    Metrics* metrics) {
-  std::unique_ptr<Coordinator> coordinator(new Coordinator(
-      options, clock, std::move(shards), std::move(store), std::move(manifests), metrics));
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(const CoordinatorOptions& options,
+                                                                 const Clock* clock,
+                                                                 std::unique_ptr<ShardAdmin> shards,
+                                                                 CoordinatorStores stores,
+                                                                 Metrics* metrics) {
+  std::unique_ptr<Coordinator> coordinator(
+      new Coordinator(options, clock, std::move(shards), std::move(stores), metrics));
   RETURN_IF_ERROR(coordinator->registry_.Load());
+  RETURN_IF_ERROR(coordinator->jobs_.Load());
   coordinator->StartLoops();
   return coordinator;
 }

@@ -34,16 +34,23 @@ struct CoordinatorOptions {
   absl::Duration scrub_interval = {};
 };
 
+// What outlives the process; all null for a coordinator without memory.
+struct CoordinatorStores {
+  std::unique_ptr<CatalogStore> catalog = nullptr;
+  std::unique_ptr<ManifestStore> manifests = nullptr;
+  std::unique_ptr<JobStore> jobs = nullptr;
+};
+
 // Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most, those
 // with a WorkProgress until it says that they are to end; the others are quick.
 class Coordinator {
  public:
-  // `clock` and `metrics` outlive it. `store` and `manifests` are null for a coordinator without
-  // memory. Errors: those of ClusterRegistry::Load.
-  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
-      const CoordinatorOptions& options, const Clock* clock, std::unique_ptr<ShardAdmin> shards,
-      std::unique_ptr<CatalogStore> store, std::unique_ptr<ManifestStore> manifests,
-      Metrics* metrics);
+  // `clock` and `metrics` outlive it. Errors: those of ClusterRegistry::Load and JobTable::Load.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(const CoordinatorOptions& options,
+                                                             const Clock* clock,
+                                                             std::unique_ptr<ShardAdmin> shards,
+                                                             CoordinatorStores stores,
+                                                             Metrics* metrics);
   // Stops first.
   ~Coordinator();
 
@@ -76,8 +83,7 @@ class Coordinator {
 
  private:
   Coordinator(const CoordinatorOptions& options, const Clock* clock,
-              std::unique_ptr<ShardAdmin> shards, std::unique_ptr<CatalogStore> store,
-              std::unique_ptr<ManifestStore> manifests, Metrics* metrics);
+              std::unique_ptr<ShardAdmin> shards, CoordinatorStores stores, Metrics* metrics);
   void StartLoops();
 
   const CoordinatorOptions options_;

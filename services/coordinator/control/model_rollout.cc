@@ -99,8 +99,11 @@ absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout
   if (absl::Status unknown = registry_->FindModel(model); !unknown.ok()) {
     return anywhere ? absl::OkStatus() : unknown;
   }
+  // First: a job without its model would be there again after a crash between the two. And once
+  // more, since until then somebody may have registered one.
+  RETURN_IF_ERROR(jobs_->RemoveOf(model));
   RETURN_IF_ERROR(registry_->RemoveModel(model));
-  jobs_->RemoveOf(model);
+  RETURN_IF_ERROR(jobs_->RemoveOf(model));
   LogInfo("model unregistered", {{"model", model}});
   return absl::OkStatus();
 }

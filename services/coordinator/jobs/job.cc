@@ -72,6 +72,7 @@ absl::Status Job::CheckReport(const ClientId& client, const LeaseReport& report)
 }
 
 void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
+  ++changes_;
   int64_t chunk = 0;
   if (const auto lease = leases_.find(report.lease); lease != leases_.end()) {
     chunk = lease->second.chunk;
@@ -147,9 +148,11 @@ void Job::Renew(const ClientId& client, LeaseId id, absl::Duration now) {
   }
   leases_[id] = {client, chunk, now + timing_.lease_timeout};
   past_.erase(past);
+  ++changes_;
 }
 
 void Job::TakeBack(LeaseId id) {
+  ++changes_;
   const int64_t chunk = leases_.at(id).chunk;
   leases_.erase(id);
   past_[id] = chunk;
@@ -182,6 +185,7 @@ int64_t Job::NextOpenChunk() {
 }
 
 LeaseId Job::Grant(const ClientId& client, int64_t chunk, absl::Duration now) {
+  ++changes_;
   const LeaseId id = next_lease_++;
   leases_[id] = {client, chunk, now + timing_.lease_timeout};
   if (chunk >= 0) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
@@ -296,15 +300,66 @@ absl::Status Job::Restore(const JobRecord& record) {
       samples_done_ += ChunkSamples(chunk);
     }
   }
-  // All that is open, by number: what comes after the last done chunk was never leased.
-  cursor_ = end;
-  for (int64_t chunk = 0; chunk < end; ++chunk) {
+  FindOpenWork();
+  return absl::OkStatus();
+}
+
+void Job::FindOpenWork() {
+  ++changes_;
+  // What comes after the last chunk that somebody had was never leased.
+  cursor_ = static_cast<int64_t>(chunks_.size());
+  while (cursor_ > 0 && chunks_[static_cast<size_t>(cursor_ - 1)] == ChunkState::kOpen) --cursor_;
+  for (const auto& [id, chunk] : past_) cursor_ = std::max(cursor_, chunk + 1);
+  returned_.clear();
+  for (int64_t chunk = 0; chunk < cursor_; ++chunk) {
     if (chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen) returned_.push_back(chunk);
   }
   if (stage_ == JobStage::kTraining && !finished_ && spec_.evaluate &&
       chunks_done_ == spec_.NumChunks()) {
     open_ = kEvaluation;
   }
+}
+
+JobState Job::State() const {
+  JobState state{.record = Record(), .next_lease = next_lease_};
+  for (const auto& [id, lease] : leases_) {
+    state.leases.push_back({.lease = id, .client = lease.client, .chunk = lease.chunk});
+  }
+  for (const auto& [id, chunk] : past_) {
+    const bool open =
+        chunk < 0 ? open_ == chunk : chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen;
+    if (open) state.leases.push_back({.lease = id, .client = {}, .chunk = chunk, .over = true});
+  }
+  std::sort(state.leases.begin(), state.leases.end(),
+            [](const auto& a, const auto& b) { return a.lease < b.lease; });
+  return state;
+}
+
+absl::Status Job::Resume(const JobState& state, absl::Duration now) {
+  RETURN_IF_ERROR(Restore(state.record));
+  next_lease_ = std::max(next_lease_, state.next_lease);
+  const auto chunks = static_cast<int64_t>(chunks_.size());
+  for (const JobState::Lease& lease : state.leases) {
+    const int64_t chunk = lease.chunk;
+    const bool due = chunk < 0 && open_ == chunk;
+    const bool open =
+        chunk >= 0 && chunk < chunks && chunks_[static_cast<size_t>(chunk)] == ChunkState::kOpen;
+    if (lease.lease == 0 || lease.lease >= state.next_lease || (!due && !open)) {
+      return absl::DataLossError(
+          absl::StrCat("the state of job ", spec_.job, " has a bad lease ", lease.lease));
+    }
+    if (lease.over) {
+      past_[lease.lease] = chunk;
+      continue;
+    }
+    leases_[lease.lease] = {lease.client, chunk, now + timing_.lease_timeout};
+    seen_[lease.client] = now;
+    if (due) open_ = kNothing;
+    if (open) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+  }
+  const int64_t due = open_;
+  FindOpenWork();
+  open_ = due;
   return absl::OkStatus();
 }
 

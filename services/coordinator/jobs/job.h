@@ -57,6 +57,13 @@ class Job {
   // Errors: DataLoss when the record does not fit; nothing is changed.
   absl::Status Restore(const JobRecord& record);
 
+  // All but the number. Leases have a new term after Resume().
+  JobState State() const;
+  // Of a new object. Errors: DataLoss when the state is of no such job.
+  absl::Status Resume(const JobState& state, absl::Duration now);
+  // Grows whenever State() becomes another one.
+  int64_t changes() const { return changes_; }
+
   const JobSpec& spec() const { return spec_; }
   const JobCounters& counters() const { return counters_; }
 
@@ -112,11 +119,14 @@ class Job {
   void EndTraining();
   // Or what comes after the last.
   void StartEpoch(int64_t epoch);
+  // Says again what can be leased, once the states of chunks and the leases are set.
+  void FindOpenWork();
 
   const JobSpec spec_;
   const JobTiming timing_;
   LeaseId next_lease_;
   JobCounters counters_;
+  int64_t changes_ = 0;
 
   JobStage stage_ = JobStage::kTraining;
   bool finished_ = false;

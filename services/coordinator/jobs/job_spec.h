@@ -16,7 +16,7 @@ absl::Status ValidateJobSpec(const JobSpec& spec);
 
 inline constexpr int64_t kMaxChunks = 1 << 22;
 
-// What outlives a job's process, and what a cluster checkpoint keeps of it: leases do not.
+// What a cluster checkpoint keeps of a job: leases are not of use to it.
 struct JobRecord {
   struct Range {
     int64_t first = 0;
@@ -32,6 +32,22 @@ struct JobRecord {
   double best_metric = 0.0;
   int64_t epochs_without_better = 0;
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
+};
+
+// What the coordinator's store keeps of a job, for the next process.
+struct JobState {
+  struct Lease {
+    LeaseId lease = 0;
+    ClientId client = {};
+    int64_t chunk = 0;  // or what Job has in place of one
+    bool over = false;  // it ran out, and a report would still count
+    friend bool operator==(const Lease&, const Lease&) = default;
+  };
+  uint64_t number = 0;  // by age
+  JobRecord record;
+  LeaseId next_lease = 1;
+  std::vector<Lease> leases = {};  // ascending
+  friend bool operator==(const JobState&, const JobState&) = default;
 };
 
 }  // namespace dslide::coordinator

@@ -48,9 +48,37 @@ absl::Status CheckSameJob(const JobSpec& known, const JobSpec& spec) {
 
 }  // namespace
 
-JobTable::JobTable(const JobTableOptions& options, const Clock* clock, Metrics* metrics)
-    : options_(options), clock_(clock), metrics_(metrics) {
+JobTable::JobTable(const JobTableOptions& options, std::unique_ptr<JobStore> store,
+                   const Clock* clock, Metrics* metrics)
+    : options_(options), clock_(clock), metrics_(metrics), store_(std::move(store)) {
   AddMetrics();
+}
+
+absl::Status JobTable::Load() {
+  const absl::MutexLock lock(&mu_);
+  if (store_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<JobState> states, store_->Load());
+  for (const JobState& state : states) {
+    const JobSpec& spec = state.record.spec;
+    last_number_ = std::max(last_number_, state.number);
+    RETURN_IF_ERROR(Add(spec, state.number).Resume(state, clock_->Now()));
+    jobs_.at(spec.job).kept = jobs_.at(spec.job).job->changes();
+    LogInfo("job resumed", {{"job", spec.job},
+                            {"epoch", state.record.epoch},
+                            {"finished", state.record.finished},
+                            {"leases", state.leases.size()}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::Keep(const std::string& name) {
+  Entry& entry = jobs_.at(name);
+  if (store_ == nullptr || entry.kept == entry.job->changes()) return absl::OkStatus();
+  JobState state = entry.job->State();
+  state.number = entry.number;
+  RETURN_IF_ERROR(store_->Put(state));
+  entry.kept = entry.job->changes();
+  return absl::OkStatus();
 }
 
 JobTable::~JobTable() { metrics_->RemoveCallbacks(this); }
@@ -67,7 +95,7 @@ void JobTable::AddMetrics() {
   gauge("dslide_coordinator_leases", "Leases that trainers hold.", {}, [this] {
     const absl::MutexLock lock(&mu_);
     double sum = 0;
-    for (const auto& [name, job] : jobs_) sum += static_cast<double>(job->leases());
+    for (const auto& [name, entry] : jobs_) sum += static_cast<double>(entry.job->leases());
     return sum;
   });
   const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
@@ -89,46 +117,49 @@ void JobTable::AddMetrics() {
 double JobTable::Count(bool finished) const {
   const absl::MutexLock lock(&mu_);
   return static_cast<double>(std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& job) {
-    return job.second->Status(clock_->Now()).finished == finished;
+    return job.second.job->Status(clock_->Now()).finished == finished;
   }));
 }
 
 JobCounters JobTable::Counters() const {
   const absl::MutexLock lock(&mu_);
   JobCounters sum = removed_;
-  for (const auto& [name, job] : jobs_) sum += job->counters();
+  for (const auto& [name, entry] : jobs_) sum += entry.job->counters();
   return sum;
 }
 
 absl::StatusOr<Job*> JobTable::Find(const std::string& name) {
   const auto found = jobs_.find(name);
-  if (found != jobs_.end()) return found->second.get();
-  return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownJob,
-                          absl::StrCat("no job \"", EscapeForLog(name, 80),
-                                       "\" is registered here; register it (a coordinator forgets "
-                                       "jobs when it restarts)"));
+  if (found != jobs_.end()) return found->second.job.get();
+  return StatusWithReason(
+      absl::StatusCode::kNotFound, reason::kUnknownJob,
+      absl::StrCat("no job \"", EscapeForLog(name, 80),
+                   "\" is registered here; register it (a coordinator without a "
+                   "data directory forgets jobs when it restarts)"));
 }
 
-Job& JobTable::Add(const JobSpec& spec) {
-  std::unique_ptr<Job>& job = jobs_[spec.job];
-  job = std::make_unique<Job>(spec, options_.timing, options_.first_lease);
+Job& JobTable::Add(const JobSpec& spec, uint64_t number) {
+  Entry& entry = jobs_[spec.job];
+  entry.job = std::make_unique<Job>(spec, options_.timing, options_.first_lease);
+  entry.number = number;
   order_.push_back(spec.job);
-  return *job;
+  return *entry.job;
 }
 
-void JobTable::Remove(const std::string& name) {
+absl::Status JobTable::Remove(const std::string& name) {
+  if (store_ != nullptr) RETURN_IF_ERROR(store_->Remove(name));
   const auto found = jobs_.find(name);
   std::erase_if(order_, [&found](const std::string& other) { return other == found->first; });
-  removed_ += found->second->counters();
+  removed_ += found->second.job->counters();
   jobs_.erase(found);
+  return absl::OkStatus();
 }
 
 absl::Status JobTable::MakeRoom() {
   if (static_cast<int64_t>(jobs_.size()) < options_.max_jobs) return absl::OkStatus();
   for (const std::string& name : order_) {
-    if (!jobs_.at(name)->Status(clock_->Now()).finished) continue;
-    Remove(name);
-    return absl::OkStatus();
+    if (!jobs_.at(name).job->Status(clock_->Now()).finished) continue;
+    return Remove(name);
   }
   return OverloadStatus(reason::kTooManyJobs,
                         absl::StrCat(jobs_.size(), " jobs are running; wait for one to end"),
@@ -142,13 +173,15 @@ absl::StatusOr<bool> JobTable::Register(
   const absl::MutexLock lock(&mu_);
   const auto known = jobs_.find(spec.job);
   if (known != jobs_.end()) {
-    RETURN_IF_ERROR(CheckSameJob(known->second->spec(), spec));
-    known->second->Join(client, clock_->Now());
+    RETURN_IF_ERROR(CheckSameJob(known->second.job->spec(), spec));
+    known->second.job->Join(client, clock_->Now());
+    RETURN_IF_ERROR(Keep(spec.job));
     return false;
   }
   RETURN_IF_ERROR(check_model(spec.model));
   RETURN_IF_ERROR(MakeRoom());
-  Add(spec).Join(client, clock_->Now());
+  Add(spec, ++last_number_).Join(client, clock_->Now());
+  RETURN_IF_ERROR(Keep(spec.job));
   LogInfo("job registered", {{"job", spec.job},
                              {"model", spec.model},
                              {"samples_per_epoch", spec.samples_per_epoch},
@@ -159,51 +192,55 @@ absl::StatusOr<bool> JobTable::Register(
 absl::StatusOr<Work> JobTable::Acquire(const WorkRequest& request) {
   const absl::MutexLock lock(&mu_);
   ASSIGN_OR_RETURN(Job* const job, Find(request.job));
-  return job->Acquire(request, clock_->Now());
+  ASSIGN_OR_RETURN(Work work, job->Acquire(request, clock_->Now()));
+  RETURN_IF_ERROR(Keep(request.job));
+  return work;
 }
 
 absl::Status JobTable::Leave(const std::string& name, const ClientId& client) {
   const absl::MutexLock lock(&mu_);
   ASSIGN_OR_RETURN(Job* const job, Find(name));
   job->Leave(client, clock_->Now());
-  return absl::OkStatus();
+  return Keep(name);
 }
 
 std::vector<JobStatus> JobTable::List() const {
   const absl::MutexLock lock(&mu_);
   std::vector<JobStatus> list;
-  for (const auto& [name, job] : jobs_) list.push_back(job->Status(clock_->Now()));
+  for (const auto& [name, entry] : jobs_) list.push_back(entry.job->Status(clock_->Now()));
   return list;
 }
 
 std::vector<JobRecord> JobTable::Records() const {
   const absl::MutexLock lock(&mu_);
   std::vector<JobRecord> records;
-  for (const std::string& name : order_) records.push_back(jobs_.at(name)->Record());
+  for (const std::string& name : order_) records.push_back(jobs_.at(name).job->Record());
   return records;
 }
 
 absl::Status JobTable::Replace(const std::vector<JobRecord>& records) {
   const absl::MutexLock lock(&mu_);
   for (const std::string& name : std::deque<std::string>(order_)) {
-    const JobSpec& spec = jobs_.at(name)->spec();
+    const JobSpec& spec = jobs_.at(name).job->spec();
     const bool stays = std::any_of(records.begin(), records.end(),
                                    [&](const JobRecord& record) { return record.spec == spec; });
-    if (!stays) Remove(name);
+    if (!stays) RETURN_IF_ERROR(Remove(name));
   }
   for (const JobRecord& record : records) {
     const auto known = jobs_.find(record.spec.job);
-    Job& job = known == jobs_.end() ? Add(record.spec) : *known->second;
+    Job& job = known == jobs_.end() ? Add(record.spec, ++last_number_) : *known->second.job;
     RETURN_IF_ERROR(job.Restore(record));
+    RETURN_IF_ERROR(Keep(record.spec.job));
   }
   return absl::OkStatus();
 }
 
-void JobTable::RemoveOf(const std::string& model) {
+absl::Status JobTable::RemoveOf(const std::string& model) {
   const absl::MutexLock lock(&mu_);
   for (const std::string& name : std::deque<std::string>(order_)) {
-    if (jobs_.at(name)->spec().model == model) Remove(name);
+    if (jobs_.at(name).job->spec().model == model) RETURN_IF_ERROR(Remove(name));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace dslide::coordinator

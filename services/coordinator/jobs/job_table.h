@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/net/metrics/metrics.h"
 #include "services/coordinator/jobs/job.h"
+#include "services/coordinator/jobs/job_store.h"
 
 namespace dslide::coordinator {
 
@@ -32,9 +33,15 @@ struct JobTableOptions {
 // Unknown jobs are NotFound UNKNOWN_JOB. Thread safety: safe from any thread.
 class JobTable {
  public:
-  // `clock` and `metrics` outlive it.
-  JobTable(const JobTableOptions& options, const Clock* clock, Metrics* metrics);
+  // `clock` and `metrics` outlive it. store: null for a table without memory. What a call has
+  // changed is durable when it returns OK; a call that could not write it may be repeated.
+  JobTable(const JobTableOptions& options, std::unique_ptr<JobStore> store, const Clock* clock,
+           Metrics* metrics);
   ~JobTable();
+
+  // Brings the store's jobs back; once, before all other calls. Errors: those of JobStore::Load and
+  // Job::Resume.
+  absl::Status Load();
 
   // True when the job is new. Whether there is its model is asked under the lock of the table: one
   // that goes after that takes the job with it. Errors: those of ValidateJobSpec and of
@@ -54,23 +61,33 @@ class JobTable {
   // Makes the jobs those of a checkpoint. Errors: those of Job::Restore; repeat it.
   absl::Status Replace(const std::vector<JobRecord>& records);
   // The jobs of a model that is gone.
-  void RemoveOf(const std::string& model);
+  absl::Status RemoveOf(const std::string& model);
 
  private:
   void AddMetrics();
   double Count(bool finished) const;
   absl::StatusOr<Job*> Find(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Job& Add(const JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Job& Add(const JobSpec& spec, uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Writes the job to the store unless nothing has changed.
+  absl::Status Keep(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Keeps its counts, so that the metrics never go back.
-  void Remove(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Remove(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobTableOptions options_;  // constant after construction
   const Clock* const clock_;       // self-synchronised
   Metrics* const metrics_;         // self-synchronised
 
+  struct Entry {
+    std::unique_ptr<Job> job;
+    uint64_t number = 0;  // by age
+    int64_t kept = -1;    // changes() of the job when it was last written
+  };
+
   mutable absl::Mutex mu_;
-  std::map<std::string, std::unique_ptr<Job>> jobs_ ABSL_GUARDED_BY(mu_);
+  const std::unique_ptr<JobStore> store_ ABSL_PT_GUARDED_BY(mu_);
+  std::map<std::string, Entry> jobs_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_number_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<std::string> order_ ABSL_GUARDED_BY(mu_);  // by age
   JobCounters removed_ ABSL_GUARDED_BY(mu_);
 };

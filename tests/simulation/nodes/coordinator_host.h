@@ -10,6 +10,7 @@
 #include "services/coordinator/jobs/job.h"
 #include "tests/simulation/nodes/manifests.h"
 #include "tests/simulation/nodes/memory_catalog.h"
+#include "tests/simulation/nodes/memory_jobs.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {
@@ -25,6 +26,7 @@ struct RegistrationAnswer {
 struct CoordinatorDisk {
   CatalogDisk catalog;
   ManifestDisk manifests;
+  JobDisk jobs;
   uint64_t lives = 0;
 };
 

@@ -23,7 +23,7 @@ coordinator::MembershipOptions MembershipOf(const World& world) {
 
 JobSpec JobSpecOf() {
   return {
-      .job = "work", .model = kModel, .samples_per_epoch = 7, .chunk_samples = 2, .max_epochs = 3};
+      .job = "work", .model = kModel, .samples_per_epoch = 7, .chunk_samples = 2, .max_epochs = 10};
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ CoordinatorProcess::CoordinatorProcess(World& world, NodePtr node, CoordinatorDi
                 manifests_->RestoreCount(), &metrics_),
       jobs_({.timing = {.lease_timeout = absl::Milliseconds(300)},
              .first_lease = disk_.lives * 1'000'000 + 1},
-            &world.loop, &metrics_),
+            std::make_unique<MemoryJobs>(node_, disk_.jobs), &world.loop, &metrics_),
       models_(std::make_unique<coordinator::ModelRollout>(
           coordinator::ModelRolloutOptions{.calls_at_once = 1, .sync_timeout = kCallTimeout},
           &registry_, &jobs_, &shards_, &metrics_)),
@@ -74,9 +74,14 @@ std::unique_ptr<coordinator::ClusterCheckpoints> CoordinatorProcess::OpenCheckpo
 }
 
 void CoordinatorProcess::Start() {
-  if (const absl::Status loaded = registry_.Load(); !loaded.ok()) {
-    world_.trace.Violation(absl::StrCat("coordinator: ", loaded.ToString()));
-  }
+  if (world_.settings.bug == Bug::kJobsForgotten) disk_.jobs.clear();
+  absl::Status loaded = registry_.Load();
+  if (loaded.ok()) loaded = jobs_.Load();
+  if (!loaded.ok()) world_.trace.Violation(absl::StrCat("coordinator: ", loaded.ToString()));
+  restores_ = registry_.Status().restore_count;
+  const std::vector<coordinator::JobRecord> jobs = jobs_.Records();
+  world_.oracle.Resumed(jobs.empty() ? nullptr : &jobs.front(), restores_,
+                        mark_->checkpoint_id().has_value());
   for (const ShardInfo& shard : registry_.Shards()) {
     unseen_.insert(shard.shard.value());
   }
@@ -121,7 +126,7 @@ absl::Status CoordinatorProcess::Map() const {
 void CoordinatorProcess::ShowJob() {
   const std::vector<coordinator::JobRecord> records = jobs_.Records();
   if (records.empty()) return;
-  world_.oracle.NewJob(records.front(), jobs_.Counters().chunks_done);
+  world_.oracle.NewJob(records.front(), jobs_.Counters().chunks_done, restores_);
 }
 
 absl::StatusOr<Work> CoordinatorProcess::Acquire(const WorkRequest& request) {

@@ -108,20 +108,21 @@ class CoordinatorFixture : public ::testing::Test {
   // A new coordinator over the same shards.
   void Restart(bool with_store, int64_t expected = 2) {
     coordinator_.reset();
-    std::unique_ptr<CatalogStore> store;
-    std::unique_ptr<ManifestStore> manifests;
+    CoordinatorStores stores;
     if (with_store) {
       auto committed = ManifestStore::Open(data_dir_);
       ASSERT_TRUE(committed.ok()) << committed.status();
-      manifests = *std::move(committed);
+      stores.manifests = *std::move(committed);
       auto opened = OpenCatalogStore(data_dir_);
       ASSERT_TRUE(opened.ok()) << opened.status();
-      store = *std::move(opened);
+      stores.catalog = *std::move(opened);
+      auto jobs = OpenJobStore(data_dir_);
+      ASSERT_TRUE(jobs.ok()) << jobs.status();
+      stores.jobs = *std::move(jobs);
     }
     auto created = Coordinator::Create(
         {.membership = {.expected_shards = expected}, .scrub_interval = absl::Hours(24)}, &clock_,
-        std::make_unique<ForwardingAdmin>(&shards_), std::move(store), std::move(manifests),
-        &metrics_);
+        std::make_unique<ForwardingAdmin>(&shards_), std::move(stores), &metrics_);
     ASSERT_TRUE(created.ok()) << created.status();
     coordinator_ = *std::move(created);
   }

@@ -52,7 +52,9 @@ TEST_F(CoordinatorCheckpointTest, ARestoreBringsBackModelsAndJobs) {
   ASSERT_EQ(coordinator_->Status().jobs.size(), 1u);
   EXPECT_EQ(coordinator_->Status().jobs[0].samples_done, 0);
   EXPECT_EQ(coordinator_->registry().Map()->restore_count, 1u);
-  // Also what a coordinator has forgotten comes back.
+  // Also what a coordinator has lost comes back.
+  coordinator_.reset();
+  std::filesystem::remove_all(data_dir_ + "/jobs");
   Restart(/*with_store=*/true);
   RegisterBoth();
   EXPECT_EQ(coordinator_->registry().Map()->restore_count, 1u);

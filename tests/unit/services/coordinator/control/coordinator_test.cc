@@ -158,8 +158,20 @@ TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("gone"), kTimeout).ok());
+  JobSpec lost = Spec();
+  lost.job = "lost";
+  lost.model = "gone";
+  ASSERT_TRUE(coordinator_->RegisterJob(lost, ClientId{1}).ok());
   ASSERT_TRUE(coordinator_->UnregisterModel("gone", kTimeout).ok());
+  ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
+  const auto work = coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}});
+  const auto chunk = std::get<ChunkWork>(*work);
   Restart(true);
+  ASSERT_EQ(coordinator_->Status().jobs.size(), 1u) << "jobs go with their model";
+  EXPECT_EQ(
+      std::get<ChunkWork>(*coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}})),
+      chunk)
+      << "the trainer still has its lease";
   EXPECT_EQ(coordinator_->registry().ListModels(), std::vector<ModelSpec>{TestModel("m")});
   EXPECT_EQ(coordinator_->registry().Heartbeat(ShardId(1), 1, 0, 0)->topology_version, 1u);
   EXPECT_TRUE(coordinator_->registry().Map().ok());
@@ -210,7 +222,7 @@ TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
   coordinator_.reset();
   auto created =
       Coordinator::Create({.membership = {.expected_shards = 1}, .jobs = {.max_jobs = 2}}, &clock_,
-                          std::make_unique<FakeShards>(), nullptr, nullptr, &metrics_);
+                          std::make_unique<FakeShards>(), {}, &metrics_);
   ASSERT_TRUE(created.ok());
   Coordinator& coordinator = **created;
   ASSERT_TRUE(coordinator.registry().Register(Registration(1, "a:1"), {}).ok());

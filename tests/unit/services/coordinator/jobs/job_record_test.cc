@@ -110,5 +110,43 @@ TEST_F(JobRecordTest, ARecordThatDoesNotFitIsRefusedAndChangesNothing) {
   EXPECT_EQ(AskChunk(job, 1), first);
 }
 
+TEST_F(JobRecordTest, AStateBringsBackWhoWorksOnWhat) {
+  Job job(Spec(45, 10, 3), timing_);
+  const ChunkWork first = AskChunk(job, 1);
+  const ChunkWork second = AskChunk(job, 2);
+  now_ += timing_.lease_timeout;
+  Ask(job, 3, {}, {}, /*want_work=*/false);  // nobody renews: both are over
+
+  Job resumed(Spec(45, 10, 3), timing_);
+  ASSERT_TRUE(resumed.Resume(job.State(), now_).ok());
+  EXPECT_EQ(resumed.State(), job.State());
+  // The first trainer was only slow; the second one's chunk is another's by now.
+  Ask(resumed, 1, {Done(first)}, {}, /*want_work=*/false);
+  EXPECT_EQ(resumed.counters().chunks_done, 1);
+  EXPECT_EQ(AskChunk(resumed, 3), (ChunkWork{3, 0, 10, 10}));
+  Ask(resumed, 2, {Done(second)}, {}, /*want_work=*/false);
+  EXPECT_EQ(resumed.counters().late_reports, 1);
+}
+
+TEST_F(JobRecordTest, AStateOfAnotherJobIsRefused) {
+  Job job(Spec(45, 10, 3), timing_);
+  AskChunk(job, 1);
+  const JobState good = job.State();
+  const auto refused = [&](const std::function<void(JobState&)>& change) {
+    JobState state = good;
+    change(state);
+    Job other(Spec(45, 10, 3), timing_);
+    return absl::IsDataLoss(other.Resume(state, now_));
+  };
+  EXPECT_FALSE(refused([](JobState&) {}));
+  EXPECT_TRUE(refused([](JobState& state) { state.record.spec.seed = 77; }));
+  EXPECT_TRUE(refused([](JobState& state) { state.leases[0].lease = 0; }));
+  EXPECT_TRUE(refused([](JobState& state) { state.leases[0].lease = state.next_lease; }));
+  EXPECT_TRUE(refused([](JobState& state) { state.leases[0].chunk = 5; }));
+  EXPECT_TRUE(refused([](JobState& state) { state.leases[0].chunk = -7; }));
+  EXPECT_TRUE(refused([](JobState& state) { state.leases.push_back(state.leases[0]); }));
+  EXPECT_TRUE(refused([](JobState& state) { state.record.done = {{0, 1}}; }));
+}
+
 }  // namespace
 }  // namespace dslide::coordinator

@@ -288,11 +288,17 @@ struct SimulatedTrainer {
 // counted.
 class SimulatedJob {
  public:
-  explicit SimulatedJob(uint64_t seed)
-      : rng_(DeriveKey(20240601, seed)), spec_(RandomSpec(rng_)), job_(spec_, kTiming) {}
+  explicit SimulatedJob(uint64_t seed) : rng_(DeriveKey(20240601, seed)), spec_(RandomSpec(rng_)) {
+    job_.emplace(spec_, kTiming);
+  }
 
   const JobSpec& spec() const { return spec_; }
-  const Job& job() const { return job_; }
+  const Job& job() const { return *job_; }
+  // Of all lives of the job.
+  JobCounters counters() const {
+    JobCounters sum = past_lives_;
+    return sum += job_->counters();
+  }
   absl::Duration now() const { return now_; }
   bool over() const { return over_; }
 
@@ -304,11 +310,12 @@ class SimulatedJob {
     const size_t who = rng_.NextBelow(trainers_.size());
     const uint64_t fate = rng_.NextBelow(100);
     if (fate < 4) {  // dies; or leaves in good order
-      if (fate < 2) job_.Leave(trainers_[who].client, now_);
+      if (fate < 2) job_->Leave(trainers_[who].client, now_);
       trainers_.erase(trainers_.begin() + static_cast<int64_t>(who));
       return;
     }
     if (fate < 12) now_ += absl::Seconds(rng_.NextBelow(15));  // a pause of the whole world
+    if (fate < 16) Restart();
     const WorkRequest request = RandomRequest(trainers_[who]);
     if (rng_.NextBelow(20) == 0) return;  // the request is lost
     const auto work = Ask(trainers_[who], request);
@@ -317,6 +324,16 @@ class SimulatedJob {
   }
 
  private:
+  // The coordinator does, and has the job from its store.
+  void Restart() {
+    const JobState state = job_->State();
+    past_lives_ += job_->counters();
+    job_.emplace(spec_, kTiming);
+    const absl::Status resumed = job_->Resume(state, now_);
+    EXPECT_TRUE(resumed.ok()) << resumed;
+    EXPECT_EQ(job_->State(), state);
+  }
+
   static constexpr JobTiming kTiming{.lease_timeout = absl::Seconds(10),
                                      .wait = absl::Milliseconds(1)};
 
@@ -349,9 +366,9 @@ class SimulatedJob {
 
   // Makes the request and checks what the job counted.
   std::optional<Work> Ask(const SimulatedTrainer& trainer, const WorkRequest& request) {
-    const int64_t before = job_.counters().chunks_done;
-    const int64_t epoch = job_.Status(now_).epoch;
-    const auto work = job_.Acquire(request, now_);
+    const int64_t before = job_->counters().chunks_done;
+    const int64_t epoch = job_->Status(now_).epoch;
+    const auto work = job_->Acquire(request, now_);
     EXPECT_TRUE(work.ok()) << work.status();
     if (!work.ok()) return std::nullopt;
     for (const LeaseReport& report : request.finished) {
@@ -360,12 +377,12 @@ class SimulatedJob {
         reported_[chunk->second.epoch].insert(chunk->second.first);
       }
     }
-    counted_[epoch] += job_.counters().chunks_done - before;
+    counted_[epoch] += job_->counters().chunks_done - before;
     EXPECT_LE(counted_[epoch], spec_.NumChunks());
-    if (job_.Status(now_).epoch != epoch) {
+    if (job_->Status(now_).epoch != epoch) {
       EXPECT_EQ(counted_[epoch], spec_.NumChunks());
       EXPECT_EQ(reported_[epoch].size(), static_cast<size_t>(spec_.NumChunks()));
-      EXPECT_EQ(job_.Status(now_).epoch, epoch + 1);
+      EXPECT_EQ(job_->Status(now_).epoch, epoch + 1);
     }
     return *work;
   }
@@ -379,10 +396,10 @@ class SimulatedJob {
       }
     }
     if (const auto* chunk = std::get_if<ChunkWork>(&work)) {
-      EXPECT_EQ(chunk->epoch, job_.Status(now_).epoch);
+      EXPECT_EQ(chunk->epoch, job_->Status(now_).epoch);
       trainer.chunks[chunk->lease] = *chunk;
     } else if (const auto* evaluation = std::get_if<EvaluationWork>(&work)) {
-      EXPECT_EQ(job_.Status(now_).samples_done, spec_.samples_per_epoch);
+      EXPECT_EQ(job_->Status(now_).samples_done, spec_.samples_per_epoch);
       trainer.evaluation = *evaluation;
     }
     over_ = std::holds_alternative<NoMoreWork>(work);
@@ -390,7 +407,8 @@ class SimulatedJob {
 
   CounterRng rng_;
   const JobSpec spec_;
-  Job job_;
+  std::optional<Job> job_;
+  JobCounters past_lives_;
   absl::Duration now_;
   uint8_t next_client_ = 1;
   bool over_ = false;
@@ -408,8 +426,8 @@ TEST(JobPropertyTest, EachChunkCountsOncePerEpochUnderRandomLosses) {
     for (int step = 0; step < 20000 && !world.over(); ++step) world.Step();
     ASSERT_TRUE(world.over()) << "the job did not end";
     const JobSpec& spec = world.spec();
-    EXPECT_EQ(world.job().counters().chunks_done, spec.NumChunks() * spec.max_epochs);
-    EXPECT_EQ(world.job().counters().evaluations_done, spec.evaluate ? spec.max_epochs : 0);
+    EXPECT_EQ(world.counters().chunks_done, spec.NumChunks() * spec.max_epochs);
+    EXPECT_EQ(world.counters().evaluations_done, spec.evaluate ? spec.max_epochs : 0);
     EXPECT_EQ(world.job().Status(world.now()).epoch, spec.max_epochs);
   }
 }

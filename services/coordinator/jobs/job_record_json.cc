@@ -1,0 +1,58 @@
+#include "services/coordinator/jobs/job_record_json.h"
+
+#include <string>
+#include <utility>
+
+namespace dslide::coordinator {
+
+OrderedJson JobRecordToJson(const JobRecord& job) {
+  OrderedJson done = OrderedJson::array();
+  for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
+  OrderedJson json = {{"job", job.spec.job},
+                      {"model", job.spec.model},
+                      {"samples_per_epoch", job.spec.samples_per_epoch},
+                      {"chunk_samples", job.spec.chunk_samples},
+                      {"max_epochs", job.spec.max_epochs},
+                      {"patience_epochs", job.spec.patience_epochs},
+                      {"evaluate", job.spec.evaluate},
+                      {"seed", job.spec.seed},
+                      {"data_fingerprint", job.spec.data_fingerprint},
+                      {"epoch", job.epoch},
+                      {"finished", job.finished},
+                      {"done", std::move(done)},
+                      {"best_epoch", job.best_epoch},
+                      {"best_metric", job.best_metric},
+                      {"epochs_without_better", job.epochs_without_better}};
+  // Of staged jobs alone.
+  if (job.spec.staged) json["stage"] = JobStageName(job.stage);
+  return json;
+}
+
+JobRecord JobRecordFromJson(const OrderedJson& json) {
+  JobRecord job;
+  json.at("job").get_to(job.spec.job);
+  json.at("model").get_to(job.spec.model);
+  json.at("samples_per_epoch").get_to(job.spec.samples_per_epoch);
+  json.at("chunk_samples").get_to(job.spec.chunk_samples);
+  json.at("max_epochs").get_to(job.spec.max_epochs);
+  json.at("patience_epochs").get_to(job.spec.patience_epochs);
+  json.at("evaluate").get_to(job.spec.evaluate);
+  json.at("seed").get_to(job.spec.seed);
+  json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
+  job.spec.staged = json.contains("stage");
+  json.at("epoch").get_to(job.epoch);
+  const std::string stage = json.value("stage", JobStageName(JobStage::kTraining));
+  for (const JobStage known : {JobStage::kPreparation, JobStage::kCompletion}) {
+    if (stage == JobStageName(known)) job.stage = known;
+  }
+  json.at("finished").get_to(job.finished);
+  for (const OrderedJson& range : json.at("done")) {
+    job.done.push_back({range.at(0).get<int64_t>(), range.at(1).get<int64_t>()});
+  }
+  json.at("best_epoch").get_to(job.best_epoch);
+  json.at("best_metric").get_to(job.best_metric);
+  json.at("epochs_without_better").get_to(job.epochs_without_better);
+  return job;
+}
+
+}  // namespace dslide::coordinator

@@ -1,0 +1,17 @@
+// Records of jobs as JSON: of manifests and of the coordinator's store.
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "services/coordinator/jobs/job_spec.h"
+
+namespace dslide::coordinator {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson JobRecordToJson(const JobRecord& job);
+// Throws what the library throws when a field is missing or has another type.
+JobRecord JobRecordFromJson(const OrderedJson& json);
+
+}  // namespace dslide::coordinator
