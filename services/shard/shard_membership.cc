@@ -4,12 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/reason.h"
 #include "core/base/status_macros.h"
-#include "core/protocol/reason_words.h"
-#include "core/system/failpoint.h"
 #include "core/system/log.h"
-#include "core/wire/log/logged_command.h"
 #include "services/common/admin_address.h"
 
 namespace dslide::shard {
@@ -55,30 +51,27 @@ CoordinatorLinkHooks ShardMembership::MakeHooks() {
     OnOwned(shard, generation, rollback_pending);
   };
   hooks.on_rollback_pending = [this](bool rollback_pending) {
-    parts_.admission.OnHeartbeat(rollback_pending);
+    parts_.shard.admission().OnHeartbeat(rollback_pending);
   };
   hooks.on_fenced = [this](const absl::Status& why) { OnFenced(why); };
   hooks.on_refused = [this](const absl::Status& why) {
     parts_.readiness.SetTrouble(why.message());
   };
-  hooks.memory_bytes = [this] { return parts_.sequencer.table_bytes(); };
-  hooks.applied_commands = [this] { return parts_.sequencer.mutations(); };
+  hooks.memory_bytes = [this] { return parts_.shard.sequencer().table_bytes(); };
+  hooks.applied_commands = [this] { return parts_.shard.sequencer().mutations(); };
   hooks.on_heartbeat = [this](absl::Duration took) { parts_.metrics.RecordHeartbeat(took); };
   return hooks;
 }
 
 void ShardMembership::OnOwned(ShardId shard, uint64_t generation, bool rollback_pending) {
-  const absl::Status owned = parts_.sequencer.RunTask([&](ShardCore& core) -> absl::Status {
+  const absl::Status owned = parts_.shard.sequencer().RunTask([&](ShardCore& core) -> absl::Status {
     if (loaded_shard_ >= 0 && shard.value() >= 0 && shard.value() != loaded_shard_) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the data directory is of shard ", loaded_shard_, ", but the coordinator gave number ",
           shard.value(), ": start it with --shard-id ", loaded_shard_));
     }
-    const SetOwnershipCommand own{.shard = shard, .generation = generation};
-    const Answer answer = parts_.sequencer.ApplyInTask(core, own, wire::LogOwnership(own));
-    RETURN_IF_ERROR(answer.reply->status);
-    DSLIDE_FAILPOINT("shard.owned");
-    parts_.admission.OnOwned(rollback_pending);
+    RETURN_IF_ERROR(
+        parts_.shard.Own(core, {.shard = shard, .generation = generation}, rollback_pending));
     parts_.service.SetIdentity(shard, generation, core.topology_version());
     return absl::OkStatus();
   });
@@ -94,10 +87,7 @@ void ShardMembership::OnOwned(ShardId shard, uint64_t generation, bool rollback_
 }
 
 void ShardMembership::OnFenced(const absl::Status& why) {
-  parts_.sequencer.Fence(StatusWithReason(
-      absl::StatusCode::kFailedPrecondition, reason::kFenced,
-      absl::StrCat("this shard process was replaced by a newer one: refresh the cluster map (",
-                   why.message(), ")")));
+  parts_.shard.Fence(why);
   LogError("fenced: another process owns this shard", {{"reason", why.message()}});
   parts_.readiness.Fence("replaced by a newer process");
   parts_.service.StopStreams();

@@ -13,10 +13,9 @@
 #include "services/common/server/server_runtime.h"
 #include "services/shard/coordinator_link_client.h"
 #include "services/shard/metrics/shard_metrics.h"
-#include "services/shard/rpc/client_admission.h"
 #include "services/shard/rpc/shard_service.h"
-#include "services/shard/sequencer/sequencer.h"
 #include "services/shard/shard_readiness.h"
+#include "services/shard/shard_runtime.h"
 #include "services/shard/shard_server_options.h"
 
 namespace dslide::shard {
@@ -31,8 +30,7 @@ struct LoadedRows {
 struct ShardMembershipParts {
   const ShardServerOptions& options;
   ServerRuntime& runtime;
-  Sequencer& sequencer;
-  ClientAdmission& admission;
+  ShardRuntime& shard;
   ShardServiceImpl& service;
   ShardMetrics& metrics;
   ShardReadiness& readiness;

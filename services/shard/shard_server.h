@@ -1,5 +1,5 @@
-// A shard that serves: state machine, sequencer, storage, gRPC, admin page and its membership in
-// one object. Used by dslide-shard and by the embedded cluster.
+// A shard that serves: its runtime, storage, gRPC, admin page and its membership in one object.
+// Used by dslide-shard and by the embedded cluster.
 
 #pragma once
 
@@ -14,13 +14,11 @@
 #include "services/shard/durability/durable_gauges.h"
 #include "services/shard/durability/state_directory.h"
 #include "services/shard/metrics/shard_metrics.h"
-#include "services/shard/rpc/client_admission.h"
 #include "services/shard/rpc/shard_service.h"
-#include "services/shard/sequencer/sequencer.h"
 #include "services/shard/shard_membership.h"
 #include "services/shard/shard_readiness.h"
+#include "services/shard/shard_runtime.h"
 #include "services/shard/shard_server_options.h"
-#include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
 
@@ -35,7 +33,7 @@ class ShardServer {
   ~ShardServer();
 
   ServerRuntime& runtime() { return *runtime_; }
-  Sequencer& sequencer() { return *sequencer_; }
+  Sequencer& sequencer() { return shard_->sequencer(); }
   const Metrics& metrics() const { return *metrics_; }
   const StageTimes& stages() const { return *stages_; }
   // Adds process_* and dslide_build_info to the page: once per process.
@@ -50,32 +48,26 @@ class ShardServer {
  private:
   explicit ShardServer(ShardServerOptions options);
 
-  absl::Status OpenDirectory();
-  void MakeSequencer();
+  absl::Status MakeShard();
+  absl::Status OpenDirectory(std::unique_ptr<ShardCore>& core);
   absl::Status BeginLog();
-  void OpenCheckpoints();
   absl::Status StartServing();
   ServerHooks MakeServerHooks();
   void Join();
-  void OnLogFailed(const absl::Status& why);
-  absl::Status KeepReplacedRows(ShardCore& core);
   StatusPage Status() const;
 
   DurableState* durable() { return directory_ == nullptr ? nullptr : directory_->durable(); }
 
   const ShardServerOptions options_;
   ShardReadiness readiness_;
-  // In the order of construction: later ones use earlier ones.
+  // Later ones use earlier ones.
   const std::unique_ptr<StageTimes> stages_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ShardMetrics> shard_metrics_;
-  std::unique_ptr<ShardCore> core_;  // the sequencer's thread's, while there is one
-  std::unique_ptr<Sequencer> sequencer_;
-  std::unique_ptr<ClientAdmission> admission_;  // uses sequencer_
-  // Null without a data directory, as images_ and participant_ are; their threads use sequencer_.
+  std::unique_ptr<ShardRuntime> shard_;
+  // Null without a data directory, as images_ is; their threads use shard_.
   std::unique_ptr<StateDirectory> directory_;
   std::unique_ptr<DiskImages> images_;
-  std::unique_ptr<CheckpointParticipant> participant_;
   std::unique_ptr<DurableGauges> durable_gauges_;  // null in mode checkpoint
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;

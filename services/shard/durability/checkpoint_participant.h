@@ -22,7 +22,7 @@ namespace dslide::shard {
 struct ParticipantHooks {
   // Finishes builds of hash tables, and logs that. Returns the log's position; 0 without a log.
   std::function<absl::StatusOr<uint64_t>(ShardCore&)> settle;
-  // Makes rows durable that were replaced by no command. Null without a log.
+  // Makes rows durable that were replaced by no command. May be null.
   std::function<absl::Status(ShardCore&)> rows_replaced;
   // Called when the state is that of a checkpoint.
   std::function<void()> on_rolled_back;

@@ -262,9 +262,11 @@ DurableState::DurableState(DurableStateOptions options, std::unique_ptr<CommandL
   recovery_.last_lsn = log_->appended();
 }
 
-absl::Status DurableState::Begin(CommandLogHooks hooks, const CoreLimits& limits, ShardCore& core) {
+absl::Status DurableState::Begin(DurableStateHooks hooks, const CoreLimits& limits,
+                                 ShardCore& core) {
   DSLIDE_FAILPOINT("shard.log.starting");
-  log_->Start(std::move(hooks));
+  hooks_ = std::move(hooks);
+  log_->Start(std::move(hooks_.log));
   const std::string bytes = EncodeLimits(limits);
   const absl::string_view payload = bytes;
   RETURN_IF_ERROR(log_->Append(static_cast<uint8_t>(wire::LoggedKind::kLimits),
@@ -318,7 +320,7 @@ absl::Status DurableState::BeginImage(ShardCore& core) {
     writing_->result = store_->Publish(LogLabel(writing_->image), write);
     if (!writing_->result.ok()) writing_->snapshot->Abandon();
     writing_->over = true;
-    if (options_.on_written) options_.on_written();
+    if (hooks_.on_written) hooks_.on_written();
   });
   return absl::OkStatus();
 }
@@ -332,7 +334,7 @@ absl::Status DurableState::EndImage() {
   const absl::Duration took = options_.clock->Now() - written->start;
   LogInfo("image written", {{"path", store_->PathOf(LogLabel(written->image))},
                             {"duration", absl::FormatDuration(took)}});
-  if (options_.on_image) options_.on_image(took);
+  if (hooks_.on_image) hooks_.on_image(took);
   return Retain(written->image);
 }
 
@@ -367,7 +369,7 @@ absl::Status DurableState::WriteImageNow(ShardCore& core, bool is_root) {
   }));
   RETURN_IF_ERROR(Retain(image));
   const absl::Duration duration = options_.clock->Now() - start;
-  if (options_.on_image) options_.on_image(duration);
+  if (hooks_.on_image) hooks_.on_image(duration);
   LogInfo("image written", {{"path", store_->PathOf(LogLabel(image))},
                             {"digest", DigestText(core)},
                             {"duration", absl::FormatDuration(duration)}});

@@ -36,10 +36,15 @@ struct DurableStateOptions {
   LogStorageOptions storage = {};
   DiskReserve* reserve = nullptr;       // as CommandLogOptions has it
   const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
-  // An image was written, which took so long. May be null.
+};
+
+// What it tells its owner. All may be null.
+struct DurableStateHooks {
+  CommandLogHooks log = {};
+  // An image was written, which took so long.
   std::function<void(absl::Duration)> on_image = nullptr;
-  // One that was written beside commands waits for MaybeTakeImage(). On a thread of its own; may be
-  // null: then the next command ends it.
+  // One that was written beside commands waits for MaybeTakeImage(). On a thread of its own; null:
+  // the next command ends it.
   std::function<void()> on_written = nullptr;
 };
 
@@ -89,7 +94,7 @@ class DurableState {
   static absl::Status Remove(const std::string& data_dir);
 
   // Starts the log, and puts the core under `limits`. Errors: those of CommandLog::Append().
-  absl::Status Begin(CommandLogHooks hooks, const CoreLimits& limits, ShardCore& core);
+  absl::Status Begin(DurableStateHooks hooks, const CoreLimits& limits, ShardCore& core);
 
   CommandLog& log() { return *log_; }
   const CommandLog& log() const { return *log_; }
@@ -136,6 +141,7 @@ class DurableState {
   const DurableStateOptions options_;
   const std::unique_ptr<CommandLog> log_;
   const std::unique_ptr<ImageStore> store_;
+  DurableStateHooks hooks_;  // constant once begun; the log has its own
   Recovery recovery_;
   std::vector<LogImage> images_;  // newest first
   int64_t bytes_at_image_ = 0;    // the log's, when the last image was tried

@@ -42,11 +42,7 @@ absl::Status StateDirectory::Load(Metrics& metrics, std::unique_ptr<ShardCore>& 
 }
 
 DurableStateOptions StateDirectory::DurableOptions() const {
-  return {.durability = options_.durability,
-          .reserve = reserve_.get(),
-          .clock = options_.clock,
-          .on_image = options_.on_image,
-          .on_written = options_.on_written};
+  return {.durability = options_.durability, .reserve = reserve_.get(), .clock = options_.clock};
 }
 
 absl::Status StateDirectory::TakeStopState(ShardCore& core) {

@@ -39,9 +39,7 @@ struct StateDirectoryOptions {
   bool write_latest = true;        // false: nothing is written at the stop
   int64_t disk_reserve_bytes = 0;  // kept for a full disk; 0: none
   const Clock* clock = nullptr;
-  std::function<ShardCoreOptions()> core;        // of the core that is made
-  std::function<void(absl::Duration)> on_image;  // an image took so long
-  std::function<void()> on_written;              // an image is on the disk; called on its thread
+  std::function<ShardCoreOptions()> core;  // of the core that is made
 };
 
 // Thread safety: what is constant after Open() from any thread; the rest as its parts say.

@@ -27,7 +27,7 @@ struct ShardServiceOptions {
   std::string job_cluster = {};
   // Requests are queued with what the sequencer's log keeps of them.
   bool log_commands = false;
-  // Keeps rows that a checkpoint has replaced, on the sequencer's thread. Null without a log.
+  // Keeps rows that a checkpoint has replaced, on the sequencer's thread. May be null.
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
 };
 

@@ -44,7 +44,7 @@ bool IsOfClient(const Command& command) {
 Sequencer::Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics,
                      const Clock& clock, SequencerLog log)
     : core_(core),
-      options_(options),
+      options_(std::move(options)),
       metrics_(metrics),
       clock_(clock),
       log_(std::move(log)),
@@ -58,13 +58,16 @@ Sequencer::~Sequencer() { Stop(); }
 
 absl::Status Sequencer::Push(Item item, bool reserved, QueuePlace place) {
   item.arrival = clock_.Now();
-  const absl::MutexLock lock(&mu_);
-  if (stopping_) return ShuttingDown();
-  if (!item.task) item.expected = load_.Expect(CommandKind(item.request.command));
-  RETURN_IF_ERROR(CheckRoom(item, reserved));
-  load_.Enter(item.request.bytes, item.expected);
-  const bool front = place == QueuePlace::kFront;
-  queue_.insert(front ? queue_.begin() + urgent_++ : queue_.end(), std::move(item));
+  {
+    const absl::MutexLock lock(&mu_);
+    if (stopping_) return ShuttingDown();
+    if (!item.task) item.expected = load_.Expect(CommandKind(item.request.command));
+    RETURN_IF_ERROR(CheckRoom(item, reserved));
+    load_.Enter(item.request.bytes, item.expected);
+    const bool front = place == QueuePlace::kFront;
+    queue_.insert(front ? queue_.begin() + urgent_++ : queue_.end(), std::move(item));
+  }
+  NoteWork();
   return absl::OkStatus();
 }
 
@@ -110,6 +113,7 @@ absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& t
     finished.Notify();
   });
   if (!queued.ok()) return queued;
+  while (!options_.threads && !finished.HasBeenNotified()) RunOnce();
   finished.WaitForNotification();
   return result;
 }
@@ -330,15 +334,21 @@ void Sequencer::Deliver(std::function<void(Answer)> callback, Answer answer) {
 }
 
 void Sequencer::OnDurable(uint64_t lsn) {
-  const absl::MutexLock lock(&reply_mu_);
-  durable_ = lsn;
+  {
+    const absl::MutexLock lock(&reply_mu_);
+    durable_ = lsn;
+  }
+  NoteWork();
 }
 
 void Sequencer::OnLogFailed(const absl::Status& why) {
   // What is in memory may be lost: from here on nobody may see it.
   Fence(why);
-  const absl::MutexLock lock(&reply_mu_);
-  log_failure_ = why;
+  {
+    const absl::MutexLock lock(&reply_mu_);
+    log_failure_ = why;
+  }
+  NoteWork();
 }
 
 bool Sequencer::MayReply() const {

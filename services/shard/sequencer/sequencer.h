@@ -136,6 +136,9 @@ class Sequencer {
   };
 
   absl::Status Push(Item item, bool reserved, QueuePlace place = QueuePlace::kBack);
+  void NoteWork() const {
+    if (options_.on_work) options_.on_work();
+  }
   // Errors: ResourceExhausted QUEUE_FULL.
   absl::Status CheckRoom(const Item& item, bool reserved) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -17,6 +17,8 @@ struct SequencerOptions {
   int64_t control_commands = 256;
   // False: there are none, and the owner's one thread does their work by RunOnce().
   bool threads = true;
+  // Called when there may be work for RunOnce(). From any thread; may be null.
+  std::function<void()> on_work = nullptr;
 };
 
 struct SequencerLog {
