@@ -15,7 +15,7 @@
 #include "services/inspect/disk_room.h"
 #include "services/inspect/log_inspection.h"
 #include "services/inspect/remedy.h"
-#include "services/shard/durability/durable_state.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/image/file_list.h"
 #include "services/shard/image/image_label.h"
 #include "services/shard/image/image_store.h"
@@ -57,7 +57,7 @@ class ShardExamination {
       : directory_(path),
         images_(shard::ImageStore::DirectoryIn(path)),
         used_(ShardUses(path)),
-        logged_(shard::DurableState::Exists(path)) {}
+        logged_(shard::LogDirectory::Exists(path)) {}
 
   Findings Run() {
     if (used_) {
@@ -136,7 +136,7 @@ class ShardExamination {
   void CommandLog() {
     if (!logged_) return;
     const std::string log_path = (directory_ / kCommandLog).string();
-    const auto images = shard::DurableState::Images(directory_.string());
+    const auto images = shard::LogDirectory::Images(directory_.string());
     if (!images.ok()) {
       findings_.Error(log_path, images.status(),
                       RemedyFor(images.status(),
@@ -166,7 +166,7 @@ class ShardExamination {
   void Images(const std::vector<shard::LogImage>& images) {
     int64_t damaged = 0;
     for (const shard::LogImage& named : images) {
-      const std::string path = shard::DurableState::ImagePathIn(directory_.string(), named);
+      const std::string path = shard::LogDirectory::ImagePathIn(directory_.string(), named);
       largest_ = std::max(largest_, TreeBytes(path));
       absl::Status status;
       const auto image = ExamineImage(path);

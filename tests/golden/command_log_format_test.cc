@@ -7,7 +7,7 @@
 
 #include "core/base/crc32c.h"
 #include "core/wire/log/logged_command.h"
-#include "services/shard/durability/durable_state.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/log/log_scan.h"
 #include "tests/golden/format_files.h"
 
@@ -15,6 +15,7 @@ namespace dslide::golden {
 namespace {
 
 using shard::DurableState;
+using shard::LogDirectory;
 using shard::LogRecord;
 using shard::ShardCore;
 
@@ -23,7 +24,7 @@ constexpr char kCommandLogFormatKept[] = "command-log-v1";
 class CommandLogFormatTest : public FormatTest {
  protected:
   absl::Status Restore(const std::string& data_dir, std::unique_ptr<ShardCore>* core) {
-    auto restored = DurableState::Restore(data_dir, {}, FreshCore, core);
+    auto restored = LogDirectory::Restore(data_dir, {}, FreshCore, core);
     if (!restored.ok()) return restored.status();
     state_ = *std::move(restored);
     return absl::OkStatus();
@@ -40,7 +41,7 @@ class CommandLogFormatTest : public FormatTest {
   static std::vector<std::string> Records(const std::string& data_dir) {
     std::vector<std::string> records;
     const auto storage = shard::LogStorage::OpenToRead(
-        shard::RecordsPath(DurableState::DirectoryIn(data_dir)), shard::LogTail::kMustBeWhole, {});
+        shard::RecordsPath(LogDirectory::PathIn(data_dir)), shard::LogTail::kMustBeWhole, {});
     EXPECT_TRUE(storage.ok()) << storage.status();
     EXPECT_TRUE((*storage)
                     ->ForEach(0,
@@ -72,10 +73,10 @@ TEST_F(CommandLogFormatTest, AShardThatStartsOnItIsTheOneThatWroteIt) {
 
 TEST_F(CommandLogFormatTest, TheOlderImageAndAllOfTheLogGiveTheSame) {
   const std::string data_dir = CopyOf(kCommandLogFormatKept);
-  const auto images = DurableState::Images(data_dir);
+  const auto images = LogDirectory::Images(data_dir);
   ASSERT_TRUE(images.ok()) << images.status();
   ASSERT_EQ(*images, (std::vector<shard::LogImage>{{.lsn = 32}, {}}));
-  std::filesystem::remove(DurableState::ImagePathIn(data_dir, images->front()) + "/state");
+  std::filesystem::remove(LogDirectory::ImagePathIn(data_dir, images->front()) + "/state");
   std::unique_ptr<ShardCore> core;
   const absl::Status restored = Restore(data_dir, &core);
   ASSERT_TRUE(restored.ok()) << restored;
@@ -84,7 +85,7 @@ TEST_F(CommandLogFormatTest, TheOlderImageAndAllOfTheLogGiveTheSame) {
 }
 
 TEST_F(CommandLogFormatTest, ItHasEveryKindOfRecordAndItsMarks) {
-  const std::string log = DurableState::DirectoryIn(CopyOf(kCommandLogFormatKept));
+  const std::string log = LogDirectory::PathIn(CopyOf(kCommandLogFormatKept));
   std::set<std::string> kinds;
   const auto scan = shard::ScanLog(log, {}, [&](const LogRecord& record) {
     kinds.insert(wire::LoggedKindName(static_cast<wire::LoggedKind>(record.kind)));
@@ -114,7 +115,7 @@ TEST_F(CommandLogFormatTest, TodaysProgramsWriteTheSame) {
                                                     {record->payload}, &checksum);
     EXPECT_EQ(absl::StrCat(frame, record->payload), bytes) << record->lsn;
   }
-  const std::string log = DurableState::DirectoryIn(data_dir);
+  const std::string log = LogDirectory::PathIn(data_dir);
   const std::string mark = Read(shard::HighWaterPath(log));
   ASSERT_TRUE(shard::HighWaterFile::Create(Path("mark"), {.first = 1, .durable = 47}).ok());
   const std::string fresh = Read(Path("mark"));
@@ -128,7 +129,7 @@ TEST_F(CommandLogFormatTest, TodaysProgramsWriteTheSame) {
 TEST_F(CommandLogFormatTest, RecordsOfOtherVersionsAreRefused) {
   for (const char version : {0, 2}) {
     const std::string data_dir = CopyOf(kCommandLogFormatKept);
-    const std::string log = DurableState::DirectoryIn(data_dir);
+    const std::string log = LogDirectory::PathIn(data_dir);
     std::string record = Records(data_dir).back();
     const auto last = shard::DecodeLogRecord(record);
     uint64_t lsn = last->lsn + 1;
@@ -171,7 +172,7 @@ TEST_F(CommandLogFormatTest, KindsOfLaterVersionsAreRefused) {
 TEST_F(CommandLogFormatTest, HighWaterMarksOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
     const std::string data_dir = CopyOf(kCommandLogFormatKept);
-    const std::string path = shard::HighWaterPath(DurableState::DirectoryIn(data_dir));
+    const std::string path = shard::HighWaterPath(LogDirectory::PathIn(data_dir));
     std::string content = Read(path);
     for (const size_t slot : {0, 4096}) {
       content[slot + 7] = static_cast<char>('0' + version);
@@ -195,7 +196,7 @@ TEST_F(CommandLogFormatTest, HighWaterMarksOfOtherVersionsAreRefused) {
 // The other image would do; but it would be the only one from then on.
 TEST_F(CommandLogFormatTest, AnImageOfALaterVersionIsNotTakenForADamagedOne) {
   const std::string data_dir = CopyOf(kCommandLogFormatKept);
-  const std::string state = DurableState::ImagePathIn(data_dir, {.lsn = 32}) + "/state";
+  const std::string state = LogDirectory::ImagePathIn(data_dir, {.lsn = 32}) + "/state";
   PatchBytes(state, "DSLIMAGE1", "DSLIMAGE2");
   const auto before = Contents(data_dir);
   std::unique_ptr<ShardCore> core;

@@ -27,7 +27,7 @@
 #include "services/common/files/durable_files.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/models/catalog_store.h"
-#include "services/shard/durability/durable_state.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/image/image_label.h"
 #include "services/shard/image/image_store.h"
 #include "services/shard/image/model_checkpoints.h"
@@ -84,9 +84,9 @@ absl::Status LogAndApply(const std::vector<Command>& commands, shard::DurableSta
 absl::Status WriteCommandLog(const fs::path& directory) {
   RETURN_IF_ERROR(MakeDirectory(directory));
   const std::unique_ptr<ShardCore> core = FreshCore();
-  const shard::DurableStateOptions options;
+  const shard::LogDirectoryOptions options;
   ASSIGN_OR_RETURN(std::unique_ptr<shard::DurableState> state,
-                   shard::DurableState::Create(directory.string(), options, *core));
+                   shard::LogDirectory::Create(directory.string(), options, *core));
   RETURN_IF_ERROR(state->Begin({}, GoldenLimits(), *core));
   RETURN_IF_ERROR(LogAndApply(FirstCommands(), *state, *core));
   RETURN_IF_ERROR(state->TakeImage(*core));

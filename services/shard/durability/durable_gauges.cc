@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
+#include "services/shard/durability/log_directory.h"
 
 namespace dslide::shard {
 namespace {
@@ -41,15 +42,15 @@ absl::Time WrittenAt(const fs::path& image) {
 
 DurableFootprint MeasureFootprint(const std::string& data_dir) {
   DurableFootprint footprint;
-  const std::string directory = DurableState::DirectoryIn(data_dir);
+  const std::string directory = LogDirectory::PathIn(data_dir);
   footprint.log_bytes = BytesUnder(fs::path(directory) / "records");
   std::error_code error;
   const auto mark_bytes = fs::file_size(fs::path(directory) / "high-water", error);
   if (!error) footprint.log_bytes += static_cast<int64_t>(mark_bytes);
-  const absl::StatusOr<std::vector<LogImage>> images = DurableState::Images(data_dir);
+  const absl::StatusOr<std::vector<LogImage>> images = LogDirectory::Images(data_dir);
   if (!images.ok()) return footprint;
   for (const LogImage& image : *images) {
-    const fs::path path = DurableState::ImagePathIn(data_dir, image);
+    const fs::path path = LogDirectory::ImagePathIn(data_dir, image);
     footprint.image_bytes += BytesUnder(path);
     ++footprint.images;
     if (footprint.images > 1) continue;

@@ -1,13 +1,10 @@
-// A shard's state on its disk: images of the whole, and the log of what came after them.
+// A shard's durable state: images of the whole, and the log of what came after them.
 //
-//   <data dir>/command_log/
-//     high-water, records/        the log (command_log.h)
-//     images/                     states after one record each (image_store.h, image_label.h)
+// Two images are kept, and the log since the older one: when the newer one turns out to be damaged,
+// nothing is lost but time. After ForceImage() there is one, until the next. Images of lower roots
+// than the newest do not count (image_label.h).
 //
-// The directory appears under its name when it is complete; from then on a part that is missing was
-// lost, and nothing is made afresh in its place. Two images are kept, and the log since the older
-// one: when the newer one turns out to be damaged, nothing is lost but time. After ForceImage()
-// there is one, until the next. Images of lower roots than the newest do not count.
+// Where they lie is another matter: log_directory.h.
 
 #pragma once
 
@@ -15,27 +12,31 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
-#include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "services/shard/durability/durability.h"
 #include "services/shard/image/image_label.h"
-#include "services/shard/image/image_store.h"
+#include "services/shard/image/labelled_images.h"
 #include "services/shard/image/shard_snapshot.h"
-#include "services/shard/log/command_log.h"
+#include "services/shard/log/log_record.h"
+#include "services/shard/log/shard_log.h"
 #include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
 
-struct DurableStateOptions {
+struct DurableStateParts {
+  std::unique_ptr<LabelledImages> images;
+  // Opens the log and calls `visit` for each record in order. Errors: DataLoss naming what is
+  // damaged or lost; Unavailable; those of `visit`.
+  using Visit = absl::FunctionRef<absl::Status(const LogRecord&)>;
+  std::function<absl::StatusOr<std::unique_ptr<ShardLog>>(Visit visit)> open_log;
   DurabilityOptions durability = {};
-  LogStorageOptions storage = {};
-  DiskReserve* reserve = nullptr;       // as CommandLogOptions has it
-  const Clock* clock = &SteadyClock();  // for progress and intervals; outlives the state
+  const Clock* clock = &SteadyClock();  // outlives the state
 };
 
 // What it tells its owner. All may be null.
@@ -58,51 +59,35 @@ struct Recovery {
   absl::Duration duration = absl::ZeroDuration();
 };
 
-// Thread safety: all of the thread that applies commands; log() as CommandLog says.
+// Thread safety: all of the thread that applies commands; log() as ShardLog says.
 class DurableState {
  public:
   // Makes an empty core, with the limits that are wanted now.
   using MakeCore = std::function<std::unique_ptr<ShardCore>()>;
 
-  static bool Exists(const std::string& data_dir);
+  // Of an image LogLabel({}), and an empty log. Errors: those of open_log.
+  static absl::StatusOr<std::unique_ptr<DurableState>> Create(DurableStateParts parts);
+
+  // Restores what there is: the newest image that is whole, and the log after it. Commands may be
+  // appended after Begin().
+  // Errors: DataLoss naming what is damaged or missing and what is lost; FailedPrecondition for
+  // what another version has written; Unavailable. No image has changed then.
+  static absl::StatusOr<std::unique_ptr<DurableState>> Restore(DurableStateParts parts,
+                                                               const MakeCore& make_core,
+                                                               std::unique_ptr<ShardCore>* core);
 
   // Gives up an image that is being written.
   ~DurableState();
 
-  // Where a data directory's state lies, and its images that count, newest first. From any thread.
-  // Errors of Images(): DataLoss when there is none.
-  static std::string DirectoryIn(const std::string& data_dir);
-  static std::string ImagePathIn(const std::string& data_dir, const LogImage& image);
-  static absl::StatusOr<std::vector<LogImage>> Images(const std::string& data_dir);
-
-  // Restores what is in the directory: the newest image that is whole, and the log after it.
-  // Commands may be appended after Begin().
-  // Errors: DataLoss naming what is damaged or missing and what is lost; FailedPrecondition for
-  // what another version has written; Unavailable. Nothing has changed then.
-  static absl::StatusOr<std::unique_ptr<DurableState>> Restore(const std::string& data_dir,
-                                                               const DurableStateOptions& options,
-                                                               const MakeCore& make_core,
-                                                               std::unique_ptr<ShardCore>* core);
-
-  // Makes the directory, whose first image is `core`.
-  // Errors: Unavailable with the disk's reason.
-  static absl::StatusOr<std::unique_ptr<DurableState>> Create(const std::string& data_dir,
-                                                              const DurableStateOptions& options,
-                                                              const ShardCore& core);
-
-  // Removes the directory: its name first, so that half of it is never found.
-  static absl::Status Remove(const std::string& data_dir);
-
-  // Starts the log, and puts the core under `limits`. Errors: those of CommandLog::Append().
+  // Starts the log, and puts the core under `limits`. Errors: those of ShardLog::Append().
   absl::Status Begin(DurableStateHooks hooks, const CoreLimits& limits, ShardCore& core);
 
-  CommandLog& log() { return *log_; }
-  const CommandLog& log() const { return *log_; }
+  ShardLog& log() { return *log_; }
+  const ShardLog& log() const { return *log_; }
   const Recovery& recovery() const { return recovery_; }
 
-  // Begins an image, on a thread of its own, if the log has grown enough since the last one; or
-  // ends one that is written. A failure is logged, and tried again when the log has grown as much
-  // again.
+  // Begins an image, in the background, if the log has grown enough since the last one; or ends one
+  // that is written. A failure is logged, and tried again when the log has grown as much again.
   void MaybeTakeImage(ShardCore& core);
 
   // Waits for an image that was begun and makes it count. OK when there is none.
@@ -120,8 +105,8 @@ class DurableState {
   absl::Status ForceImage(ShardCore& core);
 
  private:
-  DurableState(DurableStateOptions options, std::unique_ptr<CommandLog> log,
-               std::unique_ptr<ImageStore> store, std::vector<LogImage> images);
+  DurableState(DurableStateParts parts, std::unique_ptr<ShardLog> log, std::vector<LogImage> images,
+               const Recovery& recovery);
 
   // An image that is being written while commands go on.
   struct Writing {
@@ -130,7 +115,6 @@ class DurableState {
     std::unique_ptr<ShardSnapshot> snapshot;
     std::atomic<bool> over = false;
     absl::Status result;  // once over
-    std::thread thread;
   };
   absl::Status BeginImage(ShardCore& core);
   // An image of now; if it is a root, no older one counts.
@@ -138,13 +122,14 @@ class DurableState {
   // An image was published: what is older than needed goes.
   absl::Status Retain(const LogImage& newest);
 
-  const DurableStateOptions options_;
-  const std::unique_ptr<CommandLog> log_;
-  const std::unique_ptr<ImageStore> store_;
-  DurableStateHooks hooks_;  // constant once begun; the log has its own
-  Recovery recovery_;
+  const DurabilityOptions options_;
+  const Clock& clock_;
+  const std::unique_ptr<ShardLog> log_;
+  const std::unique_ptr<LabelledImages> store_;
+  const Recovery recovery_;
+  DurableStateHooks hooks_;       // constant once begun; the log has its own
   std::vector<LogImage> images_;  // newest first
-  int64_t bytes_at_image_ = 0;    // the log's, when the last image was tried
+  int64_t bytes_at_image_;        // the log's, when the last image was tried
   std::unique_ptr<Writing> writing_;
 };
 

@@ -33,15 +33,15 @@ absl::Status StateDirectory::Load(Metrics& metrics, std::unique_ptr<ShardCore>& 
   checkpoints_ = std::make_unique<ModelCheckpoints>(images_.get());
   reserve_ = DiskReserve::Open(options_.path, {.bytes = options_.disk_reserve_bytes});
   reserve_->AddMetrics(metrics);
-  if (DurableState::Exists(options_.path)) return RestoreLogged(core);
+  if (LogDirectory::Exists(options_.path)) return RestoreLogged(core);
   RETURN_IF_ERROR(LoadCheckpoints(*core));
   RETURN_IF_ERROR(TakeStopState(*core));
   if (!logs()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(durable_, DurableState::Create(options_.path, DurableOptions(), *core));
+  ASSIGN_OR_RETURN(durable_, LogDirectory::Create(options_.path, DurableOptions(), *core));
   return absl::OkStatus();
 }
 
-DurableStateOptions StateDirectory::DurableOptions() const {
+LogDirectoryOptions StateDirectory::DurableOptions() const {
   return {.durability = options_.durability, .reserve = reserve_.get(), .clock = options_.clock};
 }
 
@@ -97,7 +97,7 @@ absl::Status StateDirectory::RecordModel(const ShardModel& model) {
 
 absl::Status StateDirectory::RestoreLogged(std::unique_ptr<ShardCore>& core) {
   const ShardCoreOptions wanted = options_.core();
-  absl::StatusOr<std::unique_ptr<DurableState>> restored = DurableState::Restore(
+  absl::StatusOr<std::unique_ptr<DurableState>> restored = LogDirectory::Restore(
       options_.path, DurableOptions(), [&wanted] { return std::make_unique<ShardCore>(wanted); },
       &core);
   if (absl::IsDataLoss(restored.status())) {
@@ -126,7 +126,7 @@ absl::Status StateDirectory::TakeOverLogged(std::unique_ptr<ShardCore>& core) {
   }
   // Only now: until here, another start would find everything as it was.
   durable_ = nullptr;
-  RETURN_IF_ERROR(DurableState::Remove(options_.path));
+  RETURN_IF_ERROR(LogDirectory::Remove(options_.path));
   LogWarning(
       "durability is checkpoint: the state of the command log was written as checkpoints, "
       "and the log removed",

@@ -25,7 +25,7 @@
 #include "services/common/files/directory_lock.h"
 #include "services/common/files/disk_reserve.h"
 #include "services/shard/durability/durability.h"
-#include "services/shard/durability/durable_state.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/image/image_store.h"
 #include "services/shard/image/model_checkpoints.h"
 #include "services/shard/state/shard_core.h"
@@ -84,7 +84,7 @@ class StateDirectory {
   absl::Status RecordModel(const ShardModel& model);
   absl::Status WriteLatest(const ShardCore& core);
   bool logs() const { return options_.durability.mode != Durability::kCheckpoint; }
-  DurableStateOptions DurableOptions() const;
+  LogDirectoryOptions DurableOptions() const;
 
   const StateDirectoryOptions options_;
   std::unique_ptr<DirectoryLock> lock_;

@@ -1,7 +1,6 @@
 #include "services/shard/image/image_label.h"
 
-#include <vector>
-
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -44,6 +43,19 @@ std::optional<LogImage> LogImageOf(absl::string_view label) {
     return std::nullopt;
   }
   return image;
+}
+
+absl::StatusOr<std::vector<LogImage>> CountingImages(const std::vector<std::string>& labels,
+                                                     absl::string_view directory) {
+  std::vector<LogImage> images;
+  for (const std::string& label : labels) {
+    const std::optional<LogImage> image = LogImageOf(label);
+    if (!image.has_value()) continue;
+    if (!images.empty() && images.front().root != image->root) images.clear();
+    images.insert(images.begin(), *image);
+  }
+  if (!images.empty()) return images;
+  return absl::DataLossError(absl::StrCat(directory, " has no image: all are missing"));
 }
 
 std::string ModelLabel(const ModelRows& rows) {

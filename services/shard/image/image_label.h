@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace dslide::shard {
@@ -30,6 +32,10 @@ struct LogImage {
 };
 std::string LogLabel(const LogImage& image);
 std::optional<LogImage> LogImageOf(absl::string_view label);
+// Those of sorted labels that count, newest first. Errors: DataLoss when there is none in
+// `directory`, where the labels are.
+absl::StatusOr<std::vector<LogImage>> CountingImages(const std::vector<std::string>& labels,
+                                                     absl::string_view directory);
 
 struct ModelRows {
   std::string model;

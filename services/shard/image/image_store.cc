@@ -15,6 +15,7 @@
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
+#include "services/shard/image/shard_image.h"
 
 namespace dslide::shard {
 namespace {
@@ -37,7 +38,7 @@ std::vector<std::string> NamesIn(const std::string& directory) {
 }
 
 // Finishes or undoes what a crash interrupted.
-absl::Status Sweep(const std::string& directory, const std::string& name) {
+absl::Status SweepName(const std::string& directory, const std::string& name) {
   const fs::path path = fs::path(directory) / name;
   absl::string_view label = name;
   std::error_code error;
@@ -59,10 +60,16 @@ std::string ImageStore::DirectoryIn(const std::string& data_dir) {
 }
 
 absl::StatusOr<std::unique_ptr<ImageStore>> ImageStore::Open(const std::string& directory) {
-  RETURN_IF_ERROR(MakeDirectory(directory));
-  RETURN_IF_ERROR(SyncDirectory(fs::path(directory).parent_path()));
-  for (const std::string& name : NamesIn(directory)) RETURN_IF_ERROR(Sweep(directory, name));
-  return std::unique_ptr<ImageStore>(new ImageStore(directory));
+  auto store = std::make_unique<ImageStore>(directory);
+  RETURN_IF_ERROR(store->Sweep());
+  return store;
+}
+
+absl::Status ImageStore::Sweep() {
+  RETURN_IF_ERROR(MakeDirectory(directory_));
+  RETURN_IF_ERROR(SyncDirectory(fs::path(directory_).parent_path()));
+  for (const std::string& name : NamesIn(directory_)) RETURN_IF_ERROR(SweepName(directory_, name));
+  return absl::OkStatus();
 }
 
 ImageStore::ImageStore(std::string directory) : directory_(std::move(directory)) {}
@@ -106,6 +113,33 @@ absl::Status ImageStore::Publish(const std::string& label, Writer write) {
   }
   if (!published.ok()) RemoveAll(fresh).IgnoreError();
   return published;
+}
+
+absl::StatusOr<uint64_t> ImageStore::Load(const std::string& label, ShardCore& core) const {
+  return LoadImage(PathOf(label), core);
+}
+
+absl::Status ImageStore::Write(const std::string& label, uint64_t lsn, const ShardCore& core) {
+  return Publish(label, [&](const std::string& directory) {
+    return WriteImage(directory, lsn, core).status();
+  });
+}
+
+void ImageStore::Begin(ImageTask task) {
+  Wait();
+  thread_ = std::thread([this, task = std::move(task)] {
+    const auto write = [&](const std::string& directory) -> absl::Status {
+      RETURN_IF_ERROR(task.snapshot->Write(directory).status());
+      return task.written();
+    };
+    const absl::Status published = Publish(task.label, write);
+    if (!published.ok()) task.snapshot->Abandon();
+    task.over(published);
+  });
+}
+
+void ImageStore::Wait() {
+  if (thread_.joinable()) thread_.join();
 }
 
 absl::Status ImageStore::PutInPlace(const std::string& fresh, const std::string& label) {

@@ -12,34 +12,48 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/shard/image/file_list.h"
+#include "services/shard/image/labelled_images.h"
 
 namespace dslide::shard {
 
-// Thread safety: safe from any thread; changes of one label one after the other.
-class ImageStore {
+// Writes in the background with a thread of its own. Thread safety: as LabelledImages.
+class ImageStore final : public LabelledImages {
  public:
   // Of named images and parts of cluster checkpoints; the command log has a store of its own.
   static std::string DirectoryIn(const std::string& data_dir);
 
+  // Of a directory that is to be read for now: nothing is changed before Sweep().
+  explicit ImageStore(std::string directory);
+  ~ImageStore() override { Wait(); }
+  // One that is swept.
+  static absl::StatusOr<std::unique_ptr<ImageStore>> Open(const std::string& directory);
   // Makes the directory when it is missing, and removes or puts back what a crash has left
   // half-done. Errors: Unavailable with the system's reason, as of all functions here.
-  static absl::StatusOr<std::unique_ptr<ImageStore>> Open(const std::string& directory);
+  absl::Status Sweep();
 
-  // Labels of the images that Open() would find in a directory that need not exist or be open:
+  // Labels of the images that Sweep() would find in a directory that need not exist or be open:
   // also of one that was being replaced when the process ended. Sorted.
   static std::vector<std::string> LabelsIn(const std::string& directory);
   // Whether the name is of something half-done.
   static bool IsLeftover(const std::string& name);
 
-  std::vector<std::string> Labels() const { return LabelsIn(directory_); }
+  // --- labelled_images.h
+  std::vector<std::string> Labels() const override { return LabelsIn(directory_); }
+  std::string PathOf(const std::string& label) const override;
+  absl::StatusOr<uint64_t> Load(const std::string& label, ShardCore& core) const override;
+  absl::Status Write(const std::string& label, uint64_t lsn, const ShardCore& core) override;
+  void Begin(ImageTask task) override;
+  void Wait() override;
+  absl::Status Remove(const std::string& label) override;
+
   bool Has(const std::string& label) const;
-  std::string PathOf(const std::string& label) const;
 
   // Has `write` make a durable image in a directory that does not exist, and puts it in the place
   // of an earlier one of that label. Errors: those of `write`, as it says them; the earlier one
@@ -57,15 +71,12 @@ class ImageStore {
   // Errors: DataLoss naming what differs: all that has arrived is gone then.
   absl::StatusOr<FileListSummary> Adopt(const std::string& label, uint32_t checksum);
 
-  // Fine when there is none.
-  absl::Status Remove(const std::string& label);
-
  private:
-  explicit ImageStore(std::string directory);
   // What is complete in `fresh` gets the label.
   absl::Status PutInPlace(const std::string& fresh, const std::string& label);
 
   const std::string directory_;
+  std::thread thread_;
 };
 
 }  // namespace dslide::shard

@@ -24,8 +24,8 @@
 #include "core/base/clock.h"
 #include "services/common/files/disk_reserve.h"
 #include "services/shard/log/high_water.h"
-#include "services/shard/log/log_appender.h"
 #include "services/shard/log/log_scan.h"
+#include "services/shard/log/shard_log.h"
 #include "services/shard/log/storage_log.h"
 
 namespace dslide::shard {
@@ -44,18 +44,8 @@ struct CommandLogOptions {
   const Clock* clock = &SteadyClock();
 };
 
-// What a log tells its owner, on its own thread. Must not block.
-struct CommandLogHooks {
-  // All records up to this one are durable.
-  std::function<void(uint64_t durable)> on_durable = nullptr;
-  // A sync took so long.
-  std::function<void(absl::Duration)> on_sync = nullptr;
-  // The log has failed for good; what was not reported durable may be lost.
-  std::function<void(const absl::Status&)> on_failed = nullptr;
-};
-
-// Thread safety: Append() and Trim() by one thread; the rest from any.
-class CommandLog final : public LogAppender {
+// Thread safety: as ShardLog.
+class CommandLog final : public ShardLog {
  public:
   // Makes an empty log in `directory`, which exists and is empty. Its names are durable when the
   // directory's own name is.
@@ -77,22 +67,15 @@ class CommandLog final : public LogAppender {
   // What Open() found.
   const LogScan& found() const { return found_; }
 
-  // Begins to sync. Once, before the first Append().
-  void Start(CommandLogHooks hooks);
-
-  // --- log_appender.h. Sync() blocks.
+  // --- shard_log.h. Sync() blocks.
+  void Start(CommandLogHooks hooks) override;
   absl::StatusOr<uint64_t> Append(uint8_t kind,
                                   absl::Span<const absl::string_view> payload) override;
   absl::Status Sync() override;
+  absl::Status Trim(uint64_t keep_from) override;
   uint64_t appended() const override;
   uint64_t durable() const override;
-
-  // Records below `keep_from` may go; the last record always stays.
-  // Errors: Unavailable: they may still be there.
-  absl::Status Trim(uint64_t keep_from);
-
-  // Since Open().
-  int64_t appended_bytes() const;
+  int64_t appended_bytes() const override;
 
  private:
   CommandLog(const CommandLogOptions& options, std::unique_ptr<LogStorage> storage,

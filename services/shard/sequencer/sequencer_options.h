@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "services/shard/log/log_appender.h"
+#include "services/shard/log/shard_log.h"
 #include "services/shard/state/shard_core.h"
 
 namespace dslide::shard {
@@ -23,7 +23,7 @@ struct SequencerOptions {
 
 struct SequencerLog {
   // Null: nothing is logged. Outlives the sequencer, and reports to OnDurable() and OnLogFailed().
-  LogAppender* log = nullptr;
+  ShardLog* log = nullptr;
   // Answers are held back until what they show is durable.
   bool answers_wait = false;
   // On the sequencer's thread, after a command that was logged. May be null.

@@ -111,10 +111,10 @@ absl::StatusOr<LogRead> ReadLog(Bug bug, LogDisk& disk,
   return read;
 }
 
-LogDevice::LogDevice(NodePtr node, const Options& options, const LogRead& found, Trace& trace,
+LogDevice::LogDevice(NodePtr node, Options options, const LogRead& found, Trace& trace,
                      LogDisk& disk)
     : node_(std::move(node)),
-      options_(options),
+      options_(std::move(options)),
       trace_(trace),
       disk_(disk),
       appended_(found.last),
@@ -140,7 +140,8 @@ absl::StatusOr<uint64_t> LogDevice::Append(uint8_t kind,
   good_bytes_ = disk_.bytes.size();
   last_checksum_ = checksum;
   appended_ = lsn;
-  if (hooks_.on_append) hooks_.on_append(*DecodeLogRecord(record));
+  appended_bytes_ += static_cast<int64_t>(record.size());
+  if (options_.on_append) options_.on_append(*DecodeLogRecord(record));
   if (options_.bug == Bug::kAckBeforeSync) {
     durable_ = lsn;
     if (hooks_.on_durable) hooks_.on_durable(lsn);
@@ -193,7 +194,7 @@ absl::Status LogDevice::Sync() {
   return SyncUpTo(appended_, good_bytes_);
 }
 
-void LogDevice::Trim(uint64_t keep_from) {
+absl::Status LogDevice::Trim(uint64_t keep_from) {
   const uint64_t first = std::min(keep_from, durable_);
   size_t at = 0;
   for (uint64_t lsn = disk_.mark.first; lsn < first; ++lsn) {
@@ -209,6 +210,7 @@ void LogDevice::Trim(uint64_t keep_from) {
   trimmed_ += at;
   disk_.mark.first = std::max(disk_.mark.first, first);
   disk_.mark_synced = disk_.mark;
+  return absl::OkStatus();
 }
 
 }  // namespace dslide::simulation

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/counter_rng.h"
-#include "services/shard/log/log_appender.h"
 #include "services/shard/log/log_chain.h"
+#include "services/shard/log/shard_log.h"
 #include "tests/simulation/bugs.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/trace.h"
@@ -46,32 +46,26 @@ absl::StatusOr<LogRead> ReadLog(Bug bug, LogDisk& disk,
                                 absl::FunctionRef<absl::Status(const shard::LogRecord&)> visit);
 
 // The log of one process. Not thread-safe.
-class LogDevice final : public shard::LogAppender {
+class LogDevice final : public shard::ShardLog {
  public:
-  struct Hooks {
-    std::function<void(uint64_t)> on_durable;
-    std::function<void(const absl::Status&)> on_failed;
-    // A record was appended.
-    std::function<void(const shard::LogRecord&)> on_append;
-  };
   struct Options {
     absl::Duration sync_interval = absl::ZeroDuration();
     absl::Duration sync_time = absl::Milliseconds(8);
     Bug bug = Bug::kNone;
+    // A record was appended.
+    std::function<void(const shard::LogRecord&)> on_append = nullptr;
   };
 
-  LogDevice(NodePtr node, const Options& options, const LogRead& found, Trace& trace,
-            LogDisk& disk);
-  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
+  LogDevice(NodePtr node, Options options, const LogRead& found, Trace& trace, LogDisk& disk);
 
+  void Start(shard::CommandLogHooks hooks) override { hooks_ = std::move(hooks); }
   absl::StatusOr<uint64_t> Append(uint8_t kind,
                                   absl::Span<const absl::string_view> payload) override;
   absl::Status Sync() override;
+  absl::Status Trim(uint64_t keep_from) override;
   uint64_t appended() const override { return appended_; }
   uint64_t durable() const override { return durable_; }
-
-  // Records below `keep_from` go.
-  void Trim(uint64_t keep_from);
+  int64_t appended_bytes() const override { return appended_bytes_; }
 
  private:
   void ScheduleSync();
@@ -81,10 +75,11 @@ class LogDevice final : public shard::LogAppender {
   const Options options_;
   Trace& trace_;
   LogDisk& disk_;
-  Hooks hooks_;
+  shard::CommandLogHooks hooks_;
   uint64_t appended_;
   uint64_t durable_;
   uint32_t last_checksum_;
+  int64_t appended_bytes_ = 0;
   size_t good_bytes_;  // without what a full disk has cut off
   size_t trimmed_ = 0;
   bool sync_running_ = false;

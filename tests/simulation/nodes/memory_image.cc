@@ -1,5 +1,6 @@
 #include "tests/simulation/nodes/memory_image.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +81,11 @@ bool ImageWriter::WriteSome(int64_t rows) {
     }
   }
   return true;
+}
+
+bool ImageWriter::lost() const {
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [](const auto& source) { return source->lost(); });
 }
 
 MemoryImage ImageOf(uint64_t lsn, const shard::ShardCore& core) {

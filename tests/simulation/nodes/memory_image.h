@@ -45,6 +45,8 @@ class ImageWriter {
 
   // True when all is written.
   bool WriteSome(int64_t rows);
+  // The snapshot was abandoned before all was written.
+  bool lost() const;
   MemoryImage Take() { return std::move(image_); }
   bool has_base() const { return base_ != nullptr; }
 

@@ -1,22 +1,19 @@
-// One life of a shard's process: the product's state machine, sequencer, gate and participant, over
-// a simulated disk and network. What services/shard/shard_server.h and the service do between them
-// is repeated here in its order; their threads, files and connections are not.
+// One life of a shard's process: the product's runtime and durable state, over a simulated disk and
+// network. What services/shard/rpc does in front of them is repeated here.
 
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/net/metrics/metrics.h"
 #include "core/system/stage_times.h"
-#include "services/shard/durability/checkpoint_participant.h"
-#include "services/shard/rpc/client_admission.h"
-#include "services/shard/sequencer/sequencer.h"
-#include "services/shard/state/shard_core.h"
+#include "services/shard/durability/durable_state.h"
+#include "services/shard/shard_runtime.h"
 #include "tests/simulation/nodes/coordinator_host.h"
 #include "tests/simulation/nodes/log_device.h"
 #include "tests/simulation/nodes/memory_image.h"
@@ -27,9 +24,8 @@ namespace dslide::simulation {
 
 // What outlives a shard's processes.
 struct ShardDisk {
-  bool logs = false;  // there is a command log
   LogDisk log;
-  std::vector<MemoryImage> images;  // that count, newest first
+  std::map<std::string, MemoryImage> images;  // by label
   PartDisk parts;
 };
 
@@ -52,8 +48,8 @@ class ShardProcess {
   absl::Status Start();
 
   const NodePtr& node() const { return node_; }
-  const shard::ShardCore& core() const { return *core_; }
-  uint64_t generation() const { return core_->generation(); }
+  const shard::ShardCore& core() const { return runtime_->core(); }
+  uint64_t generation() const { return core().generation(); }
 
   // --- Calls of clients, as bytes where the log keeps them.
   void Hello(const HelloCommand& command, Respond respond);
@@ -66,7 +62,7 @@ class ShardProcess {
   void Task(std::function<absl::Status(shard::ShardCore&)> task,
             std::function<void(absl::Status)> done,
             shard::QueuePlace place = shard::QueuePlace::kBack);
-  const shard::CheckpointParticipant& participant() const { return *participant_; }
+  shard::CheckpointParticipant& participant() { return *runtime_->participant(); }
   absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t checkpoint_id,
                                                  uint64_t generation, absl::Duration limit);
   absl::StatusOr<std::vector<ClientStep>> Admit(shard::ShardCore& core, uint64_t checkpoint_id,
@@ -86,18 +82,14 @@ class ShardProcess {
  private:
   void OnOwned(ShardId shard_id, const RegistrationAnswer& answer);
   void OnFenced();
-  absl::Status Restore();
-  void StartLog(const LogRead& found);
+  shard::Sequencer& sequencer() { return runtime_->sequencer(); }
+  shard::ClientAdmission& admission() { return runtime_->admission(); }
+  absl::Status Restore(std::unique_ptr<shard::ShardCore>& core);
+  absl::StatusOr<std::unique_ptr<shard::ShardLog>> OpenLog(shard::DurableStateParts::Visit visit);
   void Submit(shard::Sequencer::Request request, Respond respond);
-  void Poke(absl::Duration pause);
+  void Poke();
   void RunOnce();
-  void Fail(const absl::Status& why);
-  absl::StatusOr<uint64_t> SettleTables(shard::ShardCore& core);
-  absl::Status ForceImage(shard::ShardCore& core);
-  void MaybeTakeImage(shard::ShardCore& core);
-  void WriteImage(const std::shared_ptr<shard::ShardSnapshot>& snapshot,
-                  const std::shared_ptr<ImageWriter>& writer);
-  void Publish(MemoryImage image);
+  void End(absl::string_view why);
   void Register();
   void HeartbeatLater();
   void Heartbeat();
@@ -110,19 +102,14 @@ class ShardProcess {
   const std::function<void()> on_end_;
   const bool logs_;
   const std::string instance_id_;
-  std::unique_ptr<shard::ShardCore> core_;
-  std::unique_ptr<LogDevice> log_;
   Metrics metrics_;
   StageTimes stages_;
   shard::ShardMetrics shard_metrics_;
+  std::unique_ptr<shard::ShardRuntime> runtime_;  // used by the next two
   std::unique_ptr<PartStore> parts_;
-  std::unique_ptr<shard::Sequencer> sequencer_;
-  std::unique_ptr<shard::ClientAdmission> admission_;
-  std::unique_ptr<shard::CheckpointParticipant> participant_;
-  int64_t life_ = 0;       // of the state, by the oracle's count
-  uint64_t image_at_ = 0;  // lsn of the last image that was tried
+  std::unique_ptr<shard::DurableState> durable_;  // null without a log
+  int64_t life_ = 0;                              // of the state, by the oracle's count
   bool owned_ = false;
-  bool image_running_ = false;
   bool turning_ = false;
   absl::Duration wake_at_ = absl::InfiniteDuration();
 };

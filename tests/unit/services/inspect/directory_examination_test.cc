@@ -18,7 +18,7 @@
 #include "services/common/files/directory_lock.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/models/catalog_store.h"
-#include "services/shard/durability/durable_state.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/image/image_label.h"
 #include "services/shard/image/image_store.h"
 #include "services/shard/image/model_checkpoints.h"
@@ -126,7 +126,7 @@ class ShardDirectoryTest : public DirectoryExaminationTest {
                                     shard::PartsWithoutRows(*core_), nullptr)
                     .ok());
     ASSERT_TRUE(shard::WriteImage(part_.string(), 0, *core_).ok());
-    ASSERT_TRUE(shard::DurableState::Create(root_.string(), {}, *core_).ok());
+    ASSERT_TRUE(shard::LogDirectory::Create(root_.string(), {}, *core_).ok());
   }
   std::string Error(const std::function<void()>& damage) {
     return ErrorAfter(damage, ExamineShardDirectory);

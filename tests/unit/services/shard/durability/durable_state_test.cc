@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/wire/log/logged_command.h"
+#include "services/shard/durability/log_directory.h"
 #include "services/shard/image/shard_image.h"
 #include "services/shard/state/core_state.h"
 #include "tests/unit/services/shard/log/log_samples.h"
@@ -47,7 +48,7 @@ class DurableStateTest : public LogDirectoryTest {
 
   void Create() {
     core_ = FreshCore();
-    auto made = DurableState::Create(root_.string(), options_, *core_);
+    auto made = LogDirectory::Create(root_.string(), options_, *core_);
     ASSERT_TRUE(made.ok()) << made.status();
     state_ = *std::move(made);
     ASSERT_TRUE(state_->Begin({}, Limits(), *core_).ok());
@@ -64,7 +65,7 @@ class DurableStateTest : public LogDirectoryTest {
     return core_->Apply(*std::move(decoded));
   }
   absl::Status Restore(std::unique_ptr<ShardCore>* core) {
-    auto restored = DurableState::Restore(root_.string(), options_, FreshCore, core);
+    auto restored = LogDirectory::Restore(root_.string(), options_, FreshCore, core);
     if (!restored.ok()) return restored.status();
     restored_ = *std::move(restored);
     return absl::OkStatus();
@@ -83,7 +84,7 @@ class DurableStateTest : public LogDirectoryTest {
     return *std::next(images.rbegin(), number);
   }
 
-  DurableStateOptions options_;
+  LogDirectoryOptions options_;
   std::unique_ptr<ShardCore> core_;
   std::unique_ptr<DurableState> state_;
   std::unique_ptr<DurableState> restored_;
