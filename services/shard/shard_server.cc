@@ -39,7 +39,7 @@ absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
                                 .clock = options_.clock,
                                 .core = [this] { return ResolvedCore(options_, stages_.get()); }};
   ASSIGN_OR_RETURN(directory_, StateDirectory::Open(std::move(options), *metrics_, core));
-  images_ = std::make_unique<DiskImages>(&directory_->images(), options_.clock);
+  images_ = std::make_unique<CheckpointImages>(&directory_->images(), options_.clock);
   return absl::OkStatus();
 }
 

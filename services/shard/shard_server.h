@@ -67,7 +67,7 @@ class ShardServer {
   std::unique_ptr<ShardRuntime> shard_;
   // Null without a data directory, as images_ is; their threads use shard_.
   std::unique_ptr<StateDirectory> directory_;
-  std::unique_ptr<DiskImages> images_;
+  std::unique_ptr<CheckpointImages> images_;
   std::unique_ptr<DurableGauges> durable_gauges_;  // null in mode checkpoint
   std::unique_ptr<ShardServiceImpl> service_;
   std::unique_ptr<ServerRuntime> runtime_;

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "services/shard/image/disk_images.h"
+#include "services/shard/image/checkpoint_images.h"
 
 namespace dslide::shard {
 
@@ -21,7 +21,7 @@ inline constexpr int64_t kCheckpointPieceBytes = int64_t{1} << 20;
 class CheckpointTransfer {
  public:
   // `images` outlives it.
-  explicit CheckpointTransfer(DiskImages* images) : images_(images) {}
+  explicit CheckpointTransfer(CheckpointImages* images) : images_(images) {}
 
   // At most kCheckpointPieceBytes from `offset` on; "" at the end. path: of a file of the image, or
   // its list (kFileListName).
@@ -41,7 +41,7 @@ class CheckpointTransfer {
   absl::StatusOr<FileListSummary> Adopt(uint64_t checkpoint_id, uint32_t checksum);
 
  private:
-  DiskImages* const images_;
+  CheckpointImages* const images_;
   // One change of what has arrived at a time: nothing is written into files once they are verified.
   absl::Mutex mu_;
 };

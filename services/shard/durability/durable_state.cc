@@ -201,8 +201,8 @@ absl::Status DurableState::BeginImage(ShardCore& core) {
                  // A log that ends before its image would be taken for a damaged one.
                  .written = [this] { return log_->Sync(); },
                  .over =
-                     [this](absl::Status result) {
-                       writing_->result = std::move(result);
+                     [this](const absl::StatusOr<ImageSize>& written) {
+                       writing_->result = written.status();
                        writing_->over = true;
                        if (hooks_.on_written) hooks_.on_written();
                      }});

@@ -15,6 +15,8 @@
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/part_base.h"
 #include "services/shard/image/shard_image.h"
 
 namespace dslide::shard {
@@ -125,17 +127,47 @@ absl::Status ImageStore::Write(const std::string& label, uint64_t lsn, const Sha
   });
 }
 
+absl::StatusOr<ImageSize> ImageStore::SizeOf(const std::string& label) const {
+  ImageSize size;
+  ASSIGN_OR_RETURN(size.files, ReadFileList(PathOf(label)));
+  const absl::StatusOr<ImageHead> head = ReadImageHead(PathOf(label));
+  if (head.ok()) size.base_checkpoint_id = head->base_checkpoint_id;
+  return size;
+}
+
 void ImageStore::Begin(ImageTask task) {
   Wait();
   thread_ = std::thread([this, task = std::move(task)] {
+    absl::StatusOr<ImageSize> size;
     const auto write = [&](const std::string& directory) -> absl::Status {
-      RETURN_IF_ERROR(task.snapshot->Write(directory).status());
-      return task.written();
+      size = WriteTo(directory, task);
+      return size.ok() ? task.written() : size.status();
     };
-    const absl::Status published = Publish(task.label, write);
-    if (!published.ok()) task.snapshot->Abandon();
-    task.over(published);
+    if (absl::Status published = Publish(task.label, write); !published.ok()) {
+      task.snapshot->Abandon();
+      size = std::move(published);
+    }
+    task.over(size);
   });
+}
+
+absl::StatusOr<ImageSize> ImageStore::WriteTo(const std::string& directory,
+                                              const ImageTask& task) const {
+  if (task.check_base == nullptr) return task.snapshot->Write(directory);
+  const PartBase& base = task.snapshot->base();
+  const auto link = [&]() -> absl::StatusOr<LinkedBase> {
+    RETURN_IF_ERROR(task.check_base());
+    return LinkBase(PathOf(CheckpointLabel(base.checkpoint_id)), base.files_checksum,
+                    task.snapshot->parts(), directory);
+  };
+  const absl::StatusOr<LinkedBase> linked = link();
+  if (linked.ok()) return task.snapshot->WriteIncrement(directory, *linked);
+  if (!linked.status().message().empty()) {
+    LogInfo("all rows are written for a cluster checkpoint",
+            {{"because", linked.status().message()}});
+  }
+  RETURN_IF_ERROR(RemoveAll(directory));
+  return task.snapshot->Write(directory);
 }
 
 void ImageStore::Wait() {

@@ -48,10 +48,14 @@ class ImageStore final : public LabelledImages {
   std::vector<std::string> Labels() const override { return LabelsIn(directory_); }
   std::string PathOf(const std::string& label) const override;
   absl::StatusOr<uint64_t> Load(const std::string& label, ShardCore& core) const override;
+  absl::StatusOr<ImageSize> SizeOf(const std::string& label) const override;
+  absl::StatusOr<FileListSummary> Verify(const std::string& label) const override;
   absl::Status Write(const std::string& label, uint64_t lsn, const ShardCore& core) override;
   void Begin(ImageTask task) override;
   void Wait() override;
   absl::Status Remove(const std::string& label) override;
+  std::string ArrivalPathOf(const std::string& label) const override;
+  absl::StatusOr<FileListSummary> Adopt(const std::string& label, uint32_t checksum) override;
 
   bool Has(const std::string& label) const;
 
@@ -61,17 +65,8 @@ class ImageStore final : public LabelledImages {
   using Writer = absl::FunctionRef<absl::Status(const std::string& directory)>;
   absl::Status Publish(const std::string& label, Writer write);
 
-  // Reads every file. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss naming the file that is
-  // missing, surplus or differs.
-  absl::StatusOr<FileListSummary> Verify(const std::string& label) const;
-
-  // Where an image is put together from files that were sent here.
-  std::string ArrivalPathOf(const std::string& label) const;
-  // Publishes that, once every file of it is what its list says and the list has that checksum.
-  // Errors: DataLoss naming what differs: all that has arrived is gone then.
-  absl::StatusOr<FileListSummary> Adopt(const std::string& label, uint32_t checksum);
-
  private:
+  absl::StatusOr<ImageSize> WriteTo(const std::string& directory, const ImageTask& task) const;
   // What is complete in `fresh` gets the label.
   absl::Status PutInPlace(const std::string& fresh, const std::string& label);
 

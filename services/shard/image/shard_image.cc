@@ -191,6 +191,7 @@ absl::StatusOr<ImageSize> WriteImageOf(
     const ImageIncrement* increment) {
   RETURN_IF_ERROR(MakeDirectory(directory));
   ImageSize size;
+  if (increment != nullptr) size.base_checkpoint_id = increment->base_checkpoint_id;
   for (size_t number = 0; number < parts.models.size(); ++number) {
     const ImageParts::Model& part = parts.models[number];
     ASSIGN_OR_RETURN(const int64_t rows,

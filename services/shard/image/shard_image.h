@@ -65,6 +65,7 @@ struct ImageSize {
   int64_t rows = 0;   // of the whole image, with a record
   int64_t bytes = 0;  // written, without what was linked
   FileListSummary files = {};
+  uint64_t base_checkpoint_id = 0;  // of the checkpoint that it was built on; 0: none
 };
 
 // Writes an image of the parts, reads it back, lists its files, and makes everything durable but

@@ -24,7 +24,7 @@ namespace dslide::shard {
 
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, ModelCheckpoints* store,
-                                   CheckpointParticipant* participant, DiskImages* images,
+                                   CheckpointParticipant* participant, CheckpointImages* images,
                                    Metrics* metrics, const Clock* clock)
     : options_(std::move(options)),
       participant_(participant),

@@ -64,8 +64,8 @@ class ShardServiceImpl final : public ShardServiceBase {
   // The pointers outlive it; `store`, `participant` and its `images` are null without a data
   // directory.
   ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer, ShardMetrics* shard_metrics,
-                   ModelCheckpoints* store, CheckpointParticipant* participant, DiskImages* images,
-                   Metrics* metrics, const Clock* clock);
+                   ModelCheckpoints* store, CheckpointParticipant* participant,
+                   CheckpointImages* images, Metrics* metrics, const Clock* clock);
   ~ShardServiceImpl() override;
 
   // What GetServerInfo tells; follows SetOwnershipCommand.

@@ -73,7 +73,7 @@ class Sequencer {
   // Errors: Unavailable SHUTTING_DOWN; the task is then not run.
   absl::Status SubmitTask(std::function<void(ShardCore&)> task,
                           QueuePlace place = QueuePlace::kBack);
-  // As SubmitTask, and returns the task's result. Must not be called on the sequencer's threads.
+  // As SubmitTask, and returns the result. Not on the sequencer's threads; without any, runs here.
   absl::Status RunTask(const std::function<absl::Status(ShardCore&)>& task);
 
   // For a shard that another process owns now. Answers all queued and later commands with `why`.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "services/shard/image/image_label.h"
 #include "tests/simulation/nodes/memory_catalog.h"
 #include "tests/simulation/nodes/shard_host.h"
 
@@ -160,8 +161,8 @@ bool CoordinatorProcess::CommitManifest(const coordinator::Manifest& manifest,
   world_.trace.Note("committed", {static_cast<int64_t>(manifest.checkpoint_id)});
   std::vector<const MemoryImage*> parts;
   for (const auto& host : world_.shards) {
-    const auto part = host->disk().parts.parts.find(manifest.checkpoint_id);
-    parts.push_back(part == host->disk().parts.parts.end() ? nullptr : part->second.get());
+    const std::string label = shard::CheckpointLabel(manifest.checkpoint_id);
+    parts.push_back(host->disk().parts.Find(label).get());
   }
   world_.oracle.Committed(manifest, parts);
   if (kill) {

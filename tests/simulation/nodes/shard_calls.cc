@@ -90,20 +90,23 @@ absl::StatusOr<bool> ShardCalls::CreateModel(const std::string& address,
   });
 }
 
+template <typename T>
+absl::StatusOr<T> ShardCalls::AskCore(const std::string& address, absl::Duration timeout,
+                                      CoreQuestion<T> ask, shard::QueuePlace place) {
+  return Ask<T>(address, timeout, [=](ShardProcess& shard, Done<T> done) {
+    const absl::Status queued = shard.sequencer().SubmitTask(
+        [&shard, ask, done](shard::ShardCore& core) { done(ask(shard, core)); }, place);
+    if (!queued.ok()) done(queued);
+  });
+}
+
 absl::StatusOr<absl::Duration> ShardCalls::EstimateFreezeDelay(const std::string& address,
                                                                uint64_t generation,
                                                                absl::Duration timeout) {
-  using Time = absl::Duration;
-  return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
-    auto wait = std::make_shared<absl::StatusOr<Time>>(Time());  // shared with the task
-    shard.Task(
-        [&shard, wait, generation](shard::ShardCore& core) {
-          *wait = shard.participant().EstimateFreezeDelay(core, generation);
-          return wait->status();
-        },
-        [wait, done](const absl::Status& status) { status.ok() ? done(*wait) : done(status); },
-        shard::QueuePlace::kFront);
-  });
+  return AskCore<absl::Duration>(address, timeout,
+                                 [=](ShardProcess& shard, shard::ShardCore& core) {
+                                   return shard.participant().EstimateFreezeDelay(core, generation);
+                                 });
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::string& address,
@@ -111,18 +114,11 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::FreezeSteps(const std::strin
                                                                 uint64_t generation,
                                                                 absl::Duration limit,
                                                                 absl::Duration timeout) {
-  using Steps = std::vector<ClientStep>;
   MaybeKill(Fault::kKillAtFreeze, address);
-  return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
-    auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.Task(
-        [&shard, steps, checkpoint_id, generation, limit](shard::ShardCore& core) {
-          *steps = shard.Freeze(core, checkpoint_id, generation, limit);
-          return steps->status();
-        },
-        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
-        shard::QueuePlace::kFront);
-  });
+  return AskCore<std::vector<ClientStep>>(
+      address, timeout, [=](ShardProcess& shard, shard::ShardCore& core) {
+        return shard.Freeze(core, checkpoint_id, generation, limit);
+      });
 }
 
 absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string& address,
@@ -130,54 +126,35 @@ absl::StatusOr<std::vector<ClientStep>> ShardCalls::AdmitSteps(const std::string
                                                                const std::vector<ClientStep>& up_to,
                                                                const std::vector<ClientId>& evict,
                                                                absl::Duration timeout) {
-  using Steps = std::vector<ClientStep>;
   MaybeKill(Fault::kKillAtAdmit, address);
-  return Ask<Steps>(address, timeout, [=](ShardProcess& shard, Done<Steps> done) {
-    auto steps = std::make_shared<absl::StatusOr<Steps>>(Steps());  // shared with the task
-    shard.Task(
-        [&shard, steps, checkpoint_id, up_to, evict](shard::ShardCore& core) {
-          *steps = shard.Admit(core, checkpoint_id, up_to, evict);
-          return steps->status();
-        },
-        [steps, done](const absl::Status& status) { status.ok() ? done(*steps) : done(status); },
-        shard::QueuePlace::kFront);
-  });
+  return AskCore<std::vector<ClientStep>>(address, timeout,
+                                          [=](ShardProcess& shard, shard::ShardCore& core) {
+                                            return shard.Admit(core, checkpoint_id, up_to, evict);
+                                          });
 }
 
 absl::StatusOr<absl::Duration> ShardCalls::CutCheckpoint(const std::string& address,
                                                          uint64_t checkpoint_id,
                                                          const coordinator::PartBase& base,
                                                          absl::Duration timeout) {
-  using Time = absl::Duration;
   MaybeKill(Fault::kKillAtCut, address);
-  return Ask<Time>(address, timeout, [=](ShardProcess& shard, Done<Time> done) {
-    auto stall = std::make_shared<Time>();  // shared with the task
-    shard.Task(
-        [&shard, stall, checkpoint_id, base](shard::ShardCore& core) -> absl::Status {
-          ASSIGN_OR_RETURN(
-              const shard::CutSize cut,
-              shard.Cut(core, checkpoint_id, {base.checkpoint_id, base.files_checksum}));
-          *stall = cut.stall;
-          return absl::OkStatus();
-        },
-        [stall, done](const absl::Status& status) { status.ok() ? done(*stall) : done(status); },
-        shard::QueuePlace::kFront);
-  });
+  return AskCore<absl::Duration>(
+      address, timeout,
+      [=](ShardProcess& shard, shard::ShardCore& core) -> absl::StatusOr<absl::Duration> {
+        ASSIGN_OR_RETURN(const shard::CutSize cut,
+                         shard.Cut(core, checkpoint_id, {base.checkpoint_id, base.files_checksum}));
+        return cut.stall;
+      });
 }
 
 absl::Status ShardCalls::AbortCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                          absl::Duration timeout) {
   MaybeKill(Fault::kKillAtCut, address);
-  return Ask<bool>(
-             address, timeout,
-             [=](ShardProcess& shard, Done<bool> done) {
-               shard.Task(
-                   [&shard, checkpoint_id](shard::ShardCore& core) {
-                     return shard.Abort(core, checkpoint_id);
-                   },
-                   [done](const absl::Status& status) { status.ok() ? done(true) : done(status); },
-                   shard::QueuePlace::kFront);
-             })
+  return AskCore<bool>(address, timeout,
+                       [=](ShardProcess& shard, shard::ShardCore& core) {
+                         shard.participant().Abort(core, checkpoint_id);
+                         return true;
+                       })
       .status();
 }
 
@@ -219,13 +196,13 @@ absl::Status ShardCalls::RetainCheckpoints(const std::string& address,
 absl::StatusOr<int64_t> ShardCalls::Rollback(const std::string& address, uint64_t checkpoint_id,
                                              uint32_t files_checksum, absl::Duration timeout) {
   MaybeKill(Fault::kKillAtRestore, address);
-  return Ask<int64_t>(address, timeout, [=](ShardProcess& shard, Done<int64_t> done) {
-    shard.Task(
-        [&shard, checkpoint_id, files_checksum](shard::ShardCore& core) {
-          return shard.Rollback(core, checkpoint_id, files_checksum);
-        },
-        [done](const absl::Status& status) { status.ok() ? done(0) : done(status); });
-  });
+  return AskCore<int64_t>(
+      address, timeout,
+      [=](ShardProcess& shard, shard::ShardCore& core) -> absl::StatusOr<int64_t> {
+        RETURN_IF_ERROR(shard.Rollback(core, checkpoint_id, files_checksum));
+        return 0;
+      },
+      shard::QueuePlace::kBack);
 }
 
 absl::Status ShardCalls::DropModel(const std::string&, const std::string&, absl::Duration) {

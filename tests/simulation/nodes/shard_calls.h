@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "services/coordinator/membership/shard_admin.h"
+#include "services/shard/sequencer/sequencer.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/world.h"
 
@@ -73,6 +74,12 @@ class ShardCalls final : public coordinator::ShardAdmin {
   template <typename T>
   absl::StatusOr<T> Ask(const std::string& address, absl::Duration timeout,
                         std::function<void(ShardProcess&, Done<T>)> ask);
+  // What is answered within a task of the shard's sequencer.
+  template <typename T>
+  using CoreQuestion = std::function<absl::StatusOr<T>(ShardProcess&, shard::ShardCore&)>;
+  template <typename T>
+  absl::StatusOr<T> AskCore(const std::string& address, absl::Duration timeout, CoreQuestion<T> ask,
+                            shard::QueuePlace place = shard::QueuePlace::kFront);
   // With some probability, kills who makes the call or who gets it.
   void MaybeKill(Fault phase, const std::string& address);
 

@@ -10,7 +10,6 @@
 #include "services/shard/image/image_label.h"
 #include "tests/simulation/nodes/coordinator_host.h"
 #include "tests/simulation/nodes/log_device.h"
-#include "tests/simulation/nodes/memory_images.h"
 
 namespace dslide::simulation {
 namespace {
@@ -47,7 +46,10 @@ ShardProcess::ShardProcess(World& world, int shard, NodePtr node, ShardDisk& dis
       logs_(world.settings.mode != shard::Durability::kCheckpoint),
       instance_id_(absl::StrFormat("%016d", world.rng.NextBelow(1'000'000'000'000'000))),
       stages_(world.loop),
-      shard_metrics_(metrics_, stages_) {}
+      shard_metrics_(metrics_, stages_),
+      part_images_(node_, world.trace, disk.parts,
+                   /*without_copies=*/world.settings.bug == Bug::kPartWithoutCopies),
+      parts_(&part_images_, &world.loop) {}
 
 absl::Status ShardProcess::Restore(std::unique_ptr<ShardCore>& core) {
   shard::DurableStateParts parts{
@@ -55,7 +57,7 @@ absl::Status ShardProcess::Restore(std::unique_ptr<ShardCore>& core) {
       .open_log = [this](auto visit) { return OpenLog(visit); },
       .durability = {.mode = world_.settings.mode, .image_every_bytes = kImageEveryBytes},
       .clock = &world_.loop};
-  if (disk_.images.empty()) {
+  if (disk_.images.images.empty()) {
     RETURN_IF_ERROR(parts.images->Write(shard::LogLabel({}), /*lsn=*/0, *core));
   }
   ASSIGN_OR_RETURN(durable_, shard::DurableState::Restore(
@@ -87,11 +89,10 @@ absl::Status ShardProcess::Start() {
   auto core = std::make_unique<ShardCore>(CoreOptions());
   if (logs_) RETURN_IF_ERROR(Restore(core));
   life_ = world_.oracle.life(shard_);
-  parts_ = std::make_unique<PartStore>(node_, world_.settings.bug, world_.trace, disk_.parts);
   runtime_ = std::make_unique<shard::ShardRuntime>(
       shard::ShardRuntimeParts{.core = std::move(core),
                                .durable = durable_.get(),
-                               .images = parts_.get(),
+                               .images = &parts_,
                                .metrics = shard_metrics_,
                                .clock = world_.loop},
       shard::ShardRuntimeOptions{
@@ -182,13 +183,6 @@ void ShardProcess::CreateModel(const CreateModelCommand& command, Respond respon
   Submit(std::move(request), std::move(respond));
 }
 
-void ShardProcess::Task(std::function<absl::Status(ShardCore&)> task,
-                        std::function<void(absl::Status)> done, shard::QueuePlace place) {
-  const absl::Status queued = sequencer().SubmitTask(
-      [task = std::move(task), done](ShardCore& core) { done(task(core)); }, place);
-  if (!queued.ok()) done(queued);
-}
-
 absl::StatusOr<std::vector<ClientStep>> ShardProcess::Freeze(ShardCore& core,
                                                              uint64_t checkpoint_id,
                                                              uint64_t generation,
@@ -207,11 +201,6 @@ absl::StatusOr<std::vector<ClientStep>> ShardProcess::Admit(ShardCore& core, uin
   return participant().Admit(core, checkpoint_id, up_to, evict);
 }
 
-absl::Status ShardProcess::Abort(ShardCore& core, uint64_t checkpoint_id) {
-  participant().Abort(core, checkpoint_id);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<shard::CutSize> ShardProcess::Cut(ShardCore& core, uint64_t checkpoint_id,
                                                  const shard::PartBase& base) {
   if (world_.settings.bug == Bug::kCutWithoutHolding) {
@@ -224,8 +213,8 @@ absl::StatusOr<shard::CutSize> ShardProcess::Cut(ShardCore& core, uint64_t check
 absl::Status ShardProcess::Rollback(ShardCore& core, uint64_t checkpoint_id, uint32_t checksum) {
   RETURN_IF_ERROR(participant().Rollback(core, checkpoint_id, checksum).status());
   world_.trace.Note("went back", {shard_, static_cast<int64_t>(checkpoint_id)});
-  if (logs_) world_.oracle.Forced(shard_, disk_.images.rbegin()->second);
-  world_.oracle.WentBack(shard_, *disk_.parts.parts.at(checkpoint_id), core);
+  if (logs_) world_.oracle.Forced(shard_, *disk_.images.images.rbegin()->second);
+  world_.oracle.WentBack(shard_, *disk_.parts.Find(shard::CheckpointLabel(checkpoint_id)), core);
   life_ = world_.oracle.life(shard_);
   return absl::OkStatus();
 }
@@ -263,32 +252,29 @@ void ShardProcess::Register() {
   CoordinatorHost::Register(world_, node_, shard_, instance_id_, logs_ && !core().models().empty(),
                             [this](const absl::StatusOr<RegistrationAnswer>& answer) {
                               if (answer.ok()) {
-                                OnOwned(ShardId(shard_), *answer);
+                                OnOwned(*answer);
                               } else if (absl::IsFailedPrecondition(answer.status())) {
                                 OnFenced();
                               } else {
-                                Node::After(node_, absl::Milliseconds(50), [this] { Register(); });
+                                RegisterLater();
                               }
                             });
 }
 
-void ShardProcess::OnOwned(ShardId shard_id, const RegistrationAnswer& answer) {
-  Task(
-      [this, shard_id, answer](ShardCore& core) -> absl::Status {
-        RETURN_IF_ERROR(runtime_->Own(core, {.shard = shard_id, .generation = answer.generation},
-                                      answer.rollback_pending));
-        owned_ = true;
-        world_.trace.Note("owned", {shard_, static_cast<int64_t>(answer.generation),
-                                    admission().waiting() ? 1 : 0});
-        return absl::OkStatus();
-      },
-      [this](const absl::Status& owned) {
-        if (!owned.ok()) {
-          Node::After(node_, absl::Milliseconds(50), [this] { Register(); });
-        } else {
-          HeartbeatLater();
-        }
-      });
+void ShardProcess::OnOwned(const RegistrationAnswer& answer) {
+  const absl::Status queued = sequencer().SubmitTask([this, answer](ShardCore& core) {
+    const SetOwnershipCommand own{.shard = ShardId(shard_), .generation = answer.generation};
+    if (!runtime_->Own(core, own, answer.rollback_pending).ok()) return RegisterLater();
+    owned_ = true;
+    world_.trace.Note(
+        "owned", {shard_, static_cast<int64_t>(answer.generation), admission().waiting() ? 1 : 0});
+    HeartbeatLater();
+  });
+  if (!queued.ok()) RegisterLater();
+}
+
+void ShardProcess::RegisterLater() {
+  Node::After(node_, absl::Milliseconds(50), [this] { Register(); });
 }
 
 void ShardProcess::HeartbeatLater() {

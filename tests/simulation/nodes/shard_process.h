@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,8 +15,7 @@
 #include "services/shard/shard_runtime.h"
 #include "tests/simulation/nodes/coordinator_host.h"
 #include "tests/simulation/nodes/log_device.h"
-#include "tests/simulation/nodes/memory_image.h"
-#include "tests/simulation/nodes/part_store.h"
+#include "tests/simulation/nodes/memory_images.h"
 #include "tests/simulation/world.h"
 
 namespace dslide::simulation {
@@ -25,8 +23,8 @@ namespace dslide::simulation {
 // What outlives a shard's processes.
 struct ShardDisk {
   LogDisk log;
-  std::map<std::string, MemoryImage> images;  // by label
-  PartDisk parts;
+  ImageDisk images;  // of the log
+  ImageDisk parts;   // of cluster checkpoints
 };
 
 // The answer to a call of a client.
@@ -58,10 +56,7 @@ class ShardProcess {
   void Gather(const GatherCommand& command, Respond respond);
   // --- Calls of the coordinator.
   void CreateModel(const CreateModelCommand& command, Respond respond);
-  // Runs in its turn; the result goes to `done`.
-  void Task(std::function<absl::Status(shard::ShardCore&)> task,
-            std::function<void(absl::Status)> done,
-            shard::QueuePlace place = shard::QueuePlace::kBack);
+  shard::Sequencer& sequencer() { return runtime_->sequencer(); }
   shard::CheckpointParticipant& participant() { return *runtime_->participant(); }
   absl::StatusOr<std::vector<ClientStep>> Freeze(shard::ShardCore& core, uint64_t checkpoint_id,
                                                  uint64_t generation, absl::Duration limit);
@@ -70,9 +65,8 @@ class ShardProcess {
                                                 const std::vector<ClientId>& evict);
   absl::StatusOr<shard::CutSize> Cut(shard::ShardCore& core, uint64_t checkpoint_id,
                                      const shard::PartBase& base);
-  absl::Status Abort(shard::ShardCore& core, uint64_t checkpoint_id);
   absl::Status Rollback(shard::ShardCore& core, uint64_t checkpoint_id, uint32_t checksum);
-  PartStore& parts() { return *parts_; }
+  shard::CheckpointImages& parts() { return parts_; }
 
   bool owned() const { return owned_; }
 
@@ -80,9 +74,8 @@ class ShardProcess {
   void Compare();
 
  private:
-  void OnOwned(ShardId shard_id, const RegistrationAnswer& answer);
+  void OnOwned(const RegistrationAnswer& answer);
   void OnFenced();
-  shard::Sequencer& sequencer() { return runtime_->sequencer(); }
   shard::ClientAdmission& admission() { return runtime_->admission(); }
   absl::Status Restore(std::unique_ptr<shard::ShardCore>& core);
   absl::StatusOr<std::unique_ptr<shard::ShardLog>> OpenLog(shard::DurableStateParts::Visit visit);
@@ -91,6 +84,7 @@ class ShardProcess {
   void RunOnce();
   void End(absl::string_view why);
   void Register();
+  void RegisterLater();
   void HeartbeatLater();
   void Heartbeat();
 
@@ -105,8 +99,9 @@ class ShardProcess {
   Metrics metrics_;
   StageTimes stages_;
   shard::ShardMetrics shard_metrics_;
-  std::unique_ptr<shard::ShardRuntime> runtime_;  // used by the next two
-  std::unique_ptr<PartStore> parts_;
+  std::unique_ptr<shard::ShardRuntime> runtime_;  // used by what is below
+  MemoryImages part_images_;
+  shard::CheckpointImages parts_;
   std::unique_ptr<shard::DurableState> durable_;  // null without a log
   int64_t life_ = 0;                              // of the state, by the oracle's count
   bool owned_ = false;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "services/shard/image/file_list.h"
+#include "services/shard/image/image_store.h"
 
 namespace dslide::shard {
 namespace {
@@ -40,11 +41,11 @@ class CheckpointTransferTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  std::unique_ptr<DiskImages> MustOpen(const std::string& name) {
+  std::unique_ptr<CheckpointImages> MustOpen(const std::string& name) {
     auto store = ImageStore::Open((root_ / name).string());
     EXPECT_TRUE(store.ok()) << store.status();
     stores_.push_back(*std::move(store));
-    return std::make_unique<DiskImages>(stores_.back().get(), &SteadyClock());
+    return std::make_unique<CheckpointImages>(stores_.back().get(), &SteadyClock());
   }
   static void Write(const fs::path& path, const std::string& content) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -76,8 +77,8 @@ class CheckpointTransferTest : public ::testing::Test {
 
   const fs::path root_ = absl::StrCat(::testing::TempDir(), "transfer.", getpid());
   std::vector<std::unique_ptr<ImageStore>> stores_;
-  std::unique_ptr<DiskImages> from_;
-  std::unique_ptr<DiskImages> to_;
+  std::unique_ptr<CheckpointImages> from_;
+  std::unique_ptr<CheckpointImages> to_;
   uint32_t checksum_ = 0;
   std::unique_ptr<CheckpointTransfer> target_;
 };

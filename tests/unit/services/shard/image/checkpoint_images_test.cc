@@ -1,4 +1,4 @@
-#include "services/shard/image/disk_images.h"
+#include "services/shard/image/checkpoint_images.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
 #include "tests/unit/services/shard/log/log_samples.h"
 #include "tests/unit/services/shard/state/shard_trainer.h"
 
@@ -44,7 +45,7 @@ class CheckpointImagesTest : public LogDirectoryTest {
     auto opened = ImageStore::Open(Path("images"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
-    images_ = std::make_unique<DiskImages>(store_.get(), &clock_);
+    images_ = std::make_unique<CheckpointImages>(store_.get(), &clock_);
   }
   // Writes this shard's part and waits for it.
   void Write(uint64_t checkpoint_id) {

@@ -10,7 +10,8 @@
 #include <set>
 
 #include "absl/synchronization/notification.h"
-#include "services/shard/image/disk_images.h"
+#include "services/shard/image/checkpoint_images.h"
+#include "services/shard/image/image_store.h"
 #include "services/shard/state/core_state.h"
 #include "services/shard/storage/hash_image.h"
 #include "services/shard/storage/storage_rows.h"
@@ -53,7 +54,7 @@ class PartIncrementTest : public LogDirectoryTest {
     auto opened = ImageStore::Open(Path("images"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
-    images_ = std::make_unique<DiskImages>(store_.get(), &SteadyClock());
+    images_ = std::make_unique<CheckpointImages>(store_.get(), &SteadyClock());
   }
   void Scatter(const std::string& table = "head") {
     const ScatterCommand scatter = trainer_.Scatter(ScatterMode::kAdd, table);
@@ -123,7 +124,7 @@ class PartIncrementTest : public LogDirectoryTest {
   SampleTrainer trainer_;
   std::unique_ptr<ShardCore> core_ = SampleCore(trainer_);
   std::unique_ptr<ImageStore> store_;
-  std::unique_ptr<DiskImages> images_;
+  std::unique_ptr<CheckpointImages> images_;
   std::map<std::string, std::set<uint32_t>> changed_;  // since the last cut, by table
   std::map<uint64_t, std::string> at_cut_;
   int64_t step_ = 0;

@@ -10,7 +10,8 @@
 #include "absl/synchronization/notification.h"
 #include "core/net/metrics/metrics.h"
 #include "core/protocol/reason_words.h"
-#include "services/shard/image/disk_images.h"
+#include "services/shard/image/checkpoint_images.h"
+#include "services/shard/image/image_store.h"
 #include "services/shard/image/model_checkpoints.h"
 #include "services/shard/image/shard_snapshot.h"
 #include "services/shard/metrics/table_gauges.h"
@@ -51,7 +52,7 @@ class ShardRecordsTest : public LogDirectoryTest {
     auto opened = ImageStore::Open(Path("images"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
-    images_ = std::make_unique<DiskImages>(store_.get(), &SteadyClock());
+    images_ = std::make_unique<CheckpointImages>(store_.get(), &SteadyClock());
     ASSERT_TRUE(
         core_->Apply(SetOwnershipCommand{.shard = ShardId(0), .generation = 7}).reply->status.ok());
     const Answer created = core_->Apply(SampleCreate(SampleRecordSpec()));
@@ -135,7 +136,7 @@ class ShardRecordsTest : public LogDirectoryTest {
   CounterRng rng_{17};
   std::unique_ptr<ShardCore> core_ = std::make_unique<ShardCore>(SampleOptions());
   std::unique_ptr<ImageStore> store_;
-  std::unique_ptr<DiskImages> images_;
+  std::unique_ptr<CheckpointImages> images_;
   std::map<uint64_t, std::pair<AllRecords, uint64_t>> at_cut_;
 };
 

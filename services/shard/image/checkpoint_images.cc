@@ -1,4 +1,4 @@
-#include "services/shard/image/disk_images.h"
+#include "services/shard/image/checkpoint_images.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,6 @@
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
-#include "services/common/files/durable_files.h"
 #include "services/shard/image/image_label.h"
 
 namespace dslide::shard {
@@ -19,27 +18,33 @@ namespace {
 // longer ago says little about the disk.
 constexpr absl::Duration kVerifiedFor = absl::Minutes(10);
 
+CheckpointProgress Prepared(const ImageSize& size) {
+  return {.state = CheckpointProgress::State::kPrepared,
+          .rows = size.rows,
+          .files = size.files,
+          .base_checkpoint_id = size.base_checkpoint_id,
+          .written_bytes = size.bytes};
+}
+
 }  // namespace
 
-DiskImages::~DiskImages() {
-  std::thread thread;
+CheckpointImages::~CheckpointImages() {
   {
     const absl::MutexLock lock(&mu_);
     if (snapshot_ != nullptr) snapshot_->Abandon();
-    thread = std::move(thread_);
   }
-  if (thread.joinable()) thread.join();
+  store_->Wait();
 }
 
-std::string DiskImages::PathOf(uint64_t checkpoint_id) const {
+std::string CheckpointImages::PathOf(uint64_t checkpoint_id) const {
   return store_->PathOf(CheckpointLabel(checkpoint_id));
 }
 
-std::string DiskImages::ArrivalPathOf(uint64_t checkpoint_id) const {
+std::string CheckpointImages::ArrivalPathOf(uint64_t checkpoint_id) const {
   return store_->ArrivalPathOf(CheckpointLabel(checkpoint_id));
 }
 
-absl::StatusOr<FileListSummary> DiskImages::Adopt(uint64_t checkpoint_id, uint32_t checksum) {
+absl::StatusOr<FileListSummary> CheckpointImages::Adopt(uint64_t checkpoint_id, uint32_t checksum) {
   ASSIGN_OR_RETURN(const FileListSummary files,
                    store_->Adopt(CheckpointLabel(checkpoint_id), checksum));
   LogInfo("part of a cluster checkpoint taken in from a copy",
@@ -50,14 +55,14 @@ absl::StatusOr<FileListSummary> DiskImages::Adopt(uint64_t checkpoint_id, uint32
   return files;
 }
 
-absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnapshot> snapshot,
-                               std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
+absl::Status CheckpointImages::Begin(uint64_t checkpoint_id,
+                                     std::shared_ptr<ShardSnapshot> snapshot,
+                                     std::function<void(std::shared_ptr<ShardSnapshot>)> over) {
   const absl::MutexLock lock(&mu_);
   if (writing_) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kCheckpointRunning,
                             "this shard still writes another cluster checkpoint: wait for it");
   }
-  if (thread_.joinable()) thread_.join();  // over already
   // An older part of that number is of a cut that was never committed; if this process died now,
   // the next one would take it for this one.
   RETURN_IF_ERROR(store_->Remove(CheckpointLabel(checkpoint_id)));
@@ -67,32 +72,38 @@ absl::Status DiskImages::Begin(uint64_t checkpoint_id, std::shared_ptr<ShardSnap
   snapshot_id_ = checkpoint_id;
   progress_[checkpoint_id] = {.state = CheckpointProgress::State::kWriting};
   verified_.erase(checkpoint_id);
-  thread_ = std::thread(
-      [this, checkpoint_id, snapshot = std::move(snapshot), over = std::move(over)]() mutable {
-        Write(checkpoint_id, *snapshot);
-        over(std::move(snapshot));
-        const absl::MutexLock over_lock(&mu_);
-        writing_ = false;
-      });
+  store_->Begin({.label = CheckpointLabel(checkpoint_id),
+                 .snapshot = snapshot.get(),
+                 .check_base = [this, of = snapshot.get()] { return CheckBase(*of); },
+                 .written =
+                     [] {
+                       DSLIDE_FAILPOINT("shard.part.written");
+                       return absl::OkStatus();
+                     },
+                 .over =
+                     [this, checkpoint_id, snapshot = std::move(snapshot),
+                      over = std::move(over)](const absl::StatusOr<ImageSize>& written) mutable {
+                       End(checkpoint_id, written);
+                       over(std::move(snapshot));
+                       const absl::MutexLock over_lock(&mu_);
+                       writing_ = false;
+                     }});
   return absl::OkStatus();
 }
 
-void DiskImages::Abandon(uint64_t checkpoint_id) {
+void CheckpointImages::Abandon(uint64_t checkpoint_id) {
   const absl::MutexLock lock(&mu_);
   if (snapshot_ != nullptr && snapshot_id_ == checkpoint_id) snapshot_->Abandon();
 }
 
-void DiskImages::Write(uint64_t checkpoint_id, ShardSnapshot& snapshot) {
-  CheckpointProgress progress{.state = CheckpointProgress::State::kPrepared};
-  const absl::Status written = store_->Publish(
-      CheckpointLabel(checkpoint_id),
-      [&](const std::string& directory) { return WriteImage(snapshot, directory, progress); });
-  if (!written.ok()) {
-    snapshot.Abandon();
+void CheckpointImages::End(uint64_t checkpoint_id, const absl::StatusOr<ImageSize>& written) {
+  CheckpointProgress progress{.state = CheckpointProgress::State::kFailed,
+                              .error = written.status()};
+  if (written.ok()) {
+    progress = Prepared(*written);
+  } else {
     LogError("cannot write this shard's part of a cluster checkpoint",
-             {{"checkpoint_id", checkpoint_id}, {"error", written.message()}});
-    progress.state = CheckpointProgress::State::kFailed;
-    progress.error = written;
+             {{"checkpoint_id", checkpoint_id}, {"error", written.status().message()}});
   }
   const absl::MutexLock lock(&mu_);
   progress.elapsed = clock_->Now() - started_;
@@ -110,8 +121,7 @@ void DiskImages::Write(uint64_t checkpoint_id, ShardSnapshot& snapshot) {
   snapshot_ = nullptr;
 }
 
-absl::StatusOr<LinkedBase> DiskImages::LinkBaseOf(const ShardSnapshot& snapshot,
-                                                  const std::string& directory) const {
+absl::Status CheckpointImages::CheckBase(const ShardSnapshot& snapshot) const {
   const PartBase& base = snapshot.base();
   if (base.checkpoint_id == 0) return absl::FailedPreconditionError(snapshot.why_no_base());
   if (snapshot.parts().models.empty()) return absl::FailedPreconditionError("there are no rows");
@@ -129,34 +139,12 @@ absl::StatusOr<LinkedBase> DiskImages::LinkBaseOf(const ShardSnapshot& snapshot,
     }
   }
   const ShardSnapshot::Share share = snapshot.ChangedShare();
-  if (share.changed_bytes > share.bytes / 2) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        share.changed_bytes, " of ", share.bytes, " bytes of rows have changed, more than half"));
-  }
-  return LinkBase(PathOf(base.checkpoint_id), base.files_checksum, snapshot.parts(), directory);
+  if (share.changed_bytes <= share.bytes / 2) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(share.changed_bytes, " of ", share.bytes,
+                                                    " bytes of rows have changed, more than half"));
 }
 
-absl::Status DiskImages::WriteImage(ShardSnapshot& snapshot, const std::string& directory,
-                                    CheckpointProgress& progress) {
-  absl::StatusOr<LinkedBase> linked = LinkBaseOf(snapshot, directory);
-  if (!linked.ok()) {
-    if (!linked.status().message().empty()) {
-      LogInfo("all rows are written for a cluster checkpoint",
-              {{"because", linked.status().message()}});
-    }
-    RETURN_IF_ERROR(RemoveAll(directory));
-  }
-  ASSIGN_OR_RETURN(const ImageSize size, linked.ok() ? snapshot.WriteIncrement(directory, *linked)
-                                                     : snapshot.Write(directory));
-  DSLIDE_FAILPOINT("shard.part.written");
-  progress.files = size.files;
-  progress.rows = size.rows;
-  progress.written_bytes = size.bytes;
-  if (linked.ok()) progress.base_checkpoint_id = snapshot.base().checkpoint_id;
-  return absl::OkStatus();
-}
-
-CheckpointProgress DiskImages::Progress(uint64_t checkpoint_id) const {
+CheckpointProgress CheckpointImages::Progress(uint64_t checkpoint_id) const {
   {
     const absl::MutexLock lock(&mu_);
     if (const auto found = progress_.find(checkpoint_id); found != progress_.end()) {
@@ -167,18 +155,11 @@ CheckpointProgress DiskImages::Progress(uint64_t checkpoint_id) const {
       return progress;
     }
   }
-  CheckpointProgress progress;
-  const absl::StatusOr<FileListSummary> files = ReadFileList(PathOf(checkpoint_id));
-  if (files.ok()) {
-    progress.state = CheckpointProgress::State::kPrepared;
-    progress.files = *files;
-    const absl::StatusOr<ImageHead> head = ReadImageHead(PathOf(checkpoint_id));
-    if (head.ok()) progress.base_checkpoint_id = head->base_checkpoint_id;
-  }
-  return progress;
+  const absl::StatusOr<ImageSize> size = store_->SizeOf(CheckpointLabel(checkpoint_id));
+  return size.ok() ? Prepared(*size) : CheckpointProgress();
 }
 
-absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t checkpoint_id) {
+absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t checkpoint_id) {
   absl::StatusOr<FileListSummary> files = store_->Verify(CheckpointLabel(checkpoint_id));
   const absl::MutexLock lock(&mu_);
   verified_.erase(checkpoint_id);
@@ -186,18 +167,18 @@ absl::StatusOr<FileListSummary> DiskImages::Verify(uint64_t checkpoint_id) {
   return files;
 }
 
-bool DiskImages::VerifiedLately(uint64_t checkpoint_id, uint32_t checksum) const {
+bool CheckpointImages::VerifiedLately(uint64_t checkpoint_id, uint32_t checksum) const {
   const absl::MutexLock lock(&mu_);
   const auto found = verified_.find(checkpoint_id);
   return found != verified_.end() && found->second.checksum == checksum &&
          clock_->Now() - found->second.at < kVerifiedFor;
 }
 
-absl::Status DiskImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
-  return LoadImage(PathOf(checkpoint_id), core).status();
+absl::Status CheckpointImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
+  return store_->Load(CheckpointLabel(checkpoint_id), core).status();
 }
 
-std::vector<uint64_t> DiskImages::List() const {
+std::vector<uint64_t> CheckpointImages::List() const {
   std::vector<uint64_t> checkpoint_ids;
   for (const std::string& label : store_->Labels()) {
     if (const auto checkpoint_id = CheckpointOf(label); checkpoint_id.has_value()) {
@@ -207,7 +188,7 @@ std::vector<uint64_t> DiskImages::List() const {
   return checkpoint_ids;
 }
 
-absl::StatusOr<int64_t> DiskImages::Retain(const std::vector<uint64_t>& checkpoint_ids) {
+absl::StatusOr<int64_t> CheckpointImages::Retain(const std::vector<uint64_t>& checkpoint_ids) {
   int64_t removed = 0;
   for (const uint64_t checkpoint_id : List()) {
     if (std::find(checkpoint_ids.begin(), checkpoint_ids.end(), checkpoint_id) !=
