@@ -18,12 +18,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import hashlib
-import json
 import pathlib
 import random
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -31,7 +29,7 @@ from typing import Any
 import grpc_client
 import processes
 import shard_client
-from corrupter import KINDS, Corrupter, Record
+from corrupter import KINDS, Record, corrupt
 from grpc_client import Connection
 from processes import Finished, Process
 
@@ -42,6 +40,7 @@ SERVER_DATA_DIR, DATA_LOSS_EXIT = 4, 5
 # Half of the rounds damage what the data is in, the rest any file.
 LOADED_KINDS = ("sst", "manifest", "current")
 MODEL_NAME = "model"
+SHARD_COMMAND = ("dslide-shard", "--coordinator", "", "--admin", "")
 
 
 Fingerprint = dict[str, tuple[shard_client.TableState, str]]
@@ -67,18 +66,17 @@ def checkpoint_path(data_dir: pathlib.Path, name: str) -> pathlib.Path:
     return data_dir / "images" / f"{MODEL_NAME}.{name}"
 
 
-class Subject:
+class Subject(processes.Programs):
     """A model directory of `dslide train`, and an older state of it.
 
     The older files are whole, but wrong in the place of the newer ones.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self.model = directory / "model"
         self.older = directory / "older"
         self.data = directory / "data.txt"
-        self._number = 0
         self._make("data", "gen", "--output", self.data, "--points", 2000, "--features", 300,
                    "--labels", 400)
         train = ["train", "-q", "--data", self.data, "--steps", 10, "--shards", SHARDS,
@@ -92,20 +90,12 @@ class Subject:
                 shutil.rmtree(checkpoint_path(kept / f"shard-{shard}", "best"), ignore_errors=True)
 
     def _make(self, *command: object) -> None:
-        finished = self.run("dslide", *command)
+        finished = self.ended("dslide", *command)
         if finished.code != 0:
             raise RuntimeError(f"the model to damage could not be made: {finished}")
 
-    def new_path(self, name: str) -> pathlib.Path:
-        self._number += 1
-        return self.directory / f"{name}-{self._number}"
-
-    def start(self, program: str, *arguments: object) -> Process:
-        directory = self.new_path("process")
-        directory.mkdir()
-        return processes.Process(program, arguments, directory)
-
-    def run(self, program: str, *arguments: object) -> processes.Finished:
+    def ended(self, program: str, *arguments: object) -> Finished:
+        """Runs a program to its end, after which nothing is left of it but its output."""
         process = self.start(program, *arguments)
         try:
             return process.finish()
@@ -155,11 +145,10 @@ def compared(found: object, expected: object) -> Judgement:
 
 
 class ServerWay:
-    """Starts a program on a damaged directory: `command(directory)`, and what it serves then."""
+    """Starts a program on a damaged directory, and looks at what it serves then."""
 
-    def __init__(self, subject: Subject, source: pathlib.Path, older: pathlib.Path | None,
-                 command: Callable[[pathlib.Path], tuple[Any, ...]],
-                 fingerprint: Callable[[Connection], Any]) -> None:
+    def __init__(self, subject: Subject, source: pathlib.Path, older: pathlib.Path,
+                 command: tuple[object, ...], fingerprint: Callable[[Connection], Any]) -> None:
         self._subject, self._source, self.older = subject, source, older
         self._command, self._fingerprint = command, fingerprint
         with subject.copy(self._source) as directory:
@@ -180,7 +169,8 @@ class ServerWay:
 
     def _serve(self, directory: pathlib.Path) -> tuple[Any, Judgement]:
         """(fingerprint, _), or (None, (outcome, remark)) when it refused."""
-        process = self._subject.start(*self._command(directory))
+        program, *flags = self._command
+        process = self._subject.start(str(program), *flags, "--data-dir", directory)
         try:
             address = served_address(process)
             if address is None:
@@ -199,21 +189,16 @@ class ServerWay:
 
 
 def start_way(subject: Subject, _: object) -> ServerWay:
-    def command(directory: pathlib.Path) -> tuple[Any, ...]:
-        return ("dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", directory)
-
-    return ServerWay(subject, subject.model / "shard-1", subject.older / "shard-1", command,
+    return ServerWay(subject, subject.model / "shard-1", subject.older / "shard-1", SHARD_COMMAND,
                      lambda connection: shard_fingerprint(connection, 1, SHARDS))
 
 
 def catalog_way(subject: Subject, _: object) -> ServerWay:
-    def command(directory: pathlib.Path) -> tuple[Any, ...]:
-        return ("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--data-dir",
-                directory, "--shards", SHARDS)
-
     # The older state as its first coordinator left it: each of its records is a file of its own.
-    return ServerWay(subject, subject.older / "coordinator", subject.model / "coordinator", command,
-                     shard_client.catalog)
+    return ServerWay(
+        subject, subject.older / "coordinator", subject.model / "coordinator",
+        ("dslide-coordinator", "--listen", "127.0.0.1:0", "--admin", "", "--shards", SHARDS),
+        shard_client.catalog)
 
 
 class LoadWay:
@@ -222,9 +207,9 @@ class LoadWay:
     def __init__(self, subject: Subject, stack: contextlib.ExitStack) -> None:
         self._subject = subject
         self._stack = stack
-        self._data_dir = subject.new_path("load-data")
+        self._data_dir = pathlib.Path(tempfile.mkdtemp(dir=subject.directory)) / "data"
         shutil.copytree(subject.model / "shard-0", self._data_dir)
-        self._source = subject.new_path("load-source")
+        self._source = self._data_dir.with_name("source")
         self.older = checkpoint_path(subject.older / "shard-0", "latest")
         self._start()
         self._written = shard_fingerprint(self._connection, 0, SHARDS)
@@ -235,9 +220,8 @@ class LoadWay:
         return checkpoint_path(self._data_dir, name)
 
     def _start(self) -> None:
-        self._process = self._subject.start(
-            "dslide-shard", "--coordinator", "", "--admin", "", "--data-dir", self._data_dir)
-        self._stack.callback(self._process.kill)
+        program, *flags = SHARD_COMMAND
+        self._process = self._subject.start(program, *flags, "--data-dir", self._data_dir)
         address = served_address(self._process)
         if address is None:
             raise RuntimeError(f"the undamaged shard does not start: {self._process}")
@@ -296,13 +280,12 @@ class ModelWay:
 
     def __init__(self, subject: Subject, _: object) -> None:
         self._subject = subject
-        self._source = subject.new_path("model-files")
+        self._source = pathlib.Path(tempfile.mkdtemp(dir=subject.directory))
         # A few points: every round predicts them all.
         self._points = subject.directory / "points.txt"
         lines = subject.data.read_text(encoding="ascii").splitlines()[:41]
         self._points.write_text("\n".join([lines[0].replace("2000", "40", 1), *lines[1:]]) + "\n",
                                 encoding="ascii")
-        self._source.mkdir()
         for path in subject.model.iterdir():
             if path.is_file():
                 shutil.copy2(path, self._source)
@@ -312,12 +295,11 @@ class ModelWay:
             raise RuntimeError(f"the undamaged model does not predict: {finished}")
         self._expected = finished.stdout
 
-    def _predict(self, directory: pathlib.Path) -> processes.Finished:
-        rows = [path for path in self._subject.model.iterdir() if path.is_dir()]
-        for path in rows:
+    def _predict(self, directory: pathlib.Path) -> Finished:
+        for path in filter(pathlib.Path.is_dir, self._subject.model.iterdir()):
             shutil.copytree(path, directory / path.name)
-        return self._subject.run("dslide", "predict", "-o", "json", "--data", self._points,
-                                 "--model-dir", directory)
+        return self._subject.ended("dslide", "predict", "-o", "json", "--data", self._points,
+                                   "--model-dir", directory)
 
     def round(self, damage: Damage) -> tuple[Record, Judgement]:
         with self._subject.copy(self._source) as directory:
@@ -347,9 +329,9 @@ def damage_of(seed: int, way: str, number: int, older: pathlib.Path | None) -> D
     elsewhere = older if choice.random() < 0.5 else None
 
     def damage(directory: pathlib.Path) -> Record:
-        corrupter = Corrupter(directory, f"{seed}/{way}/{number}", KINDS,
-                              LOADED_KINDS if loaded_only else None, elsewhere)
-        return corrupter.corrupt() | {"way": way, "round": number}
+        return corrupt(directory, f"{seed}/{way}/{number}", KINDS,
+                       LOADED_KINDS if loaded_only else None, elsewhere
+                       ) | {"way": way, "round": number}
 
     return damage
 
@@ -371,18 +353,13 @@ class Tally:
         return sum(count for cell, count in self.cells.items()
                    if not outcomes or cell[3] in outcomes)
 
-    def result(self, seed: int) -> Record:
-        ways: dict[str, collections.Counter[str]] = {}
+    def ways(self) -> dict[str, dict[str, int]]:
+        """{way: {outcome: how often}}."""
+        found: dict[str, dict[str, int]] = {}
         for (way, _, _, outcome), count in self.cells.items():
-            ways.setdefault(way, collections.Counter())[outcome] += count
-        return {"seed": seed, "corruptions": self.total(), "silent": self.total("silent"),
-                "crashed": self.total("crashed"), "hung": self.total("hung"),
-                "mute": self.total("mute"), "refused": self.total("refused"),
-                "equal": self.total("equal"),
-                "ways": {way: dict(outcomes) for way, outcomes in ways.items()},
-                "bad": [{key: record[key] for key in ("way", "round", "file", "file_kind", "kind",
-                                                      "offset", "with", "outcome") if key in record}
-                        for record in self.bad]}
+            of_way = found.setdefault(way, {})
+            of_way[outcome] = of_way.get(outcome, 0) + count
+        return found
 
     def table(self) -> Iterator[str]:
         """Lines for people: what became of each kind of damage to each kind of file."""
@@ -400,16 +377,12 @@ def run(seed: int, counts: Mapping[str, Any],
     """The Tally of `counts`: {way: number of rounds, or a list of round numbers}."""
     tally = Tally()
     with contextlib.ExitStack() as stack:
-        directory = pathlib.Path(stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="dslide-corruption-")))
-        subject = Subject(directory)
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="dslide-corruption-"))
+        subject = stack.enter_context(Subject(pathlib.Path(directory)))
         for name, rounds in counts.items():
             way = WAYS[name](subject, stack)
             for number in range(rounds) if isinstance(rounds, int) else rounds:
                 record, (outcome, remark) = way.round(damage_of(seed, name, number, way.older))
                 tally.add(record, outcome, remark)
                 say(f"{name}: {outcome}: {record['kind']} of {record['file']} (round {number})")
-                if outcome in BAD:
-                    print(f"corruption: {outcome}: {json.dumps(record)}: {remark}", file=sys.stderr,
-                          flush=True)
     return tally

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import pathlib
 import re
 import time
@@ -38,9 +37,9 @@ import grpc_client
 import kill_loop
 import processes
 import shard_client
-from fault_cluster import Member
+from fault_cluster import Member, kept
 from kill_loop import Result
-from oracle import Event
+from oracle import Event, HistoryTail
 from read_only_disk import ReadOnlyDisk
 from small_disk import SmallDisk
 
@@ -69,13 +68,12 @@ class DiskFullLoop(kill_loop.KillLoop):
     def __init__(self, settings: kill_loop.Settings, directory: pathlib.Path, rounds: int) -> None:
         super().__init__(settings, directory)
         self._rounds = rounds
-        self._read: dict[pathlib.Path, int] = {}  # bytes of each history
+        self._all_events = HistoryTail(directory)
         self._recent: list[Event] = []  # of the present round
         self.disk: Any = self.enter_context(self.DISK(self.cluster.data_dir(0), MEGABYTES))
         self.resumed: list[float] = []
         self.applied_while_full = 0
         self.refused = 0
-        self.reserve_left = RESERVE_MEGABYTES << 20
 
     @property
     def logged(self) -> bool:
@@ -87,21 +85,10 @@ class DiskFullLoop(kill_loop.KillLoop):
                 "shard_flags": ["--disk-reserve", f"{RESERVE_MEGABYTES}MiB",
                                 *(["--log-image-interval", "16MiB"] if self.logged else [])]}
 
-    def _read_on(self) -> None:
-        """Takes in what the clients have recorded of shard 0 since the last time."""
-        for path in self.directory.glob("history-*.jsonl"):
-            with open(path, "rb") as history:
-                history.seek(self._read.get(path, 0))
-                new = history.read()
-            whole = new[:new.rfind(b"\n") + 1]
-            self._read[path] = self._read.get(path, 0) + len(whole)
-            events = [json.loads(line) for line in whole.splitlines()]
-            self._recent.extend(event for event in events if event["shard"] == 0
-                                and event["event"] in ("invoke", "applied", "refused"))
-
     def _since(self, kind: str, when: int, **wanted: str) -> list[Event]:
         """Events of shard 0 of one kind after a time in ns, of this round."""
-        self._read_on()
+        self._recent += [event for event in self._all_events.new("invoke", "applied", "refused")
+                         if event["shard"] == 0]
         return [event for event in self._recent
                 if event["event"] == kind and event["t"] > when
                 and all(event.get(key) == value for key, value in wanted.items())]
@@ -113,10 +100,7 @@ class DiskFullLoop(kill_loop.KillLoop):
 
     def _committed(self) -> list[int]:
         """Numbers of the cluster checkpoints that were committed so far."""
-        return [
-            int(checkpoint_id)
-            for checkpoint_id in _COMMITTED.findall(self.cluster.coordinator.process.stderr)
-        ]
+        return list(map(int, _COMMITTED.findall(self.cluster.coordinator.process.stderr)))
 
     def play_round(self) -> None:
         """Fills the disk, and frees it."""
@@ -182,10 +166,8 @@ class DiskFullLoop(kill_loop.KillLoop):
         if free < 1 << 20:
             self.problems.append(f"only {free} bytes of the reserve were left")
         if confirmed:
-            self.problems.append(
-                f"{confirmed} updates were confirmed with {free} bytes left, which "
-                "the reserve has left behind")
-        self.reserve_left = min(self.reserve_left, free)
+            self.problems.append(f"{confirmed} updates were confirmed with {free} bytes left, "
+                                 "which the reserve has left behind")
 
     def _press(self) -> None:
         """One update of a MiB: what the log has reserved on the disk is used up soon."""
@@ -237,9 +219,8 @@ class DiskFullLoop(kill_loop.KillLoop):
         if not self.logged and self.applied_while_full == 0:
             result["violations"]["stood_still"] = 1
         return result | {
-            "rounds": len(self.resumed), "resume_seconds": [round(one, 2) for one in self.resumed],
+            "rounds": len(self.resumed),
             "resume_max_seconds": round(max(self.resumed, default=0.0), 2),
-            "reserve_left_bytes": self.reserve_left if self.logged else None,
             "refused_while_full": self.refused, "applied_while_full": self.applied_while_full}
 
 
@@ -303,16 +284,17 @@ class ReadOnlyLoop(DiskFullLoop):
             self.problems.append(f"{shard.name} ended with {code} on a read-only disk: {said}")
 
     def summarize(self, result: Result, history: list[Event]) -> Result:
-        return super().summarize(result, history) | {"starts_refused": self.starts_refused,
-                                                     "reserve_left_bytes": None}
+        return super().summarize(result, history) | {"starts_refused": self.starts_refused}
 
 
 FAULTS = {"full": DiskFullLoop, "read-only": ReadOnlyLoop}
 
 
 def run(seed: int, volume: str, rounds: int, fault: str = "full") -> Result:
-    """The result of some rounds. CannotMount where that is so."""
-    settings = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0)
-    result = kill_loop.run_kept(settings, loop_class=functools.partial(
-        FAULTS[fault], rounds=rounds))
-    return result | {"volume": volume, "fault": fault}
+    """The result of some rounds, with what was `wrong`. CannotMount where that is so."""
+    settings, result, wrong = kill_loop.Settings(seed, VOLUMES[volume], rate=60.0), {}, list[str]()
+    with kept("disk", wrong) as directory:
+        result = kill_loop.run(settings, directory, loop_class=functools.partial(
+            FAULTS[fault], rounds=rounds))
+        wrong += kill_loop.broken(result)
+    return result | {"wrong": wrong}

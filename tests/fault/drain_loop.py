@@ -8,8 +8,7 @@ Every stop must
 - keep /livez answering until the end;
 - end with exit code 0; how long it takes is reported.
 
-At the end no update that was acknowledged may be lost, in any mode, and none applied twice. The
-last line of stdout is one JSON object. Exit code 0: all of it held.
+At the end no update that was acknowledged may be lost, in any mode, and none applied twice.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ import re
 import signal
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,9 +28,9 @@ import processes
 from fault_cluster import Member
 from grpc_client import NO_ANSWER
 from kill_loop import Result, Settings
-from kill_schedule import COORDINATOR, SHARD
+from kill_schedule import SHARD
 from oracle import Event
-from processes import Process
+from processes import Process, look_at
 
 # Hundreds of looks at the admin page, and some where others keep the processors busy.
 DRAIN_DELAY_SECONDS = 2
@@ -53,16 +50,11 @@ class Drain:
     victim: int
     told: int  # SIGTERM was sent
     code: int | None = None  # None: it did not end
-    ended: int | None = None
+    ended: int = 0
     still_ready: int | None = None  # the last question that /readyz answered with 200 was asked
     not_ready: int | None = None  # /readyz first said so
     dead_pages: int = 0  # answers of /livez that were no 200 while the process lived
     reason: str = ""  # that /readyz gave
-
-    @property
-    def seconds(self) -> float:
-        assert self.ended is not None
-        return (self.ended - self.told) / 1e9
 
     def faults(self) -> Iterator[str]:
         """Lines: what was wrong with this stop by itself."""
@@ -76,6 +68,11 @@ class Drain:
         if self.dead_pages:
             yield f"{name}: /livez failed {self.dead_pages} times before the end"
 
+    def events(self, history: list[Event], *kinds: str) -> Iterator[Event]:
+        """Those of the stopped shard between the signal and the end."""
+        return (event for event in history if self.kind == SHARD and event["event"] in kinds
+                and event["shard"] == self.victim and self.told <= event["t"] <= self.ended)
+
 
 def noticed_early(drains: Sequence[Drain], history: list[Event]) -> list[Drain]:
     """Of stopped shards: those that called themselves ready when a client had been refused.
@@ -83,67 +80,34 @@ def noticed_early(drains: Sequence[Drain], history: list[Event]) -> list[Drain]:
     Asked later than the client knew, so that it is no matter how far apart the looks were. A call
     that nobody answered in the client's time is nobody's refusal.
     """
-    early = []
-    for drain in drains:
-        if drain.kind != SHARD or drain.still_ready is None:
-            continue
-        first = min((event["t"] for event in history
-                     if event["event"] in ("refused", "unknown") and event["shard"] == drain.victim
-                     and not event.get("why", "").endswith(NO_ANSWER)
-                     and drain.told <= event["t"] <= drain.ended), default=None)
-        if first is not None and first < drain.still_ready:
-            early.append(drain)
-    return early
+    return [drain for drain in drains if drain.still_ready is not None and any(
+        event["t"] < drain.still_ready for event in drain.events(history, "refused", "unknown")
+        if not event.get("why", "").endswith(NO_ANSWER))]
 
 
 def served_while_not_ready(drains: Sequence[Drain], history: list[Event]) -> int:
     """Updates that shards applied between "not ready" and the end: what the delay is for."""
-    return sum(1 for drain in drains if drain.kind == SHARD and drain.not_ready is not None
-               for event in history
-               if event["event"] == "applied" and event["shard"] == drain.victim
-               and drain.not_ready <= event["t"] <= drain.ended)
+    return sum(drain.not_ready is not None and event["t"] >= drain.not_ready
+               for drain in drains for event in drain.events(history, "applied"))
 
 
-def get_page(address: str, path: str) -> tuple[int, str] | None:
-    """(status, text) of an admin page, or None when nobody answers."""
-    # No proxy: loopback is never reached through one.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"http://{address}{path}", timeout=processes.PATIENCE_SECONDS) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError:
-        return None
-
-
-class AdminWatch(threading.Thread):
-    """Looks at a server's admin page until the process has ended, and fills a Drain."""
-
-    def __init__(self, drain: Drain, address: str, process: Process) -> None:
-        super().__init__(daemon=True)
-        self._drain, self._address, self._process = drain, address, process
-
-    def _look_at_readiness(self) -> None:
-        asked = time.monotonic_ns()
-        ready = get_page(self._address, "/readyz")
-        if ready and ready[0] == 200:
-            self._drain.still_ready = asked
-        elif ready and ready[0] == 503:
-            self._drain.not_ready = time.monotonic_ns()
-            self._drain.reason = ready[1].strip()
-
-    def run(self) -> None:
-        while self._process.running():
-            if self._drain.not_ready is None:
-                self._look_at_readiness()
-            live = get_page(self._address, "/livez")
-            # Nobody answers any more when it has said its last words.
-            if live is None and not _LAST_WORDS.search(self._process.stderr):
-                self._drain.dead_pages += self._process.running()
-            elif live is not None:
-                self._drain.dead_pages += live[0] != 200
-            time.sleep(_LOOK_SECONDS)
+def watch_admin_page(drain: Drain, address: str, process: Process) -> None:
+    """Looks at a server's admin page until the process has ended, and fills the Drain."""
+    while process.running():
+        if drain.not_ready is None:
+            asked = time.monotonic_ns()
+            status, text = look_at(address, "/readyz")
+            if status == 200:
+                drain.still_ready = asked
+            elif status == 503:
+                drain.not_ready, drain.reason = time.monotonic_ns(), text.strip()
+        status, _ = look_at(address, "/livez")
+        # Nobody answers any more when it has said its last words.
+        if status:
+            drain.dead_pages += status != 200
+        elif not _LAST_WORDS.search(process.stderr):
+            drain.dead_pages += process.running()
+        time.sleep(_LOOK_SECONDS)
 
 
 class DrainLoop(kill_loop.KillLoop):
@@ -161,11 +125,12 @@ class DrainLoop(kill_loop.KillLoop):
         # What is told before main() has begun ends a process the hard way; and who is not serving
         # has nothing to drain.
         address = self.cluster.admin_address(member)
-        processes.wait_until(lambda: (get_page(address, "/readyz") or (0,))[0] == 200,
+        processes.wait_until(lambda: look_at(address, "/readyz")[0] == 200,
                              lambda: f"{member.name} is ready", alive=[member.process])
         drain = Drain(kind, victim, time.monotonic_ns())
         self.drains.append(drain)
-        watch = AdminWatch(drain, address, member.process)
+        watch = threading.Thread(target=watch_admin_page, daemon=True,
+                                 args=(drain, address, member.process))
         watch.start()
         drain.told = time.monotonic_ns()
         member.process.send(signal.SIGTERM)
@@ -184,10 +149,8 @@ class DrainLoop(kill_loop.KillLoop):
         early = noticed_early(self.drains, history)
         if early:
             result["violations"]["noticed_early"] = len(early)
-        return result | {"drains": len(self.drains)} | {
-            f"{kind}_drain_{name}_seconds": kill_loop.quantile(
-                [drain.seconds for drain in self.drains if drain.kind == kind], part)
-            for kind in (SHARD, COORDINATOR)
-            for name, part in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
-        } | {"noticed_early": len(early),
-             "served_while_not_ready": served_while_not_ready(self.drains, history)}
+        seconds = [(drain.ended - drain.told) / 1e9 for drain in self.drains if drain.kind == SHARD]
+        return result | {
+            "drains": len(self.drains), "drain_max_seconds": max(seconds),
+            "drain_p99_seconds": kill_loop.quantile(seconds, 0.99),
+            "served_while_not_ready": served_while_not_ready(self.drains, history)}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import drain_loop
 import kill_loop
+import pytest
 from drain_loop import Drain, noticed_early, served_while_not_ready
 from grpc_client import NO_ANSWER
 from kill_schedule import COORDINATOR, SHARD, STOP
 from oracle import Event
-from process_case import ProcessCase
 
 SECOND = 10**9
 
@@ -24,53 +25,44 @@ def drain(**changes: Any) -> Drain:
     return Drain(**(values | changes))
 
 
-class JudgementTest:
-    def faults(self, **changes: Any) -> str:
-        return " ".join(drain(**changes).faults())
-
-    def test_a_good_stop_has_no_fault(self) -> None:
-        assert self.faults() == ""
-
-    def test_everything_that_may_go_wrong_is_named(self) -> None:
-        assert "exit code 1" in self.faults(code=1)
-        assert "exit code -9" in self.faults(code=-9)
-        assert "exit code None" in self.faults(code=None)
-        assert "never said" in self.faults(not_ready=None)
-        assert "another reason" in self.faults(reason="not ready: fenced")
-        assert "/livez failed 2 times" in self.faults(dead_pages=2)
-
-    def event(self, kind: str, seconds: float, shard: int = 0) -> Event:
-        return {"event": kind, "t": int(seconds * SECOND), "shard": shard}
-
-    def test_a_client_that_is_refused_before_the_page_says_so_was_early(self) -> None:
-        for kind in ("refused", "unknown"):
-            assert len(noticed_early([drain()], [self.event(kind, 1.05)])) == 1
-            assert noticed_early([drain()], [self.event(kind, 1.2)]) == []
-            # Nobody looked in between.
-            assert noticed_early([drain(still_ready=None)], [self.event(kind, 1.05)]) == []
-            # Before the signal, after the end, or at another shard: not of this stop.
-            others = [self.event(kind, 0.9), self.event(kind, 2.1), self.event(kind, 1.05, shard=1)]
-            assert noticed_early([drain()], others) == []
-
-    def test_a_call_that_nobody_has_answered_is_no_refusal(self) -> None:
-        event = self.event("unknown", 1.05) | {"why": f"127.0.0.1:1: {NO_ANSWER}"}
-        assert noticed_early([drain()], [event]) == []
-
-    def test_what_was_served_between_not_ready_and_the_end_is_counted(self) -> None:
-        events = [self.event("applied", at) for at in (1.05, 1.2, 1.3, 2.5)]
-        assert served_while_not_ready([drain()], events) == 2
-        assert served_while_not_ready([drain(kind=COORDINATOR)], events) == 0
+def event(kind: str, seconds: float, shard: int = 0, **details: Any) -> Event:
+    return {"event": kind, "t": int(seconds * SECOND), "shard": shard, **details}
 
 
-class DrainLoopTest(ProcessCase):
-    def test_servers_that_are_told_to_stop_lose_nothing_and_end_well(self) -> None:
-        directory = self.directory / "run"
-        directory.mkdir()
-        settings = kill_loop.Settings(
-            3, "checkpoint", strikes={(SHARD, STOP): 2, (COORDINATOR, STOP): 1})
-        result = kill_loop.run(settings, directory, loop_class=drain_loop.DrainLoop)
-        assert result["violations"] == {}, result
-        assert (result["drains"], result["acked_lost"], result["applied_twice"]) == (3, 0, 0)
-        # The delay between "not ready" and the end of service is really served.
-        assert result["served_while_not_ready"] > 0
-        assert result["shard_drain_max_seconds"] > drain_loop.DRAIN_DELAY_SECONDS
+@pytest.mark.parametrize(("changes", "fault"), [
+    ({"code": -9}, "exit code -9"), ({"code": None}, "exit code None"),
+    ({"not_ready": None}, "never said"), ({"reason": "not ready: fenced"}, "another reason"),
+    ({"dead_pages": 2}, "/livez failed 2 times")])
+def test_what_goes_wrong_is_named(changes: Any, fault: str) -> None:
+    assert list(drain().faults()) == []
+    assert fault in " ".join(drain(**changes).faults())
+
+
+@pytest.mark.parametrize("kind", ["refused", "unknown"])
+def test_a_client_that_is_refused_before_the_page_says_so_was_early(kind: str) -> None:
+    assert len(noticed_early([drain()], [event(kind, 1.05)])) == 1
+    assert noticed_early([drain()], [event(kind, 1.2)]) == []
+    # Nobody looked in between.
+    assert noticed_early([drain(still_ready=None)], [event(kind, 1.05)]) == []
+    # Before the signal, after the end, at another shard, or nobody's answer: not of this stop.
+    assert noticed_early([drain()], [
+        event(kind, 0.9), event(kind, 2.1), event(kind, 1.05, shard=1),
+        event(kind, 1.05, why=f"127.0.0.1:1: {NO_ANSWER}")]) == []
+
+
+def test_what_was_served_between_not_ready_and_the_end_is_counted() -> None:
+    events = [event("applied", at) for at in (1.05, 1.2, 1.3, 2.5)]
+    assert served_while_not_ready([drain()], events) == 2
+    assert served_while_not_ready([drain(kind=COORDINATOR)], events) == 0
+
+
+@pytest.mark.usefixtures("bin_dir")
+def test_servers_that_are_told_to_stop_lose_nothing_and_end_well(tmp_path: pathlib.Path) -> None:
+    settings = kill_loop.Settings(
+        3, "checkpoint", strikes={(SHARD, STOP): 2, (COORDINATOR, STOP): 1})
+    result = kill_loop.run(settings, tmp_path, loop_class=drain_loop.DrainLoop)
+    assert result["violations"] == {}, result
+    assert (result["drains"], result["acked_lost"], result["applied_twice"]) == (3, 0, 0)
+    # The delay between "not ready" and the end of service is really served.
+    assert result["served_while_not_ready"] > 0
+    assert result["drain_max_seconds"] > drain_loop.DRAIN_DELAY_SECONDS

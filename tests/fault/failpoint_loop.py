@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 
@@ -25,11 +23,10 @@ import processes
 import shard_client
 from failpoint_strikes import Strike, clusters_for, strikes_for
 from failpoints import Point
-from fault_cluster import LOSSLESS_MODES, Member
-from final_sums import final_sums
+from fault_cluster import LOSSLESS_MODES, Member, kept
 from kill_loop import Result, Settings
 from kill_schedule import KILL, SHARD
-from oracle import Sums, read_history
+from oracle import Sums
 from processes import Finished, Process
 
 # A strike is given up after so long without a hit.
@@ -114,8 +111,9 @@ class FailpointLoop(kill_loop.KillLoop):
         """Here the victim has no state yet when it dies."""
         for member in (self.cluster.coordinator, *self.cluster.shards[1:]):
             member.start()
-        victim = self._arm(strike)
-        self._await_idle_death(victim)
+        victim, until = self._arm(strike), time.monotonic() + REACH_SECONDS
+        while victim.running() and time.monotonic() < until:
+            time.sleep(0.02)  # there are no clients yet who would be looked after
         self._note(strike, victim, self._died_there(strike, victim))
         victim.start()
         self.cluster.wait_until_ready()
@@ -129,9 +127,10 @@ class FailpointLoop(kill_loop.KillLoop):
         loses_rows = strike.point.way == failpoints.REGISTRATION and \
             self.settings.mode not in LOSSLESS_MODES
         if loses_rows:
-            self._create_checkpoint()
-            processes.wait_until(lambda: self._restore_count() >= 0, lambda: "a map")
-            before = self._restore_count()
+            self._must("checkpoint", "create")
+            processes.wait_until(lambda: self.cluster.restore_count() is not None,
+                                 lambda: "a map")
+            before = self.cluster.restore_count() or 0
         self._down_for(strike.point, victim)
         self._note(strike, victim, self._strike_until_hit(strike))
         victim.start()
@@ -140,15 +139,8 @@ class FailpointLoop(kill_loop.KillLoop):
         self._wait_for_progress(f"after {strike}")
         if loses_rows:
             # However little the coordinator had done about it: the others must not go on alone.
-            processes.wait_until(lambda: self._restore_count() > before,
-                                 lambda: f"the cluster went back after {strike}")
-
-    def _restore_count(self) -> int:
-        """How often the cluster was taken back; -1 while there is no map."""
-        with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
-            with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                return shard_client.cluster_map(connection).restore_count
-        return -1
+            processes.wait_until(lambda: (self.cluster.restore_count() or 0) > before,
+                                 lambda: f"the cluster was restored after {strike}")
 
     @staticmethod
     def _down_for(point: Point, victim: Member) -> None:
@@ -266,9 +258,7 @@ class FailpointLoop(kill_loop.KillLoop):
 
     def _sums(self) -> list[Sums]:
         """What the rows of each shard say of each update."""
-        history = read_history(sorted(self.directory.glob("history-*.jsonl")))
-        addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
-        sums, _ = final_sums(addresses, self.model, history)
+        _, sums, _ = self.read_sums()
         return [{key: cells for key, cells in sums.items() if key[1] == shard}
                 for shard in range(self.settings.shards)]
 
@@ -278,17 +268,12 @@ class FailpointLoop(kill_loop.KillLoop):
             if not client.running():
                 client.start()
         self._wait_for_progress("between restores")
-        self._stop_clients()
-
-    def _stop_clients(self) -> None:
+        self.stop_clients()
         for client in self.clients:
-            finished = client.process.stop()
-            if finished.code != 0:
-                self.problems.append(f"{client.name}: {finished}")
             client.kill()
 
-    def _repeat(self, *arguments: object) -> Finished:
-        """A command until it succeeds; how it ended.
+    def _must(self, *arguments: object) -> None:
+        """A command until it succeeds; a problem if it never will.
 
         Who was killed just now may not be known yet, and a shard that writes an image of its own
         asks to be asked later.
@@ -297,28 +282,23 @@ class FailpointLoop(kill_loop.KillLoop):
 
         def done() -> bool:
             last[:] = [self._dslide(*arguments)]
-            return last[0].code == 0 or last[0].code in _FINAL_EXITS
+            return last[0].code in (0, *_FINAL_EXITS)
 
         processes.wait_until(done, lambda: str(last[0]))
-        return last[0]
-
-    def _must(self, *arguments: object) -> None:
-        finished = self._repeat(*arguments)
-        if finished.code != 0:
-            self.problems.append(str(finished))
-
-    def _create_checkpoint(self) -> None:
-        self._must("checkpoint", "create")
+        if last[0].code != 0:
+            self.problems.append(str(last[0]))
 
     def _strike_at_restore(self, strike: Strike) -> None:
-        """The cluster is taken back to `kept` from `later`, and somebody dies meanwhile."""
+        """The cluster is restored to `saved` from `later`, and somebody dies meanwhile."""
         self._count_for_a_while()
-        self._create_checkpoint()
-        kept = self._sums()
+        self._must("checkpoint", "create")
+        saved = self._sums()
         self._count_for_a_while()
         later = self._sums()
         self._victim(strike.point).kill()
-        victim = self._arm_idle(strike)
+        victim = self._arm(strike)
+        with contextlib.suppress(AssertionError):
+            self.cluster.wait_until_ready()
         operator = self._restore_until_death(victim)
         self._note(strike, victim, self._died_there(strike, victim))
         if strike.coordinator_too:
@@ -331,23 +311,11 @@ class FailpointLoop(kill_loop.KillLoop):
         if operator is not None and not strike.coordinator_too:
             operator.finish()
             operator.kill()
-        self._must_agree(strike, kept, later)
+        self._must_agree(strike, saved, later)
         self._must("checkpoint", "restore", "--yes")
-        if self._sums() != kept:
+        if self._sums() != saved:
             self.problems.append(f"after {strike}, a second restore gave other rows than the first "
                                  "was to give")
-
-    def _arm_idle(self, strike: Strike) -> Member:
-        victim = self._arm(strike)
-        with contextlib.suppress(AssertionError):
-            self.cluster.wait_until_ready()
-        return victim
-
-    @staticmethod
-    def _await_idle_death(victim: Member) -> None:
-        until = time.monotonic() + REACH_SECONDS
-        while victim.running() and time.monotonic() < until:
-            time.sleep(0.02)
 
     def _restore_until_death(self, victim: Member) -> Process | None:
         """The operator's command of which the victim has died; None when it was dead before.
@@ -361,23 +329,20 @@ class FailpointLoop(kill_loop.KillLoop):
             time.sleep(0.02)
         return operator
 
-    def _must_agree(self, strike: Strike, kept: list[Sums], later: list[Sums]) -> None:
+    def _must_agree(self, strike: Strike, saved: list[Sums], later: list[Sums]) -> None:
         """All shards show one instant, within some time of the restart."""
+        seen: list[str] = []
 
-        def instant() -> str | None:
+        def agree() -> bool:
             with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
-                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    shard_client.cluster_map(connection)
-                now = self._sums()
-                return "kept" if now == kept else "later" if now == later else None
-            return None
+                if self.cluster.restore_count() is not None:
+                    seen[:] = ["saved" if rows == back else "later" if rows == ahead else "neither"
+                               for rows, back, ahead in zip(self._sums(), saved, later)]
+            return len(set(seen)) == 1 and seen[0] != "neither"
 
         try:
-            processes.wait_until(instant, lambda: "one instant")
+            processes.wait_until(agree, lambda: "one instant")
         except AssertionError:
-            now = self._sums()
-            seen = ["kept" if rows == back else "later" if rows == ahead else "neither"
-                    for rows, back, ahead in zip(now, kept, later)]
             self.problems.append(f"after {strike}, the shards show different instants: {seen}")
 
     def _finish_restores(self) -> Result:
@@ -393,7 +358,7 @@ class FailpointLoop(kill_loop.KillLoop):
         if listed.code == 0 and '"checkpoint_id"' in listed.stdout:
             self._must("checkpoint", "verify")
         before = self._sums()
-        self._create_checkpoint()
+        self._must("checkpoint", "create")
         self._must("checkpoint", "verify")
         self._must("checkpoint", "restore", "--yes")
         if self._sums() != before:
@@ -411,31 +376,19 @@ def run(points: Sequence[Point], seed: int, runs: int = 1,
         say: Callable[[str], None] = lambda line: None) -> Result:
     """{failpoints, failpoints_hit, failpoint_violations, ...} of strikes at all the points."""
     strikes = strikes_for(points, runs, seed)
-    hit, missed, violations, clusters, ended = set(), [], [], 0, 0
+    hit: set[Point] = set()
+    missed, violations, ended = list[Strike](), list[str](), 0
     for part in clusters_for(strikes):
-        clusters += 1
-        directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-failpoints-"))
-        directory = directory / f"cluster-{clusters}"
-        directory.mkdir(parents=True)
-        wrong = []
-        try:
-            with FailpointLoop(_settings(part, seed), part, directory, lambda line: say(
+        with kept("failpoints", violations) as directory, FailpointLoop(
+                _settings(part, seed), part, directory, lambda line: say(
                     f"{ended + len(loop.hit) + len(loop.missed)}/{len(strikes)}: {line}")) as loop:
-                result = loop.play()
-            wrong = [f"{name}: {count}" for name, count in result["violations"].items()]
-            wrong += result["problems"]
-        except (AssertionError, RuntimeError, OSError) as error:
-            wrong = [str(error)]
+            result = loop.play()
+            wrong = [*(f"{name}: {count}" for name, count in result["violations"].items()),
+                     *result["problems"]]
+            violations += [f"{', '.join(map(str, part))}: {what}" for what in wrong]
         ended += len(part)
         hit |= {strike.point for strike in loop.hit}
         missed += loop.missed
-        for what in wrong:
-            violations.append({"what": what, "strikes": list(map(str, part)),
-                               "directory": str(directory)})
-            say(f"VIOLATION: {what}; see {directory}")
-        if not wrong:
-            shutil.rmtree(directory.parent, ignore_errors=True)
-    return {"seed": seed, "failpoints": len(set(points)), "failpoints_hit": len(hit),
-            "failpoint_strikes": len(strikes), "failpoint_clusters": clusters,
+    return {"failpoints": len(set(points)), "failpoints_hit": len(hit),
             "failpoint_violations": len(violations), "violations": violations,
             "not_hit": sorted({str(strike.point) for strike in missed} - set(map(str, hit)))}

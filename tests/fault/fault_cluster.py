@@ -6,10 +6,13 @@ fault proxies when that is asked for: then the address that the cluster map tell
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import pathlib
+import shutil
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -30,6 +33,24 @@ DURABILITY_FLAGS: dict[str, list[str]] = {
 }
 # Modes in which a killed shard may not lose what it has acknowledged.
 LOSSLESS_MODES = ("log-periodic", "log")
+
+
+@contextlib.contextmanager
+def kept(name: str, violations: list[str]) -> Iterator[pathlib.Path]:
+    """A new directory, which stays, and is named, when the block adds to the violations.
+
+    What ends the block early is one of them.
+    """
+    directory = pathlib.Path(tempfile.mkdtemp(prefix=f"dslide-{name}-"))
+    before = len(violations)
+    try:
+        yield directory
+    except (AssertionError, RuntimeError, OSError) as error:
+        violations.append(str(error))
+    if len(violations) > before:
+        violations[-1] += f"; what there is of the run is in {directory}"
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class Member:
@@ -194,10 +215,13 @@ class FaultCluster(contextlib.ExitStack):
         processes.wait_until(there, lambda: f"model {model} on every shard",
                              alive=[member.process for member in (self.coordinator, *self.shards)])
 
+    def restore_count(self) -> int | None:
+        """How often the cluster was restored; None while there is no map."""
+        with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
+            with grpc_client.Connection(self.coordinator_address) as connection:
+                return shard_client.cluster_map(connection).restore_count
+        return None
+
     def faults(self) -> dict[str, int]:
         """{kind: how often} over all proxies."""
-        counts: dict[str, int] = {}
-        for proxy in self.proxies:
-            for kind, count in proxy.trace.counts().items():
-                counts[kind] = counts.get(kind, 0) + count
-        return counts
+        return dict(sum((proxy.trace.counts() for proxy in self.proxies), collections.Counter()))

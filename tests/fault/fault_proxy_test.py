@@ -61,30 +61,27 @@ class EchoServer:
         connection.close()
 
 
-class Harness:
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self._stack = stack
+class Harness(contextlib.ExitStack):
+    def __init__(self) -> None:
+        super().__init__()
         self.server = EchoServer()
-        stack.callback(self.server.close)
-
-    def proxy(self, *rules: Rule, seed: int = 1) -> RunningProxy:
-        return self._stack.enter_context(RunningProxy(self.server.address, seed, rules))
+        self.callback(self.server.close)
 
     def connect(self, proxy: RunningProxy) -> socket.socket:
         host, port = proxy.address.split(":")
         client = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._stack.enter_context(client)
+        return self.enter_context(client)
 
-    def connected(self, *rules: Rule) -> tuple[RunningProxy, socket.socket]:
-        proxy = self.proxy(*rules)
+    def connected(self, *rules: Rule, seed: int = 1) -> tuple[RunningProxy, socket.socket]:
+        proxy = self.enter_context(RunningProxy(self.server.address, seed, rules))
         return proxy, self.connect(proxy)
 
 
 @pytest.fixture
 def harness() -> Iterator[Harness]:
-    with contextlib.ExitStack() as stack:
-        yield Harness(stack)
+    with Harness() as made:
+        yield made
 
 
 def receive(client: socket.socket, size: int) -> bytes:
@@ -192,12 +189,12 @@ def test_a_lost_reply_was_received_and_is_not_answered(harness: Harness) -> None
 
 
 def trace(harness: Harness, seed: int, piece: int = 65536) -> list[dict[str, Any]]:
-    proxy = harness.proxy(
+    proxy, client = harness.connected(
         Rule("stall", every=5000, seconds=0.0, times=0),
         Rule("delay", DOWN, seconds=0.0001, jitter=0.001), Rule("cut", DOWN, at=90000), seed=seed)
-    for _ in range(2):
+    for connection in (client, harness.connect(proxy)):
         with contextlib.suppress(ConnectionResetError):
-            exchange(harness.connect(proxy), PATTERN, piece)
+            exchange(connection, PATTERN, piece)
     # How far the client had sent when the cut came is a matter of timing.
     return [entry for entry in proxy.trace.entries()
             if entry["direction"] == DOWN or entry["offset"] < 60000]

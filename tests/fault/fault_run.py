@@ -9,14 +9,13 @@ held.
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
 import json
 import pathlib
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import abuse_attacks
@@ -35,12 +34,14 @@ import protocol_abuse
 import restore_loop
 import simulation
 import tracer_process
+from fault_cluster import kept
 from kill_schedule import CLIENT, COORDINATOR, KILL, PARTITION, PAUSE, SHARD, STOP, TRAINER
-from now_and_then import NowAndThen
 from small_disk import CannotMount
 
 # A cluster is started anew after so many strikes: other ports, other sizes, short histories.
 _STRIKES_OF_A_BATCH = 50
+# Of a long work, nobody reads more than a line in so long.
+_QUIET_SECONDS = 30.0
 Strikes = Mapping[tuple[str, str], int]  # {(kind, deed): how many}
 Figures = dict[str, Any]
 
@@ -69,6 +70,7 @@ class Plan:
     restores: int  # of clusters whose checkpoints were taken while tracers ran
     corruption_round: str = ""  # WAY:NUMBER, that one alone
     failpoint: str = ""  # beginning of the names of those that count
+    planted: str = ""  # name of a bug, that one alone
 
 
 PLANS = {
@@ -121,8 +123,6 @@ PARTS = {
     "restores": ("restores", "cut_mismatches"),
     "planted": ("planted", "planted_caught"),
 }
-NOT_ASKED_FOR = "--only did not ask for it"
-
 
 class Untested(Exception):
     """Why a part says nothing here."""
@@ -149,10 +149,16 @@ class FaultRun:
         self.failed: list[str] = []  # parts that have some
         self.figures: Figures = {}
         self.untested: list[str] = []  # what this run says nothing about
-        self.progress = NowAndThen(self.say)
+        self._last_line = time.monotonic()
 
     def say(self, text: str) -> None:
         print(f"   {text}", file=sys.stderr, flush=True)
+
+    def progress(self, line: str) -> None:
+        """One of many lines about a long work, of which few are passed on."""
+        if time.monotonic() - self._last_line >= _QUIET_SECONDS:
+            self._last_line = time.monotonic()
+            self.say(line)
 
     def fail(self, part: str, *what: object) -> None:
         self.failures += [f"{part}, seed {self.seed}: {one}" for one in what]
@@ -163,7 +169,7 @@ class FaultRun:
             before = len(self.failures)
             try:
                 if part not in self._parts:
-                    raise Untested(NOT_ASKED_FOR)
+                    raise Untested("--only did not ask for it")
                 found = _DEEDS[part](self)
                 assert set(found) <= set(keys), f"{part} fills {sorted(found)}"
                 self.figures |= found
@@ -179,73 +185,64 @@ class FaultRun:
             "seed": self.seed, "tier": tier, **self.figures, "failures": self.failures,
             "seconds": round(seconds, 1)}
 
-    def loop(self, title: str, settings: kill_loop.Settings,
-             loop_class: type[kill_loop.KillLoop] = kill_loop.KillLoop) -> Figures | None:
-        """One kill loop, None when it could not be run to its end."""
-        self.say(f"{title}: seed {settings.seed}, {_words(settings.strikes)}, "
-                 f"{settings.shards} shards, {settings.trainers} trainers, {settings.mode}, "
-                 f"{'faulty' if settings.rules else 'clean'} network")
-        try:
-            result: Figures = kill_loop.run_kept(settings, report=self.progress,
-                                                 loop_class=loop_class)
-        except (AssertionError, RuntimeError, OSError) as error:
-            self.failures.append(f"{title}, seed {settings.seed}: {error}")
-            return None
-        if result["violations"]:
-            self.failures.append(f"{title}, seed {settings.seed}: {result['violations']}")
-        return result
+    def loops(self, title: str, settings: Iterable[kill_loop.Settings],
+              loop_class: type[kill_loop.KillLoop] = kill_loop.KillLoop) -> list[Figures]:
+        """Kill loops one after the other; the results of those that came to their end."""
+        results = []
+        for one in settings:
+            self.say(f"{title}: seed {one.seed}, {_words(one.strikes)}, {one.shards} shards, "
+                     f"{one.trainers} trainers, {one.mode}, "
+                     f"{'faulty' if one.rules else 'clean'} network")
+            wrong: list[str] = []
+            with kept("kill-loop", wrong) as directory:
+                results.append(kill_loop.run(one, directory, self.progress, loop_class))
+                wrong += kill_loop.broken(results[-1])
+            self.failures += [f"{title}, seed {one.seed}: {what}" for what in wrong]
+        return results
+
+
+def _total(results: Iterable[Figures], key: str) -> int | None:
+    """None where no result has the figure."""
+    counts = [result[key] for result in results if result[key] is not None]
+    return sum(counts) if counts else None
 
 
 # --- the parts -----------------------------------------------------------------------------------
 
 
 def _kill(run: FaultRun) -> Figures:
-    found: Figures = {"self_test": _planned_loss(run)}
+    # A harness that finds nothing is not trusted: here there is something to find.
+    lossy = run.loops("self-test: a loss must be found", [
+        kill_loop.Settings(run.seed + number, strikes=part, trainers=0, expect_loss=True)
+        for number, part in enumerate(batches({(SHARD, KILL): run.plan.self_test_kills}))])
     loops = _struck(run, "nothing may be lost", "checkpoint", run.plan.strikes)
     if run.plan.clean_strikes:
         loops += _struck(run, "nothing may be lost", "checkpoint", run.plan.clean_strikes, None)
     loops += _struck(run, "shards with a log", "log", run.plan.logged_strikes)
-    for key in PARTS["kills"][:-2]:
-        counts = [loop[key] for loop in loops if loop[key] is not None]
-        found[key] = sum(counts) if counts else None
-    found["recovery_p99_seconds"] = max((loop["recovery_p99_seconds"] for loop in loops
-                                         if loop["recovery_p99_seconds"] is not None), default=None)
-    return found
-
-
-def _planned_loss(run: FaultRun) -> Figures:
-    """A harness that finds nothing is not trusted: here there is something to find."""
-    found = {"shard_kills": 0, "acked_lost": 0, "reported_lost": 0}
-    for number, part in enumerate(batches({(SHARD, KILL): run.plan.self_test_kills})):
-        result = run.loop("self-test: a loss must be found", kill_loop.Settings(
-            run.seed + number, strikes=part, trainers=0, expect_loss=True))
-        for key in found if result else ():
-            assert result is not None
-            found[key] += result[key]
-    return found
+    return {key: _total(loops, key) for key in PARTS["kills"][:-2]} | {
+        "recovery_p99_seconds": max((loop["recovery_p99_seconds"] for loop in loops
+                                     if loop["recovery_p99_seconds"] is not None), default=None),
+        "self_test": {key: _total(lossy, key)
+                      for key in ("shard_kills", "acked_lost", "reported_lost")}}
 
 
 def _struck(run: FaultRun, title: str, mode: str, strikes: Strikes,
             rules: Any = kill_loop.FAULTY_NETWORK) -> list[Figures]:
-    found = [run.loop(title, kill_loop.Settings(
+    return run.loops(title, [kill_loop.Settings(
         run.seed + number, mode, shards=2 + number % 2, trainers=1 + number % 2, strikes=part,
-        rules=rules)) for number, part in enumerate(batches(strikes))]
-    return [result for result in found if result is not None]
+        rules=rules) for number, part in enumerate(batches(strikes))])
 
 
 def _increment(run: FaultRun) -> Figures:
     """Exact sums, at a high rate."""
-    found = dict.fromkeys(PARTS["increments"], 0)
-    for number in range(run.plan.increment_loops):
-        result = run.loop("increments", kill_loop.increment_settings(
-            run.seed + number, run.plan.increments, run.plan.increment_kills))
-        if result is None:
-            return {}
-        found["increments"] += result["acked"]
-        found["increment_sum_difference"] += abs(result["sum_difference"])
-        found["increment_shard_kills"] += result["shard_kills"]
-        found["increment_replies_lost"] += result["network_faults"].get("lose_reply", 0)
-    return found
+    results = run.loops("increments", [kill_loop.increment_settings(
+        run.seed + number, run.plan.increments, run.plan.increment_kills)
+        for number in range(run.plan.increment_loops)])
+    return {"increments": _total(results, "acked"),
+            "increment_sum_difference": sum(abs(one["sum_difference"]) for one in results),
+            "increment_shard_kills": _total(results, "shard_kills"),
+            "increment_replies_lost": sum(one["network_faults"].get("lose_reply", 0)
+                                          for one in results)}
 
 
 def _strike_failpoints(run: FaultRun) -> Figures:
@@ -271,27 +268,21 @@ def _corrupt(run: FaultRun) -> Figures:
     tally = corruption_loop.run(run.seed, rounds, say=run.progress)
     for line in tally.table():
         run.say(line)
-    found: Figures = tally.result(run.seed)
     run.fail("damaged files", *(
-        f"--set corruption_round={bad['way']}:{bad['round']}: {bad['outcome']}: "
-        f"{bad['kind']} of {bad['file']} at {bad['offset']}" for bad in found["bad"]))
-    return {"corruptions": found["corruptions"], "silent": found["silent"],
-            "corruption_ways": found["ways"]}
+        f"--set corruption_round={bad['way']}:{bad['round']}: {bad['outcome']}: {bad['kind']} of "
+        f"{bad['file']} at {bad['offset']}: {bad['remark']}" for bad in tally.bad))
+    return {"corruptions": tally.total(), "silent": tally.total("silent"),
+            "corruption_ways": tally.ways()}
 
 
 def _drain(run: FaultRun) -> Figures:
     """Servers that are told to stop, under load."""
-    found = {"drains": 0, "drain_p99_seconds": 0.0, "drain_acked_lost": 0}
-    for mode in ("checkpoint", "log"):
-        result = run.loop("drains", kill_loop.Settings(run.seed, mode, strikes=run.plan.drains),
-                          drain_loop.DrainLoop)
-        if result is None:
-            return {}
-        found["drains"] += result["drains"]
-        found["drain_acked_lost"] += result["acked_lost"]
-        found["drain_p99_seconds"] = max(found["drain_p99_seconds"],
-                                         result["shard_drain_p99_seconds"])
-    return found
+    results = run.loops("drains", [
+        kill_loop.Settings(run.seed, mode, strikes=run.plan.drains)
+        for mode in ("checkpoint", "log")], drain_loop.DrainLoop)
+    return {"drains": _total(results, "drains"),
+            "drain_p99_seconds": max((one["drain_p99_seconds"] for one in results), default=None),
+            "drain_acked_lost": _total(results, "acked_lost")}
 
 
 def _poison(run: FaultRun) -> Figures:
@@ -316,12 +307,11 @@ def _fill_disks(run: FaultRun) -> Figures:
                 run.untested.append(f"{rounds}: not tested: {error}")
                 found[rounds] = None
                 break
-            found[rounds] += result["rounds"]
-            found["disk_acked_lost"] += result["acked_lost"]
+            run.fail(f"{fault} disk ({volume})", *result["wrong"])
+            found[rounds] += result.get("rounds", 0)
+            found["disk_acked_lost"] += result.get("acked_lost", 0)
             found["disk_resume_max_seconds"] = max(found["disk_resume_max_seconds"],
-                                                   result["resume_max_seconds"])
-            if result["violations"]:
-                run.fail(f"{fault} disk ({volume})", result["violations"])
+                                                   result.get("resume_max_seconds", 0.0))
     return found
 
 
@@ -339,19 +329,20 @@ def _abuse(run: FaultRun) -> Figures:
     for position, names in run.plan.abuse.items():
         attacks = [attack for attack in abuse_attacks.ATTACKS
                    if not names or attack.__name__ in names]
-        result = protocol_abuse.run(run.plan.abuse_seconds, attacks, [position],
-                                    lambda outcome: run.say(outcome.row()))
-        found["abuse_attacks"] += result["attacks"]
-        found["abuse_survived"] += result["survived"]
-        found["abuse_exceeded"] |= result["exceeded"]
-        run.fail("protocol abuse", *result["violations"])
+        for outcome in protocol_abuse.run(run.plan.abuse_seconds, attacks, position):
+            run.say(outcome.row())
+            run.fail("protocol abuse", *outcome.violations())
+            found["abuse_attacks"] += 1
+            found["abuse_survived"] += outcome.alive
+            if outcome.exceeded():
+                found["abuse_exceeded"][f"{outcome.attack} ({position})"] = outcome.exceeded()
     return found
 
 
 def _simulate(run: FaultRun) -> Figures:
     """Seeds of the simulator that follow from the run's: other runs see other ones."""
-    if not simulation.exists(run.bin_dir):
-        raise Untested("these programs came without dslide_simulate: build them here")
+    if not (run.bin_dir / simulation.PROGRAM).exists():
+        raise Untested(f"these programs came without {simulation.PROGRAM}: build them here")
     first = run.seed * 1_000_000 + 1
     run.say(f"simulated clusters: seeds {first} to {first + run.plan.simulated - 1}")
     found: Figures = simulation.run(run.bin_dir, first, run.plan.simulated)
@@ -364,23 +355,22 @@ def _simulate(run: FaultRun) -> Figures:
 
 
 def _restore(run: FaultRun) -> Figures:
-    """Clusters that are taken back to checkpoints of running tracers."""
-    if not tracer_process.exists(run.bin_dir):
-        raise Untested("these programs came without dslide_tracer: build them here")
+    """Clusters that are restored from checkpoints of running tracers."""
+    if not (run.bin_dir / tracer_process.PROGRAM).exists():
+        raise Untested(f"these programs came without {tracer_process.PROGRAM}: build them here")
     run.say(f"restores: seed {run.seed}, {run.plan.restores}")
     found: Figures = restore_loop.run(run.seed, run.plan.restores, say=run.progress)
-    run.failures += [f"restores, {what}" for what in found["violations"]]
+    run.fail("restores", *found["violations"])
     return {"restores": found["restores"], "cut_mismatches": found["mismatches"]}
 
 
 def _plant_bugs(run: FaultRun) -> Figures:
     run.say("planted bugs")
-    outcomes = planted_bugs.run(planted_bugs.ROOT / "build-planted", say=run.say)
+    outcomes = planted_bugs.run(run.say, run.plan.planted)
+    missed = [found for found in outcomes if found.verdict != planted_bugs.CAUGHT]
     run.fail("planted bugs", *(
-        f"{found.plant.name}: {found.verdict}: {found.detail}" for found in outcomes
-        if found.verdict != planted_bugs.CAUGHT))
-    counts = collections.Counter(found.verdict for found in outcomes)
-    return {"planted": len(outcomes), "planted_caught": counts[planted_bugs.CAUGHT]}
+        f"{found.plant.name}: {found.verdict}: {found.detail}" for found in missed))
+    return {"planted": len(outcomes), "planted_caught": len(outcomes) - len(missed)}
 
 
 _DEEDS: dict[str, Callable[[FaultRun], Figures]] = {

@@ -7,14 +7,19 @@ sequence, in two different rows: an update that is applied by halves shows.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import os
 import pathlib
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 import shard_client
 from dslide.v1.model_pb2 import ModelSpec, TableSpec
+from grpc_client import Connection
+from oracle import Event, Sums
 
 DIM = 64
 ROWS_PER_HALF = 16
@@ -99,3 +104,27 @@ def lane_of(table: TableSpec, number: int, shard: int, num_shards: int) -> Lane:
     if rows[-1] >= table.rows:
         raise NoLaneLeft(f"lane {number} is beyond the table's {table.rows} rows")
     return Lane(tuple(rows))
+
+
+def final_sums(addresses: Sequence[str], model: ModelSpec,
+               history: list[Event]) -> tuple[Sums, list[tuple[Any, ...]]]:
+    """What the rows say in the end: ({(client, shard, sequence): both cells}, [lanes whose count
+    differs from their cells])."""
+    table = model.tables[0]
+    sums, miscounted = {}, []
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(Connection(address)) for address in addresses]
+        for event in history:
+            if event["event"] != "client":
+                continue
+            shard = event["shard"]
+            lane = lane_of(table, event["lane"], shard, len(addresses))
+            weights, _ = shard_client.gather_bytes(connections[shard], model.name, table.name,
+                                                   sorted(lane.rows))
+            found, count = lane.sums(weights)
+            sums.update({(event["client"], shard, sequence): cells
+                         for sequence, cells in found.items() if any(cells)})
+            added = sum(cells[0] for cells in found.values())
+            if count != added:
+                miscounted.append((event["client"], shard, count, added))
+    return sums, miscounted

@@ -249,13 +249,13 @@ def main() -> None:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--timeout", type=float, default=2.0)
     options = parser.parse_args()
-    num_shards = len(options.shard)
+    num_shards, stopping = len(options.shard), threading.Event()
+    # Before there is a history: who waits for that may send a signal.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
     settings = Settings(Recorder(options.history), LaneBook(options.lanes, options.lane_count),
                         model_for(options.lane_count, num_shards).tables[0], num_shards,
                         options.rate, options.seed, options.timeout)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
     try:
         print(run(settings, options.shard, stopping), flush=True)
     except NoLaneLeft as error:

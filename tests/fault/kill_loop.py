@@ -25,7 +25,6 @@ import shutil
 import signal
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,8 +37,7 @@ import shard_client
 import twin
 from fault_cluster import LOSSLESS_MODES, FaultCluster, Member
 from fault_plan import DOWN, UP, Rule
-from final_sums import final_sums
-from increment_cells import model_for
+from increment_cells import final_sums, model_for
 from kill_schedule import (
     CLIENT,
     COORDINATOR,
@@ -53,7 +51,7 @@ from kill_schedule import (
     Strike,
     schedule,
 )
-from oracle import Event, Sums, judge, read_history, recovery_seconds
+from oracle import Event, HistoryTail, Sums, judge, read_history, recovery_seconds
 
 SETTLE_SECONDS = 1.0
 # Answers of every shard that show that work goes on.
@@ -143,11 +141,10 @@ class KillLoop(contextlib.ExitStack):
         self.cluster = self.enter_context(FaultCluster(
             directory, settings.shards, settings.mode, settings.seed, settings.rules,
             **self.cluster_options()))
-        self._lane_file = directory / "lanes"
         self._strike_times: list[tuple[int, int]] = []  # (ns, shard) of kills and stops
         self.counts = {deed: 0 for deed in DEEDS}
-        # {history: (bytes read, answers in them)}
-        self._answered: dict[pathlib.Path, tuple[int, list[int]]] = {}
+        self._tail = HistoryTail(directory)
+        self._answered = [0] * settings.shards
         self.problems: list[str] = []
         # [what the comparison with a twin has found] of each shard
         self.twins: list[dict[str, Any]] | None = None
@@ -176,9 +173,9 @@ class KillLoop(contextlib.ExitStack):
         def arguments(life: int) -> list[object]:
             shards = [word for shard in range(settings.shards)
                       for word in ("--shard", self.cluster.client_address(shard))]
-            return [*shards, "--history", self._history(number, life), "--lanes", self._lane_file,
-                    "--lane-count", self._lanes, "--rate", settings.rate,
-                    "--seed", f"{settings.seed}/{number}/{life}"]
+            return [*shards, "--history", self._history(number, life),
+                    "--lanes", self.directory / "lanes", "--lane-count", self._lanes,
+                    "--rate", settings.rate, "--seed", f"{settings.seed}/{number}/{life}"]
 
         return self._member(f"client-{number}", increment_client.__file__, arguments,
                             [sys.executable])
@@ -265,18 +262,9 @@ class KillLoop(contextlib.ExitStack):
 
     def _answers(self) -> list[int]:
         """[To updates of all increment clients so far, repeated ones not counted] by shard."""
-        for path in self.directory.glob("history-*.jsonl"):
-            at, counts = self._answered.get(path, (0, [0] * self.settings.shards))
-            with open(path, "rb") as history:
-                history.seek(at)
-                new = history.read()
-            whole = new[:new.rfind(b"\n") + 1]
-            for line in whole.splitlines():
-                if b'"applied"' in line and b'"again"' not in line:
-                    counts[json.loads(line)["shard"]] += 1
-            self._answered[path] = at + len(whole), counts
-        found = [counts for _, counts in self._answered.values()]
-        return [sum(of_shard) for of_shard in zip(*found)] or [0] * self.settings.shards
+        for event in self._tail.new("applied"):
+            self._answered[event["shard"]] += "again" not in event
+        return list(self._answered)
 
     def _wait_for_progress(self, which: str) -> None:
         """Until every shard and every kind of client has got further: nothing hangs."""
@@ -334,17 +322,31 @@ class KillLoop(contextlib.ExitStack):
         self.cluster.wait_for_model(self.model.name)
         self._wait_for_progress("after the kills")
         self._supervise(SETTLE_SECONDS)
-        for client in self.clients:
-            finished = client.process.stop()
-            if finished.code != 0:
-                self.problems.append(f"{client.name}: {finished}")
-        self._stop_trainers()
-        history = read_history(sorted(self.directory.glob("history-*.jsonl")))
-        addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
-        sums, miscounted = final_sums(addresses, self.model, history)
+        self.stop_clients()
+        self._stop(self.trainers, signal.SIGINT, _INTERRUPTED)
+        history, sums, miscounted = self.read_sums()
         if self.settings.mode in LOSSLESS_MODES:
             self._compare_with_twins()
         return self.summarize(self._result(history, sums, miscounted), history)
+
+    def stop_clients(self) -> None:
+        """Ends the increment clients once they have begun: earlier, a signal would kill them."""
+        for number, client in enumerate(self.clients):
+            processes.wait_until(self._history(number, client.lives).exists,
+                                 lambda: "a history", alive=[client.process])
+        self._stop(self.clients, signal.SIGTERM, 0)
+
+    def _stop(self, members: Sequence[Member], signal_number: int, code: int) -> None:
+        for member in members:
+            finished = member.process.stop(signal_number)
+            if finished.code != code:
+                self.problems.append(f"{member.name} was stopped: {finished}")
+
+    def read_sums(self) -> tuple[list[Event], Sums, list[Any]]:
+        """All that the clients have recorded, and what the rows say of it."""
+        history = read_history(sorted(self.directory.glob("history-*.jsonl")))
+        addresses = [self.cluster.direct_address(shard) for shard in range(self.settings.shards)]
+        return history, *final_sums(addresses, self.model, history)
 
     def _compare_with_twins(self) -> None:
         """Every shard is what it would be if nothing had ever happened to it: see twin.py."""
@@ -373,64 +375,33 @@ class KillLoop(contextlib.ExitStack):
         """What kinds of loops add to their result."""
         return result
 
-    def _stop_trainers(self) -> None:
-        for trainer in self.trainers:
-            finished = trainer.process.stop(signal.SIGINT)
-            if finished.code != _INTERRUPTED:
-                self.problems.append(f"{trainer.name} was stopped: {finished}")
-
     def _result(self, history: list[Event], sums: Sums, miscounted: list[Any]) -> Result:
         verdict = judge(history, sums)
         loss_allowed = self.settings.mode not in LOSSLESS_MODES and self.counts[SHARD, KILL] > 0
-        violations = verdict.violations(loss_allowed)
-        if miscounted:
-            violations["miscounted"] = len(miscounted)
-        for name in ("unreported", "false_reports"):
-            if getattr(verdict, name):
-                violations[name] = len(getattr(verdict, name))
-        if self.problems:
-            violations["problems"] = len(self.problems)
-        differing = [one["shard"] for one in self.twins or () if one["differing"]]
-        if differing:
-            violations["digests_differ"] = len(differing)
+        differing = sum(bool(one["differing"]) for one in self.twins or ())
         final_sum = int(sum(cells[0] for cells in sums.values()))
         difference = final_sum - verdict.counts["acked"] - verdict.counts["unknown_applied"]
-        if difference and not loss_allowed:
-            violations["sum_differs"] = abs(difference)
-        if verdict.counts["acked"] < self.settings.increments:
-            violations["too_few"] = self.settings.increments - verdict.counts["acked"]
-        if self.settings.expect_loss and not verdict.acked_lost:
-            violations["no_loss_found"] = 1
-        recovery = recovery_seconds(history, self._strike_times)
-        return {
-            "seed": self.settings.seed, "durability": self.settings.mode,
-            "shard_kills": self.counts[SHARD, KILL],
-            "trainer_kills": self.counts[TRAINER, KILL],
-            "client_kills": self.counts[CLIENT, KILL],
-            "coordinator_kills": self.counts[COORDINATOR, KILL],
-            "shard_stops": self.counts[SHARD, STOP],
-            "coordinator_stops": self.counts[COORDINATOR, STOP],
-            "shard_pauses": self.counts[SHARD, PAUSE],
-            "shard_partitions": self.counts[SHARD, PARTITION],
-        } | verdict.summary() | {
-            "final_sum": final_sum, "sum_difference": difference,
-            "miscounted": len(miscounted), "twins": self.twins,
-            "bit_equal_shards": self.twins and len(self.twins) - len(differing),
-            "digests_differ": self.twins and len(differing),
-            "recovery_p50_seconds": quantile(recovery, 0.5),
-            "recovery_p99_seconds": quantile(recovery, 0.99),
-            "network_faults": self.cluster.faults(),
-            "trainer_ends": sum(len(trainer.ends) for trainer in self.trainers),
-            "problems": self.problems, "violations": violations,
+        violations = verdict.violations(loss_allowed) | {
+            "miscounted": len(miscounted), "unreported": len(verdict.unreported),
+            "false_reports": len(verdict.false_reports), "problems": len(self.problems),
+            "digests_differ": differing, "sum_differs": 0 if loss_allowed else abs(difference),
+            "too_few": max(0, self.settings.increments - verdict.counts["acked"]),
+            "no_loss_found": int(self.settings.expect_loss and not verdict.acked_lost)}
+        return {f"{kind}_{deed}s": count for (kind, deed), count in self.counts.items()
+                } | verdict.summary() | {
+            "final_sum": final_sum, "sum_difference": difference, "twins": self.twins,
+            "bit_equal_shards": self.twins and len(self.twins) - differing,
+            "digests_differ": self.twins and differing,
+            "recovery_p99_seconds": quantile(recovery_seconds(history, self._strike_times), 0.99),
+            "network_faults": self.cluster.faults(), "problems": self.problems,
+            "violations": {name: count for name, count in violations.items() if count},
         }
 
 
 def quantile(values: Sequence[float], part: float) -> float | None:
     """None for no values."""
-    if not values:
-        return None
-    if len(values) == 1:
-        return round(values[0], 3)
+    if len(values) < 2:
+        return round(values[0], 3) if values else None
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return round(cuts[min(98, max(0, int(part * 100) - 1))], 3)
 
@@ -440,7 +411,7 @@ def run(settings: Settings, directory: pathlib.Path,
         loop_class: Callable[[Settings, pathlib.Path], KillLoop] = KillLoop) -> Result:
     """One run in `directory`, which must exist and be empty; its result."""
     if settings.strikes.get((SHARD, PARTITION)) and settings.rules is None:
-        raise ValueError("partitions are made by proxies: --network faulty is needed")
+        raise ValueError("partitions are made by proxies: give rules")
     planned = schedule(settings.seed, settings.strikes, settings.members())
     with loop_class(settings, directory) as loop:
         loop.start()
@@ -455,20 +426,6 @@ def run(settings: Settings, directory: pathlib.Path,
     return result
 
 
-def run_kept(settings: Settings, report: Callable[[str], None] = lambda line: None,
-             loop_class: Callable[[Settings, pathlib.Path], KillLoop] = KillLoop) -> Result:
-    """run() in a directory that is kept when something was wrong."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-kill-loop-"))
-    try:
-        result = run(settings, directory, report, loop_class)
-    except BaseException:
-        print(f"kill loop: what there is of the run is in {directory}", file=sys.stderr)
-        raise
-    if result["violations"]:
-        print(f"kill loop: seed {settings.seed} broke {result['violations']}; histories and "
-              f"logs are in {directory}", file=sys.stderr)
-        for problem in result["problems"]:
-            print(f"kill loop: {problem}", file=sys.stderr)
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
-    return result
+def broken(result: Result) -> list[str]:
+    """What a result says that was wrong, a line each."""
+    return [f"{result['violations']}", *result["problems"]] if result["violations"] else []

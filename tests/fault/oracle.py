@@ -23,7 +23,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Event = dict[str, Any]
@@ -59,6 +59,26 @@ def read_history(paths: Sequence[pathlib.Path]) -> list[Event]:
                     raise ValueError(f"{path}: {line!r} is no event") from error
     events.sort(key=lambda event: event["t"])
     return events
+
+
+class HistoryTail:
+    """What has come to the histories of a directory since it last looked."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+        self._read: collections.Counter[pathlib.Path] = collections.Counter()  # bytes
+
+    def new(self, *kinds: str) -> Iterator[Event]:
+        """Events of some kinds; a line that is not whole yet comes the next time."""
+        marks = [f'"event": "{kind}"'.encode() for kind in kinds]
+        for path in self._directory.glob("history-*.jsonl"):
+            with open(path, "rb") as history:
+                history.seek(self._read[path])
+                new = history.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self._read[path] += len(whole)
+            yield from (json.loads(line) for line in whole.splitlines()
+                        if any(mark in line for mark in marks))
 
 
 @dataclasses.dataclass

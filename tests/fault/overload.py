@@ -10,6 +10,8 @@ processors.
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import multiprocessing
 import pathlib
 import statistics
@@ -19,12 +21,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import grpc
 import processes
 import shard_client
 from dslide.v1 import shard_pb2
-from grpc_client import CallFailed, Connection, ConnectionLost, method_of
+from grpc_client import OPTIONS, CallFailed, Connection, ConnectionLost, method_of
 from kill_loop import quantile
-from open_loop import OpenLoop
 from protocol_abuse import Subject
 from shard_client import matrix, model_spec, table_spec
 
@@ -38,19 +40,48 @@ METHOD = method_of(REQUEST)
 # Of any message: without fields it is the question for the whole server.
 HEALTH = "/grpc.health.v1.Health/Check"
 TIMEOUT_SECONDS = 2.0
-CONNECTIONS = 48
+CONNECTIONS, STREAMS = 48, 64
 SLOPE_MIB_PER_MINUTE, GOODPUT, HEALTH_MS = 1.0, 0.8, 100.0
 _AT_ONCE = 8
 
 
 def generate(address: str, seconds: float, rate: float | None, at_once: int,
              results: multiprocessing.Queue[dict[str, int]]) -> None:
-    """In a process of its own: the counts of one OpenLoop go into the queue."""
-    loop = OpenLoop(address, METHOD, REQUEST, CONNECTIONS if rate else 1, TIMEOUT_SECONDS)
-    results.put(dict(loop.run(seconds, rate, at_once)))
+    """In a process of its own: makes REQUEST for a while, on many connections.
+
+    Calls begin at a rate, whether the server keeps up or not, as those of a crowd that does not
+    wait for each other; or (rate is None) so many are under way at one time. {name of a status or
+    "no place": how many} goes into the queue. A call that has no answer within its timeout is given
+    up.
+    """
+    with contextlib.ExitStack() as stack:
+        channels = [stack.enter_context(grpc.insecure_channel(address, OPTIONS))
+                    for _ in range(CONNECTIONS if rate else 1)]
+        calls: list[Any] = [channel.unary_unary(METHOD) for channel in channels]
+        message = REQUEST.SerializeToString()
+        counts: collections.Counter[str] = collections.Counter()
+        under_way: set[Any] = set()
+        begun, started = 0, time.monotonic()
+        while (now := time.monotonic()) < started + seconds:
+            for call in [call for call in under_way if call.done()]:
+                under_way.discard(call)
+                counts[call.code().name] += 1
+            due = (int((now - started) * rate) - begun if rate is not None
+                   else at_once - len(under_way))
+            for _ in range(due):
+                begun += 1
+                if len(under_way) < STREAMS * len(calls):
+                    under_way.add(calls[begun % len(calls)].future(message,
+                                                                   timeout=TIMEOUT_SECONDS))
+                else:
+                    counts["no place"] += 1
+            time.sleep(0.002)
+        for call in under_way:
+            call.cancel()
+        results.put(dict(counts))
 
 
-def generated(address: str, seconds: float, rate: float | None = None,
+def generated(seconds: float, address: str, rate: float | None = None,
               at_once: int = 0) -> Callable[[], dict[str, int]]:
     """A function that waits for the counts of a generator, which begins now."""
     # gRPC does not survive a fork.
@@ -74,7 +105,7 @@ def capacity_of(subject: Subject, seconds: float) -> float:
 
     def measured() -> int:
         nonlocal spent, answered
-        answered += generated(subject.address, seconds, at_once=_AT_ONCE)().get("OK", 0)
+        answered += generated(seconds, subject.address, at_once=_AT_ONCE)().get("OK", 0)
         spent += seconds
         return answered
 
@@ -133,33 +164,27 @@ def broken(result: Mapping[str, Any]) -> Iterator[str]:
 
 def run(seconds: float, times: float) -> dict[str, Any]:
     """The result of one overload."""
-    with tempfile.TemporaryDirectory(prefix="dslide-overload-") as directory:
-        subject = Subject(pathlib.Path(directory) / "shard")
-        try:
-            with Connection(subject.address) as connection:
-                shard_client.create_model(connection, MODEL)
-            generated(subject.address, 0.5, at_once=_AT_ONCE)()  # warm
-            capacity = capacity_of(subject, min(10.0, seconds / 3))
-            watch = HealthWatch(subject.address)
-            watch.start()
-            counts = generated(subject.address, seconds, rate=times * capacity)
-            samples, started = [], time.monotonic()
-            while time.monotonic() < started + seconds and subject.process.running():
-                samples.append((time.monotonic() - started, subject.memory_mib()))
-                time.sleep(0.25)
-            found = counts()
-            watch.stop()
-            result = {
-                "seconds": seconds, "times": times, "alive": subject.process.running(),
-                "capacity_per_second": round(capacity, 1), "answers": dict(sorted(found.items())),
-                "offered_per_second": round(sum(found.values()) / seconds, 1),
-                "goodput_ratio": round(found.get("OK", 0) / seconds / max(capacity, 1e-9), 3),
-                "memory_mib": round(samples[-1][1], 1),
-                "slope_mib_per_minute": round(slope_mib_per_minute(samples), 2),
-                "health_p50_ms": quantile(watch.milliseconds, 0.5),
-                "health_p99_ms": quantile(watch.milliseconds, 0.99),
-                "health_calls": len(watch.milliseconds),
-                "health_failures": len(watch.failures)}
-        finally:
-            subject.process.kill()
+    with tempfile.TemporaryDirectory(prefix="dslide-overload-") as directory, \
+            Subject(pathlib.Path(directory) / "shard") as subject:
+        with Connection(subject.address) as connection:
+            shard_client.create_model(connection, MODEL)
+        generated(0.5, subject.address, at_once=_AT_ONCE)()  # warm
+        capacity = capacity_of(subject, min(10.0, seconds / 3))
+        watch = HealthWatch(subject.address)
+        watch.start()
+        counts = generated(seconds, subject.address, rate=times * capacity)
+        samples, started = [], time.monotonic()
+        while time.monotonic() < started + seconds and subject.process.running():
+            samples.append((time.monotonic() - started, subject.memory_mib()))
+            time.sleep(0.25)
+        found = counts()
+        watch.stop()
+        result = {
+            "seconds": seconds, "times": times, "alive": subject.process.running(),
+            "capacity_per_second": round(capacity, 1), "answers": dict(sorted(found.items())),
+            "goodput_ratio": round(found.get("OK", 0) / seconds / max(capacity, 1e-9), 3),
+            "memory_mib": round(samples[-1][1], 1),
+            "slope_mib_per_minute": round(slope_mib_per_minute(samples), 2),
+            "health_p99_ms": quantile(watch.milliseconds, 0.99),
+            "health_failures": len(watch.failures)}
     return result | {"broken": list(broken(result))}

@@ -1,25 +1,19 @@
 """Plants the bugs of planted_edits.py one after the other, and demands that each is caught.
 
-    python3 planted_bugs.py [--work-dir build-planted] [--only NAME]... [--jobs N] [-o json]
-
 Copies the sources into a directory of its own, builds the test binaries that are named there and
 sees the named tests pass. Then, for each bug: plants it, builds, and sees the named test fail;
 takes it out again. A bug that leaves its test green has not been caught, and neither has one whose
 test hangs. With a compiler cache a bug costs one or two sources and a link.
-
-Exit code 0: all were caught. The last line of stdout is one JSON object with -o json, else a table.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
@@ -39,10 +33,6 @@ class Outcome:
     verdict: str  # CAUGHT or what went wrong
     detail: str = ""
     seconds: float = 0.0
-
-    def record(self) -> dict[str, object]:
-        return {"bug": self.plant.name, "test": f"{self.plant.target} {self.plant.test}",
-                "verdict": self.verdict, "detail": self.detail, "seconds": round(self.seconds, 1)}
 
 
 def source_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -97,11 +87,9 @@ class Planted:
 class Workshop:
     """The copy of the tree, and what is built of it."""
 
-    def __init__(self, work_dir: pathlib.Path, jobs: int | None,
-                 say: Callable[[str], None]) -> None:
-        self.tree = pathlib.Path(work_dir).resolve() / "tree"
+    def __init__(self, work_dir: pathlib.Path) -> None:
+        self.tree = work_dir.resolve() / "tree"
         self._build = self.tree / "build"
-        self._jobs, self._say = jobs, say
         # Objects of other clones are found in the cache by names relative to the tree.
         self._environment = os.environ | {
             "CCACHE_BASEDIR": str(self.tree), "CCACHE_NOHASHDIR": "1",
@@ -116,7 +104,8 @@ class Workshop:
     def build(self, targets: set[str]) -> str | None:
         """None, or the end of the build's messages."""
         try:
-            self._run(["ninja", "-C", self._build, "-j", str(self._jobs), *sorted(targets)])
+            self._run(["ninja", "-C", self._build, "-j", os.environ.get("DSLIDE_JOBS")
+                       or str(os.cpu_count()), *sorted(targets)])
         except RuntimeError as error:
             return str(error)
         return None
@@ -198,10 +187,16 @@ def check_sound(workshop: Workshop, plants: Sequence[Plant]) -> None:
             raise RuntimeError(f"without a bug, {plant.target} {plant.test} {why}")
 
 
-def run(work_dir: pathlib.Path, plants: Sequence[Plant] = PLANTS, jobs: int | None = None,
-        say: Callable[[str], None] = print) -> list[Outcome]:
-    """The outcomes, in order. RuntimeError when the sources without a bug are no good."""
-    workshop = Workshop(work_dir, jobs or os.cpu_count(), say)
+def run(say: Callable[[str], None], name: str = "") -> list[Outcome]:
+    """The outcomes of the bugs, or of that one alone, in order.
+
+    RuntimeError when the sources without a bug are no good.
+    """
+    plants = [plant for plant in PLANTS if name in ("", plant.name)]
+    if not plants:
+        raise RuntimeError(f"there is no bug {name!r}; there are: "
+                           f"{', '.join(plant.name for plant in PLANTS)}")
+    workshop = Workshop(ROOT / "build-planted")
     say("building the sources as they are, and their tests")
     workshop.prepare()
     check_sound(workshop, plants)
@@ -213,34 +208,3 @@ def run(work_dir: pathlib.Path, plants: Sequence[Plant] = PLANTS, jobs: int | No
     # The next run starts from objects without a bug.
     mirror(ROOT, workshop.tree)
     return outcomes
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work-dir", type=pathlib.Path, default=ROOT / "build-planted")
-    parser.add_argument("--only", action="append", choices=[plant.name for plant in PLANTS])
-    parser.add_argument("--jobs", type=int, default=None)
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    options = parser.parse_args()
-    plants = [plant for plant in PLANTS if not options.only or plant.name in options.only]
-    try:
-        outcomes = run(options.work_dir, plants, options.jobs,
-                       lambda text: print(f"   {text}", file=sys.stderr, flush=True))
-    except RuntimeError as error:
-        print(f"planted bugs: {error}", file=sys.stderr)
-        sys.exit(2)
-    result = {"planted": len(outcomes),
-              "planted_caught": sum(found.verdict == CAUGHT for found in outcomes),
-              "planted_bugs": [found.record() for found in outcomes]}
-    if options.output == "json":
-        print(json.dumps(result))
-    else:
-        for found in outcomes:
-            print(
-                f"{found.verdict:7} {found.plant.name:24} {found.plant.target} {found.plant.test}")
-        print(f"{result['planted_caught']} of {result['planted']} caught")
-    sys.exit(0 if result["planted_caught"] == result["planted"] else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import pathlib
 import re
-import stat
-from typing import Any
 from unittest import mock
 
 import pytest
-from planted_bugs import BROKEN, CAUGHT, HUNG, MISSED, ROOT, Planted, catch, mirror, run_cases
+from planted_bugs import BROKEN, CAUGHT, HUNG, MISSED, ROOT, catch, mirror, run_cases
 from planted_edits import PLANTS, Edit, EditError, Plant
 
 # What the project has promised to be able to notice.
@@ -62,8 +60,6 @@ class EditTest:
         for text in ("if (a > b) return f(c);", "", "if (a < bb) return f(c);"):
             with pytest.raises(EditError, match="f.cc: this occurs 0 times"):
                 edit.apply(text)
-
-    def test_a_piece_that_occurs_twice_is_refused(self) -> None:
         with pytest.raises(EditError, match="occurs 2 times"):
             Edit("f.cc", "a;", "b;").apply("a; a;")
 
@@ -73,34 +69,16 @@ class ToolTest:
     def _root(self, tmp_path: pathlib.Path) -> None:
         self.root = tmp_path
 
-    def binary(self, body: str) -> pathlib.Path:
-        """A test binary that is a shell script; $report is where its report goes."""
-        path = self.root / "binary"
-        path.write_text(f"#!/bin/sh\nreport=${{2#*json:}}\n{body}\n", encoding="ascii")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return path
-
-    def run_binary(self, body: str, seconds: float = 30) -> Any:
-        return run_cases(self.binary(body), "Suite.Case", self.root / "report.json", seconds)
-
-    def test_counts_come_from_the_report(self) -> None:
-        report = '{"tests": %d, "failures": %d, "errors": 0}'
-        assert self.run_binary(f"echo '{report % (1, 0)}' >$report")[:2] == (1, 0)
-        assert self.run_binary(f"echo '{report % (3, 2)}' >$report; exit 1")[:2] == (3, 2)
-        assert self.run_binary(f"echo '{report % (0, 0)}' >$report")[:2] == (0, 0)
-
-    def test_a_crash_is_a_failure_and_a_hang_is_none(self) -> None:
-        assert self.run_binary("kill -SEGV $$")[:2] == (1, 1)
-        assert self.run_binary("exec sleep 60", seconds=0.2) is None
-
-    def test_a_bug_is_there_while_it_is_planted(self) -> None:
-        source = self.root / "f.cc"
-        source.write_text("good(); more();", encoding="ascii")
-        plant = Plant("p", "b", (Edit("f.cc", "good();", "bad();"), Edit("f.cc", "more();", "")),
-                      "t", "S.C")
-        with Planted(self.root, plant):
-            assert source.read_text(encoding="ascii") == "bad(); "
-        assert source.read_text(encoding="ascii") == "good(); more();"
+    @pytest.mark.parametrize(("script", "ran"), [
+        ("echo '{\"tests\": 1, \"failures\": 0, \"errors\": 0}' >$report", (1, 0)),
+        ("echo '{\"tests\": 3, \"failures\": 2, \"errors\": 0}' >$report; exit 1", (3, 2)),
+        ("kill -SEGV $$", (1, 1)), ("exec sleep 60", None)])
+    def test_counts_come_from_the_report(self, script: str, ran: tuple[int, int] | None) -> None:
+        binary = self.root / "binary"
+        binary.write_text(f"#!/bin/sh\nreport=${{2#*json:}}\n{script}\n", encoding="ascii")
+        binary.chmod(0o755)
+        found = run_cases(binary, "Suite.Case", self.root / "report.json", 0.2 if not ran else 30)
+        assert (found[:2] if found else None) == ran
 
     def test_verdicts(self) -> None:
         (self.root / "f.cc").write_text("good();", encoding="ascii")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 
-import grpc_client
 import shard_client
 from grpc_client import Connection
 from process_case import ProcessCase
@@ -22,12 +21,10 @@ MODEL = shard_client.model_spec("cells", TABLE)
 class PowerLossTest(ProcessCase):
     def start_one(self) -> tuple[Process, Connection, str]:
         """(process, connection, page) of a shard on its own."""
-        shard = self.start(
-            "dslide-shard", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--coordinator",
-            "", "--threads", 1, "--disk-reserve", 0, "--data-dir", self.data, "--durability",
+        shard = self.programs.start_lone_shard(
+            "--admin", "127.0.0.1:0", "--disk-reserve", 0, "--data-dir", self.data, "--durability",
             "log-periodic")
-        found = shard.wait_for_stderr(r" serving address=(\S+) admin=(\S+)")
-        return shard, self.enter(grpc_client.Connection(found.group(1))), found.group(2)
+        return shard.process, self.enter(Connection(shard.address)), shard.admin
 
     @staticmethod
     def update(connection: Connection, sequence: int) -> None:

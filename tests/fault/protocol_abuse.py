@@ -25,13 +25,13 @@ import pathlib
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
 import processes
 import shard_client
-from abuse_attacks import ATTACKS, Attack, Target
+from abuse_attacks import Attack, Target
 from grpc_client import CallFailed, Connection, ConnectionLost
 from kill_loop import quantile
 
@@ -61,18 +61,17 @@ def credentials(directory: pathlib.Path, role: str) -> grpc.ChannelCredentials:
         (directory / name).read_bytes() for name in ("ca.crt", f"{role}.key", f"{role}.crt")))
 
 
-class Subject:
-    """A shard on its own, with TLS or without, and what it has used."""
+class Subject(processes.Programs):
+    """A shard on its own, with TLS or without, and what it has used; a context manager."""
 
     def __init__(self, directory: pathlib.Path, certificates: pathlib.Path | None = None) -> None:
         flags = [] if certificates is None else [
             "--tls-ca", certificates / "ca.crt", "--tls-cert", certificates / "shard.crt",
             "--tls-key", certificates / "shard.key"]
+        super().__init__(directory)
         directory.mkdir()
-        self.process = processes.Process(
-            "dslide-shard", ["--listen", "127.0.0.1:0", "--admin", "", "--coordinator", "",
-                             "--threads", 1, *flags], directory)
-        self.address = self.process.wait_for_stderr(r" serving address=(\S+)").group(1)
+        shard = self.start_lone_shard(*flags)
+        self.process, self.address = shard.process, shard.address
 
     def _proc(self, name: str) -> pathlib.Path:
         return pathlib.Path(f"/proc/{self.process.pid}/{name}")
@@ -240,51 +239,19 @@ def measure(attack: Attack, position: str, subject: Subject, target: Target,
                    quantiles(before), quantiles(during), honest.failures, sent)
 
 
-class Abuse:
-    """Runs attacks from positions, each against a fresh shard."""
-
-    def __init__(self, directory: pathlib.Path, seconds: float) -> None:
-        self._directory, self._seconds = directory, seconds
-        self._certificates = directory / "certificates"
-        maker = directory / "maker"
-        maker.mkdir()
-        made = processes.Process("dslide", ["certs", "dev", "--output", self._certificates], maker)
-        try:
-            finished = made.finish()
-            if finished.code != 0:
-                raise RuntimeError(f"no certificates: {finished}")
-        finally:
-            made.kill()
-        self._started = 0
-
-    def run(self, attack: Attack, position: str) -> Any:
-        self._started += 1
-        secured = position != PLAIN
-        subject = Subject(self._directory / f"shard-{self._started}",
-                          self._certificates if secured else None)
-        try:
-            honest_tls = credentials(self._certificates, "trainer") if secured else None
-            tls = context(self._certificates, "trainer" if position == INSIDER else None
-                          ) if secured else None
-            return measure(attack, position, subject, Target(subject.address, tls), honest_tls,
-                           self._seconds)
-        finally:
-            subject.process.kill()
-
-
-def run(seconds: float, attacks: Sequence[Attack] = ATTACKS, positions: Sequence[str] = POSITIONS,
-        report: Callable[[Outcome], None] = lambda outcome: None) -> Any:
-    """The result of a run."""
-    outcomes = []
-    with tempfile.TemporaryDirectory(prefix="dslide-abuse-") as directory:
-        abuse = Abuse(pathlib.Path(directory), seconds)
+def run(seconds: float, attacks: Sequence[Attack], position: str) -> Iterator[Outcome]:
+    """What becomes of each attack from one position, each on a fresh shard."""
+    with tempfile.TemporaryDirectory(prefix="dslide-abuse-") as name:
+        directory = pathlib.Path(name)
+        certificates, honest_tls, tls = None, None, None
+        if position != PLAIN:
+            with processes.Programs(directory) as programs:
+                certificates = directory / "certificates"
+                made = programs.run_dslide("certs", "dev", "--output", certificates)
+                processes.assert_ended(made, 0)
+            honest_tls = credentials(certificates, "trainer")
+            tls = context(certificates, "trainer" if position == INSIDER else None)
         for attack in attacks:
-            for position in positions:
-                outcomes.append(abuse.run(attack, position))
-                report(outcomes[-1])
-    violations = [line for outcome in outcomes for line in outcome.violations()]
-    return {"attacks": len(outcomes), "survived": sum(outcome.alive for outcome in outcomes),
-            "violations": violations,
-            "exceeded": {f"{outcome.attack} ({outcome.position})": outcome.exceeded()
-                         for outcome in outcomes if outcome.exceeded()},
-            "outcomes": [dataclasses.asdict(outcome) for outcome in outcomes]}
+            with Subject(directory / attack.__name__, certificates) as subject:
+                yield measure(attack, position, subject, Target(subject.address, tls), honest_tls,
+                              seconds)

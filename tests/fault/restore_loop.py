@@ -1,40 +1,34 @@
-"""Takes clusters back to checkpoints of running tracers, and compares what their shards show.
+"""Restores clusters from checkpoints of running tracers, and compares what their shards show.
 
 Three shards, a coordinator, and three tracers (tests/tracer: each step adds 1 to rows of all
 shards) with one, two and four steps in flight. A round takes one to three cluster checkpoints,
-during which shards, tracers or the coordinator may be killed or paused; then the cluster is taken
-back, by a command or because a shard without a log was killed. Every shard must show just the steps
-of each tracer that the manifest says, before and after the tracers of then have given up; then new
-ones go on from there. At the end of each cluster, a training goes on twice from one checkpoint:
-without a stop, and restored. Both must end with equal bits.
+during which shards, tracers or the coordinator may be killed or paused; then the cluster is
+restored, by a command or because a shard without a log was killed. Every shard must show just the
+steps of each tracer that the manifest says, before and after the tracers of then have noticed; then
+new ones go on from there.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import pathlib
-import shutil
 import signal
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import continuation
-import grpc_client
 import processes
 import restore_plan
 import shard_client
-from fault_cluster import LOSSLESS_MODES, FaultCluster, Member
-from kill_loop import Result
+import tracer_cuts
+from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, kept
+from grpc_client import CallFailed, Connection, ConnectionLost
 from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
-from processes import Process
-from restore_plan import COMMAND, CRASH, Round
-from tracer_cuts import Cut, judge, read_manifests
-from tracer_process import TAKEN_BACK_EXIT, TracerProcess
+from restore_plan import Round, Strike
+from tracer_cuts import Cut, Life
+from tracer_process import ROLLED_BACK_EXIT, TracerProcess
 
 SHARDS = 3
 IN_FLIGHT = (1, 2, 4)
@@ -42,43 +36,18 @@ IN_FLIGHT = (1, 2, 4)
 TRACED = shard_client.table_spec("count", 32, 4, num_slots=16)
 # Rows that nobody changes, so that checkpoints can be built on earlier ones.
 IDLE = shard_client.model_spec("idle", shard_client.table_spec("rows", 2000, 24, init="uniform"))
-
 _PROGRESS_STEPS = 10
 _RETRY_SECONDS = 0.05
-
-
-class CheckpointCall(threading.Thread):
-    """A call that takes a cluster checkpoint, after a while."""
-
-    def __init__(self, address: str, delay: float) -> None:
-        super().__init__(daemon=True)
-        self._address, self._delay = address, delay
-        self.begun = threading.Event()
-        self.checkpoint_id: int | None = None
-        self.error = ""
-
-    def run(self) -> None:
-        time.sleep(self._delay)
-        self.begun.set()
-        try:
-            with grpc_client.Connection(self._address) as connection:
-                taken = shard_client.create_cluster_checkpoint(connection)
-                self.checkpoint_id = taken.checkpoint_id
-        except (grpc_client.ConnectionLost, grpc_client.CallFailed) as error:
-            self.error = str(error)
-
-    def under_way(self) -> bool:
-        return self.begun.is_set() and self.is_alive()
+Rows = dict[str, list[list[float]]]  # {tracer: [all numbers of its rows on a shard] by shard}
 
 
 class RestoreLoop(contextlib.ExitStack):
-    """One cluster and its rounds: start(), play() for each, finish()."""
+    """One cluster and its rounds: start(), then play() for each."""
 
-    def __init__(self, seed: object, mode: str, directory: pathlib.Path,
+    def __init__(self, mode: str, directory: pathlib.Path,
                  say: Callable[[str], None] = lambda line: None) -> None:
         super().__init__()
-        self._seed, self._mode, self._say = seed, mode, say
-        self._directory = directory
+        self._mode, self._say, self._directory = mode, say, directory
         self.cluster = self.enter_context(FaultCluster(
             directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
                 "--checkpoint-interval", "off", "--barrier-timeout",
@@ -88,24 +57,22 @@ class RestoreLoop(contextlib.ExitStack):
                           directory) for number, in_flight in enumerate(IN_FLIGHT)]
         for tracer in self.tracers:
             self.callback(tracer.kill)
-        self._idle_digests: list[dict[str, tuple[int, int]]] = []
+        self._idle_digests: list[Any] = []
         self._cuts: dict[int, Cut] = {}  # {checkpoint_id: Cut}
         self._listed: frozenset[str] = frozenset()
-        self._down: set[Any] = set()  # members that were killed and have not begun again
-        self._restore_count = 0
-        self.counts: collections.Counter[Any] = collections.Counter()
+        self._down: set[Member] = set()  # those that were killed and have not begun again
+        self._restore_count = self._commands = 0
+        self.restores = self.mismatches = self.checkpoints = 0
         self.violations: list[str] = []
-
-    # --- beginning -------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.cluster.start()
         self.cluster.register_model(IDLE)
-        self._idle_digests = self._digests(IDLE.name)
+        self._idle_digests = self._digests()
         self._begin_tracers()
         self._take()
 
-    def _begin_tracers(self, expected: dict[str, Any] | None = None) -> None:
+    def _begin_tracers(self, expected: dict[str, tuple[int, ...]] | None = None) -> None:
         """New lives of all, which must find the counts that are there, and get on."""
         for tracer in self.tracers:
             tracer.kill()
@@ -120,34 +87,45 @@ class RestoreLoop(contextlib.ExitStack):
             lambda: "steps of all tracers", alive=[tracer.process for tracer in self.tracers])
 
     def _broken(self, what: str) -> None:
-        self.violations.append(f"seed {self._seed}, {self._mode}: {what}")
-        self._say(f"VIOLATION: {what}")
+        self.violations.append(f"{self._mode}: {what}")
 
     # --- checkpoints -----------------------------------------------------------------------------
 
-    def _take(self, strikes: Sequence[restore_plan.Strike] = ()) -> bool:
-        """One committed checkpoint more; false when the cluster went back instead."""
+    def _take(self, strikes: Sequence[Strike] = ()) -> bool:
+        """One committed checkpoint more; false when the cluster was restored instead."""
         until = time.monotonic() + processes.PATIENCE_SECONDS
         while True:
-            lives = {tracer.name: tracer.life for tracer in self.tracers}
+            lives = {tracer.name: tracer.life for tracer in self.tracers if tracer.life}
             finished = {tracer.name: tracer.finished() for tracer in self.tracers}
-            call = self._call_with(strikes)
-            if self._note_cuts(lives, finished) and not self._lost_rows(strikes):
-                return True
-            if self._lost_rows(strikes):
-                self._wait_until_back()
+            refusal = self._call_with(strikes)
+            taken = self._note_cuts(lives, finished)
+            if self._mode not in LOSSLESS_MODES and any(
+                    (strike.kind, strike.deed) == (SHARD, KILL) for strike in strikes):
+                self._wait_until_restored()
                 return False
+            if taken:
+                return True
             if time.monotonic() > until:
-                raise AssertionError(f"no checkpoint can be taken: {call.error}")
+                raise AssertionError(f"no checkpoint can be taken: {refusal}")
             strikes = ()
             time.sleep(_RETRY_SECONDS)
 
-    def _call_with(self, strikes: Sequence[restore_plan.Strike]) -> CheckpointCall:
-        """A CheckpointCall that is over, and the strikes that befell it."""
-        lead = min((strike.lead for strike in strikes), default=0.0)
-        call = CheckpointCall(self.cluster.coordinator_address, max(0.0, -lead))
-        began = time.monotonic() + max(0.0, -lead)
-        call.start()
+    def _call_with(self, strikes: Sequence[Strike]) -> str:
+        """Takes a checkpoint while the strikes befall the cluster: what the caller was told."""
+        refusal = ""
+
+        def call() -> None:
+            nonlocal refusal
+            try:
+                with Connection(self.cluster.coordinator_address) as connection:
+                    shard_client.create_cluster_checkpoint(connection)
+            except (ConnectionLost, CallFailed) as error:
+                refusal = str(error)
+
+        early = max([0.0, *(-strike.lead for strike in strikes)])
+        caller = threading.Timer(early, call)
+        began = time.monotonic() + early
+        caller.start()
         # (when, number, strike or what lets its victim go on)
         due: list[tuple[float, int, Any]] = [
             (began + strike.lead, number, strike) for number, strike in enumerate(strikes)]
@@ -155,18 +133,15 @@ class RestoreLoop(contextlib.ExitStack):
             due.sort(key=lambda entry: entry[:2])
             when, number, what = due.pop(0)
             time.sleep(max(0.0, when - time.monotonic()))
-            if isinstance(what, restore_plan.Strike):
-                due.append((time.monotonic() + what.away, number, self._strike(what, call)))
+            if isinstance(what, Strike):
+                due.append((time.monotonic() + what.away, number, self._strike(what)))
             else:
                 what()
-        call.join()
-        return call
+        caller.join()
+        return refusal
 
-    def _strike(self, strike: restore_plan.Strike, call: CheckpointCall) -> Callable[[], object]:
+    def _strike(self, strike: Strike) -> Callable[[], object]:
         """What has to be done for the victim to go on."""
-        during = "during" if strike.lead < 0 or call.under_way() else "after"
-        self.counts[f"{strike.deed}s_{during}"] += 1
-        self.counts["deed", f"{strike.deed} {strike.kind}"] += 1
         members: dict[str, Sequence[Member]] = {
             SHARD: self.cluster.shards, TRAINER: self.tracers,
             COORDINATOR: [self.cluster.coordinator]}
@@ -177,70 +152,51 @@ class RestoreLoop(contextlib.ExitStack):
             return (lambda: None) if strike.kind == TRAINER else lambda: self._start(member)
         if member in self._down or not member.running():
             return lambda: None
-        member.process.send(signal.SIGSTOP)
         # It may be killed while it is paused, and another process be there.
         paused = member.process
-        return lambda: paused.send(signal.SIGCONT) if self._is_there(member, paused) else None
+        paused.send(signal.SIGSTOP)
+        return lambda: paused.send(signal.SIGCONT) if (
+            member not in self._down and member.process is paused and paused.running()) else None
 
-    def _kill(self, member: Any) -> None:
+    def _kill(self, member: Member) -> None:
         member.kill()
         self._down.add(member)
 
-    def _start(self, member: Any) -> None:
+    def _start(self, member: Member) -> None:
         self._down.discard(member)
         member.start()
 
-    def _is_there(self, member: Any, process: Process) -> bool:
-        return member not in self._down and member.process is process and process.running()
-
-    def _lost_rows(self, strikes: Sequence[restore_plan.Strike]) -> bool:
-        return self._mode not in LOSSLESS_MODES and any(
-            (strike.kind, strike.deed) == (SHARD, KILL) for strike in strikes)
-
-    def _note_cuts(self, lives: dict[str, Any], finished: dict[str, int]) -> bool:
+    def _note_cuts(self, lives: dict[str, Life], finished: dict[str, int]) -> bool:
         """Whether there are checkpoints that were not there before; also when nobody was told."""
-        manifests = read_manifests(self.cluster.directory / "coordinator-data")
+        manifests = tracer_cuts.read_manifests(self.cluster.directory / "coordinator-data")
         new = sorted(manifests.keys() - self._cuts.keys())
         for checkpoint_id in new:
             self._listed |= manifests[checkpoint_id].evicted
             self._cuts[checkpoint_id] = Cut(manifests[checkpoint_id], lives, finished, self._listed)
-            self.counts["checkpoints"] += 1
-            self.counts["evicted"] += len(manifests[checkpoint_id].evicted)
-        self._cuts = {
-            checkpoint_id: cut
-            for checkpoint_id, cut in self._cuts.items()
-            if checkpoint_id in manifests
-        }
+        self.checkpoints += len(new)
+        self._cuts = {number: cut for number, cut in self._cuts.items() if number in manifests}
         return bool(new)
 
     # --- restores --------------------------------------------------------------------------------
 
     def play(self, planned: Round) -> None:
         """One Round."""
-        back = False
-        for number in range(planned.checkpoints):
-            time.sleep(planned.steps[number])
-            if not self._take(planned.strikes.get(number, ())):
-                back = True
-                break
-        if back:
-            self._judge("crash during a checkpoint", max(self._cuts))
-        else:
-            time.sleep(planned.steps[-1])
-            self._go_back(planned)
-        self.counts["restores"] += 1
-
-    def _go_back(self, planned: Round) -> None:
+        for number, seconds in enumerate(planned.steps[:-1]):
+            time.sleep(seconds)
+            if not self._take(planned.strikes if number == planned.struck else ()):
+                # It has restored itself: a shard was killed during the checkpoint.
+                self._judge(max(self._cuts))
+                return
+        time.sleep(planned.steps[-1])
         newest = sorted(self._cuts)[::-1]
-        if planned.way == CRASH and self._mode not in LOSSLESS_MODES:
+        if planned.crashed is not None and self._mode not in LOSSLESS_MODES:
             self._crash(planned.crashed)
-            self._wait_until_back()
-            self._judge(CRASH, newest[0])
+            self._wait_until_restored()
+            self._judge(newest[0])
             return
         checkpoint_id = newest[min(planned.back, len(newest) - 1)]
         self._restore(checkpoint_id)
-        self._judge(
-            COMMAND, checkpoint_id, crashed=planned.crashed if planned.way == CRASH else None)
+        self._judge(checkpoint_id, crashed=planned.crashed)
 
     def _crash(self, shard: int) -> None:
         self._kill(self.cluster.shards[shard])
@@ -251,8 +207,8 @@ class RestoreLoop(contextlib.ExitStack):
         last: list[processes.Finished] = []
 
         def restored() -> bool:
-            self.counts["commands"] += 1
-            command = Member(f"restore-{self.counts['commands']}", "dslide", [
+            self._commands += 1
+            command = Member(f"restore-{self._commands}", "dslide", [
                 "checkpoint", "restore", checkpoint_id, "--yes", "-o", "json",
                 "--cluster", self.cluster.coordinator_address], self._directory)
             command.start()
@@ -264,26 +220,20 @@ class RestoreLoop(contextlib.ExitStack):
         told = last[0].json()["checkpoint_id"]
         if told != checkpoint_id:
             self._broken(f"a restore of checkpoint {checkpoint_id} says that it was one of {told}")
-        self._wait_until_back()
+        self._wait_until_restored()
 
-    def _wait_until_back(self) -> None:
+    def _wait_until_restored(self) -> None:
         """Until clients get a map of another restore_count."""
 
-        def restore_count() -> int | None:
-            with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
-                with grpc_client.Connection(self.cluster.coordinator_address) as connection:
-                    return shard_client.cluster_map(connection).restore_count
-            return None
+        def counted() -> int | None:
+            count = self.cluster.restore_count()
+            return count if count is not None and count > self._restore_count else None
 
-        def back() -> int | None:
-            now = restore_count()
-            return now if now is not None and now > self._restore_count else None
-
-        self._restore_count = processes.wait_until(back, lambda: "the cluster was taken back")
+        self._restore_count = processes.wait_until(counted, lambda: "the cluster was restored")
 
     # --- judgement -------------------------------------------------------------------------------
 
-    def _judge(self, way: str, checkpoint_id: int, crashed: int | None = None) -> None:
+    def _judge(self, checkpoint_id: int, crashed: int | None = None) -> None:
         """What the shards show now, while tracers of before still try, and when they are gone."""
         cut = self._cuts[checkpoint_id]
         first = self._read()
@@ -293,50 +243,41 @@ class RestoreLoop(contextlib.ExitStack):
             self._crash(crashed)
             self.cluster.wait_for_model(IDLE.name)
         rows = self._read()
-        verdicts = [judge(cut, name, rows[name], sent[name]) for name in rows]
+        verdicts = [tracer_cuts.judge(cut, name, rows[name], sent[name]) for name in rows]
         for verdict in verdicts:
             if rows[verdict.tracer] != first[verdict.tracer]:
                 verdict.problems.append(f"rows of {verdict.tracer} changed after the restore")
-            if verdict.problems:
-                self.counts["mismatches"] += 1
+            self.mismatches += bool(verdict.problems)
             for problem in verdict.problems:
-                self._broken(f"{way}: {problem}")
-            if verdict.partial:
-                self.counts["partial_clients"] += 1
-                self.counts["partial_steps_max"] = max(self.counts["partial_steps_max"],
-                                                       verdict.partial)
-        if self._digests(IDLE.name) != self._idle_digests:
-            self._broken(f"{way}: rows that nobody has changed are other ones")
-        self.counts["part", cut.manifest.kind] += 1
-        self.counts["way", way] += 1
-        self._say(f"restore {self.counts['restores'] + 1} ({self._mode}, {way}, "
-                  f"{cut.manifest.kind}): checkpoint {checkpoint_id}, "
+                self._broken(problem)
+        if self._digests() != self._idle_digests:
+            self._broken(f"checkpoint {checkpoint_id}: rows that nobody has changed are other ones")
+        self.restores += 1
+        self._say(f"restore {self.restores} ({self._mode}): checkpoint {checkpoint_id}, "
                   f"{[verdict.counts for verdict in verdicts]}")
         self._begin_tracers({verdict.tracer: verdict.counts for verdict in verdicts})
 
-    def _rows(self, model: str) -> list[list[float]]:
-        """[all numbers of a tracer's rows on a shard] by shard."""
-        rows = []
-        for shard in range(SHARDS):
-            with grpc_client.Connection(self.cluster.direct_address(shard)) as connection:
-                weights, _ = shard_client.gather_bytes(
-                    connection, model, TRACED.name,
-                    shard_client.rows_of_shard(TRACED, shard, SHARDS))
-            rows.append(list(struct.unpack(f"<{len(weights) // 4}f", weights)))
-        return rows
-
-    def _read(self) -> dict[str, list[list[float]]]:
-        return {tracer.name: self._rows(tracer.name) for tracer in self.tracers}
-
-    def _digests(self, model: str) -> list[dict[str, tuple[int, int]]]:
-        """[(digest, applied steps) of each table] by shard."""
+    def _of_shards(self, read: Callable[[Connection, int], Any]) -> list[Any]:
+        """[read(connection, shard)] of all."""
         found = []
         for shard in range(SHARDS):
-            with grpc_client.Connection(self.cluster.direct_address(shard)) as connection:
-                tables = shard_client.describe_model(connection, model)
-            found.append({name: (table.digest, table.applied_steps)
-                          for name, table in sorted(tables.items())})
+            with Connection(self.cluster.direct_address(shard)) as connection:
+                found.append(read(connection, shard))
         return found
+
+    def _read(self) -> Rows:
+        def numbers(connection: Connection, shard: int, model: str) -> list[float]:
+            weights, _ = shard_client.gather_bytes(
+                connection, model, TRACED.name, shard_client.rows_of_shard(TRACED, shard, SHARDS))
+            return list(struct.unpack(f"<{len(weights) // 4}f", weights))
+
+        return {tracer.name: self._of_shards(lambda connection, shard: numbers(
+            connection, shard, tracer.name)) for tracer in self.tracers}
+
+    def _digests(self) -> list[Any]:
+        """[{table: its state}] of the model that nobody changes, by shard."""
+        return self._of_shards(lambda connection, _: shard_client.describe_model(connection,
+                                                                                 IDLE.name))
 
     def _end_tracers(self, cut: Cut) -> dict[str, int | None]:
         """Waits until those that were not killed have noticed: {tracer: steps that its life in the
@@ -347,84 +288,28 @@ class RestoreLoop(contextlib.ExitStack):
             if tracer in self._down:
                 continue
             finished = tracer.process.finish()
-            if finished.code != TAKEN_BACK_EXIT:
-                self._broken(f"{tracer.name} was to notice that its cluster was taken back: "
+            if finished.code != ROLLED_BACK_EXIT:
+                self._broken(f"{tracer.name} was to notice that its cluster was restored: "
                              f"{finished}")
             if tracer.life == cut.lives[tracer.name]:
                 sent[tracer.name] = tracer.sent()
         return sent
 
-    # --- the end ---------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Whether a training goes on from a restored checkpoint as it went on without."""
-        trained = continuation.Training(self._directory, self.cluster.coordinator_address)
-        trained.go_on()
-        self._take()
-        checkpoint_id = max(self._cuts)
-        trained.go_on()
-        never_stopped = self._digests(trained.MODEL), trained.predictions()
-        self._restore(checkpoint_id)
-        trained.go_on()
-        restored = self._digests(trained.MODEL), trained.predictions()
-        self.counts["continuations"] += 1
-        if restored != never_stopped:
-            self.counts["continuation_mismatches"] += 1
-            self._broken(
-                f"a training that went on from checkpoint {checkpoint_id} ended elsewhere than "
-                f"without a stop: {restored[0]} and {never_stopped[0]}"
-                f"{', and other predictions' if restored[1] != never_stopped[1] else ''}")
-
-
-def _play(mode: str, restores: int, seed: object, directory: pathlib.Path,
-          say: Callable[[str], None]) -> tuple[collections.Counter[Any], list[str]]:
-    """(counts, violations) of one cluster."""
-    planned = restore_plan.plan(seed, restores, SHARDS, len(IN_FLIGHT))
-    with RestoreLoop(seed, mode, directory, say) as loop:
-        try:
-            loop.start()
-            for one in planned:
-                loop.play(one)
-            loop.finish()
-        except (AssertionError, OSError, grpc_client.ConnectionLost,
-                grpc_client.CallFailed) as error:
-            loop.violations.append(f"seed {seed}, {mode}: {error}")
-            say(f"VIOLATION: {error}")
-    return loop.counts, loop.violations
-
-
-def _part(counts: collections.Counter[Any], name: str) -> dict[str, int]:
-    return {key[1]: count for key, count in sorted(counts.items(), key=str)
-            if isinstance(key, tuple) and key[0] == name}
-
-
-def run(seed: object, restores: int, say: Callable[[str], None] = lambda line: None) -> Result:
+def run(seed: object, restores: int, say: Callable[[str], None] = lambda line: None) -> Any:
     """{restores, mismatches, violations, ...} over as many clusters as that takes."""
-    counts: collections.Counter[Any] = collections.Counter()
-    modes: collections.Counter[str] = collections.Counter()
-    violations: list[str] = []
-    started = time.monotonic()
+    total = {"restores": 0, "mismatches": 0, "checkpoints": 0}
+    modes, violations = dict.fromkeys(restore_plan.MODES, 0), list[str]()
     for number, (mode, portion) in enumerate(restore_plan.portions(restores)):
-        directory = pathlib.Path(tempfile.mkdtemp(prefix="dslide-restores-"))
-        directory = directory / f"cluster-{number + 1}"
-        directory.mkdir(parents=True)
-        found, wrong = _play(mode, portion, f"{seed}/{number}", directory, say)
-        worst = max(counts["partial_steps_max"], found.pop("partial_steps_max", 0))
-        counts += found
-        counts["partial_steps_max"] = worst
-        modes[mode] += found["restores"]
-        violations += [f"{what}; see {directory}" for what in wrong]
-        if not wrong:
-            shutil.rmtree(directory.parent, ignore_errors=True)
-    return {
-        "seed": seed, "restores": counts["restores"], "mismatches": counts["mismatches"],
-        "checkpoints": counts["checkpoints"], "modes": dict(modes),
-        "kinds_of_parts": _part(counts, "part"), "ways": _part(counts, "way"),
-        "deeds": _part(counts, "deed"), "kills_during_checkpoints": counts["kills_during"],
-        "pauses_during_checkpoints": counts["pauses_during"], "evicted": counts["evicted"],
-        "partial_clients": counts["partial_clients"],
-        "partial_steps_max": counts["partial_steps_max"],
-        "continuations": counts["continuations"],
-        "continuation_mismatches": counts["continuation_mismatches"],
-        "violations": violations, "seconds": round(time.monotonic() - started, 1),
-    }
+        with kept("restores", violations) as directory, RestoreLoop(mode, directory, say) as loop:
+            try:
+                loop.start()
+                for planned in restore_plan.plan(f"{seed}/{number}", portion, SHARDS,
+                                                 len(IN_FLIGHT)):
+                    loop.play(planned)
+            finally:
+                violations += loop.violations
+        modes[mode] += loop.restores
+        for name in total:
+            total[name] += getattr(loop, name)
+    return total | {"modes": modes, "violations": violations}

@@ -15,11 +15,6 @@ import processes
 PROGRAM = "dslide_simulate"
 
 
-def exists(bin_dir: pathlib.Path) -> bool:
-    """Whether the build has the simulator: packages of the programs do not."""
-    return (bin_dir / PROGRAM).exists()
-
-
 def portions(first_seed: int, seeds: int, count: int) -> Iterator[tuple[int, int]]:
     """(first seed, seeds) for each of at most `count` processes."""
     count = max(1, min(count, seeds))
@@ -32,8 +27,8 @@ def portions(first_seed: int, seeds: int, count: int) -> Iterator[tuple[int, int
 
 def add_up(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One result of several."""
-    total = {"first_seed": min(result["first_seed"] for result in results)}
-    for key in ("seeds", "violations", "repeated", "trace_hash_mismatches", "updates", "events"):
+    total: dict[str, Any] = {}
+    for key in ("seeds", "violations", "repeated", "trace_hash_mismatches"):
         total[key] = sum(result[key] for result in results)
     for key in ("modes", "faults"):
         counts: collections.Counter[str] = collections.Counter()
@@ -41,7 +36,6 @@ def add_up(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             counts.update(result[key])
         total[key] = dict(counts)
     total["shown"] = [line for result in results for line in result["shown"]]
-    total["seconds"] = round(max(result["seconds"] for result in results), 1)
     return total
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 
-import processes
 import pytest
 import simulation
 
@@ -17,10 +16,10 @@ def test_a_program_that_dies_is_no_result(tmp_path: pathlib.Path) -> None:
         simulation.run(tmp_path, 1, 10, at_once=1)
 
 
-def test_the_program_reports_what_it_did() -> None:
-    if not simulation.exists(processes.bin_dir()):
+def test_the_program_reports_what_it_did(bin_dir: pathlib.Path) -> None:
+    if not (bin_dir / simulation.PROGRAM).exists():
         pytest.skip("the simulator was not built")
-    result = simulation.run(processes.bin_dir(), first_seed=1, seeds=40, at_once=2)
+    result = simulation.run(bin_dir, first_seed=1, seeds=40, at_once=2)
     assert (result["seeds"], result["repeated"]) == (40, 4)
     assert (result["violations"], result["trace_hash_mismatches"]) == (0, 0)
     assert sum(result["modes"].values()) == 40

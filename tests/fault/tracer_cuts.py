@@ -33,16 +33,13 @@ class Manifest:
     checkpoint_id: int
     steps: dict[str, int]  # {client: the last step that is in it}
     evicted: frozenset[str]  # clients
-    kind: str  # full, incremental, mixed
 
     @staticmethod
     def parse(text: str) -> Manifest:
         # A line with the checksum follows, which the servers verify.
         fields, _ = json.JSONDecoder().raw_decode(text)
-        built_on = [bool(part["base_checkpoint_id"]) for part in fields["parts"]]
-        kind = "full" if not any(built_on) else "incremental" if all(built_on) else "mixed"
         steps = {at["client"]: at["step"] for at in fields["steps"]}
-        return Manifest(fields["checkpoint_id"], steps, frozenset(fields["evicted"]), kind)
+        return Manifest(fields["checkpoint_id"], steps, frozenset(fields["evicted"]))
 
 
 def read_manifests(directory: pathlib.Path) -> dict[int, Manifest]:
@@ -62,18 +59,15 @@ class Cut:
     manifest: Manifest
     lives: dict[str, Life]
     finished: dict[str, int]  # steps that were confirmed before the checkpoint began
-    listed: frozenset[
-        str]  # clients that some committed manifest says were given up, this one included
+    listed: frozenset[str]  # clients that a committed manifest, or this one, says were evicted
 
 
 @dataclasses.dataclass
 class Verdict:
-    """counts: what each shard shows. partial: by how many steps shards differ, which is allowed for
-    clients that were given up."""
+    """counts: what each shard shows."""
 
     tracer: str
     counts: tuple[int, ...] = ()
-    partial: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -97,14 +91,14 @@ def judge(cut: Cut, tracer: str, rows: Sequence[Sequence[float]],
             return verdict
     verdict.counts = tuple(int(numbers[0]) for numbers in rows)
     steps = [count - start for count, start in zip(verdict.counts, life.counts)]
-    verdict.partial = max(steps) - min(steps)
+    apart = max(steps) - min(steps)  # which is allowed for clients that were evicted
     shown = f"shards show {steps} steps after {list(life.counts)}"
     if life.client in manifest.steps:
         if set(steps) != {manifest.steps[life.client]}:
             wrong(f"{shown}, the manifest says {manifest.steps[life.client]}")
-    elif verdict.partial and life.client not in cut.listed:
-        wrong(f"{shown}, and no manifest lists it as given up")
-    elif verdict.partial > life.in_flight:
+    elif apart and life.client not in cut.listed:
+        wrong(f"{shown}, and no manifest lists it as evicted")
+    elif apart > life.in_flight:
         wrong(f"{shown}, more than it had in flight")
     if min(steps) < cut.finished[tracer]:
         wrong(f"{shown}, {cut.finished[tracer]} were confirmed before the checkpoint began")

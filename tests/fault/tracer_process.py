@@ -11,16 +11,10 @@ from fault_cluster import Member
 from tracer_cuts import Life
 
 PROGRAM = "dslide_tracer"
-# Its cluster was taken back, or has retired it.
-TAKEN_BACK_EXIT = 10
-
+# Its cluster was restored, or has closed it.
+ROLLED_BACK_EXIT = 10
 # After some steps in a row: as many are in flight as may be, and others get on, too.
 _PAUSE_MS = 3
-
-
-def exists(bin_dir: pathlib.Path) -> bool:
-    """Whether the build has the tracer: packages of the programs do not."""
-    return (pathlib.Path(bin_dir) / PROGRAM).exists()
 
 
 class TracerProcess(Member):
@@ -29,9 +23,8 @@ class TracerProcess(Member):
     def __init__(self, name: str, coordinator: str, in_flight: int,
                  directory: pathlib.Path) -> None:
         super().__init__(name, PROGRAM, [
-            "--cluster", coordinator, "--model", name, "--in-flight", in_flight,
-            "--pause-ms", _PAUSE_MS, "--timeout-seconds",
-            processes.PATIENCE_SECONDS], directory)
+            "--cluster", coordinator, "--model", name, "--in-flight", in_flight, "--pause-ms",
+            _PAUSE_MS, "--timeout-seconds", processes.PATIENCE_SECONDS], directory)
         self._in_flight = in_flight
         self.life: Life | None = None
 
@@ -45,11 +38,8 @@ class TracerProcess(Member):
 
     def _last(self, event: str) -> Any:
         """The last whole line that it wrote about such an event."""
-        for line in reversed(self.process.stdout.split("\n")[:-1]):
-            told = json.loads(line)
-            if told["event"] == event:
-                return told
-        return None
+        lines = map(json.loads, reversed(self.process.stdout.split("\n")[:-1]))
+        return next((told for told in lines if told["event"] == event), None)
 
     def finished(self) -> int:
         """Steps that were confirmed, as far as it has said."""

@@ -84,16 +84,11 @@ def replay(copy: pathlib.Path, directory: pathlib.Path,
            models: Sequence[str]) -> tuple[Digests, Restored]:
     """(digests_of() a process that applied a copied log from its beginning, Restored)."""
     directory.mkdir(parents=True, exist_ok=True)
-    address = f"127.0.0.1:{processes.free_port()}"
-    process = processes.Process("dslide-shard", [
-        "--listen", address, "--admin", "", "--coordinator", "", "--threads", 2, "--data-dir", copy,
-        "--durability", "log", "--disk-reserve", 0], directory, {"OMP_WAIT_POLICY": "passive"})
-    try:
-        found = restored(process)
-        process.wait_for_stderr(" shard ready ")
-        return digests_of(address, models), found
-    finally:
-        process.kill()
+    with processes.Programs(directory) as programs:
+        shard = programs.start_lone_shard("--threads", 2, "--data-dir", copy, "--durability", "log",
+                                          "--disk-reserve", 0)
+        shard.process.wait_for_stderr(" shard ready ")
+        return digests_of(shard.address, models), restored(shard.process)
 
 
 def differing(live: Mapping[str, object], twin: Mapping[str, object]) -> list[str]:

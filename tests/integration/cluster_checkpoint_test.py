@@ -1,7 +1,10 @@
-"""Checkpoints of a cluster: taken while a trainer works, and gone back to after a crash."""
+"""Checkpoints of a cluster: taken while a trainer works, gone back to after a crash, and copied, so
+that shards that lose their disks come back as they were.
+"""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import shutil
@@ -10,13 +13,17 @@ from typing import Any
 
 import failures_test
 import processes
+import shard_client
+from grpc_client import Connection
 from processes import Finished, Process, assert_ended, metric, wait_until
 
 SHARDS = 2
 STEPS = 600
 
 
-class ClusterCheckpointTest(failures_test.FailureTest):
+class CheckpointCase(failures_test.FailureTest):
+    """A cluster whose parts keep their addresses and directories."""
+
     def start_parts_with(self, *coordinator_arguments: object) -> None:
         self.coordinator_address = f"127.0.0.1:{processes.free_port()}"
         self.start_coordinator_with(*coordinator_arguments)
@@ -43,6 +50,29 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         assert_ended(finished, code)
         return finished.json() if code == failures_test.OK else finished
 
+    def restart(self, number: int) -> None:
+        self.shards[number].process.kill()
+        self.shards[number] = self.start_shard(self.coordinator, *self.shard_arguments[number])
+
+    def held(self, model: str = "model") -> list[Any]:
+        """What each shard holds: counts of updates and digests of rows and optimizer states."""
+        found = []
+        for shard in self.shards:
+            with Connection(shard.address) as connection:
+                found.append(shard_client.describe_model(connection, model))
+        return found
+
+    def damage(self, shard: int, below: pathlib.Path | None = None) -> pathlib.Path:
+        """Flips a bit in the middle of a shard's largest file of rows; that file."""
+        parts = (below or self.directory) / f"shard-{shard}"
+        largest = max(parts.rglob("*.sst"), key=lambda path: path.stat().st_size)
+        content = bytearray(largest.read_bytes())
+        content[len(content) // 2] ^= 1
+        largest.write_bytes(content)
+        return largest
+
+
+class ClusterCheckpointTest(CheckpointCase):
     def finish(self, trainer: Process) -> Finished:
         finished = trainer.finish()
         assert_ended(finished, failures_test.OK)
@@ -56,8 +86,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         taken = self.checkpoint("create")
         assert (taken["checkpoint_id"], taken["evicted"], taken["clients"]) == (1, 0, 1)
         assert taken["rows"] > 0
-        self.shards[1].process.kill()
-        self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
+        self.restart(1)
         finished = self.finish(trainer)
         assert "taken back to a checkpoint" in finished.stderr
         # Nothing began afresh.
@@ -71,8 +100,7 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         trainer = self.train("--job", "second")
         self.wait_for_steps(trainer, 51)
         assert self.checkpoint("create")["evicted"] == 0
-        self.shards[1].process.kill()
-        self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
+        self.restart(1)
         finished = self.finish(trainer)
         assert "taken back to a checkpoint" in finished.stderr
 
@@ -115,17 +143,137 @@ class ClusterCheckpointTest(failures_test.FailureTest):
         assert self.checkpoint("restore", "--from", copies, "--yes")["checkpoint_id"] == 2
         assert self.precision("--cluster", self.coordinator.address) == before
 
+    def test_a_training_goes_on_from_a_restored_checkpoint_as_it_went_on_without(self) -> None:
+        spec = self.write("spec.json", json.dumps({
+            "name": "continued",
+            "tables": [
+                {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
+                # Hash tables that are built anew in each portion of steps.
+                {"name": "labels", "role": "head", "dim": 16, "head": {
+                    "max_active": 60, "tail_rows": 40, "hash": {
+                        "codes_per_table": 4, "num_tables": 12, "rebuild_every_steps": 5}}}],
+            "training": {"batch_size": 32, "chunk_samples": 128, "max_epochs": 1000000,
+                         "validation_fraction": 0.0}}))
+        self.start_parts_with("--checkpoint-interval", "off")
+        cluster = ("--cluster", self.coordinator.address, "--data", self.data, "--threads", 1)
+
+        def trained() -> Any:
+            """What the shards hold, and what hashing finds, after some steps more."""
+            assert_ended(self.run_dslide("train", "-q", *cluster, "--model", spec, "--job", "one",
+                                         "--steps", 12), failures_test.OK)
+            predicted = self.run_dslide("predict", *cluster, "--name", "continued", "--hashed",
+                                        "-k", 3, "-o", "json")
+            assert_ended(predicted, failures_test.OK)
+            return self.held("continued"), predicted.stdout
+
+        trained()
+        taken = self.checkpoint("create")["checkpoint_id"]
+        never_stopped = trained()
+        self.checkpoint("restore", taken, "--yes")
+        assert trained() == never_stopped
+
     def test_a_damaged_part_is_named_and_nothing_is_restored(self) -> None:
         self.start_parts_with("--checkpoint-interval", "off")
         self.finish(self.train())
         self.checkpoint("create")
-        parts = self.directory / "shard-1" / "images"
-        rows = max(pathlib.Path(parts).rglob("*.sst"), key=lambda path: path.stat().st_size)
-        content = bytearray(rows.read_bytes())
-        content[len(content) // 2] ^= 1
-        rows.write_bytes(content)
+        rows = self.damage(1)
         for command in (["verify"], ["restore", "--yes"]):
             refused = self.checkpoint(*command, code=failures_test.DATA_LOSS)
             assert re.search(rf"shard 1 .*{rows.name} does not have its checksum", refused.stderr)
         # The cluster serves on with what it has.
         self.precision("--cluster", self.coordinator.address)
+
+
+class CheckpointedCase(CheckpointCase):
+    """Shards with rows that were trained, and one cluster checkpoint of them."""
+
+    scrub_interval = "off"
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.copies = self.directory / "copies"
+        self.start_all()
+        self.train_model("--cluster", self.coordinator.address)
+        self.checkpoint("create")
+        self.written = self.held()
+
+    def start_all(self) -> None:
+        self.start_parts_with("--checkpoint-interval", "off", "--checkpoint-scrub-interval",
+                              self.scrub_interval)
+
+    def doctor(self, *arguments: object, code: int) -> str:
+        examined = self.run_dslide("doctor", *arguments)
+        assert_ended(examined, code)
+        return examined.stdout
+
+
+class LostDiskTest(CheckpointedCase):
+    def lose(self, number: int) -> None:
+        self.shards[number].process.kill()
+        shutil.rmtree(self.directory / f"shard-{number}")
+
+    def test_a_shard_whose_disk_is_gone_gets_its_part_from_a_copy(self) -> None:
+        copied = self.checkpoint("copy", "--to", self.copies)
+        assert copied["checkpoint_id"] == 1
+        assert copied["files"] > 4
+        assert copied["bytes"] > 1000
+        # A second one moves nothing.
+        assert self.checkpoint("copy", "--to", self.copies)["files"] == 0
+        self.doctor("--data-dir", self.copies, code=failures_test.OK)
+        self.lose(1)
+        self.restart(1)
+        # Without the copy there is nothing to go back to.
+        refused = self.checkpoint("restore", "--yes", code=failures_test.USAGE)
+        assert "shard 1" in refused.stderr
+        assert self.checkpoint("restore", "--from", self.copies, "--dry-run") == {
+            "checkpoint_id": 1, "restored": False}
+        restored = self.checkpoint("restore", "--from", self.copies, "--yes")
+        assert (restored["checkpoint_id"], restored["restored"]) == (1, True)
+        assert self.held() == self.written
+        assert self.checkpoint("verify") == {"checkpoint_id": 1, "verified": True}
+        assert metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total") == 0
+        self.train_model("--cluster", self.coordinator.address)
+
+    def test_a_cluster_whose_disks_are_all_gone_comes_back(self) -> None:
+        self.checkpoint("copy", "--to", self.copies)
+        for number in range(SHARDS):
+            self.lose(number)
+        self.coordinator.process.kill()
+        shutil.rmtree(self.directory / "coordinator")
+        self.start_all()
+        self.checkpoint("restore", "--from", self.copies, "--yes")
+        assert self.held() == self.written
+        # The next checkpoint does not take the number of the one that came back.
+        assert self.checkpoint("create")["checkpoint_id"] == 2
+
+    def test_a_damaged_copy_changes_nothing(self) -> None:
+        path = self.checkpoint("copy", "--to", self.copies)["path"]
+        spoilt = self.damage(1, below=self.copies / path)
+        self.lose(1)
+        self.restart(1)
+        for command in ("--dry-run", "--yes"):
+            refused = self.checkpoint("restore", "--from", self.copies, command,
+                                      code=failures_test.DATA_LOSS)
+            assert "does not have its checksum" in refused.stderr
+        said = self.doctor("--data-dir", self.copies, code=failures_test.DATA_LOSS)
+        assert spoilt.name in said
+
+
+class ScrubTest(CheckpointedCase):
+    scrub_interval = "1s"
+
+    def test_damage_is_found_by_itself_and_an_older_one_is_taken(self) -> None:
+        self.checkpoint("create")
+        part = self.directory / "shard-1" / "images" / f"checkpoint-{2:020}"
+        (part / "state").write_bytes((part / "state").read_bytes()[:-1])
+        wait_until(lambda: metric(self.coordinator.admin,
+                                  "dslide_coordinator_checkpoints_damaged") == 1,
+                   lambda: "that the damage is found", alive=[self.coordinator.process])
+        assert "a cluster checkpoint is damaged" in self.coordinator.process.stderr
+        listed = self.checkpoint("list")["checkpoints"]
+        assert [bool(entry["damage"]) for entry in listed] == [True, False]
+        said = self.doctor("--cluster", self.coordinator.address, code=failures_test.DATA_LOSS)
+        assert "cluster checkpoint 2" in said
+        restored = self.checkpoint("restore", "--yes")
+        assert restored == {"checkpoint_id": 1, "restored": True, "skipped": [2]}
+        assert self.held() == self.written

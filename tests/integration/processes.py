@@ -22,6 +22,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
@@ -349,6 +350,11 @@ class Programs:
         shard.process.wait_for_stderr(r" shard ready ")
         return shard
 
+    def start_lone_shard(self, *arguments: object) -> Server:
+        """A shard without a coordinator, and without an admin page unless an argument wants one."""
+        return Server(self.start("dslide-shard", "--listen", "127.0.0.1:0", "--admin", "",
+                                 "--coordinator", "", "--threads", 1, *arguments))
+
     def start_cluster(self, *arguments: object, shards: int) -> Cluster:
         return Cluster(self.start(
             "dslide", "up", "-o", "json", "--listen", f"127.0.0.1:{free_port()}",
@@ -371,7 +377,23 @@ def fetch(address: str, path: str = "/metrics") -> str:
         return body.decode()
 
 
+def look_at(address: str, path: str) -> tuple[int, str]:
+    """The status and the body of an admin page; 0 when nobody answers."""
+    try:
+        return 200, fetch(address, path)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
 def metric(address: str, name: str) -> float | None:
     """The value of a metric without labels on an admin page; None when absent."""
     match = re.search(rf"^{re.escape(name)} (\S+)$", fetch(address), re.MULTILINE)
     return float(match.group(1)) if match else None
+
+
+def metric_values(page: str, name: str) -> list[float]:
+    """The values of a metric with whatever labels in the text of an admin page."""
+    return list(map(float, re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", page,
+                                      re.MULTILINE)))

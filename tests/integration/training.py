@@ -9,11 +9,13 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 from process_case import ProcessCase
 from processes import Cluster, assert_ended
 
 SHARDS = 4
 TRAINERS = 2
+TRAFFIC_TOLERANCE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +88,14 @@ def train_on_cluster(test: ProcessCase, cluster: Cluster, data: DataSet,
     return results
 
 
-def bytes_moved(results: Sequence[dict[str, Any]]) -> int:
-    return sum(result["bytes_sent"] + result["bytes_received"] for result in results)
+def assert_bytes_counted(results: Sequence[dict[str, Any]], counted: int) -> None:
+    """What the trainers say that they have moved is what the kernel has counted."""
+    reported = sum(result["bytes_sent"] + result["bytes_received"] for result in results)
+    print(f"bytes: reported by the trainers {reported:,}, counted by the kernel {counted:,} "
+          f"({reported / counted - 1:+.2%})", flush=True)
+    # Less would be no load worth the name.
+    assert reported > 50e6
+    assert reported == pytest.approx(counted, abs=TRAFFIC_TOLERANCE * counted)
 
 
 def precision_tolerance(precision: float, points: int) -> float:

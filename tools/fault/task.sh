@@ -3,7 +3,7 @@
 #
 # usage: ./run fault [quick|full] [--only PART[,PART]] [--set FIELD=VALUE]... [--seed N]
 #                    [-o json] [--bin-dir DIR]
-#        ./run fault planted [-o json]
+#        ./run fault planted [--set planted=NAME] [-o json]
 #
 # Builds, then kills and stops processes, spoils connections, damages files, fills disks, sends
 # poison, too much and nonsense, and simulates clusters, and checks that nothing that was
@@ -55,7 +55,8 @@ if [[ "$tier" == planted ]]; then
   [[ -z "$bin_dir" ]] ||
     usage_error 'fault planted: builds programs of its own; --bin-dir is of no use'
   need "${BUILD_PACKAGES[@]}"
-  exec "$TEST_PYTHON" tests/fault/planted_bugs.py --jobs "$JOBS" "${arguments[@]}"
+  exec env DSLIDE_JOBS="$JOBS" "$TEST_PYTHON" tests/fault/fault_run.py quick --only planted \
+    --bin-dir . "${arguments[@]}"
 fi
 # Wrong words are told before minutes of building.
 "$TEST_PYTHON" tests/fault/fault_run.py "$tier" --check --bin-dir . "${arguments[@]}" || exit

@@ -5,6 +5,7 @@ Each update adds 1 to a cell of its own, so the rows say for each update how oft
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import random
@@ -23,7 +24,9 @@ import dslide
 
 sys.path += [str(ROOT / "tests" / "fault"), str(ROOT / "tests" / "integration")]
 
+import grpc_client  # noqa: E402
 import processes  # noqa: E402
+import shard_client  # noqa: E402
 from fault_cluster import FaultCluster  # noqa: E402
 from fault_plan import DOWN, UP, Rule  # noqa: E402
 
@@ -61,16 +64,37 @@ def _connect(cluster: FaultCluster) -> dslide.Client:
     return dslide.connect(cluster.coordinator_address, timeout=300, patience=300)
 
 
-def _kill_while(work: Future[Any], cluster: FaultCluster, members: list[Any]) -> int:
+def _applied(cluster: FaultCluster, model: str) -> int:
+    """The updates of the model that the shard with the fewest has applied; 0 while one is away."""
+    counts = []
+    with contextlib.suppress(grpc_client.ConnectionLost, grpc_client.CallFailed):
+        for shard in range(cluster.num_shards):
+            with grpc_client.Connection(cluster.direct_address(shard)) as connection:
+                tables = shard_client.describe_model(connection, model)
+            counts.append(sum(table.applied_steps for table in tables.values()))
+        return min(counts)
+    return 0
+
+
+def _kill_while(work: Future[Any], cluster: FaultCluster, members: list[Any], model: str) -> int:
     """Kills servers in turn and starts them again while the work is done; how many.
 
     On the test's own thread: servers die with the thread that has started them. Not for ever: a job
-    whose coordinator dies begins anew.
+    whose coordinator dies begins anew. Between two kills the work gets on, however busy the machine
+    is.
     """
     moments = random.Random(SEED)
-    kills = 0
-    while not work.done() and kills < KILLS:
-        time.sleep(moments.uniform(0.3, 1.0))
+    kills, applied = 0, 0
+
+    def got_on() -> bool:
+        return work.done() or _applied(cluster, model) > applied
+
+    while kills < KILLS:
+        processes.wait_until(got_on, lambda: "an update")
+        if work.done():
+            break
+        applied = _applied(cluster, model)
+        time.sleep(moments.uniform(0, 0.5))
         member = moments.choice(members)
         member.kill()
         time.sleep(moments.uniform(0, 0.2))
@@ -112,7 +136,7 @@ def test_every_update_is_applied_once(faulty: FaultCluster) -> None:
 
     with ThreadPoolExecutor(1) as threads:
         work = threads.submit(update)
-        kills = _kill_while(work, faulty, [*faulty.shards, faulty.coordinator])
+        kills = _kill_while(work, faulty, [*faulty.shards, faulty.coordinator], "cells")
         work.result()
     with _connect(faulty) as cluster:
         model = cluster.model("cells")
@@ -181,7 +205,7 @@ def test_two_trainers_share_a_job_while_servers_die(
         ) as other,
     ):
         work = threads.submit(learn)
-        kills = _kill_while(work, faulty, members)
+        kills = _kill_while(work, faulty, members, "small")
         report = work.result()
         theirs = json.loads(other.communicate(timeout=600)[0].splitlines()[-1])
         assert other.returncode == 0
