@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import measured_child
-import paper_benchmark
 import paper_tables
 import published_sets
 import pytest
@@ -43,26 +42,6 @@ def test_published_layouts_are_found(name: str, train: str, tmp_path: pathlib.Pa
     test = write(tmp_path / train.replace("train", "test"))
     found = published_sets.find(SETS[name], tmp_path)
     assert (found.train, found.test, found.is_text) == (path, test, False)
-
-
-def test_anybodys_train_file_is_no_published_set(tmp_path: pathlib.Path) -> None:
-    write(tmp_path / "train.txt")
-    write(tmp_path / "test.txt")
-    assert [published_sets.find(published, tmp_path) for published in SETS.values()] == [None] * 4
-
-
-def test_a_text_is_one_file(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path / "text8", "a b c")
-    found = published_sets.find(SETS["Text8"], tmp_path)
-    assert (found.train, found.is_text) == (path, True)
-
-
-@pytest.mark.parametrize(("name", "parts"), [
-    ("Amazon-670K", ["manikvarma.org", "amazon_train.txt and amazon_test.txt to Amazon-670K/"]),
-    ("Text8", ["mattmahoney.net", " text8 to text8/"]),
-])
-def test_who_lacks_a_set_hears_where_it_is_and_where_it_goes(name: str, parts: list[str]) -> None:
-    assert [part for part in parts if part not in published_sets.wanted(SETS[name])] == []
 
 
 def test_points_are_taken_evenly(tmp_path: pathlib.Path) -> None:
@@ -115,18 +94,11 @@ def test_the_settings_of_the_papers() -> None:
     assert spec["training"]["batch_size"] == 256
     assert [table["dim"] for table in spec["tables"]] == [128, 128]
     assert (head["max_active"], head["tail_rows"]) == (3350, 0)
+    assert spec_and_head("WikiLSHTC-325K")[1]["hash"]["num_tables"] == 256  # no more can be
+    dense = spec_and_head("Text8", hashed=False)[1]
+    assert (dense["max_active"], "hash" in dense) == (0, False)
     fields = ("family", "codes_per_table", "num_tables")
     assert [head["hash"][field] for field in fields] == ["dwta", 8, 50]
-
-
-def test_no_more_tables_than_there_can_be() -> None:
-    assert spec_and_head("WikiLSHTC-325K")[1]["hash"]["num_tables"] == 256
-
-
-def test_all_rows_active() -> None:
-    head = spec_and_head("Text8", hashed=False)[1]
-    assert head["max_active"] == 0
-    assert "hash" not in head
 
 
 def run_training(kind: str, points: int, folder: pathlib.Path) -> Any:
@@ -147,34 +119,6 @@ def test_the_dense_network_is_left_out_where_it_takes_too_long(
     assert run_training("dense", 100, tmp_path)["p_at_1"] == 0.5
     left_out = run_training("dense", 200, tmp_path)["left_out"]
     assert "100 s" in left_out and "60 s" in left_out
-
-
-def test_a_training_that_fails_is_left_out(
-        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise measured_child.LeftOut("no room")
-
-    monkeypatch.setattr(measured_child, "run", fail)
-    assert run_training("papers", 10, tmp_path) == {"left_out": "no room"}
-
-
-@pytest.mark.parametrize(("arguments", "said"), [
-    ([], "--data DIR"),
-    (["--data", "/nonexistent"], "'/nonexistent' is no folder"),
-    (["--data", "/", "--sets", "Amazon"], "no set 'Amazon'"),
-    (["--data", "/", "--points", "0"], "'0' is no number"),
-])
-def test_wrong_options_are_named(
-        arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        paper_benchmark.parse(["--bin-dir", "bin", *arguments])
-    assert said in capsys.readouterr().err
-
-
-def test_defaults() -> None:
-    options = paper_benchmark.parse(["--bin-dir", "bin", "--data", "/"])
-    assert [published.name for published in options.sets] == list(SETS)
-    assert (options.points, options.epochs) == (None, 5)
 
 
 def test_what_was_not_measured_is_named() -> None:

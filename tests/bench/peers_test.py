@@ -61,15 +61,11 @@ def test_propensities_of_jain_and_others(label: int, count: int) -> None:
     assert inverse(label) == approx(1 + c * math.exp(-0.55 * math.log(count + 1.5)))
 
 
-@pytest.mark.parametrize(("ranking", "said"), [
-    ([3], r"label 3, labels are in \[0, 3\)"), ([-1], "label -1"), ([1, 1], "twice")])
-def test_refuses_what_is_no_ranking(ranking: list[int], said: str) -> None:
-    ranking_metrics.check([2, 0], 3)
-    with pytest.raises(ValueError, match=said):
-        ranking_metrics.check(ranking, 3)
-
-
 def test_refuses_what_cannot_be_scored() -> None:
+    ranking_metrics.check([2, 0], 3)
+    for ranking, said in (([3], r"label 3, labels are in \[0, 3\)"), ([1, 1], "twice")):
+        with pytest.raises(ValueError, match=said):
+            ranking_metrics.check(ranking, 3)
     with pytest.raises(ValueError, match="1 rankings of 2 test points"):
         ranking_metrics.score([[1]], [[1], [2]], lambda _: 1.0)
     with pytest.raises(ValueError, match="no test point has a label"):
@@ -84,17 +80,10 @@ def test_reads_points_without_labels(tmp_path: pathlib.Path) -> None:
     assert points.label_ids == [[0, 2], [0], [], [0]]
     assert points.feature_ids == [[1, 4], [0], [3], [1, 2]]
     assert list(points.values[0]) == [2, 0.5]
-
-
-@pytest.mark.parametrize(("text", "where"), [
-    ("1 2\n", ":1: "),
-    ("2 5 3\n0 1:1\n0 x:1\n", ":3: "),
-    ("3 5 3\n0 1:1\n", "1 points, its first line says 3"),
-])
-def test_an_error_names_file_and_line(text: str, where: str, tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path / "a", text)
-    with pytest.raises(ValueError, match=f"{path}:? ?{where}"):
-        sparse_text.read(path)
+    for text, where in (("1 2\n", ":1: "), ("2 5 3\n0 1:1\n0 x:1\n", ":3: "),
+                        ("3 5 3\n0 1:1\n", "1 points, its first line says 3")):
+        with pytest.raises(ValueError, match=f":? ?{where}"):
+            sparse_text.read(write(tmp_path / "a", text))
 
 
 def test_words_repeat_as_often_as_values_say(tmp_path: pathlib.Path) -> None:
@@ -153,20 +142,11 @@ def test_counts_processors_and_memory_of_children(tmp_path: pathlib.Path) -> Non
     assert usage.stdout == "done\n"
     assert usage.cpu_seconds >= 0.3
     assert usage.wall_seconds > 0
+    with pytest.raises(measured_child.LeftOut, match="ended with 3: no room"):
+        run_python("import sys\nsys.stderr.write('no room')\nsys.exit(3)", tmp_path)
     grown = run_python("x = bytearray(64 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1",
                        tmp_path)
     assert grown.peak_rss_bytes > usage.peak_rss_bytes + (32 << 20)
-
-
-def test_memory_of_the_benchmark_itself_does_not_count(tmp_path: pathlib.Path) -> None:
-    held = bytearray(128 << 20)
-    held[::4096] = bytes(len(held) // 4096)
-    assert run_python("pass", tmp_path).peak_rss_bytes < 64 << 20
-
-
-def test_a_failure_says_what_the_program_said(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(measured_child.LeftOut, match="ended with 3: no room"):
-        run_python("import sys\nsys.stderr.write('no room')\nsys.exit(3)", tmp_path)
 
 
 def taken(file: Any) -> bool:
@@ -188,42 +168,10 @@ def test_what_passes_the_limit_ends_with_its_children(tmp_path: pathlib.Path) ->
         wait_until(lambda: taken(lock), lambda: "nobody holds the lock")
 
 
-def test_the_last_object_counts_behind_whatever_a_library_prints() -> None:
-    assert tools._last_json('bar {1}\r99 %{"cpu_seconds": 2.5}\n') == {"cpu_seconds": 2.5}
-    with pytest.raises(measured_child.LeftOut, match="no JSON"):
-        tools._last_json("killed")
-
-
-def test_answers_are_timed_line_by_line(tmp_path: pathlib.Path) -> None:
-    echo = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
-    milliseconds = tools._median_answer_ms([sys.executable, "-c", echo], tmp_path, ["a", "b"], 60)
-    assert milliseconds > 0
-    silent = [sys.executable, "-c", "pass"]
-    assert tools._median_answer_ms(silent, tmp_path, ["a", "b"], 60) is None
-
-
-def test_every_worker_exists_and_every_peer_is_locked() -> None:
-    for tool in tools.TOOLS:
-        assert not tool.worker or (tools.WORKERS / f"{tool.worker}.py").is_file(), tool.worker
-    peers = [line.split("==")[0] for line in environment.peers_of("peers")]
-    assert peers == ["fasttext", "libpecos", "napkinxc", "omikuji"]
-    assert "torch" in environment.locked("torch")
-    for name, path in environment.LOCKS.items():
-        lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
-        assert len(environment.locked(name)) == len(lines), path
-
-
 @pytest.fixture
 def no_peers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("DSLIDE_CACHE_DIR", str(tmp_path))
     return environment.Environment("peers", may_install=False)
-
-
-def test_a_peer_that_is_not_installed_is_named_with_the_remedy(no_peers: Any) -> None:
-    for tool in tools.TOOLS[1:]:
-        why = tool.why_not({"peers": no_peers})
-        assert "--no-install" in why or "--with-torch" in why
-    assert tools.TOOLS[0].why_not({}) is None
 
 
 def test_a_peer_that_cannot_be_imported_is_named_with_the_remedy(no_peers: Any) -> None:
@@ -289,16 +237,6 @@ def test_a_tool_that_fails_is_left_out_and_not_tried_again(
     assert measured["left_out"] == {"dslide": "not done within 60 s"}
 
 
-def test_sets_that_are_absent_or_malformed_are_skipped(tmp_path: pathlib.Path) -> None:
-    source = tmp_path / "mine"
-    source.mkdir()
-    write(source / "train.txt")
-    comparison = Comparison(options(data=[str(source)] * 2), mock.Mock(directory=tmp_path))
-    assert list(comparison.sets()) == []
-    write(source / "test.txt", "1 5 3\nx\n")
-    assert list(comparison.sets()) == []
-
-
 @pytest.fixture
 def two_tools() -> Any:
     """A result."""
@@ -323,41 +261,10 @@ def test_tables_have_means_errors_and_what_is_missing(two_tools: Any) -> None:
     assert re.search(r"\| PECOS +\| 0\.5000  +\|.*\| 300 .*\| – ", text)
     assert "move P@1 by 0.0100" in text
     assert "Not there: dense." in text
-
-
-def test_the_page_says_what_is_counted_and_of_which_versions(two_tools: Any) -> None:
-    text = peer_tables.page(two_tools, "peers.svg")
+    page = peer_tables.page(two_tools, "peers.svg")
     for words in ("means of 2 seeds", "](peers.svg)", "- dslide (no spec): the whole process",
                   "libpecos 1.2.8"):
-        assert words in text
-    assert "- dense:" not in text
-
-
-def test_a_set_on_which_nothing_was_measured_has_a_table_and_says_why(two_tools: Any) -> None:
+        assert words in page
+    assert "- dense:" not in page
     two_tools["sets"]["bibtex"] |= {"tools": {}, "left_out": {"pecos": "not done within 60 s"}}
-    page = peer_tables.page(two_tools, "peers.svg")
-    assert "Left out: PECOS: not done within 60 s." in page
-
-
-def test_equal_results_give_equal_plots(two_tools: Any, tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("matplotlib", reason="needs python3-matplotlib")
-    import plots
-
-    for name in ("one", "two"):
-        plots.accuracy_against_cost(tmp_path / name, peer_tables.panels(two_tools))
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert b"PECOS" in (tmp_path / "one").read_bytes()
-
-
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["--tools", "dslide,pecso"], "no tool 'pecso'; there are: dslide, pecos,"),
-    (["--data", "bibtxe"], "'bibtxe' is no folder and no data set; there are: citeulike-t,"),
-    (["--seeds", "0"], "'0' is no number from 1 on"),
-])
-def test_refuses_what_does_not_exist_before_anything_is_measured(
-        arguments: list[str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, PEERS / "peers_benchmark.py", "--bin-dir", "/nonexistent", *arguments],
-        capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done
-    assert said in done.stderr
+    assert "Left out: PECOS: not done within 60 s." in peer_tables.page(two_tools, "peers.svg")

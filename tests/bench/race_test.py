@@ -48,11 +48,7 @@ def test_trainings_get_longer(target: float, seconds_a_step: float, curve: Any,
 
     monkeypatch.setattr(race.Race, "_trained", trained)
     assert race.Race(OPTIONS, None)._hashed(DATA, target)[0] == curve
-
-
-def test_each_length_is_about_half_as_long_again() -> None:
     assert list(race.lengths(10, 160)) == [10, 20, 30, 40, 60, 80, 120, 160]
-    assert list(race.lengths(2, 3)) == [2, 3]
 
 
 def test_the_table_says_when_a_training_ended_that_is_not_there() -> None:
@@ -68,21 +64,14 @@ def test_the_table_says_when_a_training_ended_that_is_not_there() -> None:
     assert "95 % of the best" in text
 
 
-def settings_of(path: pathlib.Path) -> Any:
-    return Settings.of_spec(json.loads(path.read_text(encoding="utf-8")), pathlib.Path("train"),
-                            test="", steps=3, evaluate_every=0, limit_seconds=0)
-
-
-def test_both_networks_of_the_race_have_one_spec() -> None:
-    settings = settings_of(race.MODEL)
-    assert (settings.hidden, settings.batch, settings.hidden_dropout) == (128, 256, 0.5)
-    assert settings.learning_rate == 0.01
-    assert settings.head_scale == pytest.approx(128**-0.5)
-
-
-def test_first_weights_are_those_of_the_spec() -> None:
-    settings = settings_of(ROOT / "docs/models/wide-670k.json")
-    assert (settings.head_scale, settings.hidden_dropout) == (0.15, 0.0)
+@pytest.mark.parametrize(("path", "hidden", "scale", "dropout"), [
+    (race.MODEL, 128, 128**-0.5, 0.5), (ROOT / "docs/models/wide-670k.json", 128, 0.15, 0.0)])
+def test_both_networks_of_the_race_have_one_spec(path: pathlib.Path, hidden: int, scale: float,
+                                                 dropout: float) -> None:
+    settings = Settings.of_spec(json.loads(path.read_text(encoding="utf-8")), pathlib.Path("train"),
+                                test="", steps=3, evaluate_every=0, limit_seconds=0)
+    assert (settings.hidden, settings.hidden_dropout) == (hidden, dropout)
+    assert settings.head_scale == pytest.approx(scale)
 
 
 @pytest.mark.parametrize(("no_torch", "remedy"), [(False, "--with-torch"), (True, "--no-torch")])

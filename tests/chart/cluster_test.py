@@ -9,8 +9,6 @@ import functools
 import pathlib
 import re
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
 import chart
@@ -103,14 +101,7 @@ class Cluster:
         container = main_container(self.servers[pod_name].spec.template)
         request = container[kind].httpGet
         place = [port.name for port in container.ports].index(request.port)
-        try:
-            url = f"http://127.0.0.1:{self.ports[pod_name][place]}{request.path}"
-            with urllib.request.urlopen(url, timeout=processes.PATIENCE_SECONDS) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
+        return processes.look_at(f"127.0.0.1:{self.ports[pod_name][place]}", request.path)[0]
 
     def start_servers(self) -> None:
         for name, server in self.servers.items():

@@ -5,7 +5,6 @@ from typing import Any
 
 import chart
 import pytest
-import yaml
 from chart import Object, Objects, flags_of
 from sentences import (
     Find,
@@ -23,7 +22,6 @@ from sentences import (
 
 VERSION_LABELS = {"app.kubernetes.io/version", "helm.sh/chart"}
 PATHS = {"startupProbe": "/livez", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
-RETAIN = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 
 def headless(objects: Objects) -> list[Object]:
@@ -141,61 +139,16 @@ def test_every_pod(find: Find, expected: Any) -> None:
 
 
 @of_values(
-    ("common labels are on every object of ours", "ha",
-     lambda objects: {item.metadata.labels["team"] for item in objects}, {"ranking"}),
-    ("volumes outlive the set unless told otherwise", "minimal",
-     lambda objects: [server.spec.persistentVolumeClaimRetentionPolicy
-                      for server in objects.servers()], [RETAIN] * 2),
-    ("updates can be staged by a partition", "ha",
-     lambda objects: objects.shards().spec.updateStrategy.rollingUpdate.partition, 3),
-    ("without persistence the data directory is still writable", "no-persistence",
-     lambda objects: [(server.spec.volumeClaimTemplates, {"name": "data", "emptyDir": {}}
-                       in server.spec.template.spec.volumes) for server in objects.servers()],
-     [(None, True)] * 2),
-    ("no service is open to the world by default", "minimal",
-     lambda objects: {item.spec.type for item in objects.all("Service")}, {"ClusterIP"}),
-    ("ports are those of the convention", "minimal",
-     lambda objects: [[port.containerPort for port in chart.main_container(
-         server.spec.template).ports] for server in objects.servers()],
-     [[7010, 7011], [7000, 7001]]),
     ("a shard may take ten minutes to restore its state", "minimal",
      lambda objects: (probe := shard_container(objects).startupProbe) is not None
      and probe.periodSeconds * probe.failureThreshold >= 600, True),
-    ("a probe can be turned off", "passthrough",
-     lambda objects: {"startupProbe", "livenessProbe"} & set(shard_container(objects)),
-     {"livenessProbe"}),
-    ("the drain that is counted is the drain that is configured", "ha",
-     lambda objects: (given := flags_of(objects.shards())) and
-     (given["drain-delay"], given["drain-timeout"]), ("10s", "10s")),
-    ("one shard at a time may be evicted", "minimal",
-     lambda objects: (budget := objects.one("PodDisruptionBudget").spec) and
-     (budget.maxUnavailable, budget.unhealthyPodEvictionPolicy), (1, "AlwaysAllow")),
-    ("a single shard has no budget that would block a node", "no-persistence",
-     lambda objects: objects.all("PodDisruptionBudget"), []),
-    ("shards avoid each other's nodes by preference", "minimal",
-     lambda objects: list(shard_of(objects).affinity.podAntiAffinity),
-     ["preferredDuringSchedulingIgnoredDuringExecution"]),
-    ("shards can be kept on different nodes", "ha",
-     lambda objects: list(shard_of(objects).affinity.podAntiAffinity),
-     ["requiredDuringSchedulingIgnoredDuringExecution"]),
     ("shards spread over zones", "minimal",
      lambda objects: (spread := shard_of(objects).topologySpreadConstraints[0]) and
      (spread.topologyKey, spread.labelSelector == objects.shards().spec.selector),
      ("topology.kubernetes.io/zone", True)),
-    ("threads follow the CPU limit", "ha",
-     lambda objects: environment(shard_container(objects))["DSLIDE_THREADS"]
-     .resourceFieldRef.resource, "limits.cpu"),
 )
 def test_values(values: str, find: Find, expected: Any) -> None:
     assert find(chart.render_ci(values)) == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"), [("passthrough", ""), ("minimal", None), ("ha", "fast")])
-def test_storage_class_dash_means_none_and_empty_the_default(
-        values: str, expected: str | None) -> None:
-    claim = chart.render_ci(values).shards().spec.volumeClaimTemplates[0]
-    assert claim.spec.storageClassName == expected
 
 
 @pytest.mark.parametrize("values", chart.CI_NAMES)
@@ -241,11 +194,6 @@ def test_a_changed_configuration_restarts_the_pods() -> None:
 def test_a_new_chart_version_alone_changes_no_checksum() -> None:
     both = checksums(chart.render_ci("minimal")) + checksums(chart.render_ci("openshift"))
     assert len(set(both)) == 1
-
-
-def test_kubernetes_versions_without_the_label_of_the_place_are_refused() -> None:
-    meta = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
-    assert meta["kubeVersion"] == ">=1.29.0-0"
 
 
 SMALL = {"context-budget": "64MiB", "reply-budget": "32MiB", "queue-budget": "32MiB",

@@ -11,7 +11,6 @@ from sentences import Find, components, of_values, shard_container, shard_of
 
 MONITORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
 META = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
-SPOT = "cloud.google.com/gke-spot"
 ORDER = """
     global nameOverride fullnameOverride commonLabels commonAnnotations image imagePullSecrets
     replicaCount config extraArgs extraEnv extraEnvFrom service persistence shard tls resources
@@ -37,34 +36,16 @@ def monitored(objects: Objects) -> list[str]:
 
 
 @of_values(
-    ("trainers are off by default", "minimal", lambda objects: objects.all("Job"), []),
-    ("trainers are an indexed job with failures counted per index", "trainer",
-     lambda objects: [objects.one("Job").spec[field] for field in (
-         "completionMode", "completions", "parallelism", "backoffLimitPerIndex")],
-     ["Indexed", 3, 3, 10]),
-    ("a lost spot node is no failure", "trainer",
-     lambda objects: (objects.one("Job").spec.podFailurePolicy.rules[0],
-                      job_pod(objects).restartPolicy),
-     ({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}, "Never")),
     ("wrong flags and lost state fail the job at once", "trainer",
      lambda objects: (rule := objects.one("Job").spec.podFailurePolicy.rules[1]) and
      (rule.action, rule.onExitCodes["values"],
       rule.onExitCodes.containerName == job_pod(objects).containers[0].name),
      ("FailJob", [2, 5], True)),
-    ("trainers tolerate spot nodes and shards do not", "trainer",
-     lambda objects: (SPOT in {item.key for item in job_pod(objects).tolerations},
-                      shard_of(objects).tolerations), (True, None)),
     ("the model is an immutable ConfigMap that the trainer reads", "trainer",
      lambda objects: [objects.one("ConfigMap", volume.configMap.name).immutable
                       for volume in job_pod(objects).volumes if volume.name == "model"], [True]),
-    ("monitoring is off by default", "minimal",
-     lambda objects: MONITORS & {item.kind for item in objects}, set()),
     ("a ServiceMonitor selects each server once", "monitoring", monitored,
      ["coordinator", "shard"]),
-    ("labels and relabelings of users reach the monitor", "monitoring",
-     lambda objects: (monitor := objects.one("ServiceMonitor")) and
-     (monitor.metadata.labels.release, {"targetLabel": "cluster", "replacement": "test"}
-      in monitor.spec.endpoints[0].relabelings), ("prometheus", True)),
     ("dashboards carry the label that Grafana looks for", "ha",
      lambda objects: {(item.metadata.labels.grafana_dashboard,
                        item.metadata.annotations.grafana_folder) for item in dashboards(objects)},
@@ -72,45 +53,11 @@ def monitored(objects: Objects) -> list[str]:
     ("there is a ConfigMap for every file of a dashboard", "ha",
      lambda objects: {name for item in dashboards(objects) for name in item.data},
      {path.name for path in (chart.CHART / "files" / "dashboards").glob("*.json")}),
-    ("helm test is one pod that is deleted when it succeeds", "tls",
-     lambda objects: (pod := objects.one("Pod")) and
-     (pod.metadata.annotations["helm.sh/hook"],
-      pod.metadata.annotations["helm.sh/hook-delete-policy"], pod.spec.restartPolicy),
-     ("test", "before-hook-creation,hook-succeeded", "Never")),
-    ("helm test trains on the cluster with our command", "tls",
-     lambda objects: (train := main_container(objects.one("Pod"))) and
-     ("train" in train.args, flags(train)["job"]), (True, "helm-test-$(POD_UID)")),
     ("helm test ends", "tls",
      lambda objects: objects.one("Pod").spec.activeDeadlineSeconds <= 600, True),
     ("registry and pull secrets of the parent chart are used", "passthrough",
      lambda objects: (shard_container(objects).image, shard_of(objects).imagePullSecrets),
      (f"mirror.example.com/dslide:{META['appVersion']}", [{"name": "mirror"}, {"name": "extra"}])),
-    ("a digest outranks the tag", "ha",
-     lambda objects: re.sub("[0-9a-f]{64}$", "", shard_container(objects).image),
-     "registry.example.com/ml/dslide@sha256:"),
-    ("pods take labels and annotations of the user", "passthrough",
-     lambda objects: (meta := objects.shards().spec.template.metadata) and
-     (meta.labels.tier, meta.annotations["sidecar.istio.io/inject"]), ("data", "false")),
-    ("pods take places of the user", "passthrough",
-     lambda objects: (spec := shard_of(objects)) and
-     (spec.nodeSelector, spec.priorityClassName, spec.runtimeClassName,
-      "nodeAffinity" in spec.affinity, spec.topologySpreadConstraints[0].labelSelector),
-     ({"disk": "ssd"}, "high", "gvisor", True, {"matchLabels": {"tier": "data"}})),
-    ("containers of the user are added", "passthrough",
-     lambda objects: [[item.name for item in items] for items in (
-         shard_of(objects).containers, shard_of(objects).initContainers)],
-     [["shard", "shipper"], ["wait"]]),
-    ("volumes of the user are added", "passthrough",
-     lambda objects: ({"name": "scratch", "emptyDir": {}} in shard_of(objects).volumes,
-                      {"name": "scratch", "mountPath": "/scratch"}
-                      in shard_container(objects).volumeMounts), (True, True)),
-    ("flags and environment of the user come last", "passthrough",
-     lambda objects: (container := shard_container(objects)) and
-     (container.args[-1], container.env[-1].name, container.envFrom[0].configMapRef.name),
-     ("--max-clients=64", "DSLIDE_LOG_SYNC_INTERVAL", "site")),
-    ("extra objects are templates", "passthrough",
-     lambda objects: (objects.one("ConfigMap", "-extra").data,
-                      objects.one("Secret").metadata.name), ({"shards": "3"}, "rel-text")),
 )
 def test_values(values: str, find: Find, expected: Any) -> None:
     assert find(chart.render_ci(values)) == expected

@@ -23,18 +23,13 @@ def rendered(values: str) -> str:
 
 
 @pytest.mark.parametrize("values", chart.CI_NAMES)
-def test_every_values_file_renders_its_golden_objects(values: str) -> None:
+def test_every_values_file_renders_its_golden_objects(values: str, update: bool) -> None:
     path = GOLDEN / f"{values}.yaml"
+    if update:
+        path.write_text(rendered(values))
     assert rendered(values) == path.read_text(), \
         "the rendered objects changed; if that is meant: ./run chart --update"
 
 
 def test_every_golden_file_has_its_values_file() -> None:
     assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == chart.CI_NAMES
-
-
-def update() -> None:
-    for path in GOLDEN.glob("*.yaml"):
-        path.unlink()
-    for values in chart.CI_NAMES:
-        (GOLDEN / f"{values}.yaml").write_text(rendered(values))

@@ -130,11 +130,6 @@ def secrets(objects: Objects) -> dict[str, list[Object]]:
     ("certificates are good for both ends of a connection", "ha",
      lambda objects: all({"server auth", "client auth"} <= set(item.spec.usages)
                          for item in objects.all("Certificate")), True),
-    ("keys are changed with certificates", "ha",
-     lambda objects: {item.spec.privateKey.rotationPolicy for item in objects.all("Certificate")},
-     {"Always"}),
-    ("network policies are off by default", "minimal",
-     lambda objects: objects.all("NetworkPolicy"), []),
     ("network policies cover every part", "ha",
      lambda objects: components(objects.all("NetworkPolicy")),
      ["coordinator", "shard", "test", "trainer"]),

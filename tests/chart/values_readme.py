@@ -69,7 +69,3 @@ def filled_in(readme: str, values_text: str) -> str:
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table(values_text)}\n{END}{after}"
-
-
-def update() -> None:
-    README.write_text(filled_in(README.read_text(), (chart.CHART / "values.yaml").read_text()))

@@ -2,16 +2,17 @@
 
 import json
 import os
-import re
+import pathlib
+import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import processes
-from engine import ROOT, CommandFailed, Engine, Word, note, say, wait_until
-from image_check import check
+from engine import ROOT, Engine, Word, check, note, say
+from processes import Process
 
 COMPOSE = ROOT / "deploy/compose/compose.yaml"
 SHARDS = ("shard-0", "shard-1", "shard-2")
@@ -46,10 +47,10 @@ class Project:
         self.compose("up", "-d", "--wait", "--wait-timeout", str(READY_SECONDS),
                      within=READY_SECONDS + 60)
 
-    def start(self, *arguments: Word) -> "Running":
+    def start(self, *arguments: Word) -> Process:
         """A command of compose that runs beside what follows."""
-        return Running(["docker", *self._arguments, *arguments],
-                       self.engine.environment | self.environment)
+        return start(["docker", *self._arguments, *arguments],
+                     self.engine.environment | self.environment)
 
     def container(self, service: str) -> str:
         return self.compose("ps", "-q", service).stdout.strip()
@@ -65,73 +66,43 @@ class Project:
                      accept=tuple(range(256)))
 
 
-class Running:
-    """A process whose output goes to files."""
+def start(command: Sequence[Word], environment: Mapping[str, str]) -> Process:
+    """A command that runs beside what follows."""
+    program, *arguments = command
+    return Process(shutil.which(str(program)) or str(program), arguments,
+                   pathlib.Path(tempfile.mkdtemp(prefix="dslide-compose-")), environment)
 
-    def __init__(self, command: Sequence[Word], environment: Mapping[str, str]) -> None:
-        self._stdout = tempfile.TemporaryFile()  # noqa: SIM115
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=self._stdout,
-            stderr=self._stderr, env=os.environ | environment)
 
-    def _text(self, file: IO[bytes]) -> str:
-        # pread: the process writes at the place that a seek would move.
-        return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
-
-    def wait_for(self, pattern: str, within: float = TRAINING_SECONDS) -> None:
-        """Until stderr has a match."""
-        def found() -> re.Match[str] | None:
-            match = re.search(pattern, self._text(self._stderr))
-            if match is None and self._process.poll() is not None:
-                raise CommandFailed(f"it ended without {pattern!r}:\n{self._said()}")
-            return match
-        wait_until(found, lambda: f"{pattern!r} in\n{self._said()}", within)
-
-    def _said(self) -> str:
-        return f"{self._text(self._stderr)}\n{self._text(self._stdout)}"
-
-    def result(self, within: float = TRAINING_SECONDS) -> Any:
-        """The JSON object that its stdout ends with."""
-        try:
-            status = self._process.wait(within)
-        except subprocess.TimeoutExpired:
-            raise CommandFailed(f"no end within {within} s:\n{self._said()}") from None
-        check(status == 0, f"it ended with {status}:\n{self._said()}")
-        return json.loads(self._text(self._stdout).strip().splitlines()[-1])
-
-    def kill(self) -> None:
-        """Ends it, if it has not ended; nothing can be asked of it afterwards."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._stdout.close()
-        self._stderr.close()
+def result_of(running: Process) -> Any:
+    """The JSON object that its stdout ends with."""
+    finished = running.finish(TRAINING_SECONDS)
+    check(finished.code == 0, str(finished))
+    return finished.json()
 
 
 def metric_sum(engine: Engine, containers: Sequence[str], port: int, name: str) -> float:
     """The sum of a metric over all its labels and over containers."""
     total = 0.0
     for container in containers:
-        text = processes.fetch(f"{engine.address(container)}:{port}")
-        values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+        page = processes.fetch(f"{engine.address(container)}:{port}")
+        values = processes.metric_values(page, name)
         check(values, f"{container} has no metric {name}")
-        total += sum(float(value) for value in values)
+        total += sum(values)
     return total
 
 
 def train_embedded(engine: Engine, example: str, epochs: Sequence[str]) -> Any:
     say("Training in one process, to compare with")
-    running = Running(["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs",
-                       "/tmp", example, "train", "-q", "-o", "json", "--shards", len(SHARDS),
-                       *DATA, *epochs], engine.environment)
+    running = start(["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp",
+                     example, "train", "-q", "-o", "json", "--shards", len(SHARDS), *DATA, *epochs],
+                    engine.environment)
     try:
-        return running.result()
+        return result_of(running)
     finally:
         running.kill()
 
 
-def disturb(project: Project, trainer: Running) -> dict[str, Any]:
+def disturb(project: Project, trainer: Process) -> dict[str, Any]:
     """Stops, kills and cuts off one shard after the other; what was done, with its seconds."""
     done: dict[str, Any] = {}
 
@@ -158,11 +129,11 @@ def disturb(project: Project, trainer: Running) -> dict[str, Any]:
         project.engine.docker("network", "connect", "--alias", "shard-0", network, container)
 
     stopped = project.container("shard-1")
-    trainer.wait_for(r"epoch 1: P@1")
+    trainer.wait_for_stderr(r"epoch 1: P@1")
     timed("stop_start_seconds", stop_and_start)
-    trainer.wait_for(r"epoch 2: P@1")
+    trainer.wait_for_stderr(r"epoch 2: P@1")
     timed("kill_start_seconds", kill_and_start)
-    trainer.wait_for(r"epoch 3: P@1")
+    trainer.wait_for_stderr(r"epoch 3: P@1")
     timed("network_cut_seconds", cut_off)
     return done
 
@@ -194,7 +165,7 @@ def check_compose(engine: Engine, image: str, example: str,
                                 *epochs)
         try:
             found = disturb(project, trainer)
-            trained = trainer.result()
+            trained = result_of(trainer)
         finally:
             trainer.kill()
         shards = [project.container(shard) for shard in SHARDS]

@@ -19,7 +19,7 @@ import compose_check
 import image_check
 import tls_check
 import vms_check
-from engine import CommandFailed, Engines, Unavailable, note, require_compose, show
+from engine import Engines, Unavailable, note, require_compose, show
 
 SKIPPED = 77
 PARTS = ("image", "compose", "tls", "vms")
@@ -90,7 +90,7 @@ def main() -> int:
             figures["skipped"] = list(options.only)
             show(figures, options.output, width=28)
             return SKIPPED
-        except CommandFailed as failure:
+        except AssertionError as failure:
             note(f"FAILED: {failure}")
     show(figures, options.output, width=28)
     return 0 if figures["passed"] else 1

@@ -12,17 +12,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/integration"))
 from network_namespace import NetworkNamespace  # noqa: E402
-from processes import PATIENCE_SECONDS  # noqa: E402
+from processes import PATIENCE_SECONDS, wait_until  # noqa: E402
 
 Word = str | int | float | pathlib.Path
-T = TypeVar("T")
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
 
 
@@ -30,8 +28,14 @@ class Unavailable(Exception):
     """Why this machine cannot do a thing."""
 
 
-class CommandFailed(Exception):
-    """A command that did not end as it should, with what it said."""
+class CommandFailed(AssertionError):
+    """A command that did not end as it should, with what it said; or something that does not hold.
+    """
+
+
+def check(condition: object, message: str) -> None:
+    if not condition:
+        raise CommandFailed(message)
 
 
 def say(text: str) -> None:
@@ -49,19 +53,6 @@ def show(figures: Mapping[str, Any], form: str, width: int) -> None:
         return
     for name, value in figures.items():
         print(f"{name:{width}} {value}")
-
-
-def wait_until(condition: Callable[[], T], describe: Callable[[], str],
-               within: float = PATIENCE_SECONDS) -> T:
-    """The first true value of `condition()`; CommandFailed with describe() after that time."""
-    deadline = time.monotonic() + within
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise CommandFailed(f"not within {within:g} s: {describe()}")
-        time.sleep(0.1)
 
 
 def run(command: Sequence[Word], within: float = PATIENCE_SECONDS,
@@ -138,7 +129,7 @@ class PrivateEngine(Engine):
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
             wait_until(self._started, self._said)
-        except CommandFailed:
+        except AssertionError:
             self.stop()
             raise
 

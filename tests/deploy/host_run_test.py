@@ -32,13 +32,6 @@ def test_it_is_skipped_loudly() -> None:
     assert "debootstrap" in figures["unavailable"]
 
 
-def test_without_privileges_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/x")
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(Unavailable, match="needs root"):
-        debian_root.require()
-
-
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--suite", "../x"], "give a name such as trixie"), (["--grpc", "mine"], "invalid choice")])
 def test_wrong_use(arguments: list[str], said: str) -> None:
@@ -47,43 +40,23 @@ def test_wrong_use(arguments: list[str], said: str) -> None:
     assert said in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "root"), [
-    ([], "/cache/hosts/trixie"),
-    (["--grpc", "experimental"], "/cache/hosts/trixie-grpc-experimental"),
-    (["--root", "/r"], "/r"),
-])
-def test_each_kind_of_host_has_a_root_of_its_own(
-        arguments: list[str], root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DSLIDE_CACHE_DIR", "/cache")
-    assert host_run.parse(arguments).root == pathlib.Path(root)
-
-
-def test_what_ctest_gets() -> None:
-    assert host_run.parse(["--", "--only", "--grpc"]).arguments == ["--only", "--grpc"]
-    assert host_run.parse([]).arguments == []
-
-
-def test_the_root_sees_no_more_of_this_environment_than_it_needs(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    handed = {"https_proxy": "http://p:1", "DSLIDE_JOBS": "3"}
-    for name, value in {"SECRET": "x", **handed}.items():
-        monkeypatch.setenv(name, value)
-    given = host_run.environment()
-    assert given.items() >= {"HOME": "/root", **handed}.items()
-    assert "SECRET" not in given
-
-
-@pytest.mark.parametrize(("version", "upstream"), [
-    ("9.10.0-1+b1", "9.10.0"), ("4:14.2.0-1", "14.2.0"), ("1.16+dfsg-2+deb13u1", "1.16"), ("", "")])
-def test_versions_are_those_of_the_library(version: str, upstream: str) -> None:
-    assert host_run.upstream(version) == upstream
-
-
-def test_counts_are_those_of_the_last_line() -> None:
+def test_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, upstream in (("9.10.0-1+b1", "9.10.0"), ("4:14.2.0-1", "14.2.0"),
+                              ("1.16+dfsg-2+deb13u1", "1.16"), ("", "")):
+        assert host_run.upstream(version) == upstream
     text = 'noise\n{"passed": 7, "failed": 1, "skipped": 2, "seconds": 3}\n'
     assert host_run.read_counts(text)["failed"] == 1
     with pytest.raises(CommandFailed, match="without its counts"):
         host_run.read_counts("run: it broke\n")
+    for name, value in {"DSLIDE_CACHE_DIR": "/cache", "DSLIDE_JOBS": "3", "SECRET": "x"}.items():
+        monkeypatch.setenv(name, value)
+    options = host_run.parse(["--grpc", "experimental", "--", "--only", "--grpc"])
+    assert options.root == pathlib.Path("/cache/hosts/trixie-grpc-experimental")
+    assert options.arguments == ["--only", "--grpc"]
+    # The root sees no more of this environment than it needs.
+    given = host_run.environment()
+    assert given.items() >= {"HOME": "/root", "DSLIDE_JOBS": "3"}.items()
+    assert "SECRET" not in given
 
 
 def test_a_newer_suite_is_made_like_unstable(tmp_path: pathlib.Path) -> None:

@@ -7,11 +7,11 @@ import pathlib
 import subprocess
 import tarfile
 import time
-import urllib.request
 from typing import Any
 
 import base_image
-from engine import ROOT, CommandFailed, Engine, note, run, say, wait_until
+from engine import ROOT, Engine, check, note, run, say
+from processes import look_at, wait_until
 
 BUILD_SECONDS = 7200
 # By --grpc: Debian's suite and the addition to the name of the image.
@@ -23,11 +23,6 @@ SHELLS = ("/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/busybox", "/usr/bin/apt
 SBOM = "usr/share/dslide/sbom.spdx.json"
 # Places at which a process can be made to die are for tests alone.
 FAILPOINT_MARK = b"dslide-failpoint:"
-
-
-def check(condition: object, message: str) -> None:
-    if not condition:
-        raise CommandFailed(message)
 
 
 def revision() -> str:
@@ -120,15 +115,6 @@ def check_restrictions(engine: Engine, image: str) -> str:
     return shown
 
 
-def ready(address: str) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"http://{address}/readyz", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
 def start_seconds(engine: Engine, image: str) -> float:
     """From `docker run` to a shard that is ready, the median of several starts."""
     taken = []
@@ -140,8 +126,8 @@ def start_seconds(engine: Engine, image: str) -> float:
             "--listen", "0.0.0.0:7010", "--admin", "0.0.0.0:7011", "--data-dir", "/var/lib/dslide")
         try:
             page = f"{engine.address(container)}:7011"
-            wait_until(lambda: ready(page), lambda: f"a shard of {image} is ready at {page}: "
-                       + engine.docker("logs", container).stderr, 60)
+            wait_until(lambda: look_at(page, "/readyz")[0] == 200, lambda: (
+                f"a shard of {image} at {page}: " + engine.docker("logs", container).stderr))
             taken.append(time.monotonic() - begun)
         finally:
             engine.docker("rm", "-f", "-v", container)

@@ -11,9 +11,8 @@ from typing import Any
 
 import strangers
 from certificate_authority import CertificateAuthority
-from compose_check import COMPOSE, DATA, EXAMPLE, SHARDS, Project, metric_sum
-from engine import Engine, Word, note, run, say
-from image_check import check
+from compose_check import COMPOSE, DATA, EXAMPLE, SHARDS, Project, metric_sum, result_of
+from engine import Engine, Word, check, note, run, say
 
 USER = 10001
 FILES = ("compose.yaml", "compose.tls.yaml", ".env")
@@ -129,10 +128,10 @@ def train(overlay: Overlay) -> tuple[Any, int]:
     trainer = overlay.project.start("run", "--rm", "-T", "trainer", "train", *DATA, "--job", JOB,
                                     "--overwrite", "--epochs", EPOCHS, "-o", "json")
     try:
-        trainer.wait_for(r"epoch 1: P@1")
+        trainer.wait_for_stderr(r"epoch 1: P@1")
         overlay.revoke("stolen")
         refused += knock(here, overlay.authority, doors, "--revoked", "stolen")
-        return trainer.result(), refused
+        return result_of(trainer), refused
     finally:
         trainer.kill()
 

@@ -1,7 +1,6 @@
 """The files that render.py makes, on machines that have nothing but a network in common."""
 
 import pathlib
-import re
 import shutil
 import sys
 import time
@@ -9,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from certificate_authority import CertificateAuthority
-from compose_check import CUT_SECONDS, EXAMPLE, Project
+from compose_check import CUT_SECONDS, EXAMPLE, Project, result_of
 from engine import ROOT, Engine, note
+from processes import metric_values
 from tls_check import judge, knock, prepare
 from virtual_machines import Machine, machines
 
@@ -46,11 +46,8 @@ def copy_example(engine: Engine, example: str, directory: pathlib.Path) -> None:
 
 
 def lost_updates(parts: Parts) -> float:
-    found = 0.0
-    for name in SERVERS:
-        page = parts[name].page(f"{parts[name].address}:7011/metrics")
-        found += sum(map(float, re.findall(r"^dslide_shard_acked_loss_total (\S+)", page, re.M)))
-    return found
+    pages = [parts[name].page(f"{parts[name].address}:7011/metrics") for name in SERVERS]
+    return sum(sum(metric_values(page, "dslide_shard_acked_loss_total")) for page in pages)
 
 
 def start(projects: Projects) -> float:
@@ -71,17 +68,17 @@ def train(projects: Projects, parts: Parts, withdraw: Callable[[], None]) -> Any
         "run", "--rm", "-T", "trainer", "train", "--data=/data/train.txt", "--eval=/data/test.txt",
         "--model=/data/model.json", "--epochs", EPOCHS, "-o", "json")
     try:
-        trainer.wait_for(r"epoch 1: P@1")
+        trainer.wait_for_stderr(r"epoch 1: P@1")
         withdraw()
         note(f"vm-b is cut off for {CUT_SECONDS} s")
         parts["vm-b"].plug(False)
         time.sleep(CUT_SECONDS)
         parts["vm-b"].plug(True)
-        trainer.wait_for(r"epoch 2: P@1")
+        trainer.wait_for_stderr(r"epoch 2: P@1")
         note("the shard of vm-c is killed and started")
         projects["vm-c"].compose("kill", "-s", "SIGKILL", "shard-2")
         projects["vm-c"].up()
-        return trainer.result()
+        return result_of(trainer)
     finally:
         trainer.kill()
 

@@ -96,28 +96,19 @@ def compare(capsys: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
-def test_nothing_changed(compare: Any) -> None:
-    status, said = compare(found())
-    assert (status, said["removed"], said["added"], said["moved"]) == (0, {}, [], [])
+MOVED = {key.replace("/lsh/index", "/model/index"): text for key, text in SOURCES.items()}
+TWICE = {CRASH: "", "tests/a/b_test.cc": "TEST(A, test_x) {}\nTEST(B, test_x) {}\n"}
 
 
-def test_a_test_in_another_file_has_moved(compare: Any) -> None:
-    moved = {key.replace("/lsh/index", "/model/index"): text for key, text in SOURCES.items()}
-    status, said = compare(found_tests.behaviours(moved))
-    assert (status, len(said["moved"]), said["added"]) == (0, 2, [])
-
-
-def test_a_test_in_another_suite_has_moved(compare: Any) -> None:
-    status, said = compare(found({CRASH: "def test_x(): pass\n"}))
-    assert status == 0
-    assert said["moved"] == [
-        ["integration crash CrashTest.test_x [quick]", "integration crash test_x [quick]"]]
-
-
-def test_a_case_whose_name_is_there_twice_has_not_moved(compare: Any) -> None:
-    twice = {CRASH: "", "tests/a/b_test.cc": "TEST(A, test_x) {}\nTEST(B, test_x) {}\n"}
-    status, said = compare(found(twice))
-    assert (status, said["moved"], len(said["added"])) == (1, [], 2)
+@pytest.mark.parametrize(("after", "status", "moved", "added"), [
+    (SOURCES, 0, 0, 0),
+    # To another file, and to another suite; a name that is there twice has not moved.
+    (MOVED, 0, 2, 0), (SOURCES | {CRASH: "def test_x(): pass\n"}, 0, 1, 0),
+    (SOURCES | TWICE, 1, 0, 2)])
+def test_what_has_moved(compare: Any, after: dict[str, str], status: int, moved: int,
+                        added: int) -> None:
+    found_status, said = compare(found_tests.behaviours(after))
+    assert (found_status, len(said["moved"]), len(said["added"])) == (status, moved, added)
 
 
 def test_another_tier_is_told(compare: Any) -> None:

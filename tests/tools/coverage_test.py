@@ -50,23 +50,16 @@ int main(int count, char**) { return Die(count); }
 FILES = lines.parse(REPORT, pathlib.Path("/r"))
 
 
-def test_only_core_and_services_count_and_the_best_instance() -> None:
+def test_sums_of_core_and_services_by_the_best_instance() -> None:
     assert FILES == {"core/math/kernel.h": {1: 3, 2: 7, 4: 0},
                      "services/shard/log.cc": {1: 0, 2: 0, 3: 1, 9: 0}}
-
-
-def test_sums() -> None:
+    assert lines.spans(FILES["services/shard/log.cc"]) == "1-2, 9"
     result = lines.summary(FILES)
     assert result["total"] == {"files": 2, "lines": 7, "covered": 3, "percent": 42.86}
     assert result["parts"]["core"] == result["folders"]["core/math"]
     assert result["parts"]["services"]["percent"] == 25.0
     assert "| services/shard | 1 | 4 | 1 | 25.00 % |" in lines.table(result)
     assert lines.summary({})["total"]["percent"] == 0.0
-
-
-def test_uncovered_lines() -> None:
-    assert lines.spans(FILES["services/shard/log.cc"]) == "1-2, 9"
-    assert lines.spans({1: 1}) == "none"
 
 
 @pytest.mark.parametrize(("core", "services", "lower"), [
@@ -103,12 +96,9 @@ def build(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_what_a_killed_process_did_counts_and_sources_may_be_compiled_as_one(
         build: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(coverage.StepError, match="no test has left a profile"):
+        coverage.measure(tmp_path.resolve(), build, [])
     assert coverage.call(build / "bin/program") == -9
     files = coverage.measure(tmp_path.resolve(), build, [])
     assert list(files) == ["core/one.cc"]
     assert files["core/one.cc"][6] > 0
-
-
-def test_without_a_run_there_is_no_figure(build: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(coverage.StepError, match="no test has left a profile"):
-        coverage.measure(tmp_path.resolve(), build, [])

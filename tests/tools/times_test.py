@@ -10,7 +10,6 @@ from collections.abc import Callable
 import kept
 import ninja_log
 import pytest
-import test_reports
 import times
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -45,45 +44,21 @@ STEPS = """check_time\tcheck\tstep\tseconds\tuser_seconds\tsystem_seconds
 """
 
 
-def test_a_run_begins_where_the_clock_goes_back() -> None:
-    runs = ninja_log.runs(ninja_log.parse(LOG))
-    # An edge that began early and ended late is no new run.
-    assert [[edge.end for edge in run] for run in runs] == [
+def test_of_an_output_the_newest_entry_counts_and_of_a_command_one_output() -> None:
+    edges = ninja_log.parse(LOG)
+    # A run begins where the clock goes back; an edge that began early and ended late is none.
+    assert [[edge.end for edge in run] for run in ninja_log.runs(edges)] == [
         [9.0], [5.0, 9.0, 9.5], [0.02, 4.03, 4.5, 6.0]]
-
-
-def test_only_the_newest_entry_of_an_output_counts() -> None:
-    seconds = {edge.source: edge.seconds for edge in ninja_log.newest(ninja_log.parse(LOG))}
+    newest = ninja_log.newest(edges)
+    seconds = {edge.source: edge.seconds for edge in newest}
     assert seconds["core/lsh/index.cc"] == pytest.approx(4.0)
-
-
-def test_outputs_of_one_command_count_once() -> None:
-    outputs = [edge.output for edge in ninja_log.parse(LOG)]
-    assert "protos/x.pb.h" in outputs
-    assert "protos/x.pb.cc" not in outputs
-
-
-def test_sums_by_part_and_target() -> None:
-    edges = ninja_log.newest(ninja_log.parse(LOG))
-    parts = ninja_log.sums(edges, "part")
+    assert [edge.output for edge in edges if edge.output.startswith("protos")] == ["protos/x.pb.h"]
+    parts = ninja_log.sums(newest, "part")
     assert list(parts) == [
         "libraries", "tests", "programs and test programs", "precompiled headers"]
-    assert (parts["libraries"].objects, parts["libraries"].links) == (2, 1)
-    assert parts["precompiled headers"].cached == 1
-    unit_tests = ninja_log.sums(edges, "target")["unit_tests"]
-    assert unit_tests == ninja_log.Part(1, 7.5, 0, 1, 1.5)
-
-
-@pytest.mark.parametrize("text", ["", "# ninja log v99\n", "0\t1\t2\tx\ty\n"])
-def test_an_unknown_log_is_refused(text: str) -> None:
+    assert ninja_log.sums(newest, "target")["unit_tests"] == ninja_log.Part(1, 7.5, 0, 1, 1.5)
     with pytest.raises(ninja_log.LogError):
-        ninja_log.parse(text)
-
-
-def test_tables_are_read_back() -> None:
-    text = kept.table(
-        "Tests", ("group", "tests", "seconds"), [("unit", 1200, 1234.56), ("lint", 3, 0.5)])
-    assert kept.seconds(text) == {("Tests", "unit"): 1234.6, ("Tests", "lint"): 0.5}
+        ninja_log.parse("# ninja log v99\n")
 
 
 @pytest.mark.parametrize(
@@ -100,13 +75,10 @@ def test_growth_needs_a_fifth_and_five_seconds(
     assert kept.grown(page(before), page(after)) == expected
 
 
-def test_a_page_without_the_marks_is_refused() -> None:
-    with pytest.raises(kept.PageError):
-        kept.part(f"{kept.END}\n{kept.BEGIN}")
-
-
 def test_the_page_has_the_marks() -> None:
     kept.part((ROOT / "docs/contribute/checks.md").read_text(encoding="utf-8"))
+    with pytest.raises(kept.PageError):
+        kept.part(f"{kept.END}\n{kept.BEGIN}")
 
 
 def write(path: pathlib.Path, text: str = "") -> None:
@@ -115,8 +87,9 @@ def write(path: pathlib.Path, text: str = "") -> None:
 
 
 @pytest.fixture
-def root(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A tree in which something was built and tested."""
+def call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+         capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs it on a tree in which something was built and tested: its status and what it says."""
     for line in LOG.splitlines()[1:-1]:
         output = line.split("\t")[3]
         if output != GONE:
@@ -127,16 +100,9 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
     write(tmp_path / "build/reports/unit.xml", GOOGLETEST)
     page = f"before\n{kept.BEGIN}\nNot yet.\n{kept.END}\nafter\n"
     write(tmp_path / "docs/contribute/checks.md", page)
-    return tmp_path
-
-
-@pytest.fixture
-def call(root: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-         capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs it on the tree: its status and what it says."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["times", "--root", str(root), *arguments])
+        monkeypatch.setattr(sys, "argv", ["times", "--root", str(tmp_path), *arguments])
         status = times.main()
         said = capsys.readouterr()
         return status, said.out, said.err
@@ -162,30 +128,21 @@ def test_the_tables(call: Callable[..., tuple[int, str, str]]) -> None:
     assert "chart" not in text  # skipped
 
 
-def test_reports_from_before_the_check_do_not_count(root: pathlib.Path) -> None:
-    assert test_reports.read(root / "build", since=4e9)[1] == []
-
-
 def test_writing_keeps_the_rest_of_the_page_and_shows_what_has_grown(
-        root: pathlib.Path, call: Callable[..., tuple[int, str, str]]) -> None:
+        tmp_path: pathlib.Path, call: Callable[..., tuple[int, str, str]]) -> None:
     call("--write")
-    page = (root / "docs/contribute/checks.md").read_text(encoding="utf-8")
+    page = (tmp_path / "docs/contribute/checks.md").read_text(encoding="utf-8")
     assert re.search(r"(?s)^before\n.*### Steps.*\nafter\n$", page)
     assert "Not yet." not in page
-    write(root / "build/steps.tsv", STEPS.replace("\t30.00", "\t36.50"))
+    write(tmp_path / "build/steps.tsv", STEPS.replace("\t30.00", "\t36.50"))
     status, out, err = call("-o", "json")
     assert status == 0
     assert json.loads(out)["grown"] == [["Steps", "build, Release", 30.0, 36.5]]
     assert "GROWN: Steps, build, Release: 30.0 s -> 36.5 s" in err
-    assert (root / "docs/contribute/checks.md").read_text(encoding="utf-8") == page
-
-
-def test_a_tree_where_nothing_ran(
-        root: pathlib.Path, call: Callable[..., tuple[int, str, str]]) -> None:
     for name in (".ninja_log", "steps.tsv", "report-release.xml", "reports/unit.xml"):
-        (root / "build" / name).unlink()
-    assert call()[0] == 0
-    (root / "docs/contribute/checks.md").unlink()
+        (tmp_path / "build" / name).unlink()
+    assert call()[0] == 0  # nothing ran
+    (tmp_path / "docs/contribute/checks.md").unlink()
     assert call()[0] == 1
 
 
