@@ -1,9 +1,9 @@
-# The tests in Python: pytest in an environment of its own (tests/environment.py), which the test
+# The tests in Python: pytest in an environment of its own (tools/common/test_environment.py), which the test
 # python.environment makes before the others, where it is not there.
 set(DSLIDE_TEST_PYTHON "${CMAKE_BINARY_DIR}/python/bin/python")
 if(DSLIDE_PYTHON)
   add_test(NAME python.environment COMMAND ${DSLIDE_PYTHON} -B
-    "${PROJECT_SOURCE_DIR}/tests/environment.py" "${CMAKE_BINARY_DIR}/python")
+    "${PROJECT_SOURCE_DIR}/tools/common/test_environment.py" "${CMAKE_BINARY_DIR}/python")
   set_tests_properties(python.environment PROPERTIES FIXTURES_SETUP python TIMEOUT 3600)
 endif()
 
@@ -12,7 +12,7 @@ endif()
 # that all of it was skipped. The label is the folder's name unless told otherwise. What is THOROUGH
 # takes longer than the quick tier has (docs/contribute/checks.md); it begins early, like what is LONG, which waits
 # most of its time. The time limit is the same for all and is of a test that hangs itself: waiting has
-# its own, smaller one (tests/integration/processes.py).
+# its own, smaller one (tools/common/processes.py).
 function(dslide_pytest name)
   if(NOT DSLIDE_PYTHON)
     return()

@@ -8,8 +8,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Processes with deadlines, that die with their parent: those of the tests.
-sys.path.insert(0, str(ROOT / "tests/integration"))
+# Processes with deadlines, that die with their parent.
+sys.path.insert(0, str(ROOT / "tools/common"))
 
 import processes  # noqa: E402
 

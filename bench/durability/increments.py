@@ -6,7 +6,7 @@ import sys
 
 from programs import ROOT
 
-sys.path.insert(0, str(ROOT / "tests/fault"))
+sys.path.insert(0, str(ROOT / "tools/fault"))
 
 import fault_cluster  # noqa: E402
 import grpc_client  # noqa: E402

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tools/clients"))
+sys.path.insert(0, str(HERE.parents[1] / "tools/common"))
 
 import python_package  # noqa: E402
 

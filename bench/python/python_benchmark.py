@@ -19,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "common"))
 sys.path.insert(0, str(ROOT / "bench" / "rpc"))
-sys.path.insert(0, str(ROOT / "tools" / "clients"))
+sys.path.insert(0, str(ROOT / "tools" / "common"))
 
 import measurement  # noqa: E402
 import programs  # noqa: E402

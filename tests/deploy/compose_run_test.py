@@ -9,12 +9,13 @@ from typing import Any
 from unittest import mock
 
 import compose_check
+import compose_run
 import processes
 import pytest
 import tls_check
 from engine import CommandFailed
 
-PROGRAM = pathlib.Path(__file__).with_name("compose_run.py")
+PROGRAM = pathlib.Path(compose_run.__file__)
 
 
 def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from debian_root import DebianRoot
 from engine import CommandFailed, Unavailable, run
 from processes import PATIENCE_SECONDS, SKIPPED
 
-PROGRAM = pathlib.Path(__file__).with_name("host_run.py")
+PROGRAM = pathlib.Path(host_run.__file__)
 
 
 def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ Adding an edge or an exception is a design decision: say why in the same change.
 Reads #include lines, the text of the code and the DEPS of dslide_library() in CMakeLists.txt.
 """
 
+import ast
 import collections
 import graphlib
 import re
@@ -272,7 +273,29 @@ def check_rooms(paths: Collection[str]) -> Iterator[str]:
             yield f"{room}: {count} sources, more than {ROOM_FILES}: which rooms are inside?"
 
 
+def imported(text: str) -> set[str]:
+    """The modules that a Python source imports."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+    return found
+
+
+def check_tools(sources: Mapping[str, str]) -> Iterator[str]:
+    """Tests import tools and not the other way round. `sources`: {path: text} of Python."""
+    stems = {path: path.rpartition("/")[2].removesuffix(".py") for path in sources}
+    tools = {stem for path, stem in stems.items() if path.startswith("tools/")}
+    tests = {stem for path, stem in stems.items() if path.startswith("tests/")} - tools
+    for path, text in sources.items():
+        for name in sorted(imported(text) & tests) if path.startswith("tools/") else ():
+            yield f"{path}: tools import nothing of tests/ ({name}); what both use: tools/common"
+
+
 def check_tree() -> Iterator[str]:
+    yield from check_tools({path: tree.read(path) for path in tree.files({".py"})})
     sources = {path: tree.read(path) for path in tree.files({".cc", ".h"})}
     for path, text in sources.items():
         folder = folder_of(path)
@@ -335,6 +358,12 @@ def test_an_absent_header_and_the_line_to_add_are_named() -> None:
     assert absent == 'core/base/a.cc:1: "core/base/x.h" does not exist'
     (edge,) = check_includes("core/base/a.cc", '\n#include "core/spec/x.h"\n', lambda _: True)
     assert edge.endswith('add "core/spec" to the line "core/base" of tests/lint/rooms.toml')
+
+
+def test_tools() -> None:
+    both = {"tests/a/shared.py": "", "tests/a/b_test.py": "import run", "tools/a/run.py": ""}
+    assert not list(check_tools(both))
+    assert list(check_tools(both | {"tools/a/run.py": "from shared import x"}))
 
 
 def test_rooms() -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Types (mypy, strict) and lint (ruff) of the tests in Python.
+# Types (mypy, strict) and lint (ruff) of the tests and the tools in Python.
 #
 # usage: python_test.sh PYTHON
 
@@ -7,4 +7,4 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 "$1" -m mypy --cache-dir "$(dirname "$1")/../mypy"
-"$1" -m ruff check --no-cache .
+"$1" -m ruff check --no-cache --config pyproject.toml . ../tools

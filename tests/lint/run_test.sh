@@ -97,7 +97,7 @@ no data]]></skipped></testcase>
 </testsuite></testsuites>
 TEXT
 printf '<testsuites><testcase classname="A" name="B"/></testsuites>' >"$scratch/leaks.0.xml"
-counted=(/usr/bin/python3 tests/lint/junit_counts.py "$scratch/report.xml" "$scratch")
+counted=(/usr/bin/python3 tools/common/junit_counts.py "$scratch/report.xml" "$scratch")
 expect 0 '^counts 3 4 3$' "${counted[@]}"
 expect 0 '^failed A.Fails$' "${counted[@]}"
 expect 0 '^skipped A.Skips: no data$' "${counted[@]}"

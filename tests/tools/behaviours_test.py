@@ -35,8 +35,8 @@ expect 0 usage ./run
     "tests/lint/proto_test.sh": "buf lint\n",
     "tests/lint/layering_test.py": "def check_tree(): pass\n",
     "tests/fuzz/wire_fuzz.cc": "int x;",
-    "tests/fault/planted_edits.py": 'PLANTS = (Plant("ack-early", "b", (Edit("p", "o"),), "t"),)\n',
-    "tests/fault/fault_run.py": 'PARTS = {"kills": ("a",), "disks": ()}\n',
+    "tools/fault/planted_edits.py": 'PLANTS = (Plant("ack-early", "b", (Edit("p", "o"),), "t"),)\n',
+    "tools/fault/fault_run.py": 'PARTS = {"kills": ("a",), "disks": ()}\n',
     "tests/simulation/bugs.cc": 'constexpr std::array<V, 2> kNames = {\n  "",\n  "torn",\n};\n',
     "services/shard/log.cc": 'DSLIDE_FAILPOINT("shard.log.appended");',
 }

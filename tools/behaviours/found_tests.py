@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tarfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/lint"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import tree  # noqa: E402
 
 # {path from the root: text}
 Tree = dict[str, str]
-_FOLDERS = ("core", "services", "client", "tests")
+_FOLDERS = ("core", "services", "client", "tests", "tools")
 _SUFFIXES = (".cc", ".py", ".sh", "CMakeLists.txt")
 # What runs what is no test of ctest. ctest's tests are of the quick tier, unless they are THOROUGH.
 _TIERS = {"fuzz": "ci", "planted bug": "fault planted", "failpoint": "fault", "fault": "fault"}
@@ -95,7 +95,8 @@ def _lists(sources: Tree, path: str) -> collections.abc.Iterator[str]:
 def _tier(sources: Tree, path: str) -> str:
     """`ci` when the innermost call that registers the file says that it is THOROUGH."""
     name = pathlib.PurePosixPath(path).stem.removesuffix("_test")
-    call = r"dslide_test\(" if path.endswith(".cc") else rf"(script_test|lint_test|pytest)\({name}\b"
+    scripts = rf"(script_test|lint_test|pytest)\({name}\b"
+    call = r"dslide_test\(" if path.endswith(".cc") else scripts
     for text in _lists(sources, path):
         found = re.search(rf"{call}[^)]*", text)
         if found:
@@ -159,8 +160,8 @@ def simulator_bugs(text: str) -> list[str]:
 
 
 _LISTS = (
-    ("planted bug", "tests/fault/planted_edits.py", planted_bugs),
-    ("fault", "tests/fault/fault_run.py", fault_parts),
+    ("planted bug", "tools/fault/planted_edits.py", planted_bugs),
+    ("fault", "tools/fault/fault_run.py", fault_parts),
     ("simulator bug", "tests/simulation/bugs.cc", simulator_bugs),
 )
 

@@ -53,4 +53,4 @@ if [[ -z "$bin_dir" ]]; then
   bin_dir=build/bin
 fi
 say 'Testing the Helm chart'
-exec "$TEST_PYTHON" tests/chart/chart_run.py --bin-dir "$bin_dir" "${arguments[@]}"
+exec "$TEST_PYTHON" tools/chart/chart_run.py --bin-dir "$bin_dir" "${arguments[@]}"

@@ -15,10 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from typing import Any
 
-import python_package
-from python_package import say
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
+import python_package  # noqa: E402
+from junit_counts import outcome_of_case  # noqa: E402
+from python_package import say  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -26,17 +31,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class Report:
     """Counts, and the names behind them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
-        self.lines = []
+        self.lines: list[str] = []
 
-    def add(self, result, name="", count=1):
-        self.counts[result] += count
-        if result != "passed" and count:
+    def add(self, result: str, name: str = "") -> None:
+        self.counts[result] += 1
+        if result != "passed":
             self.lines.append(f"{result} clients: {name}")
             say(f"{result.upper()}: {name}")
 
-    def check(self, name, command, **arguments):
+    def check(self, name: str, command: Sequence[str | pathlib.Path], **arguments: Any) -> None:
         """Counts one command that has to end with 0; its output is shown when it does not."""
         say(name)
         done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, text=True,
@@ -44,21 +49,16 @@ class Report:
         if done.returncode != 0:
             print(done.stdout, file=sys.stderr, flush=True)
         self.add("passed" if done.returncode == 0 else "failed", name)
-        return done.returncode == 0
 
-    def add_junit(self, path):
+    def add_junit(self, path: pathlib.Path) -> None:
         """The cases of a pytest report."""
-        for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        for case in ET.parse(path).iter("testcase"):
+            outcome, why = outcome_of_case(case)
             name = f"{case.get('classname')}.{case.get('name')}"
-            if case.find("failure") is not None or case.find("error") is not None:
-                self.add("failed", name)
-            elif (skipped := case.find("skipped")) is not None:
-                self.add("skipped", f"{name}: {skipped.get('message')}")
-            else:
-                self.add("passed")
+            self.add(outcome, f"{name}: {why}" if why else name)
 
 
-def test_python(bin_dir, report, pytest_arguments):
+def test_python(bin_dir: pathlib.Path, report: Report, pytest_arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
         say("the Python package: sdist, and a wheel of it")
         try:
@@ -77,20 +77,21 @@ def test_python(bin_dir, report, pytest_arguments):
             report.check(f"the sources of the Python package (ruff {check})", [
                 python, "-m", "ruff", *check.split(), "--no-cache", python_package.SOURCE])
         say("the tests of the Python package")
-        done = subprocess.run([python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
-                               f"--junitxml={results}", *pytest_arguments, python_package.SOURCE / "tests"],
-                              check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr,
-                              cwd=python_package.SOURCE, env=environment_variables)
+        done = subprocess.run(
+            [python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
+             f"--junitxml={results}", *pytest_arguments, python_package.SOURCE / "tests"],
+            check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=python_package.SOURCE,
+            env=environment_variables)
         if results.exists():
             report.add_junit(results)
         if done.returncode != 0 and not report.counts["failed"]:
             report.add("failed", f"pytest ended with {done.returncode}")
 
 
-def test_examples(bin_dir, report):
+def test_examples(bin_dir: pathlib.Path, report: Report) -> None:
     say("the examples in Node, Go and Java")
     tests, python = ROOT / "tests", ROOT / "build" / "python"
-    subprocess.run([sys.executable, tests / "environment.py", python], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/common/test_environment.py", python], check=True)
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
         results = pathlib.Path(temporary) / "cases.xml"
         subprocess.run([python / "bin" / "python", "-m", "pytest", "--config-file",
@@ -100,7 +101,7 @@ def test_examples(bin_dir, report):
         report.add_junit(results)
 
 
-def parse_arguments():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run clients", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
@@ -112,7 +113,7 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def main():
+def main() -> None:
     options = parse_arguments()
     start = time.monotonic()
     report = Report()

@@ -15,7 +15,7 @@ run_ctest() {
     ctest --preset "$preset" -j "$TEST_JOBS" --output-junit "$report" "${only[@]}" \
     </dev/null 2>&1 | ctest_lines >&2 || status=$?
   count_lines "$name" "$status" < <(
-    "$PYTHON" tests/lint/junit_counts.py "$report" "$folder/reports" || printf 'counts 0 1 0\n'
+    "$PYTHON" tools/common/junit_counts.py "$report" "$folder/reports" || printf 'counts 0 1 0\n'
   )
 }
 

@@ -32,6 +32,6 @@ check_tidy() {
   # clang-tidy reads the generated protobuf headers, so they must exist.
   configure test
   compile test dslide_proto
-  "$PYTHON" tests/lint/tidy.py --build-dir build --cache-dir "$DSLIDE_CACHE_DIR/tidy" \
+  "$PYTHON" tools/lint/tidy.py --build-dir build --cache-dir "$DSLIDE_CACHE_DIR/tidy" \
     --jobs "$JOBS" "$@"
 }

@@ -4,4 +4,4 @@
 # Has the packages of tests/requirements.txt, once need_test_python has been called.
 # shellcheck disable=SC2034  # Used by what sources this.
 readonly TEST_PYTHON=build/python/bin/python
-need_test_python() { "$PYTHON" tests/environment.py build/python || exit; }
+need_test_python() { "$PYTHON" tools/common/test_environment.py build/python || exit; }

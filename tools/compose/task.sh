@@ -38,4 +38,4 @@ if [[ " $* " == *" --programs prebuilt "* || " $* " == *" --programs=prebuilt "*
   build_or_die release dslide dslide-shard dslide-coordinator
 fi
 need_test_python
-exec "$TEST_PYTHON" tests/deploy/compose_run.py "$@"
+exec "$TEST_PYTHON" tools/compose/compose_run.py "$@"

@@ -55,15 +55,15 @@ if [[ "$tier" == planted ]]; then
   [[ -z "$bin_dir" ]] ||
     usage_error 'fault planted: builds programs of its own; --bin-dir is of no use'
   need "${BUILD_PACKAGES[@]}"
-  exec env DSLIDE_JOBS="$JOBS" "$TEST_PYTHON" tests/fault/fault_run.py quick --only planted \
+  exec env DSLIDE_JOBS="$JOBS" "$TEST_PYTHON" tools/fault/fault_run.py quick --only planted \
     --bin-dir . "${arguments[@]}"
 fi
 # Wrong words are told before minutes of building.
-"$TEST_PYTHON" tests/fault/fault_run.py "$tier" --check --bin-dir . "${arguments[@]}" || exit
+"$TEST_PYTHON" tools/fault/fault_run.py "$tier" --check --bin-dir . "${arguments[@]}" || exit
 # Planted bugs are built whatever --bin-dir says.
 need "${BUILD_PACKAGES[@]}"
 if [[ -z "$bin_dir" ]]; then
   build_or_die test dslide dslide-shard dslide-coordinator dslide_simulate dslide_tracer
   bin_dir=build/bin
 fi
-exec "$TEST_PYTHON" tests/fault/fault_run.py "$tier" --bin-dir "$bin_dir" "${arguments[@]}"
+exec "$TEST_PYTHON" tools/fault/fault_run.py "$tier" --bin-dir "$bin_dir" "${arguments[@]}"

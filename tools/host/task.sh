@@ -26,4 +26,4 @@ source tools/common/packages.sh
 need "${PYTHON_PACKAGES[@]}"
 # Nobody else can enter a root; the program says so.
 if [[ "$(id -u)" == 0 ]]; then need "${HOST_PACKAGES[@]}"; fi
-exec "$PYTHON" tests/deploy/host_run.py "$@"
+exec "$PYTHON" tools/host/host_run.py "$@"

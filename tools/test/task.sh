@@ -99,7 +99,7 @@ test_races() {
 race_scripts() {
   local script name status
   export_environment tsan
-  "$PYTHON" tests/environment.py build-tsan/python || exit
+  "$PYTHON" tools/common/test_environment.py build-tsan/python || exit
   for script in tests/integration/*_test.py; do
     name="$(basename "$script" .py)"
     # A long training, whose figures are all that it says.

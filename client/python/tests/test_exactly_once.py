@@ -22,7 +22,7 @@ from conftest import ROOT, SMALL_SPEC
 
 import dslide
 
-sys.path += [str(ROOT / "tests" / "fault"), str(ROOT / "tests" / "integration")]
+sys.path += [str(ROOT / "tools" / "fault"), str(ROOT / "tools" / "common")]
 
 import grpc_client  # noqa: E402
 import processes  # noqa: E402

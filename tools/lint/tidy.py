@@ -20,7 +20,8 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 
-import tree
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+import tree  # noqa: E402
 
 # {source: flags that matter to a reader of it}
 Flags = dict[str, tuple[str, ...]]

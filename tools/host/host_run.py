@@ -17,8 +17,10 @@ import sys
 import tempfile
 from typing import Any
 
-import debian_root
-from engine import ROOT, CommandFailed, Unavailable, note, run, say, show
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
+import debian_root  # noqa: E402
+from engine import ROOT, CommandFailed, Unavailable, note, run, say, show  # noqa: E402
 
 SKIPPED = 77
 SETUP_SECONDS = 1800

@@ -14,13 +14,11 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 
+from engine import Engines, Unavailable
+from junit_counts import outcome_of_case
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "chart"
-for folder in ("deploy", "lint"):
-    sys.path.append(str(ROOT / "tests" / folder))
-
-from engine import Engines, Unavailable  # noqa: E402
-from junit_counts import outcome_of_case  # noqa: E402
 
 Counts = collections.Counter[str]
 

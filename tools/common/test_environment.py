@@ -1,6 +1,6 @@
 """Makes the environment that the tests in Python run with, when it is not there.
 
-usage: environment.py FOLDER
+usage: test_environment.py FOLDER
 
 FOLDER/bin/python is an interpreter with the packages of tests/requirements.txt, with the messages
 of protos/dslide/v1 as the package dslide.v1, and with the modules that folders of tests share.
@@ -15,13 +15,11 @@ import shutil
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tools" / "clients"))
+import python_package
 
-import python_package  # noqa: E402
-
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Whose modules other folders use.
-SHARED = [ROOT / "tests" / folder for folder in ("integration", "fault", "lint")]
+SHARED = [ROOT / folder for folder in ("tools/common", "tools/fault", "tests/integration")]
 LOCK_FILE = ROOT / "tests" / "requirements.txt"
 PROTOS = sorted((ROOT / "protos").glob("dslide/v1/*.proto"))
 

@@ -1,4 +1,4 @@
-"""A container engine for the checks of this folder: one that is given, or a private one.
+"""A container engine for checks: one that is given, or a private one.
 
 Commands are run as `docker …` against one socket; every one has a time limit. A private engine
 keeps everything in one folder and is ended with all that it runs.
@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from network_namespace import NetworkNamespace
+from processes import PATIENCE_SECONDS, wait_until
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/integration"))
-from network_namespace import NetworkNamespace  # noqa: E402
-from processes import PATIENCE_SECONDS, wait_until  # noqa: E402
 
 Word = str | int | float | pathlib.Path
 ENGINE_PROGRAMS = ("dockerd", "containerd", "runc")
