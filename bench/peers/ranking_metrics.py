@@ -62,8 +62,3 @@ def score(
             inverse(label) for mine in hits for label in mine
         ) / math.fsum(value for mine in best for value in mine)
     return result
-
-
-def standard_error_of_share(share: float, points: int) -> float:
-    """What chance does to P@1 by the choice of the test points."""
-    return math.sqrt(share * (1 - share) / points)

@@ -19,6 +19,7 @@ import api_server
 import pytest
 import yaml
 from processes import PATIENCE_SECONDS
+from python_package import cache_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "dslide"
@@ -42,12 +43,6 @@ class Object(dict[str, Any]):
 
 
 yaml.SafeDumper.add_representer(Object, yaml.SafeDumper.represent_dict)
-
-
-def cache_folder(part: str) -> pathlib.Path:
-    """Where what is built or installed for the tests is kept: that of ./run."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / part
 
 
 @functools.cache

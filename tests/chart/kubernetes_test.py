@@ -16,9 +16,10 @@ import chart
 import pytest
 from chart import Object
 from processes import PATIENCE_SECONDS
+from python_package import cache_folder
 
 # Folder with node_modules; ./run chart fills it.
-MODULES = chart.cache_folder("chart/npm")
+MODULES = cache_folder("chart/npm")
 # Kinds of other groups than these are part of Kubernetes itself.
 _PACKAGES = {
     "monitoring.coreos.com": "@kubernetes-models/prometheus-operator",

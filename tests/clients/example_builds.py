@@ -7,7 +7,6 @@ same sources take it as it is. The first one fetches the locked packages of its 
 import dataclasses
 import fcntl
 import hashlib
-import os
 import pathlib
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from processes import PATIENCE_SECONDS
+from python_package import cache_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _EXAMPLES = ROOT / "client" / "examples"
@@ -56,11 +56,6 @@ def _sources(language: Language) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in [*own, *protos] if path.is_file())
 
 
-def _cache_folder() -> pathlib.Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "examples"
-
-
 def _run(command: Sequence[str], folder: pathlib.Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL, timeout=PATIENCE_SECONDS)
@@ -91,8 +86,7 @@ def command_of(language: Language) -> list[str]:
     digest = hashlib.sha256()
     for path in sources:
         digest.update(path.encode() + b"\0" + (ROOT / path).read_bytes() + b"\0")
-    cache = _cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = cache_folder("examples")
     folder = cache / f"{language.name}-{digest.hexdigest()[:16]}"
     built = folder.with_suffix(".built")
     # Of tests that run at one time, one builds it.

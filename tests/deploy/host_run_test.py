@@ -40,7 +40,7 @@ def test_wrong_use(arguments: list[str], said: str) -> None:
     assert said in done.stderr
 
 
-def test_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_reads(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for version, upstream in (("9.10.0-1+b1", "9.10.0"), ("4:14.2.0-1", "14.2.0"),
                               ("1.16+dfsg-2+deb13u1", "1.16"), ("", "")):
         assert host_run.upstream(version) == upstream
@@ -48,10 +48,11 @@ def test_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert host_run.read_counts(text)["failed"] == 1
     with pytest.raises(CommandFailed, match="without its counts"):
         host_run.read_counts("run: it broke\n")
-    for name, value in {"DSLIDE_CACHE_DIR": "/cache", "DSLIDE_JOBS": "3", "SECRET": "x"}.items():
+    variables = {"DSLIDE_CACHE_DIR": str(tmp_path), "DSLIDE_JOBS": "3", "SECRET": "x"}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     options = host_run.parse(["--grpc", "experimental", "--", "--only", "--grpc"])
-    assert options.root == pathlib.Path("/cache/hosts/trixie-grpc-experimental")
+    assert options.root == tmp_path / "hosts/trixie-grpc-experimental"
     assert options.arguments == ["--only", "--grpc"]
     # The root sees no more of this environment than it needs.
     given = host_run.environment()

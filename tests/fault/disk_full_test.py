@@ -17,7 +17,7 @@ class DiskFullTest:
             result = disk_full.run(17, volume, 1, fault=fault)
         except CannotMount as error:
             pytest.skip(str(error))
-        assert result["violations"] == {}, result
+        assert result["wrong"] == [], result
         assert (result["acked_lost"], result["applied_twice"], result["rounds"]) == (0, 0, 1)
         return result
 

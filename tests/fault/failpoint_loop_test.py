@@ -8,8 +8,18 @@ import failpoint_loop
 import failpoints
 import processes
 import pytest
-from failpoint_strikes import STRIKES_OF_A_CLUSTER, clusters_for, strikes_for
-from failpoints import CHECKPOINT, FIRST_START, LOAD, REGISTRATION, RESTORE, STOP, Point
+from failpoints import (
+    CHECKPOINT,
+    FIRST_START,
+    LOAD,
+    REGISTRATION,
+    RESTORE,
+    STOP,
+    STRIKES_OF_A_CLUSTER,
+    Point,
+    clusters_for,
+    strikes_for,
+)
 
 
 class FailpointNamesTest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ import shard_client
 import tracer_process
 from grpc_client import Connection
 from kill_schedule import COORDINATOR, KILL, PAUSE, SHARD, TRAINER
-from restore_plan import Round, plan
 from tracer_cuts import Cut, Life, Manifest, judge, read_manifests
 
 LIFE = Life("tracer-0", "aa" * 16, 2, (100, 100, 101))
@@ -67,17 +67,13 @@ def test_what_is_a_mismatch(of_cut: Cut, shown: Any, sent: int | None, problem: 
     assert problem in said if problem else not said, said
 
 
-def test_everything_is_planned_and_nobody_is_killed_who_is_down() -> None:
-    rounds = list(plan(1, 300, 3, 3))
-    assert {(strike.kind, strike.deed) for one in rounds for strike in one.strikes} == {
+def test_everything_befalls_a_cluster_and_nobody_is_killed_who_is_down() -> None:
+    source = random.Random(1)
+    struck = [[(strike.kind, strike.deed) for strike in restore_loop.strikes(source)]
+              for _ in range(300)]
+    assert {deed for deeds in struck for deed in deeds} == {
         (kind, deed) for kind in (SHARD, TRAINER, COORDINATOR) for deed in (KILL, PAUSE)}
-    assert {one.crashed for one in rounds} == {None, 0, 1, 2}
-    assert {one.back for one in rounds} == {0, 1, 2}
-    assert {len(one.steps) for one in rounds} == {2, 3, 4}
-    for one in rounds:
-        deeds = [(strike.kind, strike.deed) for strike in one.strikes]
-        assert len(deeds) == len(set(deeds))
-        assert one.struck < len(one.steps) - 1
+    assert all(len(deeds) == len(set(deeds)) for deeds in struck)
 
 
 def test_what_counts_of_a_manifest_is_read(tmp_path: pathlib.Path) -> None:
@@ -141,7 +137,7 @@ class TamperingLoop(restore_loop.RestoreLoop):
 def test_a_restore_that_gives_one_shard_a_step_too_many_is_found(tmp_path: pathlib.Path) -> None:
     with TamperingLoop("checkpoint", tmp_path) as loop:
         loop.start()
-        loop.play(Round(steps=(0.1, 0.1), struck=0, strikes=(), crashed=None, back=0))
+        loop.restore_and_judge(1)
     assert loop.mismatches == 1
     assert len(loop.violations) == 1, loop.violations
     assert "tracer-0" in loop.violations[0]

@@ -12,10 +12,11 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import processes
+import pytest
 from process_case import ProcessCase
 from processes import Finished, Process, Server, assert_ended, metric, wait_until
 
@@ -123,9 +124,16 @@ class InputTest(FailureTest):
 
 
 class SpecTest(FailureTest):
-    def refuse(self, pattern: str, change: Callable[[dict[str, Any]], object]) -> None:
-        """`change` spoils a spec that is right."""
-        spec = {
+    @pytest.mark.parametrize(("table", "change", "pattern"), [
+        (0, {"dimm": 8}, r'spec\.json: tables\[0\]\.dimm: unknown field; did you mean "dim"\?'),
+        (None, {"input_dropout": 1.5}, r"training\.input_dropout is 1\.5, must be in \[0, 1\)"),
+        (0, {"dim": -3}, r"tables\[0\]\.dim is -3, must be in \[1, 65536\]"),
+        (1, {"dim": 8}, r"tables\[1\]\.dim is 8, must be 16, the width of tables\[0\]"),
+        (0, {"rows": 5}, r'table "input" of the model has 5 rows, .* has 300 features'
+                         r'.*; set "rows" to 0')])
+    def test_what_is_wrong_with_a_spec_is_named(self, table: int | None, change: dict[str, Any],
+                                                pattern: str) -> None:
+        spec: dict[str, Any] = {
             "name": "spoilt",
             "tables": [
                 {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
@@ -136,28 +144,9 @@ class SpecTest(FailureTest):
         path = self.write("spec.json", json.dumps(spec))
         command = ["train", "-q", "--data", self.data, "--steps", 1, "--model", path]
         assert_ended(self.run_dslide(*command), OK)
-        change(spec)
+        (spec["training"] if table is None else spec["tables"][table]).update(change)
         self.write("spec.json", json.dumps(spec))
         self.assert_refused(USAGE, pattern, command=command)
-
-    def test_an_unknown_field_gets_the_nearest_one(self) -> None:
-        self.refuse(r'spec\.json: tables\[0\]\.dimm: unknown field; did you mean "dim"\?',
-                    lambda spec: spec["tables"][0].update(dimm=8))
-
-    def test_a_value_out_of_range_is_named_with_the_range(self) -> None:
-        self.refuse(r"training\.input_dropout is 1\.5, must be in \[0, 1\)",
-                    lambda spec: spec["training"].update(input_dropout=1.5))
-        self.refuse(r"tables\[0\]\.dim is -3, must be in \[1, 65536\]",
-                    lambda spec: spec["tables"][0].update(dim=-3))
-
-    def test_layers_that_do_not_fit_together_are_named(self) -> None:
-        self.refuse(r"tables\[1\]\.dim is 8, must be 16, the width of tables\[0\]",
-                    lambda spec: spec["tables"][1].update(dim=8))
-
-    def test_a_table_that_does_not_fit_the_data_is_named_with_the_remedy(self) -> None:
-        self.refuse(r'table "input" of the model has 5 rows, .* has 300 features'
-                    r'.*; set "rows" to 0',
-                    lambda spec: spec["tables"][0].update(rows=5))
 
 
 class IncompleteClusterTest(FailureTest):
@@ -456,27 +445,21 @@ class CheckConfigTest(FailureTest):
 
     def check(self, program: str, text: str, *arguments: object) -> Finished:
         path = self.write("server.conf", text)
-        return self.start(program, "--config", path, "--check-config",
-                          *arguments).finish()
+        return self.start(program, "--config", path, "--check-config", *arguments).finish()
 
-    def test_good_settings_are_accepted_without_a_word(self) -> None:
-        for program, text in self.GOOD.items():
-            finished = self.check(program, text)
-            assert_ended(finished, OK)
-            assert finished.stderr == ""
-
-    def test_an_unknown_key_is_named_with_its_place_and_the_nearest_one(self) -> None:
-        for program, text in self.GOOD.items():
-            assert_ended(self.check(program, text + "listn = 127.0.0.1:0\n"), USAGE,
-                         r"server\.conf:2: unknown key listn; did you mean listen\?")
+    @pytest.mark.parametrize(("program", "good"), GOOD.items())
+    def test_what_is_wrong_with_settings_is_named(self, program: str, good: str) -> None:
+        finished = self.check(program, good)
+        assert_ended(finished, OK)
+        assert finished.stderr == ""
+        # With its place and the nearest one.
+        assert_ended(self.check(program, good + "listn = 127.0.0.1:0\n"), USAGE,
+                     r"server\.conf:2: unknown key listn; did you mean listen\?")
+        assert_ended(self.check(program, good, "--listen", "0.0.0.0:7000"), USAGE,
+                     r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")
 
     def test_a_value_out_of_range_is_named_with_the_range(self) -> None:
         assert_ended(self.check("dslide-coordinator", "shards = 0\n"), USAGE,
                      r"shards: 0 is outside \[1, 1024\]")
         assert_ended(self.check("dslide-shard", "", "--threads", "-1"), USAGE,
                      r" --threads: -1 is outside \[0, 1024\]")
-
-    def test_plaintext_for_other_machines_needs_insecure(self) -> None:
-        for program, text in self.GOOD.items():
-            assert_ended(self.check(program, text, "--listen", "0.0.0.0:7000"), USAGE,
-                         r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")

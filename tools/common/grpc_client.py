@@ -20,6 +20,8 @@ from google.protobuf.message import Message  # noqa: E402
 from google.rpc import error_details_pb2, status_pb2  # noqa: E402
 from processes import PATIENCE_SECONDS  # noqa: E402
 
+# Of any message: without fields it is the question for the whole server.
+HEALTH = "/grpc.health.v1.Health/Check"
 # Of a call whose time is over, and which nothing else has befallen.
 NO_ANSWER = "no answer in time"
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0),

@@ -19,9 +19,10 @@ def say(text: str) -> None:
     print(f"   {text}", file=sys.stderr, flush=True)
 
 
-def cache_folder() -> pathlib.Path:
+def cache_folder(part: str = "clients") -> pathlib.Path:
+    """Where what was built or installed is kept for the next time."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / "clients"
+    folder = pathlib.Path(os.environ.get("DSLIDE_CACHE_DIR") or f"{cache}/dslide") / part
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -23,10 +23,9 @@ from typing import Any
 
 import grpc
 from engine import Unavailable, run
-from grpc_client import CallFailed, Connection, ConnectionLost
+from grpc_client import HEALTH, CallFailed, Connection, ConnectionLost
 from processes import PATIENCE_SECONDS
 
-HEALTH = "/grpc.health.v1.Health/Check"
 PLAIN = "plaintext"
 # The twin of the expired certificate differs from it in its days alone.
 KNOWN = ("trainer", "twin of the expired")

@@ -151,6 +151,6 @@ class DrainLoop(kill_loop.KillLoop):
             result["violations"]["noticed_early"] = len(early)
         seconds = [(drain.ended - drain.told) / 1e9 for drain in self.drains if drain.kind == SHARD]
         return result | {
-            "drains": len(self.drains), "drain_max_seconds": max(seconds),
-            "drain_p99_seconds": kill_loop.quantile(seconds, 0.99),
+            "drains": len(self.drains), "drain_max_seconds": max(seconds, default=0.0),
+            "drain_p99_seconds": kill_loop.quantile(seconds, 0.99) or 0.0,
             "served_while_not_ready": served_while_not_ready(self.drains, history)}

@@ -21,8 +21,7 @@ import grpc_client
 import kill_loop
 import processes
 import shard_client
-from failpoint_strikes import Strike, clusters_for, strikes_for
-from failpoints import Point
+from failpoints import Point, Strike, clusters_for, strikes_for
 from fault_cluster import LOSSLESS_MODES, Member, kept
 from kill_loop import Result, Settings
 from kill_schedule import KILL, SHARD
@@ -382,13 +381,15 @@ def run(points: Sequence[Point], seed: int, runs: int = 1,
         with kept("failpoints", violations) as directory, FailpointLoop(
                 _settings(part, seed), part, directory, lambda line: say(
                     f"{ended + len(loop.hit) + len(loop.missed)}/{len(strikes)}: {line}")) as loop:
-            result = loop.play()
-            wrong = [*(f"{name}: {count}" for name, count in result["violations"].items()),
-                     *result["problems"]]
-            violations += [f"{', '.join(map(str, part))}: {what}" for what in wrong]
+            try:
+                result = loop.play()
+                wrong = [*(f"{name}: {count}" for name, count in result["violations"].items()),
+                         *result["problems"]]
+                violations += [f"{', '.join(map(str, part))}: {what}" for what in wrong]
+            finally:
+                hit |= {strike.point for strike in loop.hit}
+                missed += loop.missed
         ended += len(part)
-        hit |= {strike.point for strike in loop.hit}
-        missed += loop.missed
     return {"failpoints": len(set(points)), "failpoints_hit": len(hit),
             "failpoint_violations": len(violations), "violations": violations,
             "not_hit": sorted({str(strike.point) for strike in missed} - set(map(str, hit)))}

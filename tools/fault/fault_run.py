@@ -23,7 +23,6 @@ import corruption_loop
 import disk_full
 import drain_loop
 import failpoint_loop
-import failpoint_strikes
 import failpoints
 import kill_loop
 import overload
@@ -252,7 +251,7 @@ def _strike_failpoints(run: FaultRun) -> Figures:
         raise Untested("these programs were built without them; build with -DDSLIDE_FAILPOINTS=ON")
     chosen = points
     if run.plan.failpoint_sample:
-        chosen = failpoint_strikes.sample(points, run.plan.failpoint_sample, run.seed)
+        chosen = failpoints.sample(points, run.plan.failpoint_sample, run.seed)
     run.say(f"failpoints: seed {run.seed}, {run.plan.failpoint_runs} strikes at each of "
             f"{len(chosen)} of {len(points)}")
     found: Figures = failpoint_loop.run(chosen, run.seed, run.plan.failpoint_runs, run.progress)

@@ -208,7 +208,7 @@ class Worker:
             if self._greet():
                 shard_client.close_client(self._connection, JOB, self._client, self._timeout)
         except (ConnectionLost, CallFailed):
-            pass  # a client that goes without a word is given up later
+            pass  # a client that goes without a word expires
         self._disconnect()
 
 

@@ -11,12 +11,12 @@ processors.
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import contextlib
 import multiprocessing
 import pathlib
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,9 +25,9 @@ import grpc
 import processes
 import shard_client
 from dslide.v1 import shard_pb2
-from grpc_client import OPTIONS, CallFailed, Connection, ConnectionLost, method_of
+from grpc_client import OPTIONS, Connection, method_of
 from kill_loop import quantile
-from protocol_abuse import Subject
+from protocol_abuse import Honest, Subject
 from shard_client import matrix, model_spec, table_spec
 
 # So large that asking takes the generators little of the processors that they share.
@@ -37,8 +37,6 @@ REQUEST = shard_pb2.TopKRequest(
     model=MODEL.name, table=TABLE.name, k=10, mode=shard_pb2.TOP_K_MODE_EXACT,
     hidden=matrix([[0.5] * TABLE.dim] * 8, TABLE.dim))
 METHOD = method_of(REQUEST)
-# Of any message: without fields it is the question for the whole server.
-HEALTH = "/grpc.health.v1.Health/Check"
 TIMEOUT_SECONDS = 2.0
 CONNECTIONS, STREAMS = 48, 64
 SLOPE_MIB_PER_MINUTE, GOODPUT, HEALTH_MS = 1.0, 0.8, 100.0
@@ -112,34 +110,6 @@ def capacity_of(subject: Subject, seconds: float) -> float:
     return processes.wait_until(measured, lambda: "an answer", alive=[subject.process]) / spent
 
 
-class HealthWatch(threading.Thread):
-    """Asks for health all the time, over its own connection."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(daemon=True)
-        self._address = address
-        self._stopping = threading.Event()
-        self.milliseconds: list[float] = []
-        self.failures: list[str] = []
-
-    def run(self) -> None:
-        with Connection(self._address) as connection:
-            while not self._stopping.wait(0.02):
-                started = time.monotonic()
-                try:
-                    connection.call_bytes(HEALTH, b"")
-                except CallFailed as error:
-                    self.failures.append(str(error))
-                except ConnectionLost as error:
-                    self.failures.append(str(error))
-                    return
-                self.milliseconds.append(1000 * (time.monotonic() - started))
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self.join()
-
-
 def slope_mib_per_minute(samples: Sequence[tuple[float, float]]) -> float:
     """Of (seconds, MiB) samples: the least-squares line of those after the first third."""
     kept = samples[len(samples) // 3:]
@@ -165,26 +135,27 @@ def broken(result: Mapping[str, Any]) -> Iterator[str]:
 def run(seconds: float, times: float) -> dict[str, Any]:
     """The result of one overload."""
     with tempfile.TemporaryDirectory(prefix="dslide-overload-") as directory, \
-            Subject(pathlib.Path(directory) / "shard") as subject:
+            Subject(pathlib.Path(directory) / "shard") as subject, \
+            concurrent.futures.ThreadPoolExecutor() as pool:
         with Connection(subject.address) as connection:
             shard_client.create_model(connection, MODEL)
         generated(0.5, subject.address, at_once=_AT_ONCE)()  # warm
         capacity = capacity_of(subject, min(10.0, seconds / 3))
-        watch = HealthWatch(subject.address)
-        watch.start()
+        honest = Honest(subject.address)
+        asking = pool.submit(honest.call_for, seconds)
         counts = generated(seconds, subject.address, rate=times * capacity)
         samples, started = [], time.monotonic()
         while time.monotonic() < started + seconds and subject.process.running():
             samples.append((time.monotonic() - started, subject.memory_mib()))
             time.sleep(0.25)
-        found = counts()
-        watch.stop()
+        found, milliseconds = counts(), asking.result()
+        honest.close()
         result = {
             "seconds": seconds, "times": times, "alive": subject.process.running(),
             "capacity_per_second": round(capacity, 1), "answers": dict(sorted(found.items())),
             "goodput_ratio": round(found.get("OK", 0) / seconds / max(capacity, 1e-9), 3),
             "memory_mib": round(samples[-1][1], 1),
             "slope_mib_per_minute": round(slope_mib_per_minute(samples), 2),
-            "health_p99_ms": quantile(watch.milliseconds, 0.99),
-            "health_failures": len(watch.failures)}
+            "health_p99_ms": quantile(milliseconds, 0.99) or 0.0,
+            "health_failures": len(honest.failures)}
     return result | {"broken": list(broken(result))}

@@ -30,9 +30,8 @@ from typing import Any
 
 import grpc
 import processes
-import shard_client
 from abuse_attacks import Attack, Target
-from grpc_client import CallFailed, Connection, ConnectionLost
+from grpc_client import HEALTH, CallFailed, Connection, ConnectionLost
 from kill_loop import quantile
 
 PLAIN, STRANGER, INSIDER = POSITIONS = ("plain", "stranger", "insider")
@@ -97,9 +96,9 @@ class Subject(processes.Programs):
 
 
 class Honest:
-    """A client that was there before the attack, and calls all the time."""
+    """A client that was there before the attack, and asks for health all the time."""
 
-    def __init__(self, address: str, tls: grpc.ChannelCredentials | None) -> None:
+    def __init__(self, address: str, tls: grpc.ChannelCredentials | None = None) -> None:
         self._open = functools.partial(Connection, address, tls=tls)
         self._connection = self._open()
         self.failures: list[str] = []
@@ -110,7 +109,7 @@ class Honest:
         while time.monotonic() < until:
             started = time.monotonic()
             try:
-                shard_client.server_info(self._connection)
+                self._connection.call_bytes(HEALTH, b"")
                 times.append(1000 * (time.monotonic() - started))
             except CallFailed as error:
                 self.failures.append(str(error))

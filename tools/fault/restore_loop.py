@@ -11,22 +11,22 @@ new ones go on from there.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
+import random
 import signal
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import processes
-import restore_plan
 import shard_client
 import tracer_cuts
 from fault_cluster import LOSSLESS_MODES, FaultCluster, Member, kept
 from grpc_client import CallFailed, Connection, ConnectionLost
-from kill_schedule import COORDINATOR, KILL, SHARD, TRAINER
-from restore_plan import Round, Strike
+from kill_schedule import COORDINATOR, KILL, PAUSE, SHARD, TRAINER
 from tracer_cuts import Cut, Life
 from tracer_process import ROLLED_BACK_EXIT, TracerProcess
 
@@ -36,9 +36,62 @@ IN_FLIGHT = (1, 2, 4)
 TRACED = shard_client.table_spec("count", 32, 4, num_slots=16)
 # Rows that nobody changes, so that checkpoints can be built on earlier ones.
 IDLE = shard_client.model_spec("idle", shard_client.table_spec("rows", 2000, 24, init="uniform"))
+# Every third cluster has a command log; another one begins after so many restores: with other
+# ports, and the counts begin at 0.
+MODES = ("checkpoint", "log", "checkpoint")
+RESTORES_OF_A_CLUSTER = 10
 _PROGRESS_STEPS = 10
 _RETRY_SECONDS = 0.05
+# What tracers are given for their steps; and how long after that they have been evicted, and the
+# checkpoint is probably not committed.
+_BARRIER_SECONDS = 1
+_EVICTED_SECONDS = (0.1, 0.6)
+_STEPS_SECONDS = (0.02, 0.3)  # before a checkpoint or a restore
+# So long after the call that takes a checkpoint begins (before it: the victim is down when it
+# begins). Trainers are held in the first milliseconds; then parts are written.
+_LEAD_SECONDS = (-0.01, 0.05)
+# Some pauses are shorter than the time that tracers are given for their steps, some longer.
+_AWAY_SECONDS = {KILL: (0.0, 0.3), PAUSE: (0.1, 1.6)}
+# How often each befalls somebody, and how many do at one checkpoint. Two at once are where one of
+# them was to clean up after the other.
+_DEEDS = {(TRAINER, KILL): 3, (TRAINER, PAUSE): 3, (SHARD, KILL): 2, (SHARD, PAUSE): 1,
+          (COORDINATOR, KILL): 2, (COORDINATOR, PAUSE): 1}
+_STRIKES: dict[int | str, int] = {0: 30, 1: 35, 2: 15, "torn": 20}
+_MEMBERS = {SHARD: SHARDS, TRAINER: len(IN_FLIGHT), COORDINATOR: 1}
 Rows = dict[str, list[list[float]]]  # {tracer: [all numbers of its rows on a shard] by shard}
+
+
+@dataclasses.dataclass(frozen=True)
+class Strike:
+    """`deed` befalls a victim (its number among its kind) `lead` seconds into a checkpoint; it goes
+    on `away` seconds later."""
+
+    kind: str
+    deed: str
+    victim: int
+    lead: float
+    away: float
+
+
+def strikes(source: random.Random) -> Iterator[Strike]:
+    """What befalls the cluster during one checkpoint."""
+    many = source.choices(list(_STRIKES), list(_STRIKES.values()))[0]
+    if isinstance(many, int):
+        deeds = source.sample(list(_DEEDS), many, counts=list(_DEEDS.values()))
+        # Nobody is to be killed again before he is back.
+        for kind, deed in dict.fromkeys(deeds):
+            yield Strike(kind, deed, source.randrange(_MEMBERS[kind]),
+                         source.uniform(*_LEAD_SECONDS), source.uniform(*_AWAY_SECONDS[deed]))
+        return
+    # A tracer dies while a shard does not hear it: its last steps are on the other shards only.
+    # Half of the time the coordinator dies when it has evicted the tracer.
+    lead = source.uniform(-0.03, 0.0)
+    yield Strike(SHARD, PAUSE, source.randrange(SHARDS), lead, source.uniform(0.05, 0.3))
+    yield Strike(TRAINER, KILL, source.randrange(len(IN_FLIGHT)),
+                 lead + source.uniform(0.005, 0.03), 0.0)
+    if source.random() < 0.5:
+        yield Strike(COORDINATOR, KILL, 0, _BARRIER_SECONDS + source.uniform(*_EVICTED_SECONDS),
+                     0.0)
 
 
 class RestoreLoop(contextlib.ExitStack):
@@ -51,7 +104,7 @@ class RestoreLoop(contextlib.ExitStack):
         self.cluster = self.enter_context(FaultCluster(
             directory, SHARDS, mode, server_flags=("--disk-reserve", "0"), coordinator_flags=(
                 "--checkpoint-interval", "off", "--barrier-timeout",
-                f"{restore_plan.BARRIER_SECONDS}s")))
+                f"{_BARRIER_SECONDS}s")))
         self.tracers = [
             TracerProcess(f"tracer-{number}", self.cluster.coordinator_address, in_flight,
                           directory) for number, in_flight in enumerate(IN_FLIGHT)]
@@ -91,26 +144,26 @@ class RestoreLoop(contextlib.ExitStack):
 
     # --- checkpoints -----------------------------------------------------------------------------
 
-    def _take(self, strikes: Sequence[Strike] = ()) -> bool:
+    def _take(self, struck: Sequence[Strike] = ()) -> bool:
         """One committed checkpoint more; false when the cluster was restored instead."""
         until = time.monotonic() + processes.PATIENCE_SECONDS
         while True:
             lives = {tracer.name: tracer.life for tracer in self.tracers if tracer.life}
             finished = {tracer.name: tracer.finished() for tracer in self.tracers}
-            refusal = self._call_with(strikes)
+            refusal = self._call_with(struck)
             taken = self._note_cuts(lives, finished)
             if self._mode not in LOSSLESS_MODES and any(
-                    (strike.kind, strike.deed) == (SHARD, KILL) for strike in strikes):
+                    (strike.kind, strike.deed) == (SHARD, KILL) for strike in struck):
                 self._wait_until_restored()
                 return False
             if taken:
                 return True
             if time.monotonic() > until:
                 raise AssertionError(f"no checkpoint can be taken: {refusal}")
-            strikes = ()
+            struck = ()
             time.sleep(_RETRY_SECONDS)
 
-    def _call_with(self, strikes: Sequence[Strike]) -> str:
+    def _call_with(self, struck: Sequence[Strike]) -> str:
         """Takes a checkpoint while the strikes befall the cluster: what the caller was told."""
         refusal = ""
 
@@ -122,13 +175,13 @@ class RestoreLoop(contextlib.ExitStack):
             except (ConnectionLost, CallFailed) as error:
                 refusal = str(error)
 
-        early = max([0.0, *(-strike.lead for strike in strikes)])
+        early = max([0.0, *(-strike.lead for strike in struck)])
         caller = threading.Timer(early, call)
         began = time.monotonic() + early
         caller.start()
         # (when, number, strike or what lets its victim go on)
         due: list[tuple[float, int, Any]] = [
-            (began + strike.lead, number, strike) for number, strike in enumerate(strikes)]
+            (began + strike.lead, number, strike) for number, strike in enumerate(struck)]
         while due:
             due.sort(key=lambda entry: entry[:2])
             when, number, what = due.pop(0)
@@ -179,24 +232,31 @@ class RestoreLoop(contextlib.ExitStack):
 
     # --- restores --------------------------------------------------------------------------------
 
-    def play(self, planned: Round) -> None:
-        """One Round."""
-        for number, seconds in enumerate(planned.steps[:-1]):
-            time.sleep(seconds)
-            if not self._take(planned.strikes if number == planned.struck else ()):
+    def play(self, source: random.Random) -> None:
+        """Steps, one to three checkpoints with steps between, and a restore."""
+        checkpoints = source.choice((1, 1, 1, 2, 2, 3))
+        struck = source.randrange(checkpoints)
+        for number in range(checkpoints):
+            time.sleep(source.uniform(*_STEPS_SECONDS))
+            if not self._take(list(strikes(source)) if number == struck else ()):
                 # It has restored itself: a shard was killed during the checkpoint.
                 self._judge(max(self._cuts))
                 return
-        time.sleep(planned.steps[-1])
+        time.sleep(source.uniform(*_STEPS_SECONDS))
         newest = sorted(self._cuts)[::-1]
-        if planned.crashed is not None and self._mode not in LOSSLESS_MODES:
-            self._crash(planned.crashed)
+        crashed = source.choice((None, source.randrange(SHARDS)))
+        if crashed is not None and self._mode not in LOSSLESS_MODES:
+            self._crash(crashed)
             self._wait_until_restored()
             self._judge(newest[0])
-            return
-        checkpoint_id = newest[min(planned.back, len(newest) - 1)]
+        else:
+            self.restore_and_judge(newest[min(source.choice((0, 0, 0, 1, 2)), len(newest) - 1)],
+                                   crashed)
+
+    def restore_and_judge(self, checkpoint_id: int, crashed: int | None = None) -> None:
+        """By a command; afterwards a shard crashes that has a log."""
         self._restore(checkpoint_id)
-        self._judge(checkpoint_id, crashed=planned.crashed)
+        self._judge(checkpoint_id, crashed)
 
     def _crash(self, shard: int) -> None:
         self._kill(self.cluster.shards[shard])
@@ -299,17 +359,20 @@ class RestoreLoop(contextlib.ExitStack):
 def run(seed: object, restores: int, say: Callable[[str], None] = lambda line: None) -> Any:
     """{restores, mismatches, violations, ...} over as many clusters as that takes."""
     total = {"restores": 0, "mismatches": 0, "checkpoints": 0}
-    modes, violations = dict.fromkeys(restore_plan.MODES, 0), list[str]()
-    for number, (mode, portion) in enumerate(restore_plan.portions(restores)):
+    modes, violations = dict.fromkeys(MODES, 0), list[str]()
+    # At least two clusters, of two modes.
+    each, left = min(RESTORES_OF_A_CLUSTER, -(-restores // 2)), restores
+    for number in range(-(-restores // each)):
+        mode, source = MODES[number % len(MODES)], random.Random(f"{seed}/{number}/restores")
         with kept("restores", violations) as directory, RestoreLoop(mode, directory, say) as loop:
             try:
                 loop.start()
-                for planned in restore_plan.plan(f"{seed}/{number}", portion, SHARDS,
-                                                 len(IN_FLIGHT)):
-                    loop.play(planned)
+                for _ in range(min(each, left)):
+                    loop.play(source)
             finally:
                 violations += loop.violations
-        modes[mode] += loop.restores
-        for name in total:
-            total[name] += getattr(loop, name)
+                modes[mode] += loop.restores
+                for name in total:
+                    total[name] += getattr(loop, name)
+        left -= each
     return total | {"modes": modes, "violations": violations}

@@ -93,7 +93,7 @@ def describe_model(connection: Connection, model: str) -> dict[str, TableState]:
 
 def cluster_map(connection: Connection) -> coordinator_pb2.GetClusterMapResponse:
     """The shards of the coordinator's cluster by ordinal; CallFailed until all are there, and while
-    the cluster is taken back (restore_count says how often it was)."""
+    the cluster is restored (restore_count says how often it was)."""
     return connection.call(coordinator_pb2.GetClusterMapRequest(),
                            coordinator_pb2.GetClusterMapResponse)
 

@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
 import debian_root  # noqa: E402
 from engine import ROOT, CommandFailed, Unavailable, note, run, say, show  # noqa: E402
+from python_package import cache_folder  # noqa: E402
 
 SKIPPED = 77
 SETUP_SECONDS = 1800
@@ -46,10 +47,8 @@ def environment() -> dict[str, str]:
 
 def default_root(suite: str, grpc: str) -> pathlib.Path:
     """A root for each kind of host, beside the project's other caches."""
-    cache = os.environ.get("DSLIDE_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "dslide")
     name = suite if grpc == "debian" else f"{suite}-grpc-{grpc}"
-    return pathlib.Path(cache) / "hosts" / name
+    return cache_folder("hosts") / name
 
 
 def read_counts(text: str) -> dict[str, int]:
