@@ -194,13 +194,15 @@ absl::Status Trainer::Drain() {
 
 absl::Status Trainer::RunStage(const StageWork& work) {
   const bool completes = work.stage == JobStage::kCompletion;
+  LeaseReport report = {.lease = work.lease};
   if (completes) {
-    report_.best_metric = work.best_metric;
-    RETURN_IF_ERROR(RestoreBest(work.best_epoch));
+    ASSIGN_OR_RETURN(report.best_restored, RestoreBest(work.best_epoch));
   }
-  RETURN_IF_ERROR(completes ? parts_.stages->Complete() : parts_.stages->Prepare());
-  ++stages_done_;
-  feed_->Finish({.lease = work.lease});
+  if (parts_.stages != nullptr) {
+    RETURN_IF_ERROR(completes ? parts_.stages->Complete() : parts_.stages->Prepare());
+    ++stages_done_;
+  }
+  feed_->Finish(report);
   window_ = Window();
   window_.start = parts_.clock.Now();
   return absl::OkStatus();
@@ -233,9 +235,8 @@ absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
   if (const auto* finished = std::get_if<NoMoreWork>(&item)) {
     RETURN_IF_ERROR(Drain());
     report_.best_metric = finished->best_metric;
-    // Where there are stages, the trainer that completed the model has done it.
-    if (parts_.stages == nullptr) RETURN_IF_ERROR(RestoreBest(finished->best_epoch));
     report_.best_epoch = finished->best_epoch;
+    report_.best_restored = finished->best_restored;
     return false;
   }
   if (std::holds_alternative<StepLimitReached>(item)) {
@@ -357,24 +358,20 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::RestoreBest(int64_t best_epoch) {
+absl::StatusOr<bool> Trainer::RestoreBest(int64_t best_epoch) {
   const absl::Duration start = parts_.clock.Now();
-  report_.best_epoch = best_epoch;
-  if (best_epoch < 0 || !can_checkpoint_) return absl::OkStatus();
-  // Every trainer of the job does this: each restore ends in the same rows, and whoever comes back
-  // from his own knows that the shards hold them.
+  if (best_epoch < 0 || !can_checkpoint_) return false;
   const absl::Status restored =
       parts_.cluster.coordinator().RestoreCheckpoint(parts_.spec.name, kBestCheckpoint).status();
   if (absl::IsNotFound(restored) || absl::IsFailedPrecondition(restored)) {
     parts_.progress.Say(
         absl::StrCat("NOTE: the best epoch (", best_epoch + 1,
                      ") was not kept, the result is the last one: ", restored.message()));
-    return absl::OkStatus();
+    return false;
   }
   RETURN_IF_ERROR(restored);
-  report_.best_restored = true;
   evaluation_seconds_ += absl::ToDoubleSeconds(parts_.clock.Now() - start);
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<std::vector<AccuracyAtK>> Trainer::Evaluate(

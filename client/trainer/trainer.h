@@ -124,7 +124,7 @@ class Trainer {
   void OnFinishedStep(const FinishedStep& step);
   void ReportIfDone(uint64_t lease);
   absl::Status RunEvaluation(const EvaluationWork& work);
-  absl::Status RestoreBest(int64_t best_epoch);
+  absl::StatusOr<bool> RestoreBest(int64_t best_epoch);
   void ShowProgress(const FinishedStep& step);
 
   const TrainerParts parts_;

@@ -38,12 +38,13 @@ const char* JobStageName(JobStage stage);
 using LeaseId = uint64_t;
 
 // A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better),
-// stages nothing.
+// completions best_restored, preparations nothing.
 struct LeaseReport {
   LeaseId lease = 0;
   double loss_sum = 0.0;
   int64_t samples = 0;
   double metric = 0.0;
+  bool best_restored = false;  // the rows of the best epoch
 };
 
 struct WorkRequest {
@@ -70,7 +71,7 @@ struct EvaluationWork {
 struct StageWork {
   LeaseId lease = 0;
   JobStage stage = JobStage::kPreparation;  // or kCompletion
-  int64_t best_epoch = -1;
+  int64_t best_epoch = -1;                  // whose rows are to be restored; -1: none
   double best_metric = 0.0;
 };
 struct WaitForWork {
@@ -79,6 +80,7 @@ struct WaitForWork {
 struct NoMoreWork {
   int64_t best_epoch = -1;  // -1: nothing was evaluated
   double best_metric = 0.0;
+  bool best_restored = false;  // the model had the rows of that epoch when the job ended
 };
 // Empty (monostate) when no work was asked for and the job goes on.
 using Work =

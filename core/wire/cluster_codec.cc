@@ -56,6 +56,7 @@ struct WorkEncoder {
   void operator()(const NoMoreWork& work) const {
     out->mutable_finished()->set_best_epoch(work.best_epoch);
     out->mutable_finished()->set_best_metric(work.best_metric);
+    out->mutable_finished()->set_best_restored(work.best_restored);
   }
 };
 
@@ -150,6 +151,7 @@ void EncodeWorkRequest(const WorkRequest& request, v1::AcquireWorkRequest* out) 
     report.set_loss_sum(lease.loss_sum);
     report.set_samples(lease.samples);
     report.set_metric(lease.metric);
+    report.set_best_restored(lease.best_restored);
   }
   out->mutable_held()->Add(request.held.begin(), request.held.end());
   out->set_want_work(request.want_work);
@@ -163,7 +165,8 @@ absl::StatusOr<WorkRequest> DecodeWorkRequest(const v1::AcquireWorkRequest& requ
     work.finished.push_back({.lease = report.lease_id(),
                              .loss_sum = report.loss_sum(),
                              .samples = report.samples(),
-                             .metric = report.metric()});
+                             .metric = report.metric(),
+                             .best_restored = report.best_restored()});
   }
   work.held.assign(request.held().begin(), request.held().end());
   work.want_work = request.want_work();
@@ -191,7 +194,8 @@ Work DecodeWork(const v1::AcquireWorkResponse& response) {
     case v1::AcquireWorkResponse::kWait:
       return WaitForWork{DecodeDuration(response.wait().retry_after())};
     case v1::AcquireWorkResponse::kFinished:
-      return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric()};
+      return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric(),
+                        response.finished().best_restored()};
     case v1::AcquireWorkResponse::WORK_NOT_SET:
       break;
   }

@@ -34,8 +34,9 @@ void Job::StartEpoch(int64_t epoch) {
 }
 
 void Job::EndTraining() {
-  finished_ = !spec_.staged;
-  if (spec_.staged) stage_ = JobStage::kCompletion;
+  const bool completes = spec_.staged || best_epoch_ >= 0;
+  finished_ = !completes;
+  if (completes) stage_ = JobStage::kCompletion;
 }
 
 void Job::FinishStage() {
@@ -94,6 +95,7 @@ void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
     return;
   }
   if (chunk == kStage) {
+    best_restored_ = report.best_restored;
     FinishStage();
   } else if (chunk == kEvaluation) {
     FinishEvaluation(report.metric);
@@ -235,7 +237,7 @@ absl::StatusOr<Work> Job::Acquire(const WorkRequest& request, absl::Duration now
   for (const LeaseId id : request.held) Renew(request.client, id, now);
   Expire(now);
   Join(request.client, now);
-  if (finished_) return NoMoreWork{best_epoch_, best_metric_};
+  if (finished_) return NoMoreWork{best_epoch_, best_metric_, best_restored_};
   if (!request.want_work) return Work();
   return NextWork(request, now);
 }
@@ -258,7 +260,8 @@ JobRecord Job::Record() const {
                    .done = {},
                    .best_epoch = best_epoch_,
                    .best_metric = best_metric_,
-                   .epochs_without_better = epochs_without_better_};
+                   .epochs_without_better = epochs_without_better_,
+                   .best_restored = best_restored_};
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     if (chunks_[chunk] != ChunkState::kDone) continue;
     const auto number = static_cast<int64_t>(chunk);
@@ -286,12 +289,15 @@ absl::Status Job::Restore(const JobRecord& record) {
   }
   const bool trains = record.stage == JobStage::kTraining && !record.finished;
   if (!trains && end > 0) return damaged("has open chunks and does not train");
-  if (!spec_.staged && record.stage != JobStage::kTraining) return damaged("has a bad stage");
+  const bool has_stage = record.stage == JobStage::kTraining || spec_.staged ||
+                         (record.stage == JobStage::kCompletion && record.best_epoch >= 0);
+  if (!has_stage) return damaged("has a bad stage");
   stage_ = record.stage;
   finished_ = record.finished;
   best_epoch_ = record.best_epoch;
   best_metric_ = record.best_metric;
   epochs_without_better_ = record.epochs_without_better;
+  best_restored_ = record.best_restored;
   StartEpoch(record.epoch);
   for (const JobRecord::Range& range : record.done) {
     for (int64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {

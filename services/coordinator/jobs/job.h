@@ -4,9 +4,9 @@
 // An epoch's order of points is cut into chunks. Chunks are leased in order, those of lost trainers
 // first. Each chunk counts once per epoch, however often it was leased: a late report of a chunk
 // that was leased again is ignored. When all chunks of an epoch are trained, exactly one trainer
-// gets an evaluation (if the job wants them) and the others wait; then the next epoch begins. Of a
-// staged job one trainer likewise prepares the model before the first epoch, and one completes it
-// after the last.
+// gets an evaluation (if the job wants them) and the others wait; then the next epoch begins. One
+// trainer likewise restores the best epoch after the last one. Of a staged job that trainer also
+// completes the model, and one prepares it before the first epoch.
 
 #pragma once
 
@@ -144,6 +144,7 @@ class Job {
   int64_t best_epoch_ = -1;
   double best_metric_ = 0.0;
   int64_t epochs_without_better_ = 0;
+  bool best_restored_ = false;
 };
 
 }  // namespace dslide::coordinator

@@ -8,24 +8,24 @@ namespace dslide::coordinator {
 OrderedJson JobRecordToJson(const JobRecord& job) {
   OrderedJson done = OrderedJson::array();
   for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
-  OrderedJson json = {{"job", job.spec.job},
-                      {"model", job.spec.model},
-                      {"samples_per_epoch", job.spec.samples_per_epoch},
-                      {"chunk_samples", job.spec.chunk_samples},
-                      {"max_epochs", job.spec.max_epochs},
-                      {"patience_epochs", job.spec.patience_epochs},
-                      {"evaluate", job.spec.evaluate},
-                      {"seed", job.spec.seed},
-                      {"data_fingerprint", job.spec.data_fingerprint},
-                      {"epoch", job.epoch},
-                      {"finished", job.finished},
-                      {"done", std::move(done)},
-                      {"best_epoch", job.best_epoch},
-                      {"best_metric", job.best_metric},
-                      {"epochs_without_better", job.epochs_without_better}};
-  // Of staged jobs alone.
-  if (job.spec.staged) json["stage"] = JobStageName(job.stage);
-  return json;
+  return {{"job", job.spec.job},
+          {"model", job.spec.model},
+          {"samples_per_epoch", job.spec.samples_per_epoch},
+          {"chunk_samples", job.spec.chunk_samples},
+          {"max_epochs", job.spec.max_epochs},
+          {"patience_epochs", job.spec.patience_epochs},
+          {"evaluate", job.spec.evaluate},
+          {"seed", job.spec.seed},
+          {"data_fingerprint", job.spec.data_fingerprint},
+          {"staged", job.spec.staged},
+          {"epoch", job.epoch},
+          {"stage", JobStageName(job.stage)},
+          {"finished", job.finished},
+          {"done", std::move(done)},
+          {"best_epoch", job.best_epoch},
+          {"best_metric", job.best_metric},
+          {"epochs_without_better", job.epochs_without_better},
+          {"best_restored", job.best_restored}};
 }
 
 JobRecord JobRecordFromJson(const OrderedJson& json) {
@@ -39,9 +39,9 @@ JobRecord JobRecordFromJson(const OrderedJson& json) {
   json.at("evaluate").get_to(job.spec.evaluate);
   json.at("seed").get_to(job.spec.seed);
   json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
-  job.spec.staged = json.contains("stage");
+  json.at("staged").get_to(job.spec.staged);
   json.at("epoch").get_to(job.epoch);
-  const std::string stage = json.value("stage", JobStageName(JobStage::kTraining));
+  const std::string stage = json.at("stage").get<std::string>();
   for (const JobStage known : {JobStage::kPreparation, JobStage::kCompletion}) {
     if (stage == JobStageName(known)) job.stage = known;
   }
@@ -52,6 +52,7 @@ JobRecord JobRecordFromJson(const OrderedJson& json) {
   json.at("best_epoch").get_to(job.best_epoch);
   json.at("best_metric").get_to(job.best_metric);
   json.at("epochs_without_better").get_to(job.epochs_without_better);
+  json.at("best_restored").get_to(job.best_restored);
   return job;
 }
 

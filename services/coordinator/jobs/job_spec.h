@@ -31,6 +31,7 @@ struct JobRecord {
   int64_t best_epoch = -1;
   double best_metric = 0.0;
   int64_t epochs_without_better = 0;
+  bool best_restored = false;  // by the completion
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

@@ -189,11 +189,25 @@ absl::StatusOr<bool> JobTable::Register(
   return true;
 }
 
+bool JobTable::AnotherTrains(const JobSpec& spec) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const JobStatus status = entry.second.job->Status(clock_->Now());
+    return status.model == spec.model && status.job != spec.job && !status.finished &&
+           status.trainers > 0;
+  });
+}
+
 absl::StatusOr<Work> JobTable::Acquire(const WorkRequest& request) {
   const absl::MutexLock lock(&mu_);
   ASSIGN_OR_RETURN(Job* const job, Find(request.job));
   ASSIGN_OR_RETURN(Work work, job->Acquire(request, clock_->Now()));
   RETURN_IF_ERROR(Keep(request.job));
+  if (auto* const stage = std::get_if<StageWork>(&work);
+      stage != nullptr && stage->best_epoch >= 0 && AnotherTrains(job->spec())) {
+    LogWarning("the best epoch is not restored: another job trains the model",
+               {{"job", request.job}, {"model", job->spec().model}});
+    stage->best_epoch = -1;
+  }
   return work;
 }
 

@@ -48,7 +48,7 @@ class JobTable {
   // `check_model`; InvalidArgument JOB_DIFFERS naming the field; ResourceExhausted TOO_MANY_JOBS.
   absl::StatusOr<bool> Register(const JobSpec& spec, const ClientId& client,
                                 absl::FunctionRef<absl::Status(const std::string&)> check_model);
-  // Errors: those of Job::Acquire.
+  // A completion restores nothing while another job trains the model. Errors: those of Job::Acquire.
   absl::StatusOr<Work> Acquire(const WorkRequest& request);
   absl::Status Leave(const std::string& name, const ClientId& client);
 
@@ -68,6 +68,7 @@ class JobTable {
   double Count(bool finished) const;
   absl::StatusOr<Job*> Find(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job& Add(const JobSpec& spec, uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool AnotherTrains(const JobSpec& spec) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Writes the job to the store unless nothing has changed.
   absl::Status Keep(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -48,7 +48,7 @@ class Leases:
             )
             del self._finished[:sent]
             kind = answer.WhichOneof("work")
-            if kind in ("chunk", "evaluation"):
+            if kind in ("chunk", "evaluation", "stage"):
                 self._held.append(getattr(answer, kind).lease_id)
             return answer
 

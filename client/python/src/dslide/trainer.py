@@ -342,8 +342,12 @@ class Trainer:
             self._pipeline.drain()
             if kind == "evaluation":
                 self._validate(work.evaluation)
+            elif kind == "stage":
+                self._complete(work.stage)
             elif kind == "finished":
-                self._restore_best(work.finished)
+                self._report.best_epoch = work.finished.best_epoch
+                self._report.best_metric = work.finished.best_metric
+                self._report.best_restored = work.finished.best_restored
                 return
             elif self._leases.has_reports():
                 continue  # what the drain has finished is reported at once
@@ -435,20 +439,23 @@ class Trainer:
         self._leases.finish(coordinator_pb2.WorkReport(lease_id=work.lease_id, metric=at_1))
         self._evaluation_seconds += time.monotonic() - start
 
-    def _restore_best(self, work: coordinator_pb2.JobFinished) -> None:
-        self._report.best_epoch, self._report.best_metric = work.best_epoch, work.best_metric
-        if work.best_epoch < 0 or not self._can_checkpoint:
-            return
+    def _complete(self, work: coordinator_pb2.StageLease) -> None:
+        """Restores the best epoch; the other trainers wait for that."""
         start = time.monotonic()
-        try:
-            # Every trainer of the job does this: each restore ends in the same rows.
-            self._model.restore_checkpoint(_BEST)
-            self._report.best_restored = True
-        except (NotFoundError, FailedPreconditionError) as error:
-            self._progress.say(
-                f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
-                f"the last one: {error}"
-            )
+        restored = False
+        if work.best_epoch >= 0 and self._can_checkpoint:
+            try:
+                self._model.restore_checkpoint(_BEST)
+                restored = True
+            except (NotFoundError, FailedPreconditionError) as error:
+                self._progress.say(
+                    f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
+                    f"the last one: {error}"
+                )
+        assert self._leases is not None
+        self._leases.finish(
+            coordinator_pb2.WorkReport(lease_id=work.lease_id, best_restored=restored)
+        )
         self._evaluation_seconds += time.monotonic() - start
 
 

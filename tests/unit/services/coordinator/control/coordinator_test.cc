@@ -153,6 +153,34 @@ TEST_F(CoordinatorTest, JobsAreOpenedJoinedAndCompared) {
   EXPECT_EQ(ReasonOf(coordinator_->jobs().Leave("nojob", ClientId{1})), "UNKNOWN_JOB");
 }
 
+// The rows of the best epoch would take those away that the other job trains.
+TEST_F(CoordinatorTest, NothingIsRestoredWhileAnotherJobTrainsTheModel) {
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  JobSpec one = Spec();
+  one.samples_per_epoch = one.chunk_samples = 10;
+  one.max_epochs = 1;
+  one.evaluate = true;
+  JobSpec two = one;
+  two.job = "two";
+  const auto ask = [&](const JobSpec& job, std::vector<LeaseReport> finished) {
+    return *coordinator_->jobs().Acquire(
+        {.job = job.job, .client = {1}, .finished = std::move(finished)});
+  };
+  const auto complete = [&](const JobSpec& job) {
+    EXPECT_TRUE(coordinator_->RegisterJob(job, ClientId{1}).ok());
+    const auto chunk = std::get<ChunkWork>(ask(job, {}));
+    const auto evaluation =
+        std::get<EvaluationWork>(ask(job, {{.lease = chunk.lease, .samples = chunk.count}}));
+    return std::get<StageWork>(ask(job, {{.lease = evaluation.lease, .metric = 0.5}}));
+  };
+  ASSERT_TRUE(coordinator_->RegisterJob(two, ClientId{2}).ok());
+  EXPECT_EQ(complete(one).best_epoch, -1);
+  ASSERT_TRUE(coordinator_->jobs().Leave("two", ClientId{2}).ok());
+  EXPECT_EQ(ask(one, {}).index(), Work(StageWork()).index());
+  EXPECT_EQ(std::get<StageWork>(ask(one, {})).best_epoch, 0) << "nobody trains it now";
+}
+
 TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
   Restart(true);
   RegisterBoth();

@@ -263,14 +263,20 @@ TEST_F(CoordinatorServiceTest, AJobRunsToItsEnd) {
       EXPECT_EQ(work.evaluation().metric_to_beat(), -std::numeric_limits<double>::infinity());
       acquire.add_finished()->set_lease_id(work.evaluation().lease_id());
       acquire.mutable_finished(0)->set_metric(0.75);
+    } else if (work.has_stage()) {
+      EXPECT_EQ(work.stage().stage(), v1::JOB_STAGE_COMPLETION);
+      acquire.add_finished()->set_lease_id(work.stage().lease_id());
+      acquire.mutable_finished(0)->set_best_restored(true);
     } else {
       break;
     }
   }
   using W = v1::AcquireWorkResponse;
-  EXPECT_THAT(cases, ::testing::ElementsAre(W::kChunk, W::kChunk, W::kEvaluation, W::kFinished));
+  EXPECT_THAT(
+      cases, ::testing::ElementsAre(W::kChunk, W::kChunk, W::kEvaluation, W::kStage, W::kFinished));
   EXPECT_EQ(work.finished().best_epoch(), 0);
   EXPECT_EQ(work.finished().best_metric(), 0.75);
+  EXPECT_TRUE(work.finished().best_restored());
 
   v1::GetClusterStatusResponse status;
   ASSERT_TRUE(
