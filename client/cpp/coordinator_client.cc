@@ -123,4 +123,22 @@ absl::Status CoordinatorClient::LeaveJob(const std::string& job, const ClientId&
       .status();
 }
 
+absl::StatusOr<JobStatus> CoordinatorClient::CancelJob(const std::string& job) {
+  v1::CancelJobRequest request;
+  request.set_job(job);
+  ASSIGN_OR_RETURN(const v1::CancelJobResponse response,
+                   impl_->Call("CancelJob", &v1::CoordinatorService::Stub::CancelJob, request,
+                               impl_->options.timeout, true));
+  return wire::DecodeJobStatus(response.job());
+}
+
+absl::Status CoordinatorClient::DeleteJob(const std::string& job) {
+  v1::DeleteJobRequest request;
+  request.set_job(job);
+  return impl_
+      ->Call("DeleteJob", &v1::CoordinatorService::Stub::DeleteJob, request,
+             impl_->options.timeout, true)
+      .status();
+}
+
 }  // namespace dslide

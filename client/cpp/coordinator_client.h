@@ -75,6 +75,10 @@ class CoordinatorClient {
   absl::StatusOr<Work> AcquireWork(const WorkRequest& work);
   // One attempt, of at most 5 s: leases of who cannot say it run out.
   absl::Status LeaveJob(const std::string& job, const ClientId& client);
+  // Ends it; as it is then.
+  absl::StatusOr<JobStatus> CancelJob(const std::string& job);
+  // Of one that has ended.
+  absl::Status DeleteJob(const std::string& job);
 
   // --- These take as long as the disks do: operations of the coordinator, whose end is waited for.
   // What still runs after `timeout` is cancelled.

@@ -237,6 +237,7 @@ absl::StatusOr<bool> Trainer::Handle(FeedItem item) {
     report_.best_metric = finished->best_metric;
     report_.best_epoch = finished->best_epoch;
     report_.best_restored = finished->best_restored;
+    report_.cancelled = finished->cancelled;
     return false;
   }
   if (std::holds_alternative<StepLimitReached>(item)) {

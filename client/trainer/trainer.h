@@ -70,6 +70,7 @@ struct TrainingReport {
   int64_t best_epoch = -1;  // -1: nothing was evaluated
   double best_metric = 0;
   bool best_restored = false;  // the shards hold the best epoch's rows now
+  bool cancelled = false;      // somebody has ended the job before its last epoch
   bool stopped_at_step_limit = false;
   bool interrupted = false;    // stop_requested said so
   int64_t new_beginnings = 0;  // after the cluster was taken back to a checkpoint

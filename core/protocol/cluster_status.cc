@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace dslide {
 namespace {
 
@@ -12,6 +14,11 @@ int64_t Sum(const std::vector<CheckpointPart>& parts, int64_t CheckpointPart::*f
 }
 
 }  // namespace
+
+std::string JobStatus::state() const {
+  if (cancelled) return "cancelled";
+  return finished ? "finished" : absl::StrCat("epoch ", epoch + 1, "/", max_epochs);
+}
 
 int64_t ClusterCheckpoint::rows() const { return Sum(parts, &CheckpointPart::rows); }
 int64_t ClusterCheckpoint::bytes() const { return Sum(parts, &CheckpointPart::bytes); }

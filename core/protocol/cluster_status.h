@@ -22,8 +22,12 @@ struct JobStatus {
   int64_t samples_per_epoch = 0;
   int64_t trainers = 0;  // heard of within the lease timeout
   bool finished = false;
+  bool cancelled = false;   // before its last epoch; it is finished, too
   int64_t best_epoch = -1;  // -1 before the first evaluation
   double best_metric = 0.0;
+
+  // "epoch 3/14", "finished" or "cancelled".
+  std::string state() const;
 };
 
 // Long work of the coordinator, as far as it is.

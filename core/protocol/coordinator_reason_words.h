@@ -21,6 +21,7 @@ inline constexpr char kShardsChanged[] = "SHARDS_CHANGED";  // rows would have t
 
 // --- NOT_FOUND.
 inline constexpr char kUnknownShard[] = "UNKNOWN_SHARD";  // register again
+inline constexpr char kJobRuns[] = "JOB_RUNS";            // cancel it first
 inline constexpr char kUnknownJob[] = "UNKNOWN_JOB";      // register it again
 inline constexpr char kUnknownOperation[] =
     "UNKNOWN_OPERATION";  // of before a restart, or long over

@@ -81,6 +81,7 @@ struct NoMoreWork {
   int64_t best_epoch = -1;  // -1: nothing was evaluated
   double best_metric = 0.0;
   bool best_restored = false;  // the model had the rows of that epoch when the job ended
+  bool cancelled = false;      // before its last epoch
 };
 // Empty (monostate) when no work was asked for and the job goes on.
 using Work =

@@ -57,6 +57,7 @@ struct WorkEncoder {
     out->mutable_finished()->set_best_epoch(work.best_epoch);
     out->mutable_finished()->set_best_metric(work.best_metric);
     out->mutable_finished()->set_best_restored(work.best_restored);
+    out->mutable_finished()->set_cancelled(work.cancelled);
   }
 };
 
@@ -195,7 +196,7 @@ Work DecodeWork(const v1::AcquireWorkResponse& response) {
       return WaitForWork{DecodeDuration(response.wait().retry_after())};
     case v1::AcquireWorkResponse::kFinished:
       return NoMoreWork{response.finished().best_epoch(), response.finished().best_metric(),
-                        response.finished().best_restored()};
+                        response.finished().best_restored(), response.finished().cancelled()};
     case v1::AcquireWorkResponse::WORK_NOT_SET:
       break;
   }

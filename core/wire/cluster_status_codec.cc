@@ -35,32 +35,6 @@ CheckpointPart DecodePart(const v1::ClusterCheckpointPart& part) {
           .written_bytes = part.written_bytes()};
 }
 
-void EncodeJob(const JobStatus& job, v1::JobStatus* out) {
-  out->set_job(job.job);
-  out->set_model(job.model);
-  out->set_epoch(job.epoch);
-  out->set_max_epochs(job.max_epochs);
-  out->set_samples_done(job.samples_done);
-  out->set_samples_per_epoch(job.samples_per_epoch);
-  out->set_trainers(job.trainers);
-  out->set_finished(job.finished);
-  out->set_best_epoch(job.best_epoch);
-  out->set_best_metric(job.best_metric);
-}
-
-JobStatus DecodeJob(const v1::JobStatus& job) {
-  return {.job = job.job(),
-          .model = job.model(),
-          .epoch = job.epoch(),
-          .max_epochs = job.max_epochs(),
-          .samples_done = job.samples_done(),
-          .samples_per_epoch = job.samples_per_epoch(),
-          .trainers = job.trainers(),
-          .finished = job.finished(),
-          .best_epoch = job.best_epoch(),
-          .best_metric = job.best_metric()};
-}
-
 void EncodeCheckpoints(const CheckpointStatus& status, v1::CheckpointStatus* out) {
   out->set_last_checkpoint_id(status.last_checkpoint_id);
   EncodeDuration(status.age, out->mutable_age());
@@ -80,6 +54,34 @@ CheckpointStatus DecodeCheckpoints(const v1::CheckpointStatus& status) {
 }
 
 }  // namespace
+
+void EncodeJobStatus(const JobStatus& job, v1::JobStatus* out) {
+  out->set_job(job.job);
+  out->set_model(job.model);
+  out->set_epoch(job.epoch);
+  out->set_max_epochs(job.max_epochs);
+  out->set_samples_done(job.samples_done);
+  out->set_samples_per_epoch(job.samples_per_epoch);
+  out->set_trainers(job.trainers);
+  out->set_finished(job.finished);
+  out->set_cancelled(job.cancelled);
+  out->set_best_epoch(job.best_epoch);
+  out->set_best_metric(job.best_metric);
+}
+
+JobStatus DecodeJobStatus(const v1::JobStatus& job) {
+  return {.job = job.job(),
+          .model = job.model(),
+          .epoch = job.epoch(),
+          .max_epochs = job.max_epochs(),
+          .samples_done = job.samples_done(),
+          .samples_per_epoch = job.samples_per_epoch(),
+          .trainers = job.trainers(),
+          .finished = job.finished(),
+          .cancelled = job.cancelled(),
+          .best_epoch = job.best_epoch(),
+          .best_metric = job.best_metric()};
+}
 
 void EncodeOperationStatus(const OperationStatus& status, v1::Operation* out) {
   out->set_operation_id(status.operation_id);
@@ -150,7 +152,7 @@ void EncodeClusterStatus(const ClusterStatus& status, v1::GetClusterStatusRespon
   out->set_expected_shards(static_cast<int32_t>(status.expected_shards));
   for (const ShardInfo& shard : status.shards) EncodeShardInfo(shard, out->add_shards());
   out->mutable_models()->Assign(status.models.begin(), status.models.end());
-  for (const JobStatus& job : status.jobs) EncodeJob(job, out->add_jobs());
+  for (const JobStatus& job : status.jobs) EncodeJobStatus(job, out->add_jobs());
   for (const OperationStatus& operation : status.operations) {
     EncodeOperationStatus(operation, out->add_operations());
   }
@@ -170,7 +172,7 @@ ClusterStatus DecodeClusterStatus(const v1::GetClusterStatusResponse& response) 
     status.shards.push_back(DecodeShardInfo(shard));
   }
   status.models.assign(response.models().begin(), response.models().end());
-  for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJob(job));
+  for (const v1::JobStatus& job : response.jobs()) status.jobs.push_back(DecodeJobStatus(job));
   for (const v1::Operation& operation : response.operations()) {
     status.operations.push_back(DecodeOperationStatus(operation));
   }

@@ -183,9 +183,7 @@ std::string TopText(const TopSample& before, const TopSample& now, const std::st
     std::vector<std::vector<std::string>> jobs;
     for (const JobStatus& job : now.status->jobs) {
       jobs.push_back(
-          {job.job,
-           job.finished ? std::string("finished")
-                        : absl::StrFormat("epoch %d/%d", job.epoch + 1, job.max_epochs),
+          {job.job, job.state(),
            absl::StrCat(WithThousands(job.samples_done), "/", WithThousands(job.samples_per_epoch)),
            Count(SamplesPerSecond(before, job, seconds)), absl::StrCat(job.trainers)});
     }

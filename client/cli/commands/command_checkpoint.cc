@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/cluster/checkpoint_copy.h"
+#include "client/cli/cluster/connect.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/operation_display.h"
@@ -35,14 +36,6 @@ struct CheckpointOptions {
 constexpr absl::Duration kLongest = absl::Hours(1);
 
 using Options = std::shared_ptr<CheckpointOptions>;  // the parser's and the callbacks'
-
-absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const GlobalOptions& global,
-                                                           const std::string& cluster) {
-  ClientOptions options;
-  ASSIGN_OR_RETURN(options.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(const auto channel, NetworkChannels(global.Channels())(cluster));
-  return std::make_unique<CoordinatorClient>(channel, cluster, options, nullptr);
-}
 
 // Shards by the addresses of the cluster map.
 CopyPeers PeersOf(const GlobalOptions& global, CoordinatorClient& coordinator) {
@@ -120,7 +113,7 @@ std::string Describe(const ClusterCheckpoint& checkpoint) {
 }
 
 absl::StatusOr<int> Create(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   OperationDisplay display(global);
   ASSIGN_OR_RETURN(const ClusterCheckpoint taken,
                    client->CreateClusterCheckpoint(kLongest, display.watch()));
@@ -129,7 +122,7 @@ absl::StatusOr<int> Create(const GlobalOptions& global, const CheckpointOptions&
 }
 
 absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
   if (global.json()) {
     nlohmann::ordered_json json;
@@ -159,7 +152,7 @@ absl::StatusOr<int> List(const GlobalOptions& global, const CheckpointOptions& o
 }
 
 absl::StatusOr<int> Show(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
   for (const ClusterCheckpoint& checkpoint : all) {
     if (options.checkpoint_id != 0 && checkpoint.checkpoint_id != options.checkpoint_id) continue;
@@ -181,7 +174,7 @@ absl::StatusOr<uint64_t> VerifyAndShow(const GlobalOptions& global, CoordinatorC
 }
 
 absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   ASSIGN_OR_RETURN(const uint64_t checkpoint_id,
                    VerifyAndShow(global, *client, options.checkpoint_id));
   if (global.json()) {
@@ -193,7 +186,7 @@ absl::StatusOr<int> Verify(const GlobalOptions& global, const CheckpointOptions&
 }
 
 absl::StatusOr<int> Copy(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const CopySize size,
                    CopyCheckpoint(PeersOf(global, *client), options.checkpoint_id, options.to));
@@ -265,7 +258,7 @@ void PrintRestored(const GlobalOptions& global, const RestoredCheckpoint& restor
 }
 
 absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   uint64_t wanted = options.checkpoint_id;
   if (options.dry_run && !options.from.empty()) {
     ASSIGN_OR_RETURN(wanted, BringBack(global, *client, options));
@@ -300,7 +293,7 @@ absl::StatusOr<int> Restore(const GlobalOptions& global, const CheckpointOptions
 }
 
 absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   std::vector<uint64_t> removed;
   if (options.dry_run) {
     ASSIGN_OR_RETURN(const std::vector<ClusterCheckpoint> all, client->ListClusterCheckpoints());
@@ -319,7 +312,7 @@ absl::StatusOr<int> Prune(const GlobalOptions& global, const CheckpointOptions& 
 }
 
 absl::StatusOr<int> Cancel(const GlobalOptions& global, const CheckpointOptions& options) {
-  ASSIGN_OR_RETURN(const auto client, Connect(global, options.cluster));
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   ASSIGN_OR_RETURN(const OperationStatus operation, client->CancelOperation(options.operation_id));
   if (global.json()) {
     PrintLine(nlohmann::ordered_json{{"operation_id", operation.operation_id},

@@ -74,6 +74,8 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddAppendCommand(app, context);
   AddPredictCommand(app, context);
   AddStatusCommand(app, context);
+  AddJobCommand(app, context);
+  AddModelCommand(app, context);
   AddCheckpointCommand(app, context);
   AddDoctorCommand(app, context);
   AddTopCommand(app, context);

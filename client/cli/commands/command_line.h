@@ -26,6 +26,8 @@ void AddEvalCommand(CliCommand app, Context& context);
 void AddPredictCommand(CliCommand app, Context& context);
 void AddAppendCommand(CliCommand app, Context& context);
 void AddStatusCommand(CliCommand app, Context& context);
+void AddJobCommand(CliCommand app, Context& context);
+void AddModelCommand(CliCommand app, Context& context);
 void AddCheckpointCommand(CliCommand app, Context& context);
 void AddDoctorCommand(CliCommand app, Context& context);
 void AddTopCommand(CliCommand app, Context& context);

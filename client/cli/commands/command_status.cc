@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/cluster/job_view.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/operation_display.h"
@@ -39,18 +40,7 @@ std::string StatusToJson(const ClusterStatus& status) {
   json["models"] = status.models;
   json["jobs"] = nlohmann::ordered_json::array();
   for (const JobStatus& job : status.jobs) {
-    nlohmann::ordered_json entry;
-    entry["job"] = job.job;
-    entry["model"] = job.model;
-    entry["epoch"] = job.epoch;
-    entry["max_epochs"] = job.max_epochs;
-    entry["samples_done"] = job.samples_done;
-    entry["samples_per_epoch"] = job.samples_per_epoch;
-    entry["trainers"] = job.trainers;
-    entry["finished"] = job.finished;
-    entry["best_epoch"] = job.best_epoch;
-    entry["best_metric"] = job.best_metric;
-    json["jobs"].push_back(entry);
+    json["jobs"].push_back(JobToJson(job));
   }
   json["operations"] = nlohmann::ordered_json::array();
   for (const OperationStatus& operation : status.operations) {
@@ -87,21 +77,7 @@ std::string StatusToText(const ClusterStatus& status, const std::string& address
                     operation.target.empty() ? "" : absl::StrCat(" ", operation.target), ", ",
                     DescribeProgress(operation));
   }
-  if (status.jobs.empty()) return text;
-  std::vector<std::vector<std::string>> jobs;
-  for (const JobStatus& job : status.jobs) {
-    jobs.push_back(
-        {job.job, job.model,
-         job.finished ? "finished" : absl::StrFormat("epoch %d/%d", job.epoch + 1, job.max_epochs),
-         absl::StrFormat("%s/%s", WithThousands(job.samples_done),
-                         WithThousands(job.samples_per_epoch)),
-         absl::StrCat(job.trainers),
-         job.best_epoch < 0
-             ? std::string("none yet")
-             : absl::StrFormat("%.4f (epoch %d)", job.best_metric, job.best_epoch + 1)});
-  }
-  absl::StrAppend(&text, "\n\n",
-                  FormatTable({"job", "model", "state", "samples", "trainers", "best P@1"}, jobs));
+  if (!status.jobs.empty()) absl::StrAppend(&text, "\n\n", JobsTable(status.jobs));
   return text;
 }
 

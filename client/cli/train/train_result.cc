@@ -83,6 +83,7 @@ std::string TrainResultToJson(const TrainResult& result) {
   json["peak_rss_bytes"] = static_cast<int64_t>(result.peak_rss_bytes);
   json["stages"] = result.stages;
   if (result.components.has_value()) AddComponents(*result.components, &json);
+  if (report.cancelled) json["cancelled"] = true;
   json["seed"] = result.seed;
   json["commit"] = result.commit;
   return json.dump();
@@ -96,6 +97,7 @@ std::string TrainResultToText(const TrainResult& result) {
       "Trained %s samples in %s steps, %d epochs, %s (%.0f samples/s, evaluations not counted).",
       WithThousands(report.samples), WithThousands(report.steps), report.epochs,
       FormatElapsed(absl::Seconds(report.seconds)), Ratio(samples, report.seconds));
+  if (report.cancelled) absl::StrAppend(&text, "\nThe job was cancelled before its last epoch.");
   if (report.best_epoch >= 0) {
     absl::StrAppendFormat(&text, "\nBest epoch: %d, P@1 %.4f on the held-out points%s.",
                           report.best_epoch + 1, report.best_metric,

@@ -34,6 +34,8 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/RegisterJob", kTrainers},
     {"/dslide.v1.CoordinatorService/AcquireWork", kTrainers},
     {"/dslide.v1.CoordinatorService/LeaveJob", kTrainers},
+    {"/dslide.v1.CoordinatorService/CancelJob", kOperators},
+    {"/dslide.v1.CoordinatorService/DeleteJob", kOperators},
     {"/dslide.v1.CoordinatorService/CreateCheckpoint", kTrainingOrOperators},
     {"/dslide.v1.CoordinatorService/RestoreCheckpoint", kTrainingOrOperators},
     // Who has started one knows its id, and no trainer can list those of others.

@@ -237,9 +237,16 @@ absl::StatusOr<Work> Job::Acquire(const WorkRequest& request, absl::Duration now
   for (const LeaseId id : request.held) Renew(request.client, id, now);
   Expire(now);
   Join(request.client, now);
-  if (finished_) return NoMoreWork{best_epoch_, best_metric_, best_restored_};
+  if (finished_) return NoMoreWork{best_epoch_, best_metric_, best_restored_, cancelled_};
   if (!request.want_work) return Work();
   return NextWork(request, now);
+}
+
+void Job::Cancel() {
+  if (finished_) return;
+  ++changes_;
+  finished_ = cancelled_ = true;
+  StartEpoch(epoch_);
 }
 
 void Job::Leave(const ClientId& client, absl::Duration now) {
@@ -261,7 +268,8 @@ JobRecord Job::Record() const {
                    .best_epoch = best_epoch_,
                    .best_metric = best_metric_,
                    .epochs_without_better = epochs_without_better_,
-                   .best_restored = best_restored_};
+                   .best_restored = best_restored_,
+                   .cancelled = cancelled_};
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     if (chunks_[chunk] != ChunkState::kDone) continue;
     const auto number = static_cast<int64_t>(chunk);
@@ -298,6 +306,7 @@ absl::Status Job::Restore(const JobRecord& record) {
   best_metric_ = record.best_metric;
   epochs_without_better_ = record.epochs_without_better;
   best_restored_ = record.best_restored;
+  cancelled_ = record.cancelled;
   StartEpoch(record.epoch);
   for (const JobRecord::Range& range : record.done) {
     for (int64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
@@ -386,6 +395,7 @@ JobStatus Job::Status(absl::Duration now) const {
                    .samples_done = samples_done_,
                    .samples_per_epoch = spec_.samples_per_epoch,
                    .finished = finished_,
+                   .cancelled = cancelled_,
                    .best_epoch = best_epoch_,
                    .best_metric = best_metric_};
   for (const auto& [client, seen] : seen_) {

@@ -79,6 +79,9 @@ class Job {
   // kMaxLeasesPerClient.
   absl::StatusOr<Work> Acquire(const WorkRequest& request, absl::Duration now);
 
+  // Ends the job, unless it has ended: there is no more work, and no report counts.
+  void Cancel();
+
   // Returns all leases of a trainer.
   void Leave(const ClientId& client, absl::Duration now);
 
@@ -145,6 +148,7 @@ class Job {
   double best_metric_ = 0.0;
   int64_t epochs_without_better_ = 0;
   bool best_restored_ = false;
+  bool cancelled_ = false;
 };
 
 }  // namespace dslide::coordinator

@@ -25,7 +25,8 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
           {"best_epoch", job.best_epoch},
           {"best_metric", job.best_metric},
           {"epochs_without_better", job.epochs_without_better},
-          {"best_restored", job.best_restored}};
+          {"best_restored", job.best_restored},
+          {"cancelled", job.cancelled}};
 }
 
 JobRecord JobRecordFromJson(const OrderedJson& json) {
@@ -53,6 +54,7 @@ JobRecord JobRecordFromJson(const OrderedJson& json) {
   json.at("best_metric").get_to(job.best_metric);
   json.at("epochs_without_better").get_to(job.epochs_without_better);
   json.at("best_restored").get_to(job.best_restored);
+  json.at("cancelled").get_to(job.cancelled);
   return job;
 }
 

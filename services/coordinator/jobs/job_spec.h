@@ -32,6 +32,7 @@ struct JobRecord {
   double best_metric = 0.0;
   int64_t epochs_without_better = 0;
   bool best_restored = false;  // by the completion
+  bool cancelled = false;      // before its last epoch; then it is finished
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

@@ -218,6 +218,27 @@ absl::Status JobTable::Leave(const std::string& name, const ClientId& client) {
   return Keep(name);
 }
 
+absl::StatusOr<JobStatus> JobTable::Cancel(const std::string& name) {
+  const absl::MutexLock lock(&mu_);
+  ASSIGN_OR_RETURN(Job* const job, Find(name));
+  job->Cancel();
+  RETURN_IF_ERROR(Keep(name));
+  LogInfo("job cancelled", {{"job", name}});
+  return job->Status(clock_->Now());
+}
+
+absl::Status JobTable::Delete(const std::string& name) {
+  const absl::MutexLock lock(&mu_);
+  ASSIGN_OR_RETURN(const Job* const job, Find(name));
+  if (!job->Status(clock_->Now()).finished) {
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kJobRuns,
+        absl::StrCat("job ", name, " is not finished: cancel it first (dslide job cancel)"));
+  }
+  LogInfo("job deleted", {{"job", name}});
+  return Remove(name);
+}
+
 std::vector<JobStatus> JobTable::List() const {
   const absl::MutexLock lock(&mu_);
   std::vector<JobStatus> list;

@@ -48,9 +48,13 @@ class JobTable {
   // `check_model`; InvalidArgument JOB_DIFFERS naming the field; ResourceExhausted TOO_MANY_JOBS.
   absl::StatusOr<bool> Register(const JobSpec& spec, const ClientId& client,
                                 absl::FunctionRef<absl::Status(const std::string&)> check_model);
-  // A completion restores nothing while another job trains the model. Errors: those of Job::Acquire.
+  // A completion restores nothing while another job trains the model. Errors: those of
+  // Job::Acquire.
   absl::StatusOr<Work> Acquire(const WorkRequest& request);
   absl::Status Leave(const std::string& name, const ClientId& client);
+  absl::StatusOr<JobStatus> Cancel(const std::string& name);
+  // Errors: FailedPrecondition JOB_RUNS.
+  absl::Status Delete(const std::string& name);
 
   // By name.
   std::vector<JobStatus> List() const;

@@ -261,4 +261,22 @@ grpc::Status CoordinatorServiceImpl::LeaveJob(grpc::ServerContext* context,
   });
 }
 
+grpc::Status CoordinatorServiceImpl::CancelJob(grpc::ServerContext* context,
+                                               const v1::CancelJobRequest* request,
+                                               v1::CancelJobResponse* response) {
+  return RunUnary(
+      metrics_.method("CancelJob"), *context, *request, response, [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const JobStatus job, coordinator_->jobs().Cancel(request->job()));
+        wire::EncodeJobStatus(job, response->mutable_job());
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status CoordinatorServiceImpl::DeleteJob(grpc::ServerContext* context,
+                                               const v1::DeleteJobRequest* request,
+                                               v1::DeleteJobResponse* response) {
+  return RunUnary(metrics_.method("DeleteJob"), *context, *request, response,
+                  [&] { return coordinator_->jobs().Delete(request->job()); });
+}
+
 }  // namespace dslide::coordinator

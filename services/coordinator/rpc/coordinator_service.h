@@ -52,6 +52,10 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
                            v1::AcquireWorkResponse* response) override;
   grpc::Status LeaveJob(grpc::ServerContext* context, const v1::LeaveJobRequest* request,
                         v1::LeaveJobResponse* response) override;
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
+                         v1::CancelJobResponse* response) override;
+  grpc::Status DeleteJob(grpc::ServerContext* context, const v1::DeleteJobRequest* request,
+                         v1::DeleteJobResponse* response) override;
   grpc::Status CreateCheckpoint(grpc::ServerContext* context,
                                 const v1::CreateCheckpointRequest* request,
                                 v1::CreateCheckpointResponse* response) override;

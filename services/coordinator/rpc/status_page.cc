@@ -32,16 +32,13 @@ StatusTable ShardRows(const ClusterStatus& status) {
 StatusTable JobRows(const ClusterStatus& status) {
   StatusTable table{"Jobs", {"job", "model", "state", "samples", "trainers", "best P@1"}, {}};
   for (const JobStatus& job : status.jobs) {
-    table.rows.push_back(
-        {job.job, job.model,
-         job.finished ? "finished"
-                      : absl::StrFormat("epoch %d of %d", job.epoch + 1, job.max_epochs),
-         absl::StrCat(PageCount(static_cast<double>(job.samples_done)), " of ",
-                      PageCount(static_cast<double>(job.samples_per_epoch))),
-         absl::StrCat(job.trainers),
-         job.best_epoch < 0
-             ? "none yet"
-             : absl::StrFormat("%.4f, epoch %d", job.best_metric, job.best_epoch + 1)});
+    table.rows.push_back({job.job, job.model, job.state(),
+                          absl::StrCat(PageCount(static_cast<double>(job.samples_done)), " of ",
+                                       PageCount(static_cast<double>(job.samples_per_epoch))),
+                          absl::StrCat(job.trainers),
+                          job.best_epoch < 0 ? "none yet"
+                                             : absl::StrFormat("%.4f, epoch %d", job.best_metric,
+                                                               job.best_epoch + 1)});
   }
   return table;
 }

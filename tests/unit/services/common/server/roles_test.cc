@@ -35,6 +35,8 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.CoordinatorService/RegisterJob", "..T.."},
       {"/dslide.v1.CoordinatorService/AcquireWork", "..T.."},
       {"/dslide.v1.CoordinatorService/LeaveJob", "..T.."},
+      {"/dslide.v1.CoordinatorService/CancelJob", "...O."},
+      {"/dslide.v1.CoordinatorService/DeleteJob", "...O."},
       {"/dslide.v1.CoordinatorService/CreateCheckpoint", "..TO."},
       {"/dslide.v1.CoordinatorService/RestoreCheckpoint", "..TO."},
       {"/dslide.v1.CoordinatorService/GetOperation", "..TO."},

@@ -181,6 +181,24 @@ TEST_F(CoordinatorTest, NothingIsRestoredWhileAnotherJobTrainsTheModel) {
   EXPECT_EQ(std::get<StageWork>(ask(one, {})).best_epoch, 0) << "nobody trains it now";
 }
 
+TEST_F(CoordinatorTest, AJobIsDeletedOnceItHasEnded) {
+  Restart(true);
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  JobTable& jobs = coordinator_->jobs();
+  EXPECT_EQ(ReasonOf(jobs.Cancel("job").status()), "UNKNOWN_JOB");
+  ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
+  EXPECT_EQ(ReasonOf(jobs.Delete("job")), "JOB_RUNS");
+  EXPECT_TRUE(jobs.Cancel("job")->cancelled);
+  Restart(true);
+  ASSERT_EQ(coordinator_->Status().jobs.size(), 1u);
+  EXPECT_EQ(coordinator_->Status().jobs[0].state(), "cancelled");
+  EXPECT_TRUE(coordinator_->jobs().Delete("job").ok());
+  EXPECT_EQ(ReasonOf(coordinator_->jobs().Delete("job")), "UNKNOWN_JOB");
+  Restart(true);
+  EXPECT_TRUE(coordinator_->Status().jobs.empty());
+}
+
 TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
   Restart(true);
   RegisterBoth();

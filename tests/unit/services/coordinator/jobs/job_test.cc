@@ -138,6 +138,27 @@ TEST_F(JobTest, OneTrainerEvaluatesAFinishedEpochAndTheOthersWait) {
   EXPECT_TRUE(std::get<NoMoreWork>(joined).best_restored);
 }
 
+TEST_F(JobTest, ACancelledJobHasNoWorkAndCountsNothing) {
+  JobSpec spec = Spec(30, 10, 2);
+  spec.evaluate = true;
+  Job job(spec, timing_);
+  const ChunkWork chunk = AskChunk(job, 1);
+  job.Cancel();
+  const Work end = Ask(job, 1, {Done(chunk)});
+  ASSERT_TRUE(std::holds_alternative<NoMoreWork>(end));
+  EXPECT_TRUE(std::get<NoMoreWork>(end).cancelled);
+  EXPECT_EQ(job.counters().chunks_done, 0);
+  EXPECT_EQ(job.leases(), 0);
+  const JobStatus status = job.Status(now_);
+  EXPECT_TRUE(status.finished && status.cancelled);
+  EXPECT_EQ(status.state(), "cancelled");
+  Job resumed(spec, timing_);
+  ASSERT_TRUE(resumed.Resume(job.State(), now_).ok());
+  EXPECT_TRUE(resumed.Status(now_).cancelled);
+  job.Cancel();
+  EXPECT_EQ(resumed.State(), job.State()) << "once is enough";
+}
+
 TEST_F(JobTest, WithoutABestEpochNothingIsCompleted) {
   JobSpec spec = Spec(10, 10, 1);
   spec.evaluate = true;

@@ -1,0 +1,141 @@
+// dslide model
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/cluster/connect.h"
+#include "client/cli/commands/command_line.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/terminal.h"
+#include "client/cpp/coordinator_client.h"
+#include "core/base/status_macros.h"
+#include "core/spec/model_spec_json.h"
+
+namespace dslide::cli {
+namespace {
+
+// Flags of the whole group.
+struct ClusterModelOptions {
+  std::string cluster = "127.0.0.1:7000";
+  std::string model;
+  bool yes = false;
+  bool dry_run = false;
+};
+
+absl::StatusOr<int> ListModelSpecs(const GlobalOptions& global,
+                                   const ClusterModelOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, client->ListModels());
+  if (global.json()) {
+    nlohmann::ordered_json json = {{"models", nlohmann::ordered_json::array()}};
+    for (const ModelSpec& model : models) {
+      json["models"].push_back(nlohmann::ordered_json::parse(ModelSpecToJson(model)));
+    }
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  if (models.empty()) {
+    PrintLine("There is no model: dslide train --cluster makes one.");
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ModelSpec& model : models) {
+    for (const TableSpec& table : model.tables) {
+      rows.push_back({model.name, table.name, WithThousands(table.rows), WithThousands(table.dim)});
+    }
+  }
+  PrintLine(FormatTable({"model", "table", "rows", "dim"}, rows));
+  return kExitOk;
+}
+
+absl::StatusOr<int> DescribeModelSpec(const GlobalOptions& global,
+                                      const ClusterModelOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, client->ListModels());
+  for (const ModelSpec& model : models) {
+    if (model.name != options.model) continue;
+    const auto json = nlohmann::ordered_json::parse(ModelSpecToJson(model));
+    PrintLine(json.dump(global.json() ? -1 : 2));
+    return kExitOk;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("there is no model \"", options.model, "\": dslide model list"));
+}
+
+absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
+  ASSIGN_OR_RETURN(const ClusterStatus status, client->GetClusterStatus());
+  if (std::find(status.models.begin(), status.models.end(), options.model) == status.models.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no model \"", options.model, "\": dslide model list"));
+  }
+  std::vector<std::string> jobs;
+  for (const JobStatus& job : status.jobs) {
+    if (job.model != options.model) continue;
+    if (!job.finished && job.trainers > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", job.job, " trains the model with ", job.trainers,
+                       " trainers: dslide job cancel ", job.job, " first"));
+    }
+    jobs.push_back(job.job);
+  }
+  if (!options.dry_run && !options.yes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("all rows of model ", options.model,
+                     " would be gone, but for checkpoints: add --yes, or --dry-run to see what "
+                     "goes with it"));
+  }
+  if (!options.dry_run) RETURN_IF_ERROR(client->UnregisterModel(options.model));
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{
+        {"model", options.model}, {"jobs", jobs}, {"deleted", !options.dry_run}}
+                  .dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat(
+      "Model ", options.model, options.dry_run ? " would be" : " is", " deleted",
+      jobs.empty() ? "." : absl::StrCat(", with its jobs ", absl::StrJoin(jobs, ", "), ".")));
+  return kExitOk;
+}
+
+using ModelAction = absl::StatusOr<int> (*)(const GlobalOptions&, const ClusterModelOptions&);
+
+CliCommand AddModelAction(CliCommand group, Context& context,
+                          const std::shared_ptr<ClusterModelOptions>& options, const char* name,
+                          const char* help, const std::string& examples, ModelAction action) {
+  const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
+  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
+  command.OnChosen([&context, options, action] {
+    context.run = [&context, options, action] { return action(context.global, *options); };
+  });
+  return command;
+}
+
+}  // namespace
+
+void AddModelCommand(CliCommand app, Context& context) {
+  const CliCommand group = app.AddSubcommand("model", "Show and delete the models of a cluster",
+                                             "Examples:\n"
+                                             "  dslide model list\n"
+                                             "  dslide model describe default\n"
+                                             "  dslide model delete default --yes");
+  group.RequireSubcommand();
+  const auto options = std::make_shared<ClusterModelOptions>();  // shared with the callbacks
+  AddModelAction(group, context, options, "list", "List the models and their tables",
+                 "  dslide model list --cluster 127.0.0.1:7000 -o json", ListModelSpecs);
+  AddModelAction(group, context, options, "describe", "Show a model's spec, as --model reads it",
+                 "  dslide model describe default", DescribeModelSpec)
+      .Add("MODEL", options->model, "Its name")
+      .Required();
+  const CliCommand gone = AddModelAction(
+      group, context, options, "delete", "Delete a model from all shards, and its jobs",
+      "  dslide model delete default --dry-run\n  dslide model delete default --yes", DeleteModel);
+  gone.Add("MODEL", options->model, "Its name").Required();
+  gone.AddSwitch("--yes", options->yes, "Do it: the rows are gone");
+  gone.AddSwitch("--dry-run", options->dry_run, "Only say what would go");
+}
+
+}  // namespace dslide::cli

@@ -1,0 +1,126 @@
+"""The life of jobs and models on a cluster: listed, cancelled, forgotten, deleted."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import processes
+from process_case import ProcessCase
+from processes import Finished, Process, assert_ended, metric, wait_until
+
+OK, FAILURE, USAGE = range(3)
+INTERRUPTED = 130
+
+
+# Of the coordinator, in one job. Two hundred pass as well, in 47 s.
+KILLS = 12
+
+
+class JobLifeCase(ProcessCase):
+    def set_up(self) -> None:
+        super().set_up()
+        self.data: pathlib.Path = self.directory / "data.txt"
+        assert_ended(self.run_dslide("data", "gen", "--output", self.data, "--points", 2000,
+                                     "--features", 300, "--labels", 400), OK)
+
+
+class KilledCoordinatorTest(JobLifeCase):
+    def test_a_job_has_its_epochs_however_often_its_coordinator_is_killed(self) -> None:
+        own = ["--listen", f"127.0.0.1:{processes.free_port()}",
+               "--data-dir", self.directory / "coordinator"]
+        coordinator = self.start_coordinator(*own, shards=2)
+        for shard in range(2):
+            self.start_shard(coordinator, "--data-dir", self.directory / f"shard-{shard}")
+        # 28 chunks of 16 steps an epoch.
+        settings = ["train", "--data", self.data, "--epochs", 14, "--batch-size", 4, "-o", "json"]
+        undisturbed = self.run_dslide(*settings, "--shards", 2).json()
+        settings += ["--cluster", coordinator.address]
+        trainer = self.start("dslide", *settings, "--admin", "127.0.0.1:0")
+        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
+        kills = 0
+        while kills < KILLS and trainer.running():
+            seen = metric(page, "dslide_trainer_steps_total") or 0
+
+            def goes_on(seen: float = seen) -> bool:
+                return (not trainer.running()
+                        or (metric(page, "dslide_trainer_steps_total") or 0) > seen + 4)
+
+            wait_until(goes_on, lambda: "steps after a restart")
+            coordinator.process.kill()
+            coordinator = self.start_coordinator(*own, shards=2)
+            kills += 1
+        ended = trainer.finish()
+        assert_ended(ended, OK)
+        assert "forgotten" not in ended.stderr, ended
+        assert kills == KILLS, "the training was over before"
+        [job] = self.run_dslide("job", "list", "--cluster", coordinator.address, "-o",
+                                "json").json()["jobs"]
+        assert job["finished"] and not job["cancelled"], job
+        trained = ended.json()
+        assert trained["epochs"] == undisturbed["epochs"], (trained, undisturbed)
+        assert trained["steps"] == undisturbed["steps"], (trained, undisturbed)
+        for _ in range(2):
+            joined = self.run_dslide(*settings).json()
+            assert joined["steps"] == 0, joined
+
+
+class JobLifeTest(JobLifeCase):
+    def set_up(self) -> None:
+        super().set_up()
+        self.cluster = self.start_cluster(shards=2)
+
+    def ask(self, *arguments: object) -> Finished:
+        return self.run_dslide(*arguments, "--cluster", self.cluster.address, "-o", "json")
+
+    def train(self, *arguments: object) -> Process:
+        return self.start("dslide", "train", "--data", self.data, "--cluster",
+                          self.cluster.address, "--admin", "127.0.0.1:0", "-o", "json",
+                          *arguments)
+
+    def wait_for_steps(self, trainer: Process) -> None:
+        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
+        wait_until(lambda: (metric(page, "dslide_trainer_steps_total") or 0) >= 6,
+                   lambda: "6 steps", alive=[trainer])
+
+    def test_a_job_is_cancelled_forgotten_and_begun_anew(self) -> None:
+        trainer = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
+        self.wait_for_steps(trainer)
+        [job] = self.ask("job", "list").json()["jobs"]
+        assert (job["job"], job["trainers"], job["finished"]) == ("night", 1, False), job
+        assert self.ask("job", "describe", "night").json()["max_epochs"] == 100000
+        assert_ended(self.ask("job", "cancel", "night"), USAGE, "add --yes, or --dry-run")
+        assert_ended(self.ask("job", "delete", "night", "--yes"), FAILURE,
+                     "not finished: cancel it first")
+        assert not self.ask("job", "cancel", "night", "--dry-run").json()["cancelled"]
+
+        cancelled = self.ask("job", "cancel", "night", "--yes").json()
+        assert cancelled["cancelled"] and cancelled["finished"], cancelled
+        ended = trainer.finish()
+        assert_ended(ended, OK)
+        assert json.loads(ended.stdout.splitlines()[-1])["cancelled"], ended
+        # Until it is forgotten it is answered with its end, whoever joins.
+        joined = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
+        assert json.loads(joined.finish().stdout.splitlines()[-1])["steps"] == 0
+        assert self.ask("job", "delete", "night", "--yes").json()["deleted"]
+        assert_ended(self.ask("job", "describe", "night"), USAGE, "dslide job list")
+        anew = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
+        self.wait_for_steps(anew)
+        assert_ended(anew.stop(), INTERRUPTED)
+
+    def test_a_model_goes_with_its_jobs_but_not_while_it_is_trained(self) -> None:
+        trainer = self.train("--job", "day", "--epochs", 100000, "--validation-fraction", 0)
+        self.wait_for_steps(trainer)
+        [model] = self.ask("model", "list").json()["models"]
+        name = model["name"]
+        assert self.ask("model", "describe", name).json() == model
+        assert_ended(self.ask("model", "delete", name, "--yes"), FAILURE, "dslide job cancel day")
+        assert_ended(self.ask("job", "cancel", "day", "--yes"), OK)
+        assert_ended(trainer.finish(), OK)
+        assert_ended(self.ask("model", "delete", name), USAGE, "add --yes, or --dry-run")
+        planned = self.ask("model", "delete", name, "--dry-run").json()
+        assert planned == {"model": name, "jobs": ["day"], "deleted": False}
+        assert self.ask("model", "delete", name, "--yes").json()["deleted"]
+        assert self.ask("model", "list").json()["models"] == []
+        assert self.ask("job", "list").json()["jobs"] == []
+        assert_ended(self.ask("model", "delete", name, "--yes"), USAGE, "dslide model list")
