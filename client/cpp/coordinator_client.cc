@@ -136,8 +136,8 @@ absl::Status CoordinatorClient::DeleteJob(const std::string& job) {
   v1::DeleteJobRequest request;
   request.set_job(job);
   return impl_
-      ->Call("DeleteJob", &v1::CoordinatorService::Stub::DeleteJob, request,
-             impl_->options.timeout, true)
+      ->Call("DeleteJob", &v1::CoordinatorService::Stub::DeleteJob, request, impl_->options.timeout,
+             true)
       .status();
 }
 
