@@ -196,6 +196,34 @@ def test_progress_says_where_it_is(small_data: pathlib.Path, bin_dir: pathlib.Pa
     assert done.stdout == ""
 
 
+def test_a_job_is_cancelled_and_deleted_once_it_has_ended(small_data: pathlib.Path) -> None:
+    spec = _spec(name="night", training={"max_epochs": 100_000, "validation_fraction": 0})
+    train = small_data / "train.txt"
+    with dslide.local(shards=2) as cluster:
+
+        def learn() -> dslide.Report:
+            with (
+                dslide.connect(cluster.address) as client,
+                dslide.Trainer(client, spec, train, progress=False) as trainer,
+            ):
+                return trainer.train()
+
+        with ThreadPoolExecutor(1) as threads:
+            trainer = threads.submit(learn)
+            while not cluster.status().jobs or cluster.job_status("train-night").epoch < 2:
+                time.sleep(0.01)
+            with pytest.raises(dslide.FailedPreconditionError, match="cancel it first"):
+                cluster.delete_job("train-night")
+            ended = cluster.cancel_job("train-night")
+            assert ended.cancelled and ended.finished
+            report = trainer.result(timeout=600)
+        assert report.cancelled and report.steps > 0
+        assert learn().steps == 0  # it has ended, whoever joins
+        cluster.delete_job("train-night")
+        with pytest.raises(dslide.NotFoundError):
+            cluster.job_status("train-night")
+
+
 def test_checkpoints_of_the_cluster_show_whole_steps(
     small_data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -54,6 +54,23 @@ async def leave_job(connection: Connection, job: str, client_id: bytes = b"") ->
     )
 
 
+async def cancel_job(connection: Connection, job: str) -> coordinator_pb2.JobStatus:
+    """Ends a job: its trainers end well, and what was trained stays. Its status then."""
+    response = await connection.coordinator.call(
+        "CancelJob", coordinator_pb2.CancelJobRequest(job=job)
+    )
+    ended: coordinator_pb2.JobStatus = response.job
+    return ended
+
+
+async def delete_job(connection: Connection, job: str) -> None:
+    """Forgets a job that has ended, so that one of its name begins anew.
+
+    Raises FailedPreconditionError (JOB_RUNS) for one that has not.
+    """
+    await connection.coordinator.call("DeleteJob", coordinator_pb2.DeleteJobRequest(job=job))
+
+
 async def job_status(connection: Connection, job: str) -> coordinator_pb2.JobStatus:
     """How far a job is. Raises NotFoundError naming those that there are."""
     jobs = {known.job: known for known in (await status(connection)).jobs}

@@ -114,6 +114,8 @@ class AsyncClient:
     register_job = _awaited(_jobs.register_job)
     acquire_work = _awaited(_jobs.acquire_work)
     leave_job = _awaited(_jobs.leave_job)
+    cancel_job = _awaited(_jobs.cancel_job)
+    delete_job = _awaited(_jobs.delete_job)
     job_status = _awaited(_jobs.job_status)
 
 

@@ -108,6 +108,8 @@ class Client:
     register_job = _blocking(_jobs.register_job)
     acquire_work = _blocking(_jobs.acquire_work)
     leave_job = _blocking(_jobs.leave_job)
+    cancel_job = _blocking(_jobs.cancel_job)
+    delete_job = _blocking(_jobs.delete_job)
     job_status = _blocking(_jobs.job_status)
 
 

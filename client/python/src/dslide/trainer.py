@@ -54,6 +54,7 @@ class Report:
     seconds : of training; evaluations are not counted
     best_epoch : from 0; -1 when nothing was evaluated
     best_restored : the shards hold the best epoch's rows now
+    cancelled : somebody has ended the job before its last epoch
     """
 
     model: str = ""
@@ -66,6 +67,7 @@ class Report:
     best_epoch: int = -1
     best_metric: float = 0.0
     best_restored: bool = False
+    cancelled: bool = False
     new_beginnings: int = 0
 
     @property
@@ -348,6 +350,7 @@ class Trainer:
                 self._report.best_epoch = work.finished.best_epoch
                 self._report.best_metric = work.finished.best_metric
                 self._report.best_restored = work.finished.best_restored
+                self._report.cancelled = work.finished.cancelled
                 return
             elif self._leases.has_reports():
                 continue  # what the drain has finished is reported at once
