@@ -25,10 +25,10 @@ struct JobOptions {
 };
 
 absl::StatusOr<JobStatus> FindJob(CoordinatorClient& client, const std::string& name) {
-  ASSIGN_OR_RETURN(ClusterStatus status, client.GetClusterStatus());
+  ASSIGN_OR_RETURN(const ClusterStatus status, client.GetClusterStatus());
   const auto found = std::find_if(status.jobs.begin(), status.jobs.end(),
                                   [&](const JobStatus& job) { return job.job == name; });
-  if (found != status.jobs.end()) return *std::move(found);
+  if (found != status.jobs.end()) return *found;
   return absl::NotFoundError(absl::StrCat("there is no job \"", name, "\": dslide job list"));
 }
 
