@@ -104,6 +104,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Admit(
     gate.Drop(client);
   }
   for (const ClientStep& step : up_to) gate.Admit(step.client, step.step);
+  DropClosed(core);
   DSLIDE_FAILPOINT("shard.cut.admitted");
   return gate.Incomplete(core.contexts());
 }
@@ -112,6 +113,7 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t che
                                                    const PartBase& base) {
   RETURN_IF_ERROR(CheckFrozen(checkpoint_id));
   StepGate& gate = sequencer_->gate();
+  DropClosed(core);
   if (!gate.Incomplete(core.contexts()).empty()) {
     return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kNotFrozen,
                             "an admitted step is not complete: ask AdmitSteps until all are");
@@ -131,6 +133,11 @@ absl::StatusOr<CutSize> CheckpointParticipant::Cut(ShardCore& core, uint64_t che
   gate.Open();
   DSLIDE_FAILPOINT("shard.cut.made");
   return size;
+}
+
+void CheckpointParticipant::DropClosed(const ShardCore& core) {
+  sequencer_->gate().DropClosed(
+      [&](const ClientId& client) { return core.clients().IsClosed(client); });
 }
 
 void CheckpointParticipant::Abort(ShardCore& core, uint64_t checkpoint_id) {

@@ -73,6 +73,8 @@ class CheckpointParticipant {
                                    uint32_t files_checksum);
 
  private:
+  // Clients that have left since the freeze are not waited for.
+  void DropClosed(const ShardCore& core);
   absl::Status CheckFrozen(uint64_t checkpoint_id) const;
   absl::Status CheckIdle(const ShardCore& core) const;
   static absl::Status CheckGeneration(const ShardCore& core, uint64_t generation);

@@ -27,6 +27,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/protocol/client_step.h"
 #include "core/protocol/commands.h"
 #include "services/shard/state/step_contexts.h"
@@ -57,6 +58,11 @@ class StepGate {
 
   // Forgets a client that was evicted.
   void Drop(const ClientId& client) { admitted_.erase(client); }
+  // The same of those that have closed: they complete no step any more, and who closes in good
+  // order has completed all of them.
+  void DropClosed(absl::FunctionRef<bool(const ClientId&)> is_closed) {
+    std::erase_if(admitted_, [&](const auto& entry) { return is_closed(entry.first); });
+  }
 
   // True if the command has to wait. Call it in the order of arrival.
   bool MustWait(const Command& command, const StepContexts& contexts) const;

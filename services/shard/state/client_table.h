@@ -105,6 +105,7 @@ class ClientTable {
   // --- For images of the state.
   const std::map<ClientId, Client>& clients() const { return clients_; }
   const std::deque<ClientId>& closed() const { return closed_order_; }  // oldest first
+  bool IsClosed(const ClientId& client) const { return closed_.contains(client); }
   // Puts back an open client that is not there. `reply_bytes` is counted anew.
   void Restore(const ClientId& client, Client state);
 

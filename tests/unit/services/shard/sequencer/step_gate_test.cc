@@ -193,5 +193,21 @@ TEST_F(StepGateTest, AnotherEpochBeginsAnew) {
   EXPECT_TRUE(Waits(GatedStep(kStepGateAnn, 9, HeadBackwardOp())));
 }
 
+// A trainer ends while a checkpoint is prepared: its contexts go with it.
+TEST_F(StepGateTest, AClientThatHasClosedIsNotWaitedFor) {
+  Train(kStepGateAnn, 3);
+  Train(kStepGateBob, 8);
+  gate_.Freeze(1);
+  gate_.Admit(kStepGateAnn, 3);
+  gate_.Admit(kStepGateBob, 8);
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
+  contexts_.DropClient(kStepGateAnn);
+  ASSERT_EQ(gate_.Incomplete(contexts_).size(), 1u) << "as one whose step is still to come";
+  gate_.DropClosed([](const ClientId& client) { return client == kStepGateAnn; });
+  EXPECT_TRUE(gate_.Incomplete(contexts_).empty());
+  gate_.Admit(kStepGateBob, 9);
+  EXPECT_EQ(gate_.Incomplete(contexts_).size(), 1u) << "who has not closed is waited for";
+}
+
 }  // namespace
 }  // namespace dslide::shard
