@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/cluster/checkpoint_copy.h"
 #include "client/cli/cluster/connect.h"
+#include "client/cli/commands/cluster_action.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/operation_display.h"
@@ -328,18 +329,6 @@ absl::StatusOr<int> Cancel(const GlobalOptions& global, const CheckpointOptions&
   return kExitOk;
 }
 
-using Action = absl::StatusOr<int> (*)(const GlobalOptions&, const CheckpointOptions&);
-
-CliCommand AddAction(CliCommand group, Context& context, const Options& options, const char* name,
-                     const char* help, const std::string& examples, Action action) {
-  const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
-  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
-  command.OnChosen([&context, options, action] {
-    context.run = [&context, options, action] { return action(context.global, *options); };
-  });
-  return command;
-}
-
 void AddEpoch(CliCommand command, const Options& options) {
   command
       .Add("CHECKPOINT", options->checkpoint_id,
@@ -359,29 +348,30 @@ void AddCheckpointCommand(CliCommand app, Context& context) {
                         "  dslide checkpoint restore 3 --yes");
   group.RequireSubcommand();
   const auto options = std::make_shared<CheckpointOptions>();
-  AddAction(group, context, options, "create", "Take a checkpoint while trainers go on",
-            "  dslide checkpoint create --cluster 127.0.0.1:7000 -o json", Create);
-  AddAction(group, context, options, "list", "List the checkpoints, the newest first",
-            "  dslide checkpoint list", List);
-  AddEpoch(AddAction(group, context, options, "show", "Show one checkpoint",
-                     "  dslide checkpoint show\n  dslide checkpoint show 3", Show),
+  AddClusterAction(group, context, options, "create", "Take a checkpoint while trainers go on",
+                   "  dslide checkpoint create --cluster 127.0.0.1:7000 -o json", Create);
+  AddClusterAction(group, context, options, "list", "List the checkpoints, the newest first",
+                   "  dslide checkpoint list", List);
+  AddEpoch(AddClusterAction(group, context, options, "show", "Show one checkpoint",
+                            "  dslide checkpoint show\n  dslide checkpoint show 3", Show),
            options);
-  AddEpoch(AddAction(group, context, options, "verify", "Read every byte of one on every shard",
-                     "  dslide checkpoint verify 3", Verify),
-           options);
+  AddEpoch(
+      AddClusterAction(group, context, options, "verify", "Read every byte of one on every shard",
+                       "  dslide checkpoint verify 3", Verify),
+      options);
   const CliCommand copy =
-      AddAction(group, context, options, "copy",
-                "Copy one to a directory of this machine, off the shards' disks",
-                "  dslide checkpoint copy --to /backup/dslide\n"
-                "  dslide checkpoint copy 3 --to /backup/dslide -o json",
-                Copy);
+      AddClusterAction(group, context, options, "copy",
+                       "Copy one to a directory of this machine, off the shards' disks",
+                       "  dslide checkpoint copy --to /backup/dslide\n"
+                       "  dslide checkpoint copy 3 --to /backup/dslide -o json",
+                       Copy);
   AddEpoch(copy, options);
   copy.Add("--to", options->to, "Directory of copies; made when absent").Required().TypeName("DIR");
-  const CliCommand restore =
-      AddAction(group, context, options, "restore", "Take the whole cluster back to one",
-                "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
-                "  dslide checkpoint restore --from /backup/dslide --yes",
-                Restore);
+  const CliCommand restore = AddClusterAction(
+      group, context, options, "restore", "Take the whole cluster back to one",
+      "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
+      "  dslide checkpoint restore --from /backup/dslide --yes",
+      Restore);
   AddEpoch(restore, options);
   restore
       .Add("--from", options->from,
@@ -389,13 +379,14 @@ void AddCheckpointCommand(CliCommand app, Context& context) {
       .TypeName("DIR");
   restore.AddSwitch("--yes", options->yes, "Do it: what was trained after the checkpoint is lost");
   restore.AddSwitch("--dry-run", options->dry_run, "Verify the checkpoint and change nothing");
-  AddAction(group, context, options, "cancel",
-            "Cancel a checkpoint, verification or restore that dslide status shows",
-            "  dslide checkpoint cancel 3f9a1c2b77d04e15", Cancel)
+  AddClusterAction(group, context, options, "cancel",
+                   "Cancel a checkpoint, verification or restore that dslide status shows",
+                   "  dslide checkpoint cancel 3f9a1c2b77d04e15", Cancel)
       .Add("OPERATION", options->operation_id, "Its id")
       .Required();
-  const CliCommand prune = AddAction(group, context, options, "prune", "Remove all but the newest",
-                                     "  dslide checkpoint prune --keep 3 --dry-run", Prune);
+  const CliCommand prune =
+      AddClusterAction(group, context, options, "prune", "Remove all but the newest",
+                       "  dslide checkpoint prune --keep 3 --dry-run", Prune);
   AddOption(prune, "--keep", options->keep, "How many stay").Positive();
   prune.AddSwitch("--dry-run", options->dry_run, "Only say what would be removed");
 }

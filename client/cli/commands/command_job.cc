@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/cluster/connect.h"
 #include "client/cli/cluster/job_view.h"
+#include "client/cli/commands/cluster_action.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
@@ -103,19 +104,6 @@ absl::StatusOr<int> DeleteJob(const GlobalOptions& global, const JobOptions& opt
   return kExitOk;
 }
 
-using JobAction = absl::StatusOr<int> (*)(const GlobalOptions&, const JobOptions&);
-
-CliCommand AddJobAction(CliCommand group, Context& context,
-                        const std::shared_ptr<JobOptions>& options, const char* name,
-                        const char* help, const std::string& examples, JobAction action) {
-  const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
-  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
-  command.OnChosen([&context, options, action] {
-    context.run = [&context, options, action] { return action(context.global, *options); };
-  });
-  return command;
-}
-
 }  // namespace
 
 void AddJobCommand(CliCommand app, Context& context) {
@@ -127,13 +115,14 @@ void AddJobCommand(CliCommand app, Context& context) {
   group.RequireSubcommand();
   const auto options = std::make_shared<JobOptions>();  // shared with the callbacks
   const auto add = [&](const char* name, const char* help, const std::string& examples,
-                       JobAction action) {
-    const CliCommand command = AddJobAction(group, context, options, name, help, examples, action);
+                       ClusterAction<JobOptions> action) {
+    const CliCommand command =
+        AddClusterAction(group, context, options, name, help, examples, action);
     command.Add("JOB", options->job, "Its name").Required();
     return command;
   };
-  AddJobAction(group, context, options, "list", "List the jobs of a cluster",
-               "  dslide job list --cluster 127.0.0.1:7000 -o json", ListJobs);
+  AddClusterAction(group, context, options, "list", "List the jobs of a cluster",
+                   "  dslide job list --cluster 127.0.0.1:7000 -o json", ListJobs);
   add("describe", "Show one job", "  dslide job describe train", DescribeJob);
   const CliCommand cancel =
       add("cancel", "End a job: its trainers end well, and what was trained stays",

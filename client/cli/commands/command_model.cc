@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/cluster/connect.h"
+#include "client/cli/commands/cluster_action.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
@@ -101,19 +102,6 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
   return kExitOk;
 }
 
-using ModelAction = absl::StatusOr<int> (*)(const GlobalOptions&, const ClusterModelOptions&);
-
-CliCommand AddModelAction(CliCommand group, Context& context,
-                          const std::shared_ptr<ClusterModelOptions>& options, const char* name,
-                          const char* help, const std::string& examples, ModelAction action) {
-  const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
-  AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
-  command.OnChosen([&context, options, action] {
-    context.run = [&context, options, action] { return action(context.global, *options); };
-  });
-  return command;
-}
-
 }  // namespace
 
 void AddModelCommand(CliCommand app, Context& context) {
@@ -124,13 +112,13 @@ void AddModelCommand(CliCommand app, Context& context) {
                                              "  dslide model delete default --yes");
   group.RequireSubcommand();
   const auto options = std::make_shared<ClusterModelOptions>();  // shared with the callbacks
-  AddModelAction(group, context, options, "list", "List the models and their tables",
-                 "  dslide model list --cluster 127.0.0.1:7000 -o json", ListModelSpecs);
-  AddModelAction(group, context, options, "describe", "Show a model's spec, as --model reads it",
-                 "  dslide model describe default", DescribeModelSpec)
+  AddClusterAction(group, context, options, "list", "List the models and their tables",
+                   "  dslide model list --cluster 127.0.0.1:7000 -o json", ListModelSpecs);
+  AddClusterAction(group, context, options, "describe", "Show a model's spec, as --model reads it",
+                   "  dslide model describe default", DescribeModelSpec)
       .Add("MODEL", options->model, "Its name")
       .Required();
-  const CliCommand gone = AddModelAction(
+  const CliCommand gone = AddClusterAction(
       group, context, options, "delete", "Delete a model from all shards, and its jobs",
       "  dslide model delete default --dry-run\n  dslide model delete default --yes", DeleteModel);
   gone.Add("MODEL", options->model, "Its name").Required();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/cluster/connect.h"
 #include "client/cli/cluster/job_view.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
@@ -89,12 +90,9 @@ struct StatusOptions {
 
 absl::StatusOr<int> RunStatus(const GlobalOptions& global, const StatusOptions& status_options) {
   const std::string& cluster = status_options.cluster;
-  ClientOptions options;
-  ASSIGN_OR_RETURN(options.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(cluster));
-  CoordinatorClient coordinator(channel, cluster, options, nullptr);
+  ASSIGN_OR_RETURN(const auto coordinator, ConnectToCoordinator(global, cluster));
   const auto show = [&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const ClusterStatus status, coordinator.GetClusterStatus());
+    ASSIGN_OR_RETURN(const ClusterStatus status, coordinator->GetClusterStatus());
     return global.json() ? StatusToJson(status) : StatusToText(status, cluster);
   };
   ASSIGN_OR_RETURN(const absl::Duration interval,

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/cluster/connect.h"
 #include "client/cli/cluster/top_view.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
@@ -60,22 +61,20 @@ TopSample Look(CoordinatorClient& coordinator, const TopOptions& options, absl::
 
 absl::StatusOr<int> RunTop(const GlobalOptions& global, const TopOptions& options) {
   ASSIGN_OR_RETURN(const absl::Duration interval, ParseInterval("--interval", options.interval));
-  ClientOptions client;
-  ASSIGN_OR_RETURN(client.timeout, global.Timeout());
-  ASSIGN_OR_RETURN(auto channel, NetworkChannels(global.Channels())(options.cluster));
-  CoordinatorClient coordinator(channel, options.cluster, client, nullptr);
-  TopSample before = Look(coordinator, options, client.timeout);
+  ASSIGN_OR_RETURN(const absl::Duration timeout, global.Timeout());
+  ASSIGN_OR_RETURN(const auto coordinator, ConnectToCoordinator(global, options.cluster));
+  TopSample before = Look(*coordinator, options, timeout);
   RETURN_IF_ERROR(before.status.status());  // later ones are shown instead
   const auto show = [&](const TopSample& now) {
     return global.json() ? TopJson(before, now) : TopText(before, now, options.cluster);
   };
   if (options.once || (!global.json() && !IsTerminal(STDOUT_FILENO))) {
     absl::SleepFor(interval);
-    PrintLine(show(Look(coordinator, options, client.timeout)));
+    PrintLine(show(Look(*coordinator, options, timeout)));
     return kExitOk;
   }
   RETURN_IF_ERROR(Repeat(interval, global.json(), [&]() -> absl::StatusOr<std::string> {
-    TopSample now = Look(coordinator, options, client.timeout);
+    TopSample now = Look(*coordinator, options, timeout);
     std::string text = show(now);
     before = std::move(now);
     return text;
