@@ -155,7 +155,7 @@ void OptimizerApplyBenchmark(benchmark::State& state) {
                        .bias = tail,
                        .bias_state = tail + 1,
                        .row_state = tail + 3};
-    optimizer->Apply(optimizer->BeginStep(Step(step + 7)), shape,
+    optimizer->Apply(optimizer->BeginStep(Step(step + 7), std::nullopt), shape,
                      {.weights = gradient.data(), .bias = 0.5f, .last_step = Step(step)},
                      view.AsSource(), view);
     ++step;

@@ -25,6 +25,8 @@ ValueTransform ToValueTransform(InputTransform transform);
 struct PreparedBatch {
   uint64_t lease = 0;  // of the chunk it belongs to; 0 for none
   int64_t epoch = 0;
+  // Its number among the steps of the job, from 1: where the job's learning rates stand.
+  Step job_step = Step(1);
   std::vector<int64_t> points;         // [B] indices in the dataset
   std::vector<EmbedForwardOp> inputs;  // by shard
   std::vector<RaggedSlice> labels;     // by shard; values: the labels' weights, where they have any

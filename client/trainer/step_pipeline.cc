@@ -8,6 +8,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
+#include "core/engine/optim/optimizer.h"
 
 namespace dslide {
 namespace {
@@ -284,6 +285,7 @@ absl::Status StepPipeline::AfterHeadForward(InFlight& step) {
   op.table = network_.head().name;
   op.log_partitions = std::move(loss.log_partitions);
   op.scale = 1.0f / static_cast<float>(step.batch.samples());
+  op.learning_rate = LearningRateAt(network_.head().optimizer, step.batch.job_step);
   step.stage = Stage::kHeadBackward;
   step.exchange = next_exchange_++;
   for (size_t s = 0; s < shards_.size(); ++s) SendTo(step, s, op);
@@ -314,6 +316,7 @@ absl::Status StepPipeline::AfterHeadBackward(InFlight& step) {
       if (step.dense_rows[layer * shards + s].empty()) continue;
       DenseScatterOp op;
       op.table = network_.dense()[layer].name;
+      op.learning_rate = LearningRateAt(network_.dense()[layer].optimizer, step.batch.job_step);
       op.gradients.dim = all.dim;
       for (const RowId row : step.dense_rows[layer * shards + s]) {
         const auto begin = all.values.begin() + int64_t{row.value()} * all.dim;
@@ -329,6 +332,7 @@ absl::Status StepPipeline::AfterHeadBackward(InFlight& step) {
   op.table = network_.embedding().name;
   op.dim = network_.embedding().dim;
   op.gradient = std::move(gradient);
+  op.learning_rate = LearningRateAt(network_.embedding().optimizer, step.batch.job_step);
   for (size_t s = 0; s < shards; ++s) SendTo(step, s, op);
   // What is kept until the last answer is only the result.
   step.batch = PreparedBatch();

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/spec/spec_difference.h"
 
 namespace dslide {
 namespace {
@@ -87,6 +88,8 @@ absl::Status Trainer::JoinJob() {
   job.seed = options_.seed;
   job.data_fingerprint = parts_.data.Fingerprint();
   job.staged = parts_.stages != nullptr;
+  job.training = training;
+  job.rates = RatesOf(parts_.spec);
   RETURN_IF_ERROR(parts_.cluster.coordinator().RegisterJob(job, client_).status());
   joined_ = true;
 

@@ -184,6 +184,9 @@ bool WorkFeed::HandOut(const ChunkWork& chunk) {
     }
     if (batch->samples() == 0) continue;
     batch->lease = chunk.lease;
+    // A function of the lease alone: any trainer, at any time, gives it the same number.
+    const int64_t before = chunk.epoch * split_.num_training() + first;
+    batch->job_step = Step(before / options_.batch_size + 1);
     if (!Push(*std::move(batch))) return false;
     ++steps_;
     if (steps_ == options_.max_steps) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,6 +38,9 @@ struct Envelope {
   std::string model;
 };
 
+// Of one update; none: the model's own, by its schedule.
+using LearningRate = std::optional<double>;
+
 // --- Step operations ---------------------------------------------------------------------------
 
 struct EmbedForwardOp {
@@ -65,12 +69,14 @@ struct HeadBackwardOp {
   std::string table;
   std::vector<float> log_partitions;  // [batch] or empty (sigmoid)
   float scale = 0;
+  LearningRate learning_rate = std::nullopt;
 };
 
 struct EmbedBackwardOp {
   std::string table;
   int64_t dim = 0;
   std::vector<float> gradient;  // [batch, dim]
+  LearningRate learning_rate = std::nullopt;
 };
 
 struct DenseGatherOp {
@@ -81,6 +87,7 @@ struct DenseGatherOp {
 struct DenseScatterOp {
   std::string table;
   RowBlock gradients;
+  LearningRate learning_rate = std::nullopt;
 };
 
 using StepOp = std::variant<EmbedForwardOp, HeadForwardOp, HeadBackwardOp, EmbedBackwardOp,
@@ -106,6 +113,7 @@ struct ScatterCommand {
   // Rows that still lie in the messages that brought them; `rows` is then empty. Shared by copies
   // of the command.
   std::shared_ptr<const ReceivedRows> received = nullptr;
+  LearningRate learning_rate = std::nullopt;  // of gradients
 
   absl::Span<const RowId> row_ids() const;
 };

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/ids.h"
+#include "core/spec/model_spec.h"
 
 namespace dslide {
 
@@ -25,6 +26,8 @@ struct JobSpec {
   uint64_t seed = 0;
   uint64_t data_fingerprint = 0;
   bool staged = false;  // one trainer prepares before the first epoch, one completes after the last
+  TrainingSpec training = {};         // equal but for in_flight_steps
+  std::vector<TableRate> rates = {};  // of the tables of floats
 
   int64_t NumChunks() const { return (samples_per_epoch + chunk_samples - 1) / chunk_samples; }
 

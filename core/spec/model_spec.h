@@ -141,6 +141,8 @@ struct TrainingSpec {
   // power, so that rare labels count for more: the loss then estimates the propensity-scored
   // precision. 0: no. [0, 1]; above 0 the head's loss must be softmax.
   double propensity_strength = 0.0;
+  uint64_t order_seed =
+      0;  // of the order of the points, dropout, recall samples; 0: ModelSpec.seed
   friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
 };
 
@@ -163,6 +165,9 @@ struct ModelSpec {
   // Errors: InvalidArgument naming the field ("tables[1].head.max_active"), the value and the
   // range.
   absl::Status Validate(bool sizes_known) const;
+
+  // Of what a job draws at random.
+  uint64_t order_seed() const { return training.order_seed != 0 ? training.order_seed : seed; }
 
   // Null when there is none.
   const TableSpec* FindTable(absl::string_view name) const;

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/spec/enum_words.h"
 #include "core/spec/model_spec.h"
+#include "core/spec/optimizer_visitor.h"
 
 namespace dslide {
 
@@ -27,33 +28,6 @@ void VisitFields(Archive& archive, InitSpec& init) {
                                    {"uniform", InitKind::kUniform},
                                    {"gaussian", InitKind::kGaussian}});
   archive.Field("scale", init.scale);
-}
-
-template <typename Archive>
-void VisitFields(Archive& archive, ScheduleSpec& schedule) {
-  archive.Word("kind", schedule.kind,
-               EnumWords<ScheduleKind>{{"constant", ScheduleKind::kConstant},
-                                       {"linear", ScheduleKind::kLinear},
-                                       {"cosine", ScheduleKind::kCosine}});
-  archive.Field("warmup_steps", schedule.warmup_steps);
-  archive.Field("decay_steps", schedule.decay_steps);
-  archive.Field("final_fraction", schedule.final_fraction);
-}
-
-template <typename Archive>
-void VisitFields(Archive& archive, OptimizerSpec& optimizer) {
-  archive.Word("kind", optimizer.kind,
-               EnumWords<OptimizerKind>{{"sgd", OptimizerKind::kSgd},
-                                        {"adagrad", OptimizerKind::kAdagrad},
-                                        {"row_wise_adagrad", OptimizerKind::kRowWiseAdagrad},
-                                        {"adam", OptimizerKind::kAdam}});
-  archive.Field("learning_rate", optimizer.learning_rate);
-  archive.Field("beta1", optimizer.beta1);
-  archive.Field("beta2", optimizer.beta2);
-  archive.Field("epsilon", optimizer.epsilon);
-  archive.Field("weight_decay", optimizer.weight_decay);
-  archive.LaterField("average_decay", optimizer.average_decay);
-  archive.Object("schedule", optimizer.schedule);
 }
 
 template <typename Archive>
@@ -178,6 +152,7 @@ void VisitFields(Archive& archive, TrainingSpec& training) {
   archive.Field("validation_max_samples", training.validation_max_samples);
   archive.Field("patience_epochs", training.patience_epochs);
   archive.LaterField("propensity_strength", training.propensity_strength);
+  archive.LaterField("order_seed", training.order_seed);
 }
 
 template <typename Archive>

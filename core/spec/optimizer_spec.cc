@@ -59,6 +59,13 @@ absl::Status ScheduleSpec::Validate() const {
   return absl::OkStatus();
 }
 
+absl::Status TableRate::Validate() const {
+  if (!(learning_rate > 0.0 && std::isfinite(learning_rate))) {
+    return FieldError("learning_rate", learning_rate, "finite and above 0");
+  }
+  return schedule.Validate();
+}
+
 absl::Status OptimizerSpec::Validate() const {
   if (!(learning_rate > 0.0 && std::isfinite(learning_rate))) {
     return FieldError("optimizer.learning_rate", learning_rate, "finite and above 0");
@@ -74,11 +81,17 @@ absl::Status OptimizerSpec::Validate() const {
   if (!(average_decay >= 0.0 && average_decay < 1.0)) {
     return FieldError("optimizer.average_decay", average_decay, "in [0, 1)");
   }
-  if (learning_rate * weight_decay >= 1.0) {
-    return FieldError("optimizer.learning_rate * optimizer.weight_decay",
-                      learning_rate * weight_decay, "below 1, or weights would change sign");
-  }
+  RETURN_IF_ERROR(CheckRate(learning_rate));
   return schedule.Validate();
+}
+
+absl::Status OptimizerSpec::CheckRate(double rate) const {
+  if (!(rate >= 0.0 && std::isfinite(rate))) {
+    return FieldError("learning_rate", rate, "finite and not negative");
+  }
+  if (rate * weight_decay < 1.0) return absl::OkStatus();
+  return FieldError("learning_rate * optimizer.weight_decay", rate * weight_decay,
+                    "below 1, or weights would change sign");
 }
 
 }  // namespace dslide

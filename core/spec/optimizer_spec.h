@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -43,7 +44,20 @@ struct OptimizerSpec {
   double average_decay = 0.0;
 
   absl::Status Validate() const;
+  // Whether an update may have this rate. Errors: InvalidArgument saying why not.
+  absl::Status CheckRate(double rate) const;
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+// By what the updates of a table are scaled in one job; its schedule runs over the job's steps.
+struct TableRate {
+  std::string table;
+  double learning_rate = 1e-3;  // > 0
+  ScheduleSpec schedule;
+
+  // Errors: InvalidArgument naming the field, the value and the range.
+  absl::Status Validate() const;
+  friend bool operator==(const TableRate&, const TableRate&) = default;
 };
 
 // What is kept besides a row's weights and bias: an optimizer's own state, and for an average one

@@ -1,16 +1,32 @@
 #include "core/wire/cluster_codec.h"
 
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/spec/model_spec_visitor.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/durations.h"
 #include "core/wire/envelope_codec.h"
+#include "core/wire/message_archive.h"
 
 namespace dslide::wire {
 namespace {
+
+template <typename T>
+void EncodeFields(T fields, google::protobuf::Message* out) {
+  MessageWriter writer(out);
+  VisitFields(writer, fields);
+}
+
+template <typename T>
+void DecodeFields(const google::protobuf::Message& message, const std::string& path,
+                  absl::Status& status, T& fields) {
+  MessageReader reader(message, path, &status);
+  VisitFields(reader, fields);
+}
 
 v1::ShardHealth EncodeHealth(ShardHealth health) {
   switch (health) {
@@ -128,19 +144,28 @@ void EncodeJobSpec(const JobSpec& spec, v1::JobSpec* out) {
   out->set_seed(spec.seed);
   out->set_data_fingerprint(spec.data_fingerprint);
   out->set_staged(spec.staged);
+  EncodeFields(spec.training, out->mutable_training());
+  for (const TableRate& rate : spec.rates) EncodeFields(rate, out->add_rates());
 }
 
-JobSpec DecodeJobSpec(const v1::JobSpec& spec) {
-  return {.job = spec.job(),
-          .model = spec.model(),
-          .samples_per_epoch = spec.samples_per_epoch(),
-          .chunk_samples = spec.chunk_samples(),
-          .max_epochs = spec.max_epochs(),
-          .patience_epochs = spec.patience_epochs(),
-          .evaluate = spec.evaluate(),
-          .seed = spec.seed(),
-          .data_fingerprint = spec.data_fingerprint(),
-          .staged = spec.staged()};
+absl::StatusOr<JobSpec> DecodeJobSpec(const v1::JobSpec& spec) {
+  JobSpec job = {.job = spec.job(),
+                 .model = spec.model(),
+                 .samples_per_epoch = spec.samples_per_epoch(),
+                 .chunk_samples = spec.chunk_samples(),
+                 .max_epochs = spec.max_epochs(),
+                 .patience_epochs = spec.patience_epochs(),
+                 .evaluate = spec.evaluate(),
+                 .seed = spec.seed(),
+                 .data_fingerprint = spec.data_fingerprint(),
+                 .staged = spec.staged()};
+  absl::Status status;
+  DecodeFields(spec.training(), "training", status, job.training);
+  for (int i = 0; i < spec.rates_size(); ++i) {
+    DecodeFields(spec.rates(i), absl::StrCat("rates[", i, "]"), status, job.rates.emplace_back());
+  }
+  RETURN_IF_ERROR(status);
+  return job;
 }
 
 void EncodeWorkRequest(const WorkRequest& request, v1::AcquireWorkRequest* out) {

@@ -17,7 +17,8 @@ void EncodeClusterMap(const ClusterMap& map, v1::GetClusterMapResponse* out);
 absl::StatusOr<ClusterMap> DecodeClusterMap(const v1::GetClusterMapResponse& response);
 
 void EncodeJobSpec(const JobSpec& spec, v1::JobSpec* out);
-JobSpec DecodeJobSpec(const v1::JobSpec& spec);
+// Absent fields take their defaults. Errors: InvalidArgument BAD_ENUM naming the field.
+absl::StatusOr<JobSpec> DecodeJobSpec(const v1::JobSpec& spec);
 
 void EncodeWorkRequest(const WorkRequest& request, v1::AcquireWorkRequest* out);
 // Errors: those of DecodeClientId.

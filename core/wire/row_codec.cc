@@ -206,6 +206,7 @@ std::vector<v1::ScatterRequest> EncodeScatter(const ScatterCommand& command, Act
   messages[0].set_table(command.table);
   messages[0].set_mode(EncodeScatterMode(command.mode));
   messages[0].set_total_rows(total);
+  if (command.learning_rate.has_value()) messages[0].set_learning_rate(*command.learning_rate);
   for (int64_t first = 0; first < total; first += step) {
     EncodeRowRange(command.rows, first, std::min(step, total - first), type,
                    messages[first / step].mutable_rows());

@@ -78,7 +78,12 @@ inline coordinator::Manifest GoldenManifest(uint64_t checkpoint_id = kManifestCh
               .patience_epochs = 2,
               .evaluate = true,
               .seed = 0xffffffffffffffff,
-              .data_fingerprint = 0x8000000000000001};
+              .data_fingerprint = 0x8000000000000001,
+              .training = {.input_dropout = 0.25, .order_seed = 0xffffffffffffffff},
+              .rates = {{.table = "input", .learning_rate = 0.1},
+                        {.table = "head",
+                         .learning_rate = 0.2,
+                         .schedule = {.kind = ScheduleKind::kCosine, .decay_steps = 9}}}};
   job.epoch = 1;
   job.done = {{.first = 0, .count = 2}, {.first = 4, .count = 1}};
   job.best_epoch = 0;

@@ -124,3 +124,22 @@ class JobLifeTest(JobLifeCase):
         assert self.ask("model", "list").json()["models"] == []
         assert self.ask("job", "list").json()["jobs"] == []
         assert_ended(self.ask("model", "delete", name, "--yes"), USAGE, "dslide model list")
+
+    def test_a_live_model_is_trained_on_with_other_settings(self) -> None:
+        settings = ["--dim", 16, "--validation-fraction", 0]
+        first = self.train("--job", "first", "--epochs", 3, *settings).finish()
+        assert_ended(first, OK)
+        # A job of other trainers has to agree, and is told what differs.
+        for other, text in ((["--epochs", 4], "max_epochs 3"),
+                            (["--epochs", 3, "--learning-rate", 0.5], r"rates\[0\].learning_rate"),
+                            (["--epochs", 3, "--input-dropout", 0.5], "training.input_dropout")):
+            assert_ended(self.train("--job", "first", *settings, *other).finish(), USAGE, text)
+        changed = ["--dim", 16, "--learning-rate", 0.005, "--batch-size", 32, "--order-seed", 7,
+                   "--hidden-dropout", 0.1, "--validation-fraction", 0]
+        second = json.loads(self.train("--job", "second", "--epochs", 14, *changed)
+                            .finish().stdout.splitlines()[-1])
+        assert second["epochs"] == 14, second
+        assert second["loss"] < json.loads(first.stdout.splitlines()[-1])["loss"], second
+        # What rows depend on is the model's.
+        assert_ended(self.train("--job", "third", "--dim", 8).finish(), FAILURE,
+                     r"tables\[0\].dim is 16, not 8", "dslide model delete")

@@ -30,6 +30,7 @@
 #include "core/net/metrics/metrics.h"
 #include "core/net/metrics/process_stats.h"
 #include "core/spec/model_spec_json.h"
+#include "core/spec/spec_difference.h"
 
 namespace dslide::cli {
 namespace {
@@ -185,13 +186,11 @@ absl::Status TrainRun::PrepareDirectory() {
   if (options_.model_dir.empty()) return absl::OkStatus();
   if (options_.resume) {
     ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
-    ModelSpec same_training = stored.spec;
-    same_training.training = model_.spec.training;
-    if (!(same_training == model_.spec)) {
+    if (const auto difference = FirstDifference(stored.spec, model_.spec); difference.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--resume: the model in ", options_.model_dir,
-                       " was made with other settings (see its model.json); give the same --model ",
-                       "and flags, except those of the training itself"));
+                       " was made with other settings: its ", Describe(*difference),
+                       "; give the same --model and flags, except those of the training itself"));
     }
     if (stored.origin.shards != model_.origin.shards) {
       return absl::InvalidArgumentError(
@@ -203,8 +202,6 @@ absl::Status TrainRun::PrepareDirectory() {
                              ": give --shards ", stored.origin.shards));
     }
     RETURN_IF_ERROR(CheckRowsKept(options_.model_dir, stored));
-    // What shards and coordinator hold is compared as a whole.
-    model_.spec = stored.spec;
     model_.features = stored.features;
     if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
   } else {
@@ -256,7 +253,7 @@ absl::Status TrainRun::OpenTrainer() {
   }
   if (network_ != nullptr) {
     BatchPreparerOptions preparer;
-    preparer.seed = model_.spec.seed;
+    preparer.seed = model_.spec.order_seed();
     preparer.idf = model_.features.idf;
     if (const double strength = model_.spec.training.propensity_strength; strength > 0.0) {
       preparer.label_weights =
@@ -267,7 +264,7 @@ absl::Status TrainRun::OpenTrainer() {
     ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
   }
   TrainerOptions trainer;
-  trainer.seed = model_.spec.seed;
+  trainer.seed = model_.spec.order_seed();
   trainer.max_steps = options_.steps;
   trainer.parallelism = parallelism_;
   trainer.stop_requested = &InterruptGuard::Interrupted;

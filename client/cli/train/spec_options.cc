@@ -44,6 +44,7 @@ void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
         *options.activations == "bf16" ? ActivationType::kBf16 : ActivationType::kF32;
   }
   TrainingSpec& training = spec.training;
+  Override(options.order_seed, training.order_seed);
   Override(options.epochs, training.max_epochs);
   Override(options.batch_size, training.batch_size);
   Override(options.in_flight, training.in_flight_steps);
@@ -95,6 +96,9 @@ void AddSpecOptions(CliCommand app, SpecOptions& options) {
   AddOption(app, "--model", options.model_file,
             "Model spec (JSON, see docs/models); without it one is derived from the data");
   AddOption(app, "--seed", options.seed, "Seed of first weights, order of points and dropout");
+  AddOption(app, "--order-seed", options.order_seed,
+            "Seed of the order of points and of dropout alone, which a further job of a model may "
+            "change; 0: --seed");
   AddOption(app, "--name", options.name, "Name of the model in the cluster");
   AddOption(app, "--epochs", options.epochs, "Epochs at most");
   AddOption(app, "--batch,--batch-size", options.batch_size, "Points of one step");

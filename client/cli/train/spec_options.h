@@ -17,6 +17,7 @@ namespace dslide::cli {
 struct SpecOptions {
   std::string model_file;  // "": derived from the data
   std::optional<uint64_t> seed;
+  std::optional<uint64_t> order_seed;
   std::optional<std::string> name;
   std::optional<int64_t> epochs;
   std::optional<int64_t> batch_size;

@@ -62,13 +62,13 @@ absl::Status TrialModel::Open() {
       interrupted));
   if (network_ != nullptr) {
     BatchPreparerOptions preparer;
-    preparer.seed = spec.seed;
+    preparer.seed = spec.order_seed();
     preparer.idf = idf_;
     preparer.candidates = &components_->candidates();
     ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
   }
   TrainerOptions trainer;
-  trainer.seed = spec.seed;
+  trainer.seed = spec.order_seed();
   trainer.parallelism = parts_.parallelism;
   trainer.stop_requested = interrupted;
   ASSIGN_OR_RETURN(trainer_, Trainer::Create({.cluster = cluster,

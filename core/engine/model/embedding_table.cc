@@ -64,7 +64,7 @@ void EmbeddingTable::Forward(const FeatureBatch& features, bool averaged, Parall
 
 int64_t EmbeddingTable::Backward(const FeatureBatch& features, absl::Span<const float> gradient,
                                  float magnitude_bound, Parallelism parallelism,
-                                 int64_t* rejected_rows) {
+                                 int64_t* rejected_rows, std::optional<double> learning_rate) {
   RowStore& store = *store_;
   const int64_t dim = store.dim();
   Scratch& scratch = *scratch_;
@@ -83,7 +83,7 @@ int64_t EmbeddingTable::Backward(const FeatureBatch& features, absl::Span<const 
   const absl::Span<const uint32_t> pairs = scratch.inversion.tags();
 
   applied_ = Step(applied_.value() + 1);
-  const RowUpdate update = store.BeginUpdate(applied_, magnitude_bound);
+  const RowUpdate update = store.BeginUpdate(applied_, magnitude_bound, learning_rate);
   const int threads = std::max(1, parallelism.threads);
   scratch.row_gradients.resize(threads);
   for (AlignedFloats& row_gradient : scratch.row_gradients) row_gradient.Resize(dim);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,9 +46,10 @@ class EmbeddingTable {
   // One update: each distinct row once, with gradient sum over samples of value * gradient[sample].
   //   gradient : [batch, dim] of the loss by the hidden sums.
   // Returns the number of distinct rows. Rows refused by the magnitude bound are counted in
-  // *rejected_rows and stay unchanged.
+  // *rejected_rows and stay unchanged. For the learning rate see RowStore::BeginUpdate().
   int64_t Backward(const FeatureBatch& features, absl::Span<const float> gradient,
-                   float magnitude_bound, Parallelism parallelism, int64_t* rejected_rows);
+                   float magnitude_bound, Parallelism parallelism, int64_t* rejected_rows,
+                   std::optional<double> learning_rate = std::nullopt);
 
  private:
   explicit EmbeddingTable(std::unique_ptr<RowStore> store);

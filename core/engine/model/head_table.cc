@@ -168,12 +168,14 @@ void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
 
 int64_t HeadTable::Backward(const HeadContext& context, absl::Span<const float> log_partitions,
                             float scale, float magnitude_bound, Parallelism parallelism,
-                            absl::Span<float> hidden_gradient) {
+                            absl::Span<float> hidden_gradient,
+                            std::optional<double> learning_rate) {
   const HeadUpdate update{.loss = spec_.loss,
                           .log_partitions = log_partitions,
                           .scale = scale,
                           .magnitude_bound = magnitude_bound,
-                          .step = Step(applied_.value() + 1)};
+                          .step = Step(applied_.value() + 1),
+                          .learning_rate = learning_rate};
   int64_t rejected;
   {
     const ScopedStage stage(times_, Stage::kHeadUpdate);

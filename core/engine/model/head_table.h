@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -82,10 +83,12 @@ class HeadTable {
   // force a fixed number of updates later.
   //   log_partitions : [batch] of the softmax over all shards; ignored for sigmoid.
   //   hidden_gradient : [batch, dim], overwritten with this shard's part.
-  // Returns the number of rows refused by the magnitude bound (left unchanged).
+  // Returns the number of rows refused by the magnitude bound (left unchanged). For the learning
+  // rate see RowStore::BeginUpdate().
   int64_t Backward(const HeadContext& context, absl::Span<const float> log_partitions, float scale,
                    float magnitude_bound, Parallelism parallelism,
-                   absl::Span<float> hidden_gradient);
+                   absl::Span<float> hidden_gradient,
+                   std::optional<double> learning_rate = std::nullopt);
 
   // Best k rows by logit for each query, of averaged rows where the table keeps averages (hashing
   // finds them as training has them). hidden: [batch, dim]. `fingerprints` empty, or no index:

@@ -43,7 +43,8 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
   hidden_.Copy(context.batch.hidden, dim);
   hidden_parts_.resize(kFixedPartitions);
   PrepareFactors(update, context);
-  const RowUpdate row_update = store.BeginUpdate(update.step, update.magnitude_bound);
+  const RowUpdate row_update =
+      store.BeginUpdate(update.step, update.magnitude_bound, update.learning_rate);
 
   const absl::Span<const uint32_t> everyone = absl::MakeConstSpan(all_samples_).subspan(0, batch);
   ParallelFor(parallelism, kFixedPartitions, /*grain=*/1, [&](int64_t p, int thread) {

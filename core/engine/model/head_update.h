@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -20,7 +21,8 @@ struct HeadUpdate {
   absl::Span<const float> log_partitions;  // [batch]; softmax
   float scale = 1.0f;                      // of the summed loss
   float magnitude_bound = 0.0f;
-  Step step;  // number of this update
+  Step step;                                           // number of this update
+  std::optional<double> learning_rate = std::nullopt;  // none: the schedule's
 };
 
 // Keeps its memory from batch to batch. Not thread-safe; uses threads inside. A row is updated by

@@ -36,8 +36,8 @@ class ScheduledOptimizer : public Optimizer {
  public:
   explicit ScheduledOptimizer(const OptimizerSpec& spec) : Optimizer(spec), spec_(spec) {}
 
-  StepFactors BeginStep(Step step) const override {
-    return {.step = step, .rate = LearningRateAt(spec_, step)};
+  StepFactors BeginStep(Step step, std::optional<double> rate) const override {
+    return {.step = step, .rate = rate.has_value() ? *rate : LearningRateAt(spec_, step)};
   }
 
  protected:
@@ -134,8 +134,8 @@ class LazyAdam final : public ScheduledOptimizer {
   explicit LazyAdam(const OptimizerSpec& spec)
       : ScheduledOptimizer(spec), powers1_(spec.beta1), powers2_(spec.beta2) {}
 
-  StepFactors BeginStep(Step step) const override {
-    StepFactors factors = ScheduledOptimizer::BeginStep(step);
+  StepFactors BeginStep(Step step, std::optional<double> rate) const override {
+    StepFactors factors = ScheduledOptimizer::BeginStep(step, rate);
     const auto correction1 = static_cast<float>(1.0 - powers1_.Power(step.value()));
     const auto correction2 = static_cast<float>(1.0 - powers2_.Power(step.value()));
     factors.adam = {.decay1 = 0.0f,

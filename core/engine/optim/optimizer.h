@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "core/base/ids.h"
@@ -69,8 +70,9 @@ class Optimizer {
   int64_t bias_state_floats() const { return sizes_.bias_floats; }
   int64_t row_state_floats() const { return sizes_.row_floats; }
 
-  // What update number `step` has for every row: rates and corrections, computed once.
-  virtual StepFactors BeginStep(Step step) const = 0;
+  // What update number `step` has for every row: rates and corrections, computed once. Without a
+  // rate of its own the update has that of the schedule.
+  virtual StepFactors BeginStep(Step step, std::optional<double> rate) const = 0;
 
   // Applies one update to a row: reads it from `from` and writes all of it to `to`, which may be
   // the same memory or apart; but for the average (row_average.h), which is left alone.

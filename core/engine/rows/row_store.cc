@@ -272,8 +272,10 @@ void RowStore::Store(LocalRow row, const Workspace& work) {
   std::memcpy(record + layout_.tail_offset, work.tail, (layout_.tail_floats - 1) * sizeof(float));
 }
 
-RowUpdate RowStore::BeginUpdate(Step step, float magnitude_bound) const {
-  return {.factors = optimizer_->BeginStep(step), .magnitude_bound = magnitude_bound};
+RowUpdate RowStore::BeginUpdate(Step step, float magnitude_bound,
+                                std::optional<double> learning_rate) const {
+  return {.factors = optimizer_->BeginStep(step, learning_rate),
+          .magnitude_bound = magnitude_bound};
 }
 
 bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -86,7 +87,9 @@ class RowStore final : public HashedRows, public StoredRows {
 
   // What update number `step` has for every row. Also keys the rounding of bf16 tables, by (model
   // seed, table name, global row id, step): equal bits for any number of threads and shards.
-  RowUpdate BeginUpdate(Step step, float magnitude_bound) const;
+  // Without a learning rate of its own it has the one that the optimizer's schedule says.
+  RowUpdate BeginUpdate(Step step, float magnitude_bound,
+                        std::optional<double> learning_rate = std::nullopt) const;
 
   // Applies one optimizer update. Requires its step > LastStep(row).
   //   gradient : [dim], 64-byte aligned.

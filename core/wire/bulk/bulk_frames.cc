@@ -114,6 +114,7 @@ std::vector<std::vector<FramePart>> FrameScatter(const ScatterCommand& command,
   EncodeEnvelope(command.envelope, first.mutable_envelope());
   first.set_table(command.table);
   first.set_mode(EncodeScatterMode(command.mode));
+  if (command.learning_rate.has_value()) first.set_learning_rate(*command.learning_rate);
   std::string head = first.SerializeAsString();
   std::string end = TotalRows(v1::ScatterRequest::kTotalRowsFieldNumber, total);
   std::vector<std::vector<FramePart>> messages;

@@ -55,6 +55,7 @@ absl::Status ScatterAssembler::AddFirst(const v1::ScatterRequest& chunk) {
   RETURN_IF_ERROR(CheckName("table", chunk.table()));
   command_.table = chunk.table();
   ASSIGN_OR_RETURN(command_.mode, DecodeScatterMode(chunk.mode()));
+  if (chunk.has_learning_rate()) command_.learning_rate = chunk.learning_rate();
   total_rows_ = chunk.total_rows();
   if (total_rows_ >= 0 && total_rows_ <= kMaxBulkRows) return absl::OkStatus();
   return Refusal(reason::kOutOfRange, "total_rows",
@@ -164,8 +165,9 @@ absl::Status ScatterAssembler::Add(absl::Span<const absl::string_view> message,
   if (!has_envelope_) {
     RETURN_IF_ERROR(AddFirst(rest));
   } else if (rest.has_envelope() || !rest.table().empty() ||
-             rest.mode() != v1::SCATTER_MODE_UNSPECIFIED || rest.total_rows() != 0) {
-    return Refusal(reason::kOutOfRange, "envelope, table, mode and total_rows",
+             rest.mode() != v1::SCATTER_MODE_UNSPECIFIED || rest.total_rows() != 0 ||
+             rest.has_learning_rate()) {
+    return Refusal(reason::kOutOfRange, "envelope, table, mode, total_rows and learning_rate",
                    "belong into the first message of the stream only");
   }
   for (const absl::string_view piece : message) bytes_ += static_cast<int64_t>(piece.size());

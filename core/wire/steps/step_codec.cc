@@ -163,6 +163,7 @@ absl::StatusOr<StepOp> Decode(const v1::HeadBackward& request) {
     return Refusal(reason::kOutOfRange, "head_backward.scale",
                    absl::StrCat("is ", op.scale, ", must be in (0, 1]"));
   }
+  if (request.has_learning_rate()) op.learning_rate = request.learning_rate();
   return op;
 }
 
@@ -175,6 +176,7 @@ absl::StatusOr<StepOp> Decode(const v1::EmbedBackward& request) {
                                 {1, kMaxMatrixSide}, Floats::kBounded));
   op.dim = gradient.cols;
   op.gradient = std::move(gradient.data);
+  if (request.has_learning_rate()) op.learning_rate = request.learning_rate();
   return op;
 }
 
@@ -189,6 +191,7 @@ absl::StatusOr<StepOp> Decode(const v1::DenseScatter& request) {
   op.table = request.table();
   ASSIGN_OR_RETURN(op.gradients, DecodeRowBlock("dense_scatter.gradients", request.gradients(),
                                                 kMaxMatrixSide, Floats::kBounded));
+  if (request.has_learning_rate()) op.learning_rate = request.learning_rate();
   return op;
 }
 
@@ -271,12 +274,14 @@ struct OperationEncoder {
     request->set_table(op.table);
     EncodeFloats(op.log_partitions, request->mutable_log_partitions());
     request->set_scale(op.scale);
+    if (op.learning_rate.has_value()) request->set_learning_rate(*op.learning_rate);
   }
   void operator()(const EmbedBackwardOp& op) const {
     v1::EmbedBackward* request = out->mutable_embed_backward();
     request->set_table(op.table);
     const int64_t batch = op.dim == 0 ? 0 : static_cast<int64_t>(op.gradient.size()) / op.dim;
     EncodeMatrix(batch, op.dim, op.gradient, format.activations, request->mutable_gradient());
+    if (op.learning_rate.has_value()) request->set_learning_rate(*op.learning_rate);
   }
   void operator()(const DenseGatherOp& op) const {
     out->mutable_dense_gather()->set_table(op.table);
@@ -286,6 +291,7 @@ struct OperationEncoder {
     v1::DenseScatter* request = out->mutable_dense_scatter();
     request->set_table(op.table);
     EncodeRowBlock(op.gradients, ActivationType::kF32, request->mutable_gradients());
+    if (op.learning_rate.has_value()) request->set_learning_rate(*op.learning_rate);
   }
   template <typename Other>
   void operator()(const Other& op) const {

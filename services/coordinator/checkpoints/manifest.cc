@@ -65,7 +65,11 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
     if (!spec.ok()) return absl::DataLossError(spec.status().message());
     manifest.models.push_back(*std::move(spec));
   }
-  for (const Json& job : json.at("jobs")) manifest.jobs.push_back(JobRecordFromJson(job));
+  for (const Json& job : json.at("jobs")) {
+    absl::StatusOr<JobRecord> record = JobRecordFromJson(job);
+    if (!record.ok()) return absl::DataLossError(record.status().message());
+    manifest.jobs.push_back(*std::move(record));
+  }
   for (const Json& step : json.at("steps")) {
     manifest.steps.push_back(
         {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});

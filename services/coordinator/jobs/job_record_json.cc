@@ -3,11 +3,35 @@
 #include <string>
 #include <utility>
 
+#include "core/base/status_macros.h"
+#include "core/spec/json_archive.h"
+#include "core/spec/model_spec_visitor.h"
+
 namespace dslide::coordinator {
+namespace {
+
+template <typename T>
+OrderedJson FieldsToJson(T fields) {
+  OrderedJson object;
+  JsonWriter writer(&object);
+  VisitFields(writer, fields);
+  return object;
+}
+
+template <typename T>
+void FieldsFromJson(const OrderedJson& object, const char* path, absl::Status& status, T& fields) {
+  JsonReader reader(object, path, &status);
+  VisitFields(reader, fields);
+  reader.Finish();
+}
+
+}  // namespace
 
 OrderedJson JobRecordToJson(const JobRecord& job) {
   OrderedJson done = OrderedJson::array();
   for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
+  OrderedJson rates = OrderedJson::array();
+  for (const TableRate& rate : job.spec.rates) rates.push_back(FieldsToJson(rate));
   return {{"job", job.spec.job},
           {"model", job.spec.model},
           {"samples_per_epoch", job.spec.samples_per_epoch},
@@ -18,6 +42,8 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
           {"seed", job.spec.seed},
           {"data_fingerprint", job.spec.data_fingerprint},
           {"staged", job.spec.staged},
+          {"training", FieldsToJson(job.spec.training)},
+          {"rates", std::move(rates)},
           {"epoch", job.epoch},
           {"stage", JobStageName(job.stage)},
           {"finished", job.finished},
@@ -29,7 +55,7 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
           {"cancelled", job.cancelled}};
 }
 
-JobRecord JobRecordFromJson(const OrderedJson& json) {
+absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json) {
   JobRecord job;
   json.at("job").get_to(job.spec.job);
   json.at("model").get_to(job.spec.model);
@@ -41,6 +67,12 @@ JobRecord JobRecordFromJson(const OrderedJson& json) {
   json.at("seed").get_to(job.spec.seed);
   json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
   json.at("staged").get_to(job.spec.staged);
+  absl::Status status;
+  FieldsFromJson(json.at("training"), "training", status, job.spec.training);
+  for (const OrderedJson& rate : json.at("rates")) {
+    FieldsFromJson(rate, "rates", status, job.spec.rates.emplace_back());
+  }
+  RETURN_IF_ERROR(status);
   json.at("epoch").get_to(job.epoch);
   const std::string stage = json.at("stage").get<std::string>();
   for (const JobStage known : {JobStage::kPreparation, JobStage::kCompletion}) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/status/statusor.h"
 #include "services/coordinator/jobs/job_spec.h"
 
 namespace dslide::coordinator {
@@ -11,7 +12,8 @@ namespace dslide::coordinator {
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson JobRecordToJson(const JobRecord& job);
-// Throws what the library throws when a field is missing or has another type.
-JobRecord JobRecordFromJson(const OrderedJson& json);
+// Throws what the library throws when a field is missing or has another type. Errors:
+// InvalidArgument naming a field of the training or of a rate that does not fit.
+absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json);
 
 }  // namespace dslide::coordinator

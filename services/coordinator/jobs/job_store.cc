@@ -45,7 +45,7 @@ absl::StatusOr<JobState> StateFromJson(const std::string& path, const OrderedJso
                               {.oldest = kJobFormat, .newest = kJobFormat}));
   JobState state;
   json.at("number").get_to(state.number);
-  state.record = JobRecordFromJson(json.at("record"));
+  ASSIGN_OR_RETURN(state.record, JobRecordFromJson(json.at("record")));
   json.at("next_lease").get_to(state.next_lease);
   for (const OrderedJson& entry : json.at("leases")) {
     JobState::Lease lease;

@@ -8,6 +8,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/spec/spec_difference.h"
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
@@ -42,6 +43,17 @@ absl::Status CheckSameJob(const JobSpec& known, const JobSpec& spec) {
   if (known.seed != spec.seed) return differ("seed", known.seed, spec.seed);
   if (known.data_fingerprint != spec.data_fingerprint) {
     return differ("data_fingerprint", known.data_fingerprint, spec.data_fingerprint);
+  }
+  if (const auto training = FirstDifference(known.training, spec.training); training.has_value()) {
+    return differ(training->field.c_str(), training->known, training->other);
+  }
+  if (known.rates.size() != spec.rates.size()) {
+    return differ("number of rates", known.rates.size(), spec.rates.size());
+  }
+  for (size_t i = 0; i < spec.rates.size(); ++i) {
+    if (const auto rate = FirstDifference(known.rates[i], spec.rates[i]); rate.has_value()) {
+      return differ(absl::StrCat("rates[", i, "].", rate->field).c_str(), rate->known, rate->other);
+    }
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,12 @@
 #include "services/coordinator/models/catalog.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/spec/spec_difference.h"
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
@@ -18,11 +21,15 @@ absl::StatusOr<bool> Catalog::Check(const ModelSpec& spec) const {
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
   const ModelSpec* const known = Find(spec.name);
   if (known == nullptr) return true;
-  if (*known == spec) return false;
+  const std::optional<SpecDifference> difference = FirstDifference(*known, spec);
+  if (!difference.has_value()) return false;
   return StatusWithReason(
       absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
-      absl::StrCat("a different model is registered as \"", spec.name,
-                   "\"; choose another name, or unregister that one (its rows are lost)"));
+      absl::StrCat("a different model is registered as \"", spec.name, "\": its ",
+                   Describe(*difference),
+                   "; give that value, choose another name for this model, or delete the one that "
+                   "is there (dslide model delete ",
+                   spec.name, ": its rows are lost)"));
 }
 
 absl::StatusOr<bool> Catalog::Add(const ModelSpec& spec) {

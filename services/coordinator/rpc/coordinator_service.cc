@@ -218,16 +218,16 @@ grpc::Status CoordinatorServiceImpl::GetClusterStatus(grpc::ServerContext* conte
 grpc::Status CoordinatorServiceImpl::RegisterJob(grpc::ServerContext* context,
                                                  const v1::RegisterJobRequest* request,
                                                  v1::RegisterJobResponse* response) {
-  return RunUnary(
-      metrics_.method("RegisterJob"), *context, *request, response, [&]() -> absl::Status {
-        RETURN_IF_ERROR(CheckJob(*context, request->spec().job()));
-        ASSIGN_OR_RETURN(const ClientId client,
-                         wire::DecodeClientId("client_id", request->client_id()));
-        ASSIGN_OR_RETURN(const bool created,
-                         coordinator_->RegisterJob(wire::DecodeJobSpec(request->spec()), client));
-        response->set_created(created);
-        return absl::OkStatus();
-      });
+  return RunUnary(metrics_.method("RegisterJob"), *context, *request, response,
+                  [&]() -> absl::Status {
+                    RETURN_IF_ERROR(CheckJob(*context, request->spec().job()));
+                    ASSIGN_OR_RETURN(const ClientId client,
+                                     wire::DecodeClientId("client_id", request->client_id()));
+                    ASSIGN_OR_RETURN(const JobSpec spec, wire::DecodeJobSpec(request->spec()));
+                    ASSIGN_OR_RETURN(const bool created, coordinator_->RegisterJob(spec, client));
+                    response->set_created(created);
+                    return absl::OkStatus();
+                  });
 }
 
 absl::Status CoordinatorServiceImpl::DoAcquireWork(const v1::AcquireWorkRequest& request,

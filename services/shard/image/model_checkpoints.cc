@@ -8,27 +8,13 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/spec/spec_difference.h"
 #include "core/system/failpoint.h"
 #include "services/shard/image/image_label.h"
 #include "services/shard/storage/storage_rows.h"
 
 namespace dslide::shard {
 namespace {
-
-// A model that differs only in how its rows are stored is told so by table.
-absl::Status CheckPrecisions(const ModelSpec& written, const ModelSpec& present) {
-  for (const TableSpec& table : written.tables) {
-    const TableSpec* const here = present.FindTable(table.name);
-    if (here == nullptr || here->precision == table.precision) continue;
-    return StatusWithReason(
-        absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
-        absl::StrCat("the checkpoint has table \"", table.name, "\" in precision ",
-                     PrecisionName(table.precision), ", the model that is here in ",
-                     PrecisionName(here->precision),
-                     ": create the model with the checkpoint's precision"));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
                       const ShardModel* present) {
@@ -49,13 +35,12 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
         absl::StrCat("the checkpoint's slots were dealt to ", there, " shards, the model's to ",
                      here, ", with other owners: rows would have to move between shards"));
   }
-  ModelSpec wanted = metadata.spec;
-  wanted.training = present->spec().training;
-  RETURN_IF_ERROR(CheckPrecisions(wanted, present->spec()));
-  if (wanted != present->spec()) {
-    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
-                            absl::StrCat("the checkpoint is of another model than the \"",
-                                         present->spec().name, "\" that is here"));
+  if (const auto difference = FirstDifference(metadata.spec, present->spec());
+      difference.has_value()) {
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+        absl::StrCat("the checkpoint is of another model than the \"", present->spec().name,
+                     "\" that is here: its ", Describe(*difference)));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
+#include "core/spec/spec_difference.h"
 #include "services/shard/state/refusal.h"
 
 namespace dslide::shard {
@@ -379,13 +380,11 @@ absl::StatusOr<bool> ShardCore::CreateModel(CreateModelCommand& command) {
   }
   const std::string& name = command.spec.name;
   if (ShardModel* const present = FindModel(name); present != nullptr) {
-    // Trainers' settings are no matter of a shard.
-    ModelSpec wanted = command.spec;
-    wanted.training = present->spec().training;
-    if (wanted != present->spec()) {
+    if (const auto difference = FirstDifference(present->spec(), command.spec);
+        difference.has_value()) {
       return Precondition(reason::kModelDiffers,
-                          absl::StrCat("a different model \"", name,
-                                       "\" is here already: drop it or use another name"));
+                          absl::StrCat("a different model \"", name, "\" is here already: its ",
+                                       Describe(*difference), "; drop it or use another name"));
     }
     if (command.slot_maps != present->slot_maps() || command.shard != present->shard()) {
       return Precondition(

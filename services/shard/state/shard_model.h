@@ -128,10 +128,8 @@ class ShardModel {
                                                  const HeadContext& context);
   absl::StatusOr<DenseGatherReply> DenseGather(const DenseGatherOp& op) const;
   absl::StatusOr<DenseScatterReply> DenseScatter(const DenseScatterOp& op);
-
   // --- Memory, trees, linear rows, fusion: null for a model that has none of them.
   absl::StatusOr<ReplyBody> RunComponentOp(const StepOp& op);
-
   // --- Rows.
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
@@ -175,13 +173,15 @@ class ShardModel {
   // To the command's sink, or into the reply.
   absl::Status Deliver(const GatherCommand& command, const ShardTable& table,
                        std::vector<RowId> rows, GatherReply& reply) const;
-  // Changes checked rows as one update. row_of(i, scratch) returns the numbers of row i, [dim];
-  // it may put them into `scratch`, [dim] on a 64-byte boundary.
+  // Changes checked rows as one update. row_of(i, scratch): the numbers of row i, [dim], perhaps in
+  // `scratch`, [dim] on a 64-byte boundary.
   template <typename RowOf>
-  void ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<const float> biases,
-                  absl::Span<const LocalRow> locals, const RowOf& row_of);
+  void ChangeRows(ShardTable& table, ScatterMode mode, LearningRate rate,
+                  absl::Span<const float> biases, absl::Span<const LocalRow> locals,
+                  const RowOf& row_of);
   // Applies gradients of checked rows as one update.
-  void ApplyGradients(ShardTable& table, const RowBlock& block, absl::Span<const LocalRow> locals);
+  void ApplyGradients(ShardTable& table, const RowBlock& block, LearningRate rate,
+                      absl::Span<const LocalRow> locals);
   void CountUpdate(const ShardTable& table);
 
   const ModelSpec spec_;

@@ -165,12 +165,13 @@ absl::Status ShardModel::Deliver(const GatherCommand& command, const ShardTable&
 }
 
 template <typename RowOf>
-void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<const float> biases,
-                            absl::Span<const LocalRow> locals, const RowOf& row_of) {
+void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, LearningRate rate,
+                            absl::Span<const float> biases, absl::Span<const LocalRow> locals,
+                            const RowOf& row_of) {
   RowStore& store = table.store();
   const int64_t dim = store.dim();
   const auto n = static_cast<int64_t>(locals.size());
-  const RowUpdate update = store.BeginUpdate(Step(table.applied().value() + 1), bound_);
+  const RowUpdate update = store.BeginUpdate(Step(table.applied().value() + 1), bound_, rate);
   const auto change =
       mode == ScatterMode::kAdd ? RowStore::Change::kAdd : RowStore::Change::kAssign;
   // The optimizer wants its gradient on a 64-byte boundary.
@@ -200,9 +201,9 @@ void ShardModel::ChangeRows(ShardTable& table, ScatterMode mode, absl::Span<cons
   table.AdvanceStep(parallelism_);
 }
 
-void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block,
+void ShardModel::ApplyGradients(ShardTable& table, const RowBlock& block, LearningRate rate,
                                 absl::Span<const LocalRow> locals) {
-  ChangeRows(table, ScatterMode::kGradient, block.biases, locals, ValuesOf(block));
+  ChangeRows(table, ScatterMode::kGradient, rate, block.biases, locals, ValuesOf(block));
   CountUpdate(table);
 }
 
@@ -213,14 +214,19 @@ absl::StatusOr<ScatterReply> ShardModel::Scatter(const ScatterCommand& command) 
   RETURN_IF_ERROR(received == nullptr ? CheckRows(table, command.rows)
                                       : CheckReceived(table, *received));
   ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(table, command.row_ids()));
+  RETURN_IF_ERROR(CheckRate(table.spec, command.learning_rate));
+  if (command.learning_rate.has_value() && command.mode != ScatterMode::kGradient) {
+    return Refuse(reason::kOutOfRange, "learning_rate is there, but the values are no gradients");
+  }
   if (received == nullptr) {
     const RowBlock& block = command.rows;
-    ChangeRows(table, command.mode, block.biases, locals, ValuesOf(block));
+    ChangeRows(table, command.mode, command.learning_rate, block.biases, locals, ValuesOf(block));
   } else {
-    ChangeRows(table, command.mode, received->biases, locals, [&](int64_t i, float* scratch) {
+    const auto row_of = [&](int64_t i, float* scratch) {
       received->Prefetch(i + kValuesAhead);
       return received->Row(i, scratch);
-    });
+    };
+    ChangeRows(table, command.mode, command.learning_rate, received->biases, locals, row_of);
   }
   if (command.mode == ScatterMode::kGradient) CountUpdate(table);
   return ScatterReply{.applied_steps = table.applied().value()};

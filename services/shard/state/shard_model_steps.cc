@@ -63,11 +63,12 @@ absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackward
   RETURN_IF_ERROR(
       CheckBatch(static_cast<int64_t>(op.gradient.size()) / op.dim, features.batch(), "gradient"));
   RETURN_IF_ERROR(CheckMagnitude("gradient", op.gradient));
+  RETURN_IF_ERROR(CheckRate(table->spec, op.learning_rate));
   const ScopedStage stage(stages_, Stage::kEmbedUpdate);
   EmbedBackwardReply reply;
   int64_t rejected = 0;
-  reply.distinct_rows =
-      table->embedding->Backward(features, op.gradient, bound_, parallelism_, &rejected);
+  reply.distinct_rows = table->embedding->Backward(features, op.gradient, bound_, parallelism_,
+                                                   &rejected, op.learning_rate);
   counters_.rejected_rows += rejected;
   counters_.embed_distinct_rows += reply.distinct_rows;
   CountUpdate(*table);
@@ -163,13 +164,14 @@ absl::StatusOr<HeadBackwardReply> ShardModel::HeadBackward(const HeadBackwardOp&
   if (!(op.scale > 0.0f && op.scale <= 1.0f)) {
     return Refuse(reason::kOutOfRange, absl::StrCat("scale is ", op.scale, ", must be in (0, 1]"));
   }
+  RETURN_IF_ERROR(CheckRate(table->spec, op.learning_rate));
   HeadBackwardReply reply;
   reply.hidden_gradient.rows = batch;
   reply.hidden_gradient.cols = table->spec.dim;
   reply.hidden_gradient.data.resize(batch * table->spec.dim);
   counters_.rejected_rows +=
       table->head->Backward(context, op.log_partitions, op.scale, bound_, parallelism_,
-                            absl::MakeSpan(reply.hidden_gradient.data));
+                            absl::MakeSpan(reply.hidden_gradient.data), op.learning_rate);
   CountUpdate(*table);
   return reply;
 }
@@ -190,6 +192,7 @@ absl::StatusOr<DenseGatherReply> ShardModel::DenseGather(const DenseGatherOp& op
 absl::StatusOr<DenseScatterReply> ShardModel::DenseScatter(const DenseScatterOp& op) {
   ASSIGN_OR_RETURN(ShardTable* const table, FindRole(op.table, TableRole::kDense));
   RETURN_IF_ERROR(CheckRows(*table, op.gradients));
+  RETURN_IF_ERROR(CheckRate(table->spec, op.learning_rate));
   if (static_cast<int64_t>(op.gradients.rows.size()) != table->store().num_rows()) {
     return Refuse(
         reason::kWrongRows,
@@ -197,7 +200,7 @@ absl::StatusOr<DenseScatterReply> ShardModel::DenseScatter(const DenseScatterOp&
                      "\" has ", table->store().num_rows(), " on this shard: send them all"));
   }
   ASSIGN_OR_RETURN(const std::vector<LocalRow> locals, ToLocal(*table, op.gradients.rows));
-  ApplyGradients(*table, op.gradients, locals);
+  ApplyGradients(*table, op.gradients, op.learning_rate, locals);
   return DenseScatterReply{};
 }
 

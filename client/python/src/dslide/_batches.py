@@ -50,7 +50,9 @@ class BatchPreparer:
         features, _ = data.take(points)
         return self._cut(transform(features, self._transform, self._idf))
 
-    def batch(self, data: Data, lease: coordinator_pb2.ChunkLease, points: I64) -> Batch:
+    def batch(
+        self, data: Data, lease: coordinator_pb2.ChunkLease, job_step: int, points: I64
+    ) -> Batch:
         """A step's samples: those of the points that have labels, which teach something."""
         points = points[np.diff(data.labels.offsets)[points] > 0]
         features, labels = data.take(points)
@@ -58,13 +60,16 @@ class BatchPreparer:
         spec = self._network.spec
         p = spec.training.input_dropout
         if p > 0:
-            features = _network.input_dropout(features, p, spec.seed, lease.epoch, points)
+            features = _network.input_dropout(
+                features, p, spec.training.order_seed or spec.seed, lease.epoch, points
+            )
         counts = np.diff(labels.offsets).astype(np.float32)
         softmax = self._network.head.head.loss == "softmax"
         targets = np.float32(1) / counts if softmax else np.ones(len(points), np.float32)
         return Batch(
             lease.lease_id,
             lease.epoch,
+            job_step,
             points,
             self._cut(features),
             slice_ragged(self._head_owners, self._shards, labels),

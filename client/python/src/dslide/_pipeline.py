@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dslide import _network, arrays
 from dslide._network import DenseLayer, HiddenDropout, Network
+from dslide._rates import learning_rate
 from dslide._stream import ShardStream
 from dslide.ragged import Ragged
 from dslide.v1 import common_pb2, shard_pb2
@@ -22,10 +23,14 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass
 class Batch:
-    """Samples of one step, cut by shard. `lease`: of the chunk that they belong to."""
+    """Samples of one step, cut by shard. `lease`: of the chunk that they belong to.
+
+    `job_step`: the step's number in the job, from 1.
+    """
 
     lease: int
     epoch: int
+    job_step: int
     points: I64
     inputs: list[Ragged]  # by shard
     labels: list[Ragged]  # by shard
@@ -86,7 +91,7 @@ class StepPipeline:
         """The hidden vectors of samples, without dropout; only when drained. float32 [B, dim]."""
         step = Step(
             self.next_step,
-            Batch(0, 0, np.empty(0, np.int64), inputs, [], np.empty(0, np.float32)),
+            Batch(0, 0, 1, np.empty(0, np.int64), inputs, [], np.empty(0, np.float32)),
             self._exchange(),
         )
         self.next_step += 1
@@ -213,6 +218,7 @@ class StepPipeline:
             table=self._network.head.name,
             scale=float(np.float32(1) / np.float32(len(step.batch.points))),
             log_partitions=loss.log_partitions.astype("<f4").tobytes(),
+            learning_rate=learning_rate(self._network.head.optimizer, step.batch.job_step),
         )
         step.stage, step.exchange = "head_backward", self._exchange()
         for shard in range(len(self._streams)):
@@ -238,6 +244,9 @@ class StepPipeline:
                         shard,
                         dense_scatter=shard_pb2.DenseScatter(
                             table=network.dense[i].name,
+                            learning_rate=learning_rate(
+                                network.dense[i].optimizer, step.batch.job_step
+                            ),
                             gradients=common_pb2.RowBlock(
                                 row_ids=rows.astype("<u4").tobytes(),
                                 values=arrays.matrix(weights[rows]),
@@ -246,7 +255,9 @@ class StepPipeline:
                         ),
                     )
         request = shard_pb2.EmbedBackward(
-            table=network.embedding.name, gradient=arrays.matrix(gradient, bf16=network.bf16)
+            table=network.embedding.name,
+            gradient=arrays.matrix(gradient, bf16=network.bf16),
+            learning_rate=learning_rate(network.embedding.optimizer, step.batch.job_step),
         )
         for shard in range(len(self._streams)):
             self._send(step, shard, embed_backward=request)

@@ -146,6 +146,7 @@ async def scatter(
     *,
     biases: npt.ArrayLike | None = None,
     mode: str = "gradient",
+    learning_rate: float | None = None,
 ) -> None:
     """Changes rows by id, each shard's part whole or not at all, and never twice.
 
@@ -155,6 +156,7 @@ async def scatter(
     values : float32 [n, dim]
     biases : float32 [n], for tables whose rows have one; None: 0, and unchanged by "add"
     mode : "gradient" runs the table's optimizer once, "add" adds, "assign" replaces
+    learning_rate : of this update by gradients; None: the model's, by its schedule
 
     A lost answer is asked for again with the same number. Scatters of one client are applied
     in the order of these calls. When an error's `applied` is None, nobody knows whether a shard
@@ -187,6 +189,8 @@ async def scatter(
         extra = None if extra is None else _added_up(inverse, extra)
     head = shard_pb2.ScatterRequest(table=table, mode=_MODES[mode])
     head.envelope.model = model
+    if learning_rate is not None:
+        head.learning_rate = learning_rate
     async with connection.io.lock():
         await connection.io.gather(
             [

@@ -22,6 +22,7 @@ from dslide._leases import Leases
 from dslide._network import Network
 from dslide._pipeline import Step, StepPipeline
 from dslide._progress import Progress
+from dslide._rates import rates_of
 from dslide._stream import ShardStream
 from dslide.client import Client
 from dslide.data import Data, compute_idf, from_arrays
@@ -125,6 +126,7 @@ class Trainer:
         self._progress = Progress(progress)
         self._patience = patience
         training = self.spec.training
+        self._seed = training.order_seed or self.spec.seed
         if training.propensity_strength > 0:
             raise InvalidArgumentError(
                 f"training.propensity_strength is {training.propensity_strength:g}, which this "
@@ -176,8 +178,10 @@ class Trainer:
             max_epochs=training.max_epochs,
             patience_epochs=training.patience_epochs,
             evaluate=self._split.num_validation > 0,
-            seed=self.spec.seed,
+            seed=self._seed,
             data_fingerprint=self.data.fingerprint,
+            training=training,
+            rates=rates_of(self.spec),
         )
 
     def __enter__(self) -> Trainer:
@@ -256,9 +260,7 @@ class Trainer:
         except BaseException:
             self.close()  # a shard keeps what it has for each client until that is closed
             raise
-        self._pipeline = StepPipeline(
-            self._network, self._streams, self.spec.seed, self._on_finished
-        )
+        self._pipeline = StepPipeline(self._network, self._streams, self._seed, self._on_finished)
 
     def _join(self) -> None:
         if self._leases is None:
@@ -360,7 +362,7 @@ class Trainer:
     def _train_chunk(self, lease: coordinator_pb2.ChunkLease) -> bool:
         """False at the step limit."""
         chunk = self._chunks[lease.lease_id] = _Chunk()
-        order = EpochOrder(self._split.num_training, self.spec.seed, lease.epoch)
+        order = EpochOrder(self._split.num_training, self._seed, lease.epoch)
         positions = order.points_at(lease.first, lease.count)
         points = self._split.training_points(positions)
         size = self.spec.training.batch_size
@@ -368,7 +370,10 @@ class Trainer:
             if self._max_steps and self._report.steps + self._under_way() >= self._max_steps:
                 self._pipeline.drain()
                 return False
-            batch = self._batches.batch(self.data, lease, points[first : first + size])
+            before = lease.epoch * self._split.num_training + lease.first + first
+            batch = self._batches.batch(
+                self.data, lease, before // size + 1, points[first : first + size]
+            )
             if len(batch.points):
                 chunk.submitted += 1
                 self._pipeline.submit(batch)

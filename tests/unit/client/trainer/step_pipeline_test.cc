@@ -68,6 +68,8 @@ class FakeShard final : public StepChannel {
                                                  absl::DeadlineExceededError("too late"));
     absl::MutexLock lock(&mu_);
     log_.push_back(absl::StrCat(step, "/", first_open_step, " ", Name(op)));
+    const double rate = std::visit([](const auto& sent) { return RateOf(sent); }, op);
+    if (rate >= 0) rates_.push_back(rate);
     queue_.push_back({step, std::move(op), pending});
     return pending;
   }
@@ -75,6 +77,11 @@ class FakeShard final : public StepChannel {
   std::vector<std::string> Log() {
     absl::MutexLock lock(&mu_);
     return log_;
+  }
+  // Of updates, in the order of sending.
+  std::vector<double> Rates() {
+    absl::MutexLock lock(&mu_);
+    return rates_;
   }
   // This shard holds every other row of the dense layer, from this one on. Before the first step.
   void set_first_dense_row(uint32_t row) { first_dense_row_ = row; }
@@ -90,6 +97,13 @@ class FakeShard final : public StepChannel {
     StepOp op;
     std::shared_ptr<PendingStep> pending;
   };
+
+  // -1: it has none.
+  template <typename Op>
+  static double RateOf(const Op& op) {
+    if constexpr (requires { op.learning_rate; }) return op.learning_rate.value_or(-1);
+    return -1;
+  }
 
   static const char* Name(const StepOp& op) {
     const char* names[] = {"embed-forward",  "head-forward", "head-backward",
@@ -165,6 +179,7 @@ class FakeShard final : public StepChannel {
   int64_t fail_step_ ABSL_GUARDED_BY(mu_) = -1;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mu_);
+  std::vector<double> rates_ ABSL_GUARDED_BY(mu_);
 
   uint32_t first_dense_row_ = 0;
   std::thread thread_;
@@ -269,6 +284,27 @@ TEST(StepPipelineTest, AnErrorNamesShardStepAndExchange) {
   EXPECT_EQ(run.status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(run.status.message()),
               HasSubstr("shard 0, head forward of step 4: no room"));
+}
+
+TEST(StepPipelineTest, UpdatesHaveTheRatesOfTheJobsStep) {
+  ModelSpec spec = Spec(/*dense_layers=*/1);
+  for (size_t i = 0; i < spec.tables.size(); ++i) {
+    spec.tables[i].optimizer.learning_rate = static_cast<double>(i + 1);
+    spec.tables[i].optimizer.schedule = {.kind = ScheduleKind::kLinear, .decay_steps = 8};
+  }
+  const absl::StatusOr<Network> network = Network::Create(spec);
+  ASSERT_TRUE(network.ok()) << network.status();
+  FakeShard a(0);
+  FakeShard b(0);
+  b.set_first_dense_row(1);
+  int64_t next_step = 1;
+  StepPipeline pipeline(*network, {&a, &b}, {}, &next_step, SteadyClock(),
+                        [](const FinishedStep&) {});
+  PreparedBatch batch = Batch(1, 3);
+  batch.job_step = Step(6);  // a quarter of the line is left
+  ASSERT_TRUE(pipeline.Submit(std::move(batch)).ok());
+  ASSERT_TRUE(pipeline.Drain().ok());
+  EXPECT_THAT(a.Rates(), ElementsAre(0.75, 0.5, 0.25));  // head, dense, embedding
 }
 
 TEST(StepPipelineTest, AnEmptyBatchIsNoStep) {

@@ -131,6 +131,7 @@ class WorkFeedTest : public ::testing::Test {
       names.push_back(Name(item));
       if (const auto* batch = std::get_if<PreparedBatch>(&item)) {
         points_.insert(points_.end(), batch->points.begin(), batch->points.end());
+        job_steps_.push_back(batch->job_step.value());
       }
       if (const auto* end = std::get_if<ChunkEnd>(&item)) feed.Finish({end->lease, 1.5, 4, 0});
       if (const auto* work = std::get_if<EvaluationWork>(&item)) {
@@ -149,6 +150,7 @@ class WorkFeedTest : public ::testing::Test {
   Script script_;
   std::vector<std::string> warnings_;
   std::vector<int64_t> points_;
+  std::vector<int64_t> job_steps_;
   int rejoined_ = 0;
 };
 
@@ -170,6 +172,14 @@ TEST_F(WorkFeedTest, ChunksBecomeBatchesAndAnEpochEndsWithADrain) {
   ASSERT_THAT(finished, SizeIs(3));
   for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(finished[i].lease, 7 + i);
   EXPECT_EQ(finished[2].metric, 0.5);
+}
+
+TEST_F(WorkFeedTest, AStepsNumberInTheJobIsAFunctionOfItsLease) {
+  // 20 points an epoch, 4 a step; whoever has a chunk, and in whatever order.
+  script_.Then(Work(ChunkWork{1, 2, 8, 8}));
+  script_.Then(Work(ChunkWork{2, 0, 0, 4}));
+  Drain(*Start());
+  EXPECT_THAT(job_steps_, ElementsAre(13, 14, 1));
 }
 
 TEST_F(WorkFeedTest, StagesAreDoneBetweenDrains) {

@@ -78,7 +78,7 @@ void ApplySteps(const Optimizer& optimizer, TestRow& row, const AlignedBuffer& g
                 Step step, Step last_step) {
   const RowShape shape{.dim = kOptimizerDim, .stride = kStride, .magnitude_bound = 1e30f};
   const RowView view = row.View();
-  EXPECT_TRUE(optimizer.Apply(optimizer.BeginStep(step), shape,
+  EXPECT_TRUE(optimizer.Apply(optimizer.BeginStep(step, std::nullopt), shape,
                               {.weights = gradient.data(), .bias = bias, .last_step = last_step},
                               view.AsSource(), view));
 }

@@ -73,6 +73,26 @@ bool Apply(RowStore& store, LocalRow row, AlignedFloats& gradient, float bias, i
   return store.ApplyGradient(row, gradient.data(), bias, store.BeginUpdate(Step(step), bound));
 }
 
+TEST(RowStoreTest, AnUpdateMayHaveALearningRateOfItsOwn) {
+  TableSpec spec{.name = "t", .role = TableRole::kEmbedding, .rows = 4, .dim = 2};
+  spec.optimizer = {.kind = OptimizerKind::kSgd,
+                    .learning_rate = 0.5,
+                    .schedule = {.kind = ScheduleKind::kLinear, .decay_steps = 1}};
+  const std::unique_ptr<RowStore> store = MakeStore(spec);
+  AlignedFloats gradient;
+  gradient.Resize(2);
+  gradient.data()[0] = gradient.data()[1] = 1.0f;
+  const LocalRow row(0);
+  const std::vector<float> first = WeightsOf(*store, row);
+  // The schedule has ended: its rate is 0.
+  ASSERT_TRUE(
+      store->ApplyGradient(row, gradient.data(), 0.0f, store->BeginUpdate(Step(1), kBound)));
+  EXPECT_EQ(WeightsOf(*store, row), first);
+  ASSERT_TRUE(
+      store->ApplyGradient(row, gradient.data(), 0.0f, store->BeginUpdate(Step(2), kBound, 0.25)));
+  EXPECT_FLOAT_EQ(WeightsOf(*store, row)[0], first[0] - 0.25f);
+}
+
 class RowStoreKindTest
     : public testing::TestWithParam<std::tuple<OptimizerKind, TableRole, int64_t, RowPrecision>> {
  protected:

@@ -143,6 +143,16 @@ TEST_F(CoordinatorTest, JobsAreOpenedJoinedAndCompared) {
   const auto refused = coordinator_->RegisterJob(other, ClientId{3});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("seed 0"));
+  other = Spec();
+  other.training.input_dropout = 0.5;
+  EXPECT_THAT(std::string(coordinator_->RegisterJob(other, ClientId{3}).status().message()),
+              HasSubstr("training.input_dropout 0.0, but this trainer has 0.5"));
+  other = Spec();
+  other.rates.push_back({.table = "in"});
+  EXPECT_EQ(ReasonOf(coordinator_->RegisterJob(other, ClientId{3}).status()), "JOB_DIFFERS");
+  other.job = "other";
+  other.rates[0].learning_rate = 0.0;
+  EXPECT_EQ(ReasonOf(coordinator_->RegisterJob(other, ClientId{3}).status()), "BAD_JOB");
   const ClusterStatus status = coordinator_->Status();
   ASSERT_EQ(status.jobs.size(), 1u);
   EXPECT_EQ(status.jobs[0].trainers, 2);

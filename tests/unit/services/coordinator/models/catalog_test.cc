@@ -1,5 +1,6 @@
 #include "services/coordinator/models/catalog.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/reason.h"
@@ -23,7 +24,21 @@ TEST(CatalogTest, ADifferentModelOfTheNameIsRefused) {
   const auto refused = catalog.Add(TestModel("m", 101));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(refused.status()), "MODEL_DIFFERS");
+  // Which field, both values, and the command that helps.
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::AllOf(testing::HasSubstr("rows is 100, not 101"),
+                             testing::HasSubstr("dslide model delete m")));
   EXPECT_EQ(*catalog.Find("m"), TestModel("m", 100));
+}
+
+TEST(CatalogTest, JobsMayTrainAModelInAnotherWay) {
+  Catalog catalog;
+  ASSERT_TRUE(catalog.Add(TestModel("m")).ok());
+  ModelSpec other = TestModel("m");
+  other.training.max_epochs += 7;
+  other.tables[0].optimizer.learning_rate /= 2;
+  EXPECT_FALSE(*catalog.Add(other));
+  EXPECT_EQ(*catalog.Find("m"), TestModel("m"));
 }
 
 TEST(CatalogTest, AnInvalidModelIsRefused) {

@@ -134,6 +134,22 @@ TEST_F(ShardRefusalTest, ARefusedBackwardKeepsItsContext) {
   Must(trainer_.EmbedBackward(), 1);
 }
 
+TEST_F(ShardRefusalTest, ALearningRateIsANumberThatDoesNotTurnWeightsAround) {
+  for (const double rate : {-0.1, std::nan(""), double{INFINITY}}) {
+    Must(trainer_.HeadForward(), 1);
+    HeadBackwardOp head = trainer_.HeadBackward();
+    head.learning_rate = rate;
+    EXPECT_EQ(Reason(Do(trainer_.Step(head, 1))), reason::kOutOfRange);
+    DenseScatterOp dense = trainer_.DenseScatter();
+    dense.learning_rate = rate;
+    EXPECT_EQ(Reason(Do(trainer_.Step(dense, 1))), reason::kOutOfRange);
+    Must(trainer_.EmbedForward(), 1);
+    EmbedBackwardOp embed = trainer_.EmbedBackward();
+    embed.learning_rate = rate;
+    EXPECT_EQ(Reason(Do(trainer_.Step(embed, 1))), reason::kOutOfRange);
+  }
+}
+
 TEST_F(ShardRefusalTest, ForeignRowsAreNamedWithTheShard) {
   GatherCommand gather = trainer_.Gather();
   gather.rows = {RowId(kSampleLabels + 7)};
