@@ -15,6 +15,20 @@ int64_t Sum(const std::vector<CheckpointPart>& parts, int64_t CheckpointPart::*f
 
 }  // namespace
 
+std::optional<absl::Duration> JobStatus::time_left() const {
+  if (finished) return absl::ZeroDuration();
+  if (samples_per_second <= 0.0) return std::nullopt;
+  const auto left = static_cast<double>((max_epochs - epoch) * samples_per_epoch - samples_done);
+  return absl::Seconds(left / samples_per_second);
+}
+
+std::optional<double> JobStatus::last_metric() const {
+  for (auto result = epochs.rbegin(); result != epochs.rend(); ++result) {
+    if (result->metric.has_value()) return result->metric;
+  }
+  return std::nullopt;
+}
+
 std::string JobStatus::state() const {
   if (cancelled) return "cancelled";
   return finished ? "finished" : absl::StrCat("epoch ", epoch + 1, "/", max_epochs);

@@ -13,6 +13,14 @@
 
 namespace dslide {
 
+// A point of a job's curves.
+struct EpochResult {
+  int64_t epoch = 0;                            // from 0
+  std::optional<double> loss = std::nullopt;    // mean over the samples whose reports were seen
+  std::optional<double> metric = std::nullopt;  // where it was evaluated
+  friend bool operator==(const EpochResult&, const EpochResult&) = default;
+};
+
 struct JobStatus {
   std::string job = {};
   std::string model = {};
@@ -25,7 +33,16 @@ struct JobStatus {
   bool cancelled = false;   // before its last epoch; it is finished, too
   int64_t best_epoch = -1;  // -1 before the first evaluation
   double best_metric = 0.0;
+  double samples_per_second = 0.0;  // of all trainers; 0: not known, or none trains
+  // Mean of this epoch so far, or of the one before; none before the first report.
+  std::optional<double> loss = std::nullopt;
+  std::vector<EpochResult> epochs = {};  // ascending; of long jobs some of them
 
+  // Until max_epochs, without evaluations; none while the pace is not known. Early stopping ends
+  // sooner.
+  std::optional<absl::Duration> time_left() const;
+  // The metric of the last epoch that was evaluated.
+  std::optional<double> last_metric() const;
   // "epoch 3/14", "finished" or "cancelled".
   std::string state() const;
 };

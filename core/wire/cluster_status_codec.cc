@@ -67,20 +67,37 @@ void EncodeJobStatus(const JobStatus& job, v1::JobStatus* out) {
   out->set_cancelled(job.cancelled);
   out->set_best_epoch(job.best_epoch);
   out->set_best_metric(job.best_metric);
+  out->set_samples_per_second(job.samples_per_second);
+  if (job.loss.has_value()) out->set_loss(*job.loss);
+  for (const EpochResult& result : job.epochs) {
+    v1::EpochResult& point = *out->add_epochs();
+    point.set_epoch(result.epoch);
+    if (result.loss.has_value()) point.set_loss(*result.loss);
+    if (result.metric.has_value()) point.set_metric(*result.metric);
+  }
 }
 
 JobStatus DecodeJobStatus(const v1::JobStatus& job) {
-  return {.job = job.job(),
-          .model = job.model(),
-          .epoch = job.epoch(),
-          .max_epochs = job.max_epochs(),
-          .samples_done = job.samples_done(),
-          .samples_per_epoch = job.samples_per_epoch(),
-          .trainers = job.trainers(),
-          .finished = job.finished(),
-          .cancelled = job.cancelled(),
-          .best_epoch = job.best_epoch(),
-          .best_metric = job.best_metric()};
+  JobStatus status = {.job = job.job(),
+                      .model = job.model(),
+                      .epoch = job.epoch(),
+                      .max_epochs = job.max_epochs(),
+                      .samples_done = job.samples_done(),
+                      .samples_per_epoch = job.samples_per_epoch(),
+                      .trainers = job.trainers(),
+                      .finished = job.finished(),
+                      .cancelled = job.cancelled(),
+                      .best_epoch = job.best_epoch(),
+                      .best_metric = job.best_metric(),
+                      .samples_per_second = job.samples_per_second()};
+  if (job.has_loss()) status.loss = job.loss();
+  for (const v1::EpochResult& point : job.epochs()) {
+    EpochResult& result = status.epochs.emplace_back();
+    result.epoch = point.epoch();
+    if (point.has_loss()) result.loss = point.loss();
+    if (point.has_metric()) result.metric = point.metric();
+  }
+  return status;
 }
 
 void EncodeOperationStatus(const OperationStatus& status, v1::Operation* out) {

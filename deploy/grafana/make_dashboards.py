@@ -137,6 +137,16 @@ TRAINING = [
               (mean("dslide_shard_queue_seconds"), "queue {{instance}}"),
               (mean("dslide_shard_encode_seconds"), "encode {{instance}}")),
     ]),
+    ("Jobs", [
+        panel("Pace of each job", "none", "Samples a second, all trainers together.",
+              ("dslide_coordinator_job_samples_per_second", "{{job_name}}")),
+        panel("P@1 of each job", "none", "On held-out points, after each epoch.",
+              ("dslide_coordinator_job_precision_at_1", "{{job_name}}")),
+        panel("Loss of each job", "none", "Mean of the epoch so far.",
+              ("dslide_coordinator_job_loss", "{{job_name}}")),
+        panel("Time left", "s", "Until the last epoch, without evaluations.",
+              ("dslide_coordinator_job_time_left_seconds", "{{job_name}}")),
+    ]),
     ("Work", [
         panel("Jobs", "none", "Training jobs that the coordinator knows.",
               ("sum by (state) (dslide_coordinator_jobs)", "{{state}}")),

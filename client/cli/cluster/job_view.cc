@@ -1,12 +1,50 @@
 #include "client/cli/cluster/job_view.h"
 
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "client/cli/console/terminal.h"
 
 namespace dslide::cli {
 
+namespace {
+
+nlohmann::ordered_json OrNull(const std::optional<double>& value) {
+  if (!value.has_value()) return nullptr;
+  return *value;
+}
+
+std::optional<double> SecondsOf(const std::optional<absl::Duration>& duration) {
+  if (!duration.has_value()) return std::nullopt;
+  return absl::ToDoubleSeconds(*duration);
+}
+
+std::string Pace(const JobStatus& job) {
+  if (job.finished || job.samples_per_second <= 0) return "-";
+  return absl::StrFormat("%s/s", WithThousands(std::llround(job.samples_per_second)));
+}
+
+std::string TimeLeft(const JobStatus& job) {
+  const auto left = job.time_left();
+  if (job.finished || !left.has_value()) return "-";
+  return absl::FormatDuration(absl::Ceil(*left, absl::Seconds(1)));
+}
+
+}  // namespace
+
 nlohmann::ordered_json JobToJson(const JobStatus& job) {
+  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
+  for (const EpochResult& result : job.epochs) {
+    epochs.push_back({{"epoch", result.epoch},
+                      {"loss", OrNull(result.loss)},
+                      {"metric", OrNull(result.metric)}});
+  }
   return {{"job", job.job},
           {"model", job.model},
           {"epoch", job.epoch},
@@ -17,7 +55,11 @@ nlohmann::ordered_json JobToJson(const JobStatus& job) {
           {"finished", job.finished},
           {"cancelled", job.cancelled},
           {"best_epoch", job.best_epoch},
-          {"best_metric", job.best_metric}};
+          {"best_metric", job.best_metric},
+          {"loss", OrNull(job.loss)},
+          {"samples_per_second", job.samples_per_second},
+          {"seconds_left", OrNull(SecondsOf(job.time_left()))},
+          {"epochs", std::move(epochs)}};
 }
 
 std::string JobsTable(absl::Span<const JobStatus> jobs) {
@@ -26,12 +68,13 @@ std::string JobsTable(absl::Span<const JobStatus> jobs) {
     rows.push_back({job.job, job.model, job.state(),
                     absl::StrFormat("%s/%s", WithThousands(job.samples_done),
                                     WithThousands(job.samples_per_epoch)),
-                    absl::StrCat(job.trainers),
+                    absl::StrCat(job.trainers), Pace(job), TimeLeft(job),
                     job.best_epoch < 0
                         ? std::string("none yet")
                         : absl::StrFormat("%.4f (epoch %d)", job.best_metric, job.best_epoch + 1)});
   }
-  return FormatTable({"job", "model", "state", "samples", "trainers", "best P@1"}, rows);
+  return FormatTable(
+      {"job", "model", "state", "samples", "trainers", "pace", "time left", "best P@1"}, rows);
 }
 
 }  // namespace dslide::cli

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "core/base/version.h"
+#include "core/net/http/html.h"
 
 namespace dslide {
 namespace {
@@ -22,19 +22,19 @@ constexpr char kStyle[] =
     "th{font-weight:600;color:#444}.n{text-align:right;font-variant-numeric:tabular-nums}"
     ".state{display:inline-block;margin:.6rem 0;padding:.15rem .6rem;border-radius:.3rem;"
     "color:#fff}.ready{background:#0072b2}.not{background:#a04000}"
+    ".wide{overflow-x:auto}"
+    ".chart{width:100%;max-width:30rem;font-size:12px;margin-right:1rem}.chart text{fill:#444}"
+    ".chart line{stroke:#999}.chart polyline{fill:none;stroke:#0072b2;stroke-width:2}"
+    ".chart circle{fill:#0072b2}"
     ".small{color:#555;font-size:.85rem}nav a{margin-right:1rem}";
-
-std::string EscapeHtml(absl::string_view text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
 
 bool IsNumber(absl::string_view cell) {
   return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell[0])) != 0;
 }
 
 std::string RenderTable(const StatusTable& table) {
-  std::string html = absl::StrCat("<h2>", EscapeHtml(table.title), "</h2><table><thead><tr>");
+  std::string html =
+      absl::StrCat("<h2>", EscapeHtml(table.title), "</h2><div class=\"wide\"><table><thead><tr>");
   for (size_t i = 0; i < table.header.size(); ++i) {
     const bool number =
         !table.rows.empty() && i < table.rows[0].size() && IsNumber(table.rows[0][i]);
@@ -50,7 +50,7 @@ std::string RenderTable(const StatusTable& table) {
     }
     absl::StrAppend(&html, "</tr>");
   }
-  return absl::StrCat(html, "</tbody></table>");
+  return absl::StrCat(html, "</tbody></table></div>");
 }
 
 std::string RenderFacts(const std::vector<StatusFact>& facts) {
@@ -68,7 +68,8 @@ std::string RenderStatusPage(absl::string_view title, bool ready, absl::string_v
                              const StatusPage& page) {
   std::string html = absl::StrCat(
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>",
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<meta http-equiv=\"refresh\" content=\"5\"><title>",
       EscapeHtml(title), "</title><style>", kStyle, "</style></head><body><h1>", EscapeHtml(title),
       "</h1><div class=\"small\">", EscapeHtml(VersionLine(std::string(title).c_str())),
       "</div><div class=\"state ", ready ? "ready\">&#10003; " : "not\">&#9888; ",
@@ -77,11 +78,12 @@ std::string RenderStatusPage(absl::string_view title, bool ready, absl::string_v
   for (const StatusTable& table : page.tables) {
     if (!table.rows.empty()) absl::StrAppend(&html, RenderTable(table));
   }
+  for (const LineChart& chart : page.charts) absl::StrAppend(&html, RenderLineChart(chart));
   return absl::StrCat(html,
                       "<h2>More</h2><nav><a href=\"/metrics\">/metrics</a> "
                       "<a href=\"/readyz\">/readyz</a> <a href=\"/livez\">/livez</a></nav>"
-                      "<p class=\"small\">Sums since the start of the process; reload for newer "
-                      "ones.</p></body></html>\n");
+                      "<p class=\"small\">Sums since the start of the process; renewed every 5 "
+                      "seconds.</p></body></html>\n");
 }
 
 std::string PageCount(double count) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "core/net/http/line_chart.h"
 
 namespace dslide {
 
@@ -28,6 +29,7 @@ struct StatusTable {
 struct StatusPage {
   std::vector<StatusFact> facts = {};
   std::vector<StatusTable> tables = {};
+  std::vector<LineChart> charts = {};
 };
 
 // The whole document. `state` is "ready", or says why not.

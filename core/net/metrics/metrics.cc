@@ -29,8 +29,7 @@ struct Callback {
   const void* owner;
   std::string name;
   Kind kind;
-  std::vector<prometheus::ClientMetric::Label> labels;
-  std::function<double()> read;
+  std::function<Metrics::Samples()> read;
 };
 
 // A wrong metric is our own bug: say which one and stop.
@@ -49,6 +48,12 @@ void CheckName(absl::string_view name, absl::string_view help, Kind kind) {
   if ((kind == Kind::kCounter) != absl::EndsWith(name, "_total")) {
     Die(name, "counters, and only they, end in _total");
   }
+}
+
+std::function<Metrics::Samples()> One(MetricLabels labels, std::function<double()> read) {
+  return [labels = std::move(labels), read = std::move(read)] {
+    return Metrics::Samples{{labels, read()}};
+  };
 }
 
 prometheus::Labels ToLabels(const MetricLabels& labels) {
@@ -94,7 +99,6 @@ Metrics::Impl::Family& Metrics::Impl::FamilyOf(absl::string_view name, absl::str
 }
 
 void Metrics::Impl::AddCallback(Callback callback, absl::string_view help) {
-  for (const auto& [name, value] : constant_labels) callback.labels.push_back({name, value});
   const absl::MutexLock lock(&mu);
   FamilyOf(callback.name, help, callback.kind);
   callbacks.push_back(std::move(callback));
@@ -114,10 +118,14 @@ std::vector<prometheus::MetricFamily> Metrics::Impl::Collect() const {
                                                     : prometheus::MetricType::Gauge;
       collected.push_back(std::move(family));
     }
-    prometheus::ClientMetric metric;
-    metric.label = callback.labels;
-    (callback.kind == Kind::kCounter ? metric.counter.value : metric.gauge.value) = callback.read();
-    collected[entry->second].metric.push_back(std::move(metric));
+    for (const auto& [labels, value] : callback.read()) {
+      prometheus::ClientMetric metric;
+      for (const MetricLabels* all : {&labels, &constant_labels}) {
+        for (const auto& [name, text] : *all) metric.label.push_back({name, text});
+      }
+      (callback.kind == Kind::kCounter ? metric.counter.value : metric.gauge.value) = value;
+      collected[entry->second].metric.push_back(std::move(metric));
+    }
   }
   return collected;
 }
@@ -201,16 +209,18 @@ Histogram Metrics::AddHistogram(absl::string_view name, absl::string_view help,
 
 void Metrics::AddGaugeCallback(const void* owner, absl::string_view name, absl::string_view help,
                                const MetricLabels& labels, std::function<double()> read) {
-  Callback callback{owner, std::string(name), Kind::kGauge, {}, std::move(read)};
-  for (const auto& [label, value] : labels) callback.labels.push_back({label, value});
-  impl_->AddCallback(std::move(callback), help);
+  AddGaugesCallback(owner, name, help, One(labels, std::move(read)));
+}
+
+void Metrics::AddGaugesCallback(const void* owner, absl::string_view name, absl::string_view help,
+                                std::function<Samples()> read) {
+  impl_->AddCallback({owner, std::string(name), Kind::kGauge, std::move(read)}, help);
 }
 
 void Metrics::AddCounterCallback(const void* owner, absl::string_view name, absl::string_view help,
                                  const MetricLabels& labels, std::function<double()> read) {
-  Callback callback{owner, std::string(name), Kind::kCounter, {}, std::move(read)};
-  for (const auto& [label, value] : labels) callback.labels.push_back({label, value});
-  impl_->AddCallback(std::move(callback), help);
+  impl_->AddCallback({owner, std::string(name), Kind::kCounter, One(labels, std::move(read))},
+                     help);
 }
 
 void Metrics::RemoveCallbacks(const void* owner) {

@@ -99,6 +99,10 @@ class Metrics {
                         const MetricLabels& labels, std::function<double()> read);
   void AddCounterCallback(const void* owner, absl::string_view name, absl::string_view help,
                           const MetricLabels& labels, std::function<double()> read);
+  // Gauges whose labels come and go; each set of labels once.
+  using Samples = std::vector<std::pair<MetricLabels, double>>;
+  void AddGaugesCallback(const void* owner, absl::string_view name, absl::string_view help,
+                         std::function<Samples()> read);
   // Forgets the callbacks of `owner`. When it returns, none of them runs any more.
   void RemoveCallbacks(const void* owner);
 

@@ -72,7 +72,7 @@ absl::Status Job::CheckReport(const ClientId& client, const LeaseReport& report)
   return absl::OkStatus();
 }
 
-void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
+void Job::ApplyReport(const ClientId& client, const LeaseReport& report, absl::Duration now) {
   ++changes_;
   int64_t chunk = 0;
   if (const auto lease = leases_.find(report.lease); lease != leases_.end()) {
@@ -100,6 +100,7 @@ void Job::ApplyReport(const ClientId& client, const LeaseReport& report) {
   } else if (chunk == kEvaluation) {
     FinishEvaluation(report.metric);
   } else {
+    progress_.OnChunk(report.samples, report.loss_sum, now);
     FinishChunk(chunk);
   }
 }
@@ -113,12 +114,14 @@ void Job::FinishChunk(int64_t chunk) {
   if (spec_.evaluate) {
     open_ = kEvaluation;
   } else {
+    progress_.EndEpoch(epoch_, std::nullopt);
     StartEpoch(epoch_ + 1);
   }
 }
 
 void Job::FinishEvaluation(double metric) {
   ++counters_.evaluations_done;
+  progress_.EndEpoch(epoch_, std::isfinite(metric) ? std::optional(metric) : std::nullopt);
   // A metric that is not a number (a diverged model) is never better.
   if (!std::isnan(metric) && (best_epoch_ < 0 || metric > best_metric_)) {
     best_metric_ = metric;
@@ -233,7 +236,7 @@ absl::StatusOr<Work> Job::Acquire(const WorkRequest& request, absl::Duration now
   for (const LeaseReport& report : request.finished) {
     RETURN_IF_ERROR(CheckReport(request.client, report));
   }
-  for (const LeaseReport& report : request.finished) ApplyReport(request.client, report);
+  for (const LeaseReport& report : request.finished) ApplyReport(request.client, report, now);
   for (const LeaseId id : request.held) Renew(request.client, id, now);
   Expire(now);
   Join(request.client, now);
@@ -269,7 +272,8 @@ JobRecord Job::Record() const {
                    .best_metric = best_metric_,
                    .epochs_without_better = epochs_without_better_,
                    .best_restored = best_restored_,
-                   .cancelled = cancelled_};
+                   .cancelled = cancelled_,
+                   .epochs = progress_.epochs()};
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     if (chunks_[chunk] != ChunkState::kDone) continue;
     const auto number = static_cast<int64_t>(chunk);
@@ -307,6 +311,7 @@ absl::Status Job::Restore(const JobRecord& record) {
   epochs_without_better_ = record.epochs_without_better;
   best_restored_ = record.best_restored;
   cancelled_ = record.cancelled;
+  progress_.Restore(record.epochs);
   StartEpoch(record.epoch);
   for (const JobRecord::Range& range : record.done) {
     for (int64_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
@@ -397,7 +402,10 @@ JobStatus Job::Status(absl::Duration now) const {
                    .finished = finished_,
                    .cancelled = cancelled_,
                    .best_epoch = best_epoch_,
-                   .best_metric = best_metric_};
+                   .best_metric = best_metric_,
+                   .samples_per_second = finished_ ? 0.0 : progress_.SamplesPerSecond(now),
+                   .loss = progress_.loss(),
+                   .epochs = progress_.epochs()};
   for (const auto& [client, seen] : seen_) {
     if (seen + timing_.lease_timeout > now) ++status.trainers;
   }

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
+#include "services/coordinator/jobs/job_progress.h"
 #include "services/coordinator/jobs/job_spec.h"
 
 namespace dslide::coordinator {
@@ -105,7 +106,7 @@ class Job {
   };
 
   absl::Status CheckReport(const ClientId& client, const LeaseReport& report) const;
-  void ApplyReport(const ClientId& client, const LeaseReport& report);
+  void ApplyReport(const ClientId& client, const LeaseReport& report, absl::Duration now);
   void Renew(const ClientId& client, LeaseId id, absl::Duration now);
   // Takes back what was not renewed in time.
   void Expire(absl::Duration now);
@@ -149,6 +150,7 @@ class Job {
   int64_t epochs_without_better_ = 0;
   bool best_restored_ = false;
   bool cancelled_ = false;
+  JobProgress progress_;
 };
 
 }  // namespace dslide::coordinator

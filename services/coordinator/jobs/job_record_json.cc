@@ -1,5 +1,6 @@
 #include "services/coordinator/jobs/job_record_json.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,14 @@
 
 namespace dslide::coordinator {
 namespace {
+
+OrderedJson OrNull(const std::optional<double>& value) {
+  return value.has_value() ? OrderedJson(*value) : OrderedJson(nullptr);
+}
+
+std::optional<double> NumberOrNone(const OrderedJson& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
 
 template <typename T>
 OrderedJson FieldsToJson(T fields) {
@@ -30,6 +39,12 @@ void FieldsFromJson(const OrderedJson& object, const char* path, absl::Status& s
 OrderedJson JobRecordToJson(const JobRecord& job) {
   OrderedJson done = OrderedJson::array();
   for (const JobRecord::Range& range : job.done) done.push_back({range.first, range.count});
+  OrderedJson epochs = OrderedJson::array();
+  for (const EpochResult& result : job.epochs) {
+    epochs.push_back({{"epoch", result.epoch},
+                      {"loss", OrNull(result.loss)},
+                      {"metric", OrNull(result.metric)}});
+  }
   OrderedJson rates = OrderedJson::array();
   for (const TableRate& rate : job.spec.rates) rates.push_back(FieldsToJson(rate));
   return {{"job", job.spec.job},
@@ -52,7 +67,8 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
           {"best_metric", job.best_metric},
           {"epochs_without_better", job.epochs_without_better},
           {"best_restored", job.best_restored},
-          {"cancelled", job.cancelled}};
+          {"cancelled", job.cancelled},
+          {"epochs", std::move(epochs)}};
 }
 
 absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json) {
@@ -87,6 +103,11 @@ absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json) {
   json.at("epochs_without_better").get_to(job.epochs_without_better);
   json.at("best_restored").get_to(job.best_restored);
   json.at("cancelled").get_to(job.cancelled);
+  for (const OrderedJson& entry : json.at("epochs")) {
+    job.epochs.push_back({.epoch = entry.at("epoch").get<int64_t>(),
+                          .loss = NumberOrNone(entry.at("loss")),
+                          .metric = NumberOrNone(entry.at("metric"))});
+  }
   return job;
 }
 

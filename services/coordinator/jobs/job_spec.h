@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 
 namespace dslide::coordinator {
@@ -31,8 +32,9 @@ struct JobRecord {
   int64_t best_epoch = -1;
   double best_metric = 0.0;
   int64_t epochs_without_better = 0;
-  bool best_restored = false;  // by the completion
-  bool cancelled = false;      // before its last epoch; then it is finished
+  bool best_restored = false;            // by the completion
+  bool cancelled = false;                // before its last epoch; then it is finished
+  std::vector<EpochResult> epochs = {};  // see JobStatus
   friend bool operator==(const JobRecord&, const JobRecord&) = default;
 };
 

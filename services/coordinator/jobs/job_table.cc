@@ -1,6 +1,7 @@
 #include "services/coordinator/jobs/job_table.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,9 @@ absl::Status CheckSameJob(const JobSpec& known, const JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Jobs that have ended, the newest first, whose metrics are shown: labels must not grow for ever.
+constexpr int64_t kFinishedShown = 20;
+
 }  // namespace
 
 JobTable::JobTable(const JobTableOptions& options, std::unique_ptr<JobStore> store,
@@ -110,6 +114,19 @@ void JobTable::AddMetrics() {
     for (const auto& [name, entry] : jobs_) sum += static_cast<double>(entry.job->leases());
     return sum;
   });
+  const auto of_jobs = [this](const char* name, const char* help,
+                              std::optional<double> (*read)(const JobStatus& job)) {
+    metrics_->AddGaugesCallback(this, name, help, [this, read] {
+      Metrics::Samples samples;
+      for (const JobStatus& job : Shown()) {
+        const std::optional<double> value = read(job);
+        if (!value.has_value()) continue;
+        samples.push_back({{{"job_name", job.job}, {"model", job.model}}, *value});
+      }
+      return samples;
+    });
+  };
+  AddJobMetrics(of_jobs);
   const auto counter = [this](const char* name, const char* help, int64_t JobCounters::*field) {
     metrics_->AddCounterCallback(this, name, help, {},
                                  [this, field] { return static_cast<double>(Counters().*field); });
@@ -124,6 +141,47 @@ void JobTable::AddMetrics() {
           &JobCounters::chunks_done);
   counter("dslide_coordinator_evaluations_done_total", "Evaluations reported.",
           &JobCounters::evaluations_done);
+}
+
+void JobTable::AddJobMetrics(const AddOfJobs& add) {
+  using Value = std::optional<double>;
+  add("dslide_coordinator_job_epoch", "Epoch of a job that is being trained, from 0.",
+      [](const JobStatus& job) { return Value(job.epoch); });
+  add("dslide_coordinator_job_max_epochs", "Epochs of a job at most.",
+      [](const JobStatus& job) { return Value(job.max_epochs); });
+  add("dslide_coordinator_job_samples", "Samples of a job that are trained, over all its epochs.",
+      [](const JobStatus& job) {
+        return Value(job.epoch * job.samples_per_epoch + job.samples_done);
+      });
+  add("dslide_coordinator_job_samples_per_second", "Pace of a job, all trainers together.",
+      [](const JobStatus& job) { return Value(job.samples_per_second); });
+  add("dslide_coordinator_job_time_left_seconds",
+      "Until a job's last epoch, where its pace is known.", [](const JobStatus& job) {
+        const auto left = job.time_left();
+        return left.has_value() ? Value(absl::ToDoubleSeconds(*left)) : Value();
+      });
+  add("dslide_coordinator_job_loss", "Mean training loss of a job's epoch so far.",
+      [](const JobStatus& job) { return job.loss; });
+  add("dslide_coordinator_job_precision_at_1", "P@1 of a job on held-out points, last measured.",
+      [](const JobStatus& job) { return job.last_metric(); });
+  add("dslide_coordinator_job_best_precision_at_1", "Best P@1 of a job on held-out points.",
+      [](const JobStatus& job) { return job.best_epoch < 0 ? Value() : Value(job.best_metric); });
+  add("dslide_coordinator_job_trainers", "Trainers of a job that were heard of lately.",
+      [](const JobStatus& job) { return Value(job.trainers); });
+  add("dslide_coordinator_job_finished", "Whether a job has ended.",
+      [](const JobStatus& job) { return Value(job.finished ? 1 : 0); });
+}
+
+std::vector<JobStatus> JobTable::Shown() const {
+  std::vector<JobStatus> shown;
+  int64_t finished = 0;
+  const absl::MutexLock lock(&mu_);
+  for (auto name = order_.rbegin(); name != order_.rend(); ++name) {
+    JobStatus status = jobs_.at(*name).job->Status(clock_->Now());
+    if (status.finished && ++finished > kFinishedShown) continue;
+    shown.push_back(std::move(status));
+  }
+  return shown;
 }
 
 double JobTable::Count(bool finished) const {

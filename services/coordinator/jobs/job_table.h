@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,12 @@ class JobTable {
   absl::Status RemoveOf(const std::string& model);
 
  private:
+  using AddOfJobs = absl::FunctionRef<void(const char* name, const char* help,
+                                           std::optional<double> (*read)(const JobStatus& job))>;
   void AddMetrics();
+  static void AddJobMetrics(const AddOfJobs& add);
+  // Those with metrics of their own.
+  std::vector<JobStatus> Shown() const;
   double Count(bool finished) const;
   absl::StatusOr<Job*> Find(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job& Add(const JobSpec& spec, uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -1,5 +1,8 @@
 #include "services/coordinator/rpc/status_page.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,13 +32,47 @@ StatusTable ShardRows(const ClusterStatus& status) {
   return table;
 }
 
+double SecondsLeft(const JobStatus& job) {
+  const auto left = job.time_left();
+  return left.has_value() ? absl::ToDoubleSeconds(*left) : std::nan("");
+}
+
+// Loss and P@1 over the epochs: of the jobs that train, or of all when none does.
+std::vector<LineChart> JobCharts(const ClusterStatus& status) {
+  constexpr size_t kMaxCharts = 12;
+  std::vector<LineChart> charts;
+  const auto add = [&](const JobStatus& job, const char* what,
+                       std::optional<double> EpochResult::*field) {
+    LineChart chart{.title = absl::StrCat("job ", job.job, ", ", what), .x_name = "epoch"};
+    for (const EpochResult& result : job.epochs) {
+      const std::optional<double>& value = result.*field;
+      if (value.has_value()) chart.points.emplace_back(result.epoch + 1, *value);
+    }
+    if (!chart.points.empty() && charts.size() < kMaxCharts) charts.push_back(std::move(chart));
+  };
+  const bool all = std::all_of(status.jobs.begin(), status.jobs.end(),
+                               [](const JobStatus& job) { return job.finished; });
+  for (const JobStatus& job : status.jobs) {
+    if (job.finished && !all) continue;
+    add(job, "loss", &EpochResult::loss);
+    add(job, "P@1", &EpochResult::metric);
+  }
+  return charts;
+}
+
 StatusTable JobRows(const ClusterStatus& status) {
-  StatusTable table{"Jobs", {"job", "model", "state", "samples", "trainers", "best P@1"}, {}};
+  StatusTable table{"Jobs",
+                    {"job", "model", "state", "samples", "trainers", "samples/s", "time left",
+                     "loss", "best P@1"},
+                    {}};
   for (const JobStatus& job : status.jobs) {
     table.rows.push_back({job.job, job.model, job.state(),
                           absl::StrCat(PageCount(static_cast<double>(job.samples_done)), " of ",
                                        PageCount(static_cast<double>(job.samples_per_epoch))),
                           absl::StrCat(job.trainers),
+                          job.samples_per_second > 0 ? PageCount(job.samples_per_second) : "-",
+                          job.finished ? "-" : PageSeconds(SecondsLeft(job)),
+                          job.loss.has_value() ? absl::StrFormat("%.4f", *job.loss) : "-",
                           job.best_epoch < 0 ? "none yet"
                                              : absl::StrFormat("%.4f, epoch %d", job.best_metric,
                                                                job.best_epoch + 1)});
@@ -76,6 +113,7 @@ StatusPage MakeStatusPage(const ClusterStatus& status,
   page.tables.push_back(ShardRows(status));
   page.tables.push_back(JobRows(status));
   page.tables.push_back(OperationRows(operations));
+  page.charts = JobCharts(status);
   return page;
 }
 

@@ -62,6 +62,17 @@ TEST(MetricsTest, CallbacksAreAskedForEachPageUntilRemoved) {
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("dslide_test_age_seconds")));
 }
 
+TEST(MetricsTest, LabelsOfAGaugeComeAndGo) {
+  Metrics metrics(MetricLabels{{"shard", "3"}});
+  Metrics::Samples samples;
+  metrics.AddGaugesCallback(&samples, "dslide_test_pace", "Pace.", [&samples] { return samples; });
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("dslide_test_pace{")));
+  samples = {{{{"job_name", "a"}}, 1}, {{{"job_name", "b"}}, 2}};
+  EXPECT_THAT(metrics.Expose(), HasSubstr("dslide_test_pace{job_name=\"b\",shard=\"3\"} 2\n"));
+  samples.pop_back();
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("job_name=\"b\"")));
+}
+
 TEST(MetricsTest, SeveralServicesShareAPageWithOneHelpTextPerName) {
   Metrics first(MetricLabels{{"shard", "0"}});
   Metrics second(MetricLabels{{"shard", "1"}});

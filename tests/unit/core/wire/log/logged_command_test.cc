@@ -6,6 +6,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
+#include "core/protocol/received_rows.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/reply_bytes.h"
 #include "core/wire/steps/step_codec.h"

@@ -245,9 +245,14 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
         "dslide_coordinator_registered_shards{health=\"lost\"} 0\n",
         "dslide_coordinator_topology_version 1\n", "dslide_coordinator_models 1\n",
         "dslide_coordinator_jobs{state=\"running\"} 1\n", "dslide_coordinator_leases 1\n",
-        "dslide_coordinator_leases_granted_total 1\n"}) {
+        "dslide_coordinator_leases_granted_total 1\n",
+        // Under a name of their own: "job" is what Prometheus calls the target.
+        "dslide_coordinator_job_epoch{job_name=\"job\",model=\"m\"} 0\n",
+        "dslide_coordinator_job_trainers{job_name=\"job\",model=\"m\"} 1\n",
+        "dslide_coordinator_job_finished{job_name=\"job\",model=\"m\"} 0\n"}) {
     EXPECT_THAT(page, HasSubstr(line));
   }
+  EXPECT_THAT(page, Not(HasSubstr("dslide_coordinator_job_loss{"))) << "nothing was reported yet";
   // Counts survive the job they came from.
   ASSERT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_leases_granted_total 1\n"));
