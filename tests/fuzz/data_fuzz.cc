@@ -17,6 +17,7 @@
 #include "core/engine/data/sources/contents_index.h"
 #include "core/engine/data/sources/debian_set.h"
 #include "core/engine/data/sources/package_index.h"
+#include "core/engine/data/text/description_words.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/sparse_line.h"
 #include "core/engine/data/text_dataset.h"

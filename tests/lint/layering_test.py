@@ -73,6 +73,7 @@ RULES = [
     ),
     ("OpenSSL", r"#include <openssl/|\b(X509|EVP|PEM|BIO|SSL)_\w+\(", r"core/net/tls/"),
     ("libarchive", r"#include <archive", r"core/engine/data/"),
+    ("utf8proc", r"#include <utf8proc|\butf8proc_", r"core/engine/data/text/unicode\.cc$"),
     (
         "JSON",
         r"\bnlohmann::|#include .nlohmann/",

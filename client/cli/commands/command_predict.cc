@@ -50,8 +50,9 @@ absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
 }
 
 absl::Status PredictText(const GlobalOptions& global, const PredictOptions& options,
-                         ModelSession& session, const std::string& text) {
-  ASSIGN_OR_RETURN(TextQuery query, QueryFromText(session.model(), text));
+                         ModelSession& session, const TextEncoder& encoder,
+                         const std::string& text) {
+  ASSIGN_OR_RETURN(TextQuery query, encoder.Encode(text));
   ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
                    session.Rank(std::move(query.batch), {int64_t{0}}, options.k, options.hashed));
   return PrintOne(global, session, text, predictions.front(), query.unknown);
@@ -86,12 +87,13 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
 // Each line of stdin is a text.
 absl::Status PredictStdin(const GlobalOptions& global, const PredictOptions& options,
                           ModelSession& session) {
+  ASSIGN_OR_RETURN(const TextEncoder encoder, EncoderOf(session.model()));
   if (IsTerminal(0)) PrintNote("Type a text and press Enter; Ctrl-D ends.");
   std::string line;
   while (std::getline(std::cin, line)) {
     absl::StripAsciiWhitespace(&line);
     if (line.empty()) continue;
-    absl::Status status = PredictText(global, options, session, line);
+    absl::Status status = PredictText(global, options, session, encoder, line);
     // A line that says nothing to the model is no reason to end.
     if (absl::IsInvalidArgument(status)) {
       PrintNote(status.message());
@@ -113,7 +115,8 @@ absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
                    ModelSession::Open(global, options.model));
   if (!options.text.empty()) {
-    RETURN_IF_ERROR(PredictText(global, options, *session, options.text));
+    ASSIGN_OR_RETURN(const TextEncoder encoder, EncoderOf(session->model()));
+    RETURN_IF_ERROR(PredictText(global, options, *session, encoder, options.text));
   } else if (!options.data.empty()) {
     RETURN_IF_ERROR(PredictFile(global, options, *session));
   } else {
@@ -134,7 +137,7 @@ void AddPredictCommand(CliCommand app, Context& context) {
       "      Without --text and --data, each line of stdin is a text.");
   auto options = std::make_shared<PredictOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
-  command.Add("--text", options->text, "Words, as in the training data's descriptions");
+  command.Add("--text", options->text, "A text; it is cut into words as the training data was");
   command.Add("--data", options->data, "Points; their labels are not used");
   command.Add("-k", options->k, "Labels to name, [1, 1024]");
   command.AddSwitch("--hashed", options->hashed,

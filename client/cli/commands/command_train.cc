@@ -26,6 +26,7 @@
 #include "core/base/version.h"
 #include "core/engine/data/file_output.h"
 #include "core/engine/data/sparse_dataset.h"
+#include "core/engine/data/text/tokenizer_json.h"
 #include "core/net/http/admin_http.h"
 #include "core/net/metrics/metrics.h"
 #include "core/net/metrics/process_stats.h"
@@ -172,6 +173,10 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
   }
   model_.vocabulary = VocabularyOf(*data_);
+  // One beside data whose features have no names is of other data.
+  if (!data_->FeatureName(0).empty() && !options_.source.text) {
+    ASSIGN_OR_RETURN(model_.tokenizer, FindTokenizer(options_.data));
+  }
   model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
   model_.origin.seed = spec.seed;
   model_.origin.version = Version();
@@ -203,6 +208,7 @@ absl::Status TrainRun::PrepareDirectory() {
     }
     RETURN_IF_ERROR(CheckRowsKept(options_.model_dir, stored));
     model_.features = stored.features;
+    model_.tokenizer = stored.tokenizer;
     if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
   } else {
     RETURN_IF_ERROR(PrepareModelDir(options_.model_dir, options_.overwrite));

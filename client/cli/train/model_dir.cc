@@ -16,6 +16,7 @@
 #include "core/engine/data/file_output.h"
 #include "core/engine/data/name_list.h"
 #include "core/engine/data/parse_error.h"
+#include "core/engine/data/text/tokenizer_json.h"
 #include "core/spec/model_spec_json.h"
 #include "services/embedded/embedded_cluster.h"
 
@@ -177,6 +178,9 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model) {
   if (model.vocabulary != nullptr) {
     RETURN_IF_ERROR(model.vocabulary->Save(In(path, "vocabulary.tsv")));
   }
+  if (model.tokenizer.has_value()) {
+    RETURN_IF_ERROR(WriteFile(In(path, kTokenizerFile), TokenizerToJson(*model.tokenizer)));
+  }
   // After them: its presence says that the others are there.
   RETURN_IF_ERROR(WriteFile(In(path, "dslide.json"), OriginToJson(model.origin)));
   return SealModelFiles(path);
@@ -212,6 +216,7 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
   if (model.origin.data_kind == "text") {
     ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));
   }
+  ASSIGN_OR_RETURN(model.tokenizer, FindTokenizer(In(path, "features.tsv")));
   return model;
 }
 

@@ -7,6 +7,7 @@
 //   label_counts.txt  the training points, then one line a label: those that carry it; absent in
 //                   directories of earlier versions
 //   vocabulary.tsv  of text models: count, tab, word
+//   tokenizer.json  by which texts were cut (tokenizer_json.h); absent when the data does not say
 //   FILES           size and checksum of each of these (model_files.h)
 //   coordinator/, shard-0/, shard-1/, ...   the embedded cluster's data; absent for models of a
 //   cluster
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/dataset_info.h"
+#include "core/engine/data/text/tokenizer.h"
 #include "core/engine/data/text_dataset.h"
 #include "core/engine/data/transform.h"
 #include "core/spec/model_spec.h"
@@ -49,6 +52,7 @@ struct StoredModel {
   std::vector<std::string> labels;               // [labels], or empty
   LabelCounts label_counts;                      // of the training data; points = 0: unknown
   std::shared_ptr<const Vocabulary> vocabulary;  // of text models; shared with their datasets
+  std::optional<TokenizerOptions> tokenizer;     // by which the features were cut; if known
 
   // "" when unknown.
   absl::string_view LabelName(RowId label) const;

@@ -1,15 +1,11 @@
 #include "client/cli/train/prediction_text.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "core/engine/data/sources/debian_set.h"
 
 namespace dslide::cli {
 
@@ -40,41 +36,12 @@ std::string PredictionToText(const StoredModel& model, const Prediction& predict
   return lines.empty() ? "  nothing" : absl::StrJoin(lines, "\n");
 }
 
-absl::StatusOr<TextQuery> QueryFromText(const StoredModel& model, const std::string& text) {
-  absl::flat_hash_map<absl::string_view, uint32_t> ids;
-  for (size_t i = 0; i < model.features.names.size(); ++i) {
-    const std::string& name = model.features.names[i];
-    if (!name.empty()) ids.emplace(name, static_cast<uint32_t>(i));
+absl::StatusOr<TextEncoder> EncoderOf(const StoredModel& model) {
+  std::optional<TokenizerOptions> tokenizer = model.tokenizer;
+  if (model.vocabulary != nullptr) {
+    tokenizer = {.kind = TokenizerKind::kWhitespace, .lower_case = false};
   }
-  if (ids.empty()) {
-    return absl::FailedPreconditionError(
-        "the model's features have no names (there was no features.txt beside the training data), "
-        "so a text says nothing to it; pass --data FILE instead of --text");
-  }
-  const std::vector<std::string> words =
-      model.vocabulary != nullptr ? std::vector<std::string>(absl::StrSplit(
-                                        text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty()))
-                                  : DescriptionWords(text);
-  TextQuery query;
-  std::map<uint32_t, float> counts;
-  for (const std::string& word : words) {
-    const auto it = ids.find(word);
-    if (it != ids.end()) {
-      counts[it->second] += 1;
-    } else if (std::find(query.unknown.begin(), query.unknown.end(), word) == query.unknown.end()) {
-      query.unknown.push_back(word);
-    }
-  }
-  if (counts.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model knows none of the words of \"", text, "\""));
-  }
-  for (const auto& [feature, count] : counts) {
-    query.batch.features.emplace_back(feature);
-    query.batch.values.push_back(count);
-  }
-  query.batch.FinishSample();
-  return query;
+  return TextEncoder::Create(model.features.names, tokenizer);
 }
 
 std::string DescribeInput(const StoredModel& model, absl::Span<const RowId> features,

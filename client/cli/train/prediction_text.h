@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "client/cli/train/model_dir.h"
 #include "client/trainer/evaluator.h"
-#include "core/engine/data/sparse_batch.h"
+#include "core/engine/data/text/text_encoder.h"
 
 namespace dslide::cli {
 
@@ -23,15 +23,9 @@ nlohmann::ordered_json PredictionToJson(const StoredModel& model, const Predicti
 // "  1. nginx (3.25)", a line each.
 std::string PredictionToText(const StoredModel& model, const Prediction& prediction);
 
-// The words of a text as the features that the model was trained on: how often each known one
-// occurs. Sparse models read the text as a description (DescriptionWords()), text models as words.
-struct TextQuery {
-  SparseBatch batch;                 // one sample
-  std::vector<std::string> unknown;  // words the model has not seen
-};
-// Errors: FailedPrecondition when the model has no feature names; InvalidArgument when no word of
-// the text is known.
-absl::StatusOr<TextQuery> QueryFromText(const StoredModel& model, const std::string& text);
+// What reads texts as the features of the model: cut as those that it learnt from. Lives as long as
+// the model. Errors: those of TextEncoder::Create().
+absl::StatusOr<TextEncoder> EncoderOf(const StoredModel& model);
 
 // Words that a person would know a point by: the names of its features of largest value, at most
 // `count`.

@@ -9,18 +9,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/file_output.h"
+#include "core/engine/data/text/description_words.h"
+#include "core/engine/data/text/tokenizer_json.h"
 #include "core/system/content_hash.h"
 
 namespace dslide {
 namespace {
-
-// Marks a package's name in a text. The words of names are features of their own: "python3" in a
-// name says what a package is, in a description what it is about.
-constexpr absl::string_view kNameMark = "name:";
 
 // Words with ids by falling number of packages, then alphabetically.
 struct Ranking {
@@ -46,28 +42,6 @@ Ranking Rank(const WordCounts& counts, int64_t max_count, int64_t max_size) {
     ranking.names.push_back(std::move(name));
   }
   return ranking;
-}
-
-// Appends `prefix` + word for each word of a text without white space.
-void AppendWords(absl::string_view text, absl::string_view prefix,
-                 std::vector<std::string>* words) {
-  std::string word;
-  const auto finish = [&] {
-    while (!word.empty() && word.back() == '.') word.pop_back();
-    const size_t start = word.find_first_not_of('.');
-    if (start != std::string::npos) words->push_back(absl::StrCat(prefix, word.substr(start)));
-    word.clear();
-  };
-  for (char c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const bool in_word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '.';
-    if (in_word) {
-      word += c;
-    } else {
-      finish();
-    }
-  }
-  finish();
 }
 
 // Drops labels that the plan leaves out, then points without a label.
@@ -132,6 +106,12 @@ EncodedPoint Encode(const DescribedPoint& point, const Ranking& words, const Ran
   return encoded;
 }
 
+absl::Status WriteText(const std::string& path, absl::string_view text) {
+  ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
+  RETURN_IF_ERROR(out.Append(text));
+  return out.Commit();
+}
+
 absl::Status WriteNames(const std::string& path, const std::vector<std::string>& names) {
   ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
   for (const std::string& name : names) RETURN_IF_ERROR(out.Append(absl::StrCat(name, "\n")));
@@ -161,9 +141,7 @@ absl::Status WriteReadme(const std::string& path, const DebianSetPlan& plan,
       report.packages, report.train_points, report.test_points, report.features, report.labels,
       report.labels_left_out, report.features_per_point, report.labels_per_point);
   for (const std::string& file : plan.made_from) absl::StrAppend(&text, "  ", file, "\n");
-  ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
-  RETURN_IF_ERROR(out.Append(text));
-  return out.Commit();
+  return WriteText(path, text);
 }
 
 // Splits the points that have a known word into the files.
@@ -198,6 +176,8 @@ absl::Status WriteParts(const DebianSetOptions& options, const DebianSetPlan& pl
   report->labels_per_point = static_cast<double>(label_total) / total;
   RETURN_IF_ERROR(WriteNames(options.output_dir + "/features.txt", words.names));
   RETURN_IF_ERROR(WriteNames(options.output_dir + "/labels.txt", labels.names));
+  RETURN_IF_ERROR(WriteText(absl::StrCat(options.output_dir, "/", kTokenizerFile),
+                            TokenizerToJson({.kind = TokenizerKind::kDescriptions})));
   if (plan.groups) RETURN_IF_ERROR(WriteNames(options.output_dir + "/groups.txt", groups));
   RETURN_IF_ERROR(WritePoints(options.output_dir + "/train.txt", train, *report));
   return WritePoints(options.output_dir + "/test.txt", test, *report);
@@ -252,15 +232,6 @@ absl::Status CheckLabelFraction(double max_label_fraction) {
   if (max_label_fraction > 0.0 && max_label_fraction <= 1.0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("max_label_fraction ", max_label_fraction, " is outside (0, 1]"));
-}
-
-std::vector<std::string> DescriptionWords(absl::string_view text) {
-  std::vector<std::string> words;
-  for (absl::string_view token : absl::StrSplit(text, absl::ByAnyChar(" \t\r\n"))) {
-    const bool is_name = absl::ConsumePrefix(&token, kNameMark);
-    AppendWords(token, is_name ? kNameMark : "", &words);
-  }
-  return words;
 }
 
 }  // namespace dslide

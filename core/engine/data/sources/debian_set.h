@@ -18,7 +18,8 @@ namespace dslide {
 struct DebianSetOptions {
   // Holds the index: files named *_Packages, plain or .lz4, .gz, .xz, .zst.
   std::string lists_dir = "/var/lib/apt/lists";
-  // Receives train.txt, test.txt, features.txt, labels.txt and README.txt; made when absent.
+  // Receives train.txt, test.txt, features.txt, labels.txt, tokenizer.json and README.txt; made
+  // when absent.
   std::string output_dir;
   int64_t max_features = 20000;
   Parallelism parallelism;
@@ -71,12 +72,5 @@ absl::Status WriteDebianSet(const DebianSetOptions& options, const DebianSetPlan
 absl::Status CheckDebianSetOptions(const DebianSetOptions& options);
 absl::Status CheckTestOneIn(int64_t test_one_in);
 absl::Status CheckLabelFraction(double max_label_fraction);
-
-// The words of a text as the builders see them: lower case, maximal runs of [a-z0-9+.-] that are
-// also split at '-' and stripped of '.', '-' at either end; in text order, repeats kept. Bytes
-// beyond ASCII separate words. A token that begins with "name:" is a package's name: its words keep
-// that mark ("name:python3-tk" gives "name:python3", "name:tk"). This is how a new description
-// becomes features.
-std::vector<std::string> DescriptionWords(absl::string_view text);
 
 }  // namespace dslide

@@ -172,16 +172,27 @@ TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {
   EXPECT_TRUE(CheckRowsKept(path_, model_).ok());
 }
 
-TEST_F(ModelDirTest, ATextBecomesTheFeaturesItNames) {
-  const auto query = QueryFromText(model_, "Blue, green and blue again");
-  ASSERT_TRUE(query.ok()) << query.status();
-  EXPECT_THAT(query->batch.features, ElementsAre(RowId(1), RowId(2)));
-  EXPECT_THAT(query->batch.values, ElementsAre(1.0f, 2.0f));
-  EXPECT_THAT(query->unknown, ElementsAre("and", "again"));
-  EXPECT_EQ(QueryFromText(model_, "nothing known").status().code(),
-            absl::StatusCode::kInvalidArgument);
+TEST_F(ModelDirTest, ATextIsCutAsTheDataWas) {
+  const auto features_of = [&](const std::string& text) {
+    const auto query = EncoderOf(model_)->Encode(text);
+    return query.ok() ? query->batch.features : std::vector<RowId>();
+  };
+  EXPECT_THAT(features_of("Blue-green"), ElementsAre(RowId(1), RowId(2)));
+  model_.tokenizer = TokenizerOptions{.kind = TokenizerKind::kCharacters};
+  EXPECT_THAT(features_of("lightblue"), ElementsAre(RowId(2)));
+  model_.features.names[1] = "lue";
+  EXPECT_THAT(features_of("lightblue"), ElementsAre(RowId(1), RowId(2)));
   model_.features.names = {"", "", ""};
-  EXPECT_EQ(QueryFromText(model_, "blue").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(EncoderOf(model_).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ModelDirTest, TheTokenizerIsKept) {
+  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  EXPECT_EQ(LoadModel(path_)->tokenizer, std::nullopt);
+  model_.tokenizer = TokenizerOptions{.kind = TokenizerKind::kWhitespace, .lower_case = false};
+  ASSERT_TRUE(SaveModel(path_, model_).ok());
+  EXPECT_EQ(LoadModel(path_)->tokenizer, model_.tokenizer);
 }
 
 TEST_F(ModelDirTest, PointsAreShownByTheirRarestWords) {
