@@ -14,12 +14,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/engine/data/data_file.h"
+#include "core/engine/data/import/record_reader.h"
 #include "core/engine/data/sources/contents_index.h"
 #include "core/engine/data/sources/debian_set.h"
 #include "core/engine/data/sources/package_index.h"
-#include "core/engine/data/text/description_words.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/sparse_line.h"
+#include "core/engine/data/text/description_words.h"
+#include "core/engine/data/text/tokenizer.h"
+#include "core/engine/data/text/unicode.h"
 #include "core/engine/data/text_dataset.h"
 #include "core/engine/data/transform.h"
 
@@ -130,13 +133,45 @@ void FuzzPackages(absl::string_view bytes) {
   (void)ParseContentsIndex("fuzz", bytes, check);
 }
 
+// Rows of other programs, whose texts are cut.
+void FuzzImport(absl::string_view bytes) {
+  if (bytes.empty()) return;
+  const MemoryFile memory(bytes.substr(1));
+  const auto file = DataFile::Open(memory.path());
+  if (!file.ok()) return;
+  const auto choice = static_cast<unsigned char>(bytes.front());
+  ImportSource source = {.format = static_cast<ImportFormat>(choice % 4), .has_header = false};
+  const bool is_csv = source.format == ImportFormat::kCsv;
+  source.text_columns = {is_csv ? "1" : "text"};
+  source.label_columns = {is_csv ? "2" : "labels"};
+  source.has_quotes = choice % 8 < 4;
+  LabelFields fields(choice % 16 < 8 ? ";" : "");
+  const auto reader = OpenRecords(*file, source, &fields);
+  if (!reader.ok()) return;
+  ImportRecord record;
+  const Tokenizer tokenizer({.kind = static_cast<TokenizerKind>(choice / 64)});
+  for (auto more = (*reader)->Next(&record); more.ok() && *more; more = (*reader)->Next(&record)) {
+    Require((*reader)->bytes_read() <= file->size(), "a reader stays in its file");
+    for (const std::string& label : record.labels) {
+      Require(!label.empty() && label.find('\n') == std::string::npos, "a label is a name");
+    }
+    std::vector<std::string> tokens;
+    for (const std::string& text : record.texts) tokenizer.Cut(text, &tokens);
+    for (const std::string& token : tokens) {
+      Require(!token.empty() && token.find_first_of("\t\r\n") == std::string::npos &&
+                  FindMalformed(token) == std::string::npos,
+              "a token is a name");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dslide
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch ((data[0] + 1) % 6) {  // 'A' is the first, as the corpus has it
     case 0:
       dslide::FuzzLine(bytes);
       break;
@@ -149,8 +184,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       dslide::FuzzFiles(bytes);
       break;
-    default:
+    case 4:
       dslide::FuzzPackages(bytes);
+      break;
+    default:
+      dslide::FuzzImport(bytes);
   }
   return 0;
 }

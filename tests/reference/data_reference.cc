@@ -153,4 +153,48 @@ WordTask MakeWordTask(const std::string& text, int64_t window, int64_t min_count
   return task;
 }
 
+std::optional<std::vector<std::vector<std::string>>> ParseCsv(const std::string& text,
+                                                              char delimiter, bool has_quotes) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row;
+  std::string field;
+  enum { kStart, kPlain, kQuoted, kClosed } state = kStart;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const bool is_end = i == text.size();
+    if (is_end && state == kQuoted) return std::nullopt;
+    const bool is_crlf = !is_end && text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    const bool ends_line = is_end || text[i] == '\n' || is_crlf;
+    if (state == kQuoted) {
+      if (text[i] == '"') {
+        state = kClosed;
+      } else {
+        field += text[i];
+      }
+    } else if (ends_line) {
+      if (state != kStart || !row.empty()) {
+        row.push_back(field);
+        rows.push_back(row);
+      }
+      row.clear();
+      field.clear();
+      state = kStart;
+      if (is_crlf) ++i;
+    } else if (text[i] == delimiter) {
+      row.push_back(field);
+      field.clear();
+      state = kStart;
+    } else if (has_quotes && text[i] == '"') {
+      if (state == kPlain) return std::nullopt;
+      if (state == kClosed) field += '"';
+      state = kQuoted;
+    } else if (text[i] == '\r' || state == kClosed) {
+      return std::nullopt;
+    } else {
+      field += text[i];
+      state = kPlain;
+    }
+  }
+  return rows;
+}
+
 }  // namespace dslide::reference

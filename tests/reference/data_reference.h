@@ -41,4 +41,8 @@ struct WordTask {
 WordTask MakeWordTask(const std::string& text, int64_t window, int64_t min_count,
                       int64_t max_vocabulary);
 
+// The rows of comma-separated values. Nothing when the text is malformed anywhere.
+std::optional<std::vector<std::vector<std::string>>> ParseCsv(const std::string& text,
+                                                              char delimiter, bool has_quotes);
+
 }  // namespace dslide::reference

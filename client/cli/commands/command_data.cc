@@ -1,4 +1,4 @@
-// dslide data gen | info, and what command_data_debian.h adds
+// dslide data gen | info, and what command_data_debian.h and command_data_import.h add
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands/command_data_debian.h"
+#include "client/cli/commands/command_data_import.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
@@ -145,9 +146,11 @@ void AddDataCommand(CliCommand app, Context& context) {
   const CliCommand command =
       app.AddSubcommand("data", "Make and describe data sets",
                         "Examples:\n"
+                        "  dslide data import --csv articles.csv --output articles\n"
                         "  dslide data debian-packages --output data/debian\n"
                         "  dslide data info data/debian/train.txt\n"
                         "  dslide data gen --output wide.txt --labels 670091 --features 135909");
+  AddImportCommand(command, context);
   AddGen(command, context);
   AddDebianCommands(command, context);
   AddInfo(command, context);

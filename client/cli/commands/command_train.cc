@@ -25,8 +25,6 @@
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/data/file_output.h"
-#include "core/engine/data/sparse_dataset.h"
-#include "core/engine/data/text/tokenizer_json.h"
 #include "core/net/http/admin_http.h"
 #include "core/net/metrics/metrics.h"
 #include "core/net/metrics/process_stats.h"
@@ -46,6 +44,8 @@ constexpr char kExamplesText[] = R"(Examples:
       With a model spec; the last line of stdout is one JSON object.
   dslide train --data train.txt --cluster 127.0.0.1:7000 --job run-1
       On a cluster (see dslide up). Several trainers of one --job share the work.
+  dslide train --data articles.csv --text-column title --label-column tags --label-separator ";"
+      CSV and JSON lines are imported first; dslide data import keeps what it makes of them.
   dslide train --text --data book.txt --dim 100
       From words to the words around them.)";
 
@@ -131,11 +131,13 @@ class TrainRun {
 
 absl::Status TrainRun::OpenInput() {
   ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
-  ASSIGN_OR_RETURN(data_, OpenData(options_.data, options_.source, nullptr, parallelism_));
-  if (options_.eval.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(eval_,
-                   OpenData(options_.eval, options_.source, VocabularyOf(*data_), parallelism_));
-  return CheckSameShape(*data_, *eval_);
+  ASSIGN_OR_RETURN(
+      ImportedData input,
+      OpenTrainingData(options_.data, options_.eval, options_.source, parallelism_, global_.quiet));
+  data_ = std::move(input.data);
+  eval_ = std::move(input.eval);
+  model_.tokenizer = input.tokenizer;
+  return absl::OkStatus();
 }
 
 absl::Status TrainRun::ResolveModel() {
@@ -173,10 +175,6 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
   }
   model_.vocabulary = VocabularyOf(*data_);
-  // One beside data whose features have no names is of other data.
-  if (!data_->FeatureName(0).empty() && !options_.source.text) {
-    ASSIGN_OR_RETURN(model_.tokenizer, FindTokenizer(options_.data));
-  }
   model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
   model_.origin.seed = spec.seed;
   model_.origin.version = Version();
@@ -384,19 +382,7 @@ absl::Status TrainRun::MakeExamples() {
   }
   RETURN_IF_ERROR(eval_->ReadSamples(points, &samples));
   ASSIGN_OR_RETURN(const std::vector<Prediction> predictions, Rank(samples, points, 3));
-  for (size_t i = 0; i < predictions.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    std::string predicted;
-    for (const RowId label : predictions[i].labels) {
-      const absl::Span<const RowId> truth = samples.LabelsOf(at);
-      const bool hit = std::binary_search(truth.begin(), truth.end(), label);
-      absl::StrAppend(&predicted, predicted.empty() ? "" : ", ", NameOf(model_, label),
-                      hit ? " (right)" : "");
-    }
-    absl::StrAppend(&examples_, "\n  ",
-                    DescribeInput(model_, samples.FeaturesOf(at), samples.ValuesOf(at), 8), "\n",
-                    "    -> ", predicted);
-  }
+  examples_ = ExamplesToText(model_, samples, predictions);
   return absl::OkStatus();
 }
 
@@ -469,7 +455,8 @@ absl::Status CheckOptions(const TrainOptions& options) {
 void AddTrainCommand(CliCommand app, Context& context) {
   const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
-  AddOption(command, "--data", options->data, "Training data: sparse text, or --text; .gz .xz .zst")
+  AddOption(command, "--data", options->data,
+            "Training data: sparse text, CSV, JSON lines, svmlight, or --text; .gz .xz .zst")
       .Required();
   AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
   AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");
@@ -489,6 +476,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
             "File to write the model spec to, with everything that was chosen");
   AddAccuracyOptions(command, options->accuracy);
   AddDataOptions(command, options->source);
+  AddImportedDataOptions(command, options->source);
   AddSpecOptions(command, options->spec);
   command.OnChosen([&context, options] {
     context.run = [&context, options]() -> absl::StatusOr<int> {

@@ -8,6 +8,7 @@
 #include "client/cli/console/global_options.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/sparse_dataset.h"
+#include "core/engine/data/text/tokenizer_json.h"
 
 namespace dslide::cli {
 
@@ -17,6 +18,29 @@ void AddDataOptions(CliCommand app, DataOptions& options) {
   AddOption(app, "--window", options.window, "With --text: words on each side that are labels");
   AddOption(app, "--min-count", options.min_count, "With --text: rarer words are dropped");
   AddOption(app, "--max-vocabulary", options.max_vocabulary, "With --text: words kept at most");
+}
+
+void AddImportedDataOptions(CliCommand app, DataOptions& options) {
+  AddSourceOptions(app, "--text-column", "--label-column", options.import);
+  AddVocabularyOptions(app, options.import);
+}
+
+absl::StatusOr<ImportedData> OpenTrainingData(const std::string& data, const std::string& eval,
+                                              const DataOptions& options, Parallelism parallelism,
+                                              bool quiet) {
+  if (ImportFormatOf(data).has_value() && !options.text) {
+    return OpenImported(data, eval, options.import, parallelism, quiet);
+  }
+  ImportedData opened;
+  ASSIGN_OR_RETURN(opened.data, OpenData(data, options, nullptr, parallelism));
+  // One beside data whose features have no names is of other data.
+  if (!opened.data->FeatureName(0).empty() && !options.text) {
+    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(data));
+  }
+  if (eval.empty()) return opened;
+  ASSIGN_OR_RETURN(opened.eval, OpenData(eval, options, VocabularyOf(*opened.data), parallelism));
+  RETURN_IF_ERROR(CheckSameShape(*opened.data, *opened.eval));
+  return opened;
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/cli/train/import_options.h"
+#include "client/cli/train/imported_data.h"
 #include "client/cli/train/model_dir.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/dataset.h"
@@ -20,9 +22,19 @@ struct DataOptions {
   int64_t window = 2;
   int64_t min_count = 5;
   int64_t max_vocabulary = 1000000;
+  ImportFlags import = {};  // of files of other programs
 };
 
 void AddDataOptions(CliCommand app, DataOptions& options);
+// For commands that also take files of other programs.
+void AddImportedDataOptions(CliCommand app, DataOptions& options);
+
+// What a training reads: data sets as OpenData() knows them, or files that ImportFormatOf() knows.
+// `eval` may be "". Errors: those of OpenData() and OpenImported(); InvalidArgument when the parts
+// have different shapes.
+absl::StatusOr<ImportedData> OpenTrainingData(const std::string& data, const std::string& eval,
+                                              const DataOptions& options, Parallelism parallelism,
+                                              bool quiet);
 
 // Opens a sparse or plain-text file; `vocabulary` (of a trained text model) may be null.
 // Errors: those of SparseDataset::Open() and TextDataset::Open().

@@ -61,4 +61,23 @@ std::string DescribeInput(const StoredModel& model, absl::Span<const RowId> feat
   return absl::StrJoin(words, " ");
 }
 
+std::string ExamplesToText(const StoredModel& model, const SparseBatch& samples,
+                           absl::Span<const Prediction> predictions) {
+  std::string text;
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    std::string predicted;
+    for (const RowId label : predictions[i].labels) {
+      const absl::Span<const RowId> truth = samples.LabelsOf(at);
+      const bool hit = std::binary_search(truth.begin(), truth.end(), label);
+      absl::StrAppend(&predicted, predicted.empty() ? "" : ", ", NameOf(model, label),
+                      hit ? " (right)" : "");
+    }
+    absl::StrAppend(&text, "\n  ",
+                    DescribeInput(model, samples.FeaturesOf(at), samples.ValuesOf(at), 8), "\n",
+                    "    -> ", predicted);
+  }
+  return text;
+}
+
 }  // namespace dslide::cli

@@ -32,4 +32,8 @@ absl::StatusOr<TextEncoder> EncoderOf(const StoredModel& model);
 std::string DescribeInput(const StoredModel& model, absl::Span<const RowId> features,
                           absl::Span<const float> values, size_t count);
 
+// Two lines for each sample: its words, and its predictions with "(right)" behind its own labels.
+std::string ExamplesToText(const StoredModel& model, const SparseBatch& samples,
+                           absl::Span<const Prediction> predictions);
+
 }  // namespace dslide::cli

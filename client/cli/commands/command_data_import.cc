@@ -1,0 +1,152 @@
+#include "client/cli/commands/command_data_import.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/console/exit_codes.h"
+#include "client/cli/console/terminal.h"
+#include "client/cli/train/data_source.h"
+#include "client/cli/train/import_options.h"
+#include "core/base/status_macros.h"
+
+namespace dslide::cli {
+namespace {
+
+constexpr char kImportExamples[] = R"(Examples:
+  dslide data import --csv articles.csv --text title --text abstract --labels tags \
+      --label-separator ";" --test-fraction 0.1 --output articles
+  dslide data import --jsonl questions.jsonl.gz --output questions
+      Fields "text" and "labels"; labels are an array of strings, or a string.
+  dslide data import --fasttext cooking.train --test cooking.valid --output cooking
+  dslide data import --svmlight points.svm --output points
+      label,label index:value ...; features keep their numbers as names.)";
+
+struct ImportCommand {
+  ImportFlags flags;
+  std::vector<std::string> csv;
+  std::vector<std::string> jsonl;
+  std::vector<std::string> svmlight;
+  std::vector<std::string> fasttext;
+  int64_t threads = 0;
+};
+
+// Takes the files of the one format that is named.
+absl::Status ChooseFormat(const ImportCommand& command, ImportOptions* options) {
+  const std::pair<ImportFormat, const std::vector<std::string>*> formats[] = {
+      {ImportFormat::kCsv, &command.csv},
+      {ImportFormat::kJsonLines, &command.jsonl},
+      {ImportFormat::kSvmlight, &command.svmlight},
+      {ImportFormat::kFastText, &command.fasttext}};
+  for (const auto& [format, files] : formats) {
+    if (files->empty()) continue;
+    if (!options->files.empty()) {
+      return absl::InvalidArgumentError(
+          "--csv, --jsonl, --svmlight and --fasttext exclude each other: import one, then others "
+          "into directories of their own");
+    }
+    options->source.format = format;
+    options->files = *files;
+  }
+  if (!options->files.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "name the files: --csv, --jsonl, --svmlight or --fasttext FILE ...");
+}
+
+nlohmann::ordered_json PartToJson(const ImportPart& part) {
+  const auto mean = [&](int64_t total) {
+    return part.points == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(part.points);
+  };
+  nlohmann::ordered_json json;
+  json["points"] = part.points;
+  json["features_per_point"] = mean(part.features);
+  json["labels_per_point"] = mean(part.labels);
+  json["rows_without_labels"] = part.without_labels;
+  json["rows_without_features"] = part.without_features;
+  return json;
+}
+
+std::string ImportToJson(const std::string& directory, const ImportReport& report) {
+  nlohmann::ordered_json json;
+  json["directory"] = directory;
+  json["rows"] = report.rows;
+  json["features"] = report.features;
+  json["labels"] = report.labels;
+  json["features_left_out"] = report.features_left_out;
+  json["labels_left_out"] = report.labels_left_out;
+  json["train"] = PartToJson(report.train);
+  json["test"] = PartToJson(report.test);
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string ImportToText(const std::string& directory, const ImportReport& report) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, part] : {std::pair("training", &report.train), {"test", &report.test}}) {
+    const double points = std::max(1.0, static_cast<double>(part->points));
+    rows.push_back({name, WithThousands(part->points),
+                    absl::StrFormat("%.1f", static_cast<double>(part->features) / points),
+                    absl::StrFormat("%.1f", static_cast<double>(part->labels) / points),
+                    WithThousands(part->without_labels), WithThousands(part->without_features)});
+  }
+  return absl::StrCat(
+      WithThousands(report.rows), " rows, ", WithThousands(report.features), " features (",
+      WithThousands(report.features_left_out), " left out), ", WithThousands(report.labels),
+      " labels (", WithThousands(report.labels_left_out), " left out)\n\n",
+      FormatTable({"part", "points", "features each", "labels each", "rows without labels",
+                   "without known words"},
+                  rows),
+      "\n\nTrain on it with:\n  dslide train --data ", directory, "/train.txt",
+      report.test.points > 0 ? absl::StrCat(" --eval ", directory, "/test.txt") : "",
+      " --model-dir my-model");
+}
+
+absl::StatusOr<int> RunImport(const GlobalOptions& global, const ImportCommand& command) {
+  ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(command.flags));
+  RETURN_IF_ERROR(ChooseFormat(command, &options));
+  options.parallelism = ThreadsOrAll(command.threads);
+  if (!global.quiet) options.progress = ImportProgress();
+  ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
+  NoteSuspectedSeparator(report);
+  PrintLine(global.json() ? ImportToJson(options.output_dir, report)
+                          : ImportToText(options.output_dir, report));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddImportCommand(CliCommand data, Context& context) {
+  const CliCommand command = data.AddSubcommand(
+      "import", "Make a data set from files of your own: CSV, JSON lines, svmlight, fastText",
+      kImportExamples);
+  auto options = std::make_shared<ImportCommand>();  // shared with the callback
+  command.Add("--csv", options->csv, "Files of comma-separated values").TypeName("FILE");
+  command.Add("--jsonl", options->jsonl, "Files with a JSON object a line").TypeName("FILE");
+  command.Add("--svmlight", options->svmlight, "Files with label,label index:value a line")
+      .TypeName("FILE");
+  command.Add("--fasttext", options->fasttext, "Files with __label__x text a line")
+      .TypeName("FILE");
+  ImportOptions& import = options->flags.options;
+  command.Add("--test", import.test_files, "Files of the same form whose rows are for testing")
+      .TypeName("FILE");
+  AddOption(command, "--test-fraction", import.test_fraction,
+            "Part of the rows that is for testing, chosen by what they say");
+  AddOption(command, "--output", import.output_dir, "Directory to write to").Required();
+  command.AddSwitch("--overwrite", import.overwrite, "Replace the data set in --output");
+  AddSourceOptions(command, "--text,--text-column", "--labels,--label-column", options->flags);
+  AddOption(command, "--label-prefix", import.source.label_prefix,
+            "With --fasttext: words that begin with it are labels")
+      .ShowDefault();
+  AddVocabularyOptions(command, options->flags);
+  AddOption(command, "--min-count", import.min_count,
+            "Words on fewer training points are left out");
+  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  command.OnChosen([&context, options] {
+    context.run = [&context, options] { return RunImport(context.global, *options); };
+  });
+}
+
+}  // namespace dslide::cli

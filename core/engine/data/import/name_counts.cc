@@ -1,0 +1,37 @@
+#include "core/engine/data/import/name_counts.h"
+
+#include <algorithm>
+
+namespace dslide {
+
+uint32_t NameCounts::Number(absl::string_view name) {
+  const auto known = numbers_.find(name);
+  if (known != numbers_.end()) return known->second;
+  const auto number = static_cast<uint32_t>(names_.size());
+  numbers_.emplace(names_.emplace_back(name), number);
+  counts_.push_back(0);
+  return number;
+}
+
+NameCounts::Ranking NameCounts::Rank(int64_t min_count, int64_t max_size) const {
+  std::vector<uint32_t> order;
+  int64_t counted = 0;
+  for (uint32_t number = 0; number < counts_.size(); ++number) {
+    if (counts_[number] > 0) ++counted;
+    if (counts_[number] >= min_count) order.push_back(number);
+  }
+  std::sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {
+    return counts_[a] != counts_[b] ? counts_[a] > counts_[b] : names_[a] < names_[b];
+  });
+  if (static_cast<int64_t>(order.size()) > max_size) order.resize(static_cast<size_t>(max_size));
+  Ranking ranking;
+  ranking.left_out = counted - static_cast<int64_t>(order.size());
+  ranking.ids.assign(counts_.size(), Ranking::kLeftOut);
+  for (const uint32_t number : order) {
+    ranking.ids[number] = static_cast<uint32_t>(ranking.names.size());
+    ranking.names.emplace_back(names_[number]);
+  }
+  return ranking;
+}
+
+}  // namespace dslide
