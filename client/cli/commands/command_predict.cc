@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_session.h"
 #include "client/cli/train/prediction_text.h"
 #include "core/base/status_macros.h"
@@ -29,7 +31,21 @@ struct PredictOptions {
   std::string data;
   int64_t k = 5;
   bool hashed = false;
+  FilterOptions filter;
 };
+
+// The k best labels that `filter`, if there is one, leaves.
+absl::StatusOr<std::vector<Prediction>> RankLeft(const PredictOptions& options,
+                                                 ModelSession& session,
+                                                 std::optional<LabelFilter>& filter,
+                                                 SparseBatch samples,
+                                                 absl::Span<const int64_t> points) {
+  const auto rank = [&](SparseBatch batch, absl::Span<const int64_t> numbers, int64_t k) {
+    return session.Rank(std::move(batch), numbers, k, options.hashed);
+  };
+  if (!filter.has_value()) return rank(std::move(samples), points, options.k);
+  return filter->Rank(std::move(samples), points, options.k, rank);
+}
 
 absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
                       const std::string& input, const Prediction& prediction,
@@ -50,17 +66,22 @@ absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
 }
 
 absl::Status PredictText(const GlobalOptions& global, const PredictOptions& options,
-                         ModelSession& session, const TextEncoder& encoder,
-                         const std::string& text) {
+                         ModelSession& session, std::optional<LabelFilter>& filter,
+                         const TextEncoder& encoder, const std::string& text) {
   ASSIGN_OR_RETURN(TextQuery query, encoder.Encode(text));
   ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                   session.Rank(std::move(query.batch), {int64_t{0}}, options.k, options.hashed));
+                   RankLeft(options, session, filter, std::move(query.batch), {int64_t{0}}));
   return PrintOne(global, session, text, predictions.front(), query.unknown);
 }
 
 absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& options,
                          ModelSession& session) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenDataset(options.data));
+  std::optional<LabelFilter> filter;
+  if (options.filter.any()) {
+    ASSIGN_OR_RETURN(filter,
+                     LabelFilter::Create(options.filter, session.model(), data->num_points()));
+  }
   const bool named = !options.model.model_dir.empty();
   for (int64_t first = 0; first < data->num_points(); first += kBatch) {
     std::vector<int64_t> points;
@@ -70,7 +91,7 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
     SparseBatch samples;
     RETURN_IF_ERROR(data->ReadSamples(points, &samples));
     ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
-                     session.Rank(samples, points, options.k, options.hashed));
+                     RankLeft(options, session, filter, samples, points));
     for (size_t i = 0; i < points.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
       const std::string words =
@@ -84,16 +105,23 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
   return absl::OkStatus();
 }
 
-// Each line of stdin is a text.
-absl::Status PredictStdin(const GlobalOptions& global, const PredictOptions& options,
+// --text, or else each line of stdin.
+absl::Status PredictTexts(const GlobalOptions& global, const PredictOptions& options,
                           ModelSession& session) {
   ASSIGN_OR_RETURN(const TextEncoder encoder, EncoderOf(session.model()));
+  std::optional<LabelFilter> filter;
+  if (options.filter.any()) {
+    ASSIGN_OR_RETURN(filter, LabelFilter::Create(options.filter, session.model(), 1));
+  }
+  if (!options.text.empty()) {
+    return PredictText(global, options, session, filter, encoder, options.text);
+  }
   if (IsTerminal(0)) PrintNote("Type a text and press Enter; Ctrl-D ends.");
   std::string line;
   while (std::getline(std::cin, line)) {
     absl::StripAsciiWhitespace(&line);
     if (line.empty()) continue;
-    absl::Status status = PredictText(global, options, session, encoder, line);
+    absl::Status status = PredictText(global, options, session, filter, encoder, line);
     // A line that says nothing to the model is no reason to end.
     if (absl::IsInvalidArgument(status)) {
       PrintNote(status.message());
@@ -112,15 +140,16 @@ absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions
   if (!options.text.empty() && !options.data.empty()) {
     return absl::InvalidArgumentError("--text and --data exclude each other");
   }
+  if (!options.filter.filter.empty() && options.data.empty()) {
+    return absl::InvalidArgumentError(
+        "--filter names points of a file: give the file with --data, or use --exclude-inputs");
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
                    ModelSession::Open(global, options.model));
-  if (!options.text.empty()) {
-    ASSIGN_OR_RETURN(const TextEncoder encoder, EncoderOf(session->model()));
-    RETURN_IF_ERROR(PredictText(global, options, *session, encoder, options.text));
-  } else if (!options.data.empty()) {
+  if (!options.data.empty()) {
     RETURN_IF_ERROR(PredictFile(global, options, *session));
   } else {
-    RETURN_IF_ERROR(PredictStdin(global, options, *session));
+    RETURN_IF_ERROR(PredictTexts(global, options, *session));
   }
   return kExitOk;
 }
@@ -142,6 +171,7 @@ void AddPredictCommand(CliCommand app, Context& context) {
   command.Add("-k", options->k, "Labels to name, [1, 1024]");
   command.AddSwitch("--hashed", options->hashed,
                     "Score only the candidates that hashing finds, not every label");
+  AddFilterOptions(command, options->filter);
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunPredict(context.global, *options); };
   });

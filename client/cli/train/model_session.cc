@@ -125,14 +125,18 @@ absl::StatusOr<std::vector<Prediction>> ModelSession::Rank(SparseBatch samples,
 }
 
 absl::StatusOr<std::vector<AccuracyAtK>> ModelSession::Evaluate(const Dataset& data,
-                                                                RankingMetrics metrics) {
+                                                                RankingMetrics metrics,
+                                                                LabelFilter* filter) {
   const int64_t batch = components_ != nullptr ? ComponentSession::kBatch : kEvaluationBatch;
-  return MeasureRanking(
-      data, AllPoints(data.num_points()), batch, std::move(metrics),
-      [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
-        return Rank(std::move(samples), points, k, /*hashed=*/false);
-      },
-      nullptr);
+  const RankLabels rank = [this](SparseBatch samples, absl::Span<const int64_t> points, int64_t k) {
+    return Rank(std::move(samples), points, k, /*hashed=*/false);
+  };
+  const RankLabels filtered = [&](SparseBatch samples, absl::Span<const int64_t> points,
+                                  int64_t k) {
+    return filter->Rank(std::move(samples), points, k, rank);
+  };
+  return MeasureRanking(data, AllPoints(data.num_points()), batch, std::move(metrics),
+                        filter == nullptr ? rank : filtered, nullptr);
 }
 
 absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {

@@ -12,6 +12,7 @@
 #include "client/cli/cluster/cluster_session.h"
 #include "client/cli/console/global_options.h"
 #include "client/cli/train/component_session.h"
+#include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_dir.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
@@ -47,7 +48,9 @@ class ModelSession {
   absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
                                                absl::Span<const int64_t> points, int64_t k,
                                                bool hashed);
-  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics);
+  // `filter` may be null.
+  absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics,
+                                                    LabelFilter* filter);
   // Evaluator::MeasureRecall() over the first points; zero samples for a model without hashing.
   absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data);
   Parallelism parallelism() const { return parallelism_; }
