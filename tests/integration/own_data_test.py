@@ -1,4 +1,4 @@
-"""Files of one's own: from CSV and JSON lines to predictions of a text by name, and what is left out."""
+"""Files of one's own: from CSV or JSON lines to predictions by name, and what these leave out."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ class OwnDataTest(ProcessCase):
                 for word in words:
                     assert self.first_label(model, word.upper()) == subject
                     assert self.first_label(model, f"»{word.lower()}«, unknown") == subject
+        evaluated = self.run_dslide("eval", "--model-dir", direct, "--data", source, *columns,
+                                    "-o", "json")
+        assert_ended(evaluated, OK)
+        assert json.loads(evaluated.stdout)["p_at_1"] == 1.0
+        source.write_text("body\n" + "".join(f"\"{words[0]},\n x\"\n" for words in WORDS.values()))
+        predicted = self.run_dslide("predict", "--model-dir", kept, "--data", source,
+                                    "--text-column", "body", "-k", 1, "-o", "json")
+        assert_ended(predicted, OK)
+        assert [json.loads(line)["predictions"][0]["name"]
+                for line in predicted.stdout.splitlines()] == list(WORDS)
         assert not list(self.directory.glob("dslide-import-*"))
 
     def test_json_lines_name_the_place_of_what_is_wrong(self) -> None:

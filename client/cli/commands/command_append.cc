@@ -170,6 +170,7 @@ void AddAppendCommand(CliCommand app, Context& context) {
   auto options = std::make_shared<AppendOptions>();  // shared with the callback
   options->model.job = "append";
   AddModelOptions(command, options->model);
+  AddModelDataOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels, in the order in which they came")
       .Required();
   AddOption(command, "--times", options->times,

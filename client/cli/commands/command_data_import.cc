@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/import_options.h"
@@ -108,6 +109,8 @@ absl::StatusOr<int> RunImport(const GlobalOptions& global, const ImportCommand& 
   ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(command.flags));
   RETURN_IF_ERROR(ChooseFormat(command, &options));
   options.parallelism = ThreadsOrAll(command.threads);
+  const InterruptGuard interrupt;  // leaves no half-written files
+  options.stop_requested = &InterruptGuard::Interrupted;
   if (!global.quiet) options.progress = ImportProgress();
   ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
   NoteSuspectedSeparator(report);

@@ -116,6 +116,7 @@ void AddEvalCommand(CliCommand app, Context& context) {
       "  dslide eval --model-dir my-model --data users.txt --exclude-inputs");
   auto options = std::make_shared<EvalOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
+  AddModelDataOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels").Required();
   AddOption(
       command, "--training-data", options->training_data,

@@ -166,6 +166,7 @@ void AddPredictCommand(CliCommand app, Context& context) {
       "      Without --text and --data, each line of stdin is a text.");
   auto options = std::make_shared<PredictOptions>();  // shared with the callback
   AddModelOptions(command, options->model);
+  AddModelDataOptions(command, options->model);
   command.Add("--text", options->text, "A text; it is cut into words as the training data was");
   command.Add("--data", options->data, "Points; their labels are not used");
   command.Add("-k", options->k, "Labels to name, [1, 1024]");

@@ -60,13 +60,22 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
   SparseDatasetOptions sparse;
   sparse.parallelism = parallelism;
   sparse.count_document_frequency = true;
-  ASSIGN_OR_RETURN(std::unique_ptr<SparseDataset> data, SparseDataset::Open(path, sparse));
-  return std::unique_ptr<Dataset>(std::move(data));
+  absl::StatusOr<std::unique_ptr<SparseDataset>> data = SparseDataset::Open(path, sparse);
+  if (absl::IsInvalidArgument(data.status()) && ImportFormatOf(path).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.status().message(), "; make a data set of it first: dslide data import"));
+  }
+  RETURN_IF_ERROR(data.status());
+  return std::unique_ptr<Dataset>(*std::move(data));
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                                                      const std::string& path,
+                                                     const ImportFlags& import,
                                                      Parallelism parallelism) {
+  if (ImportFormatOf(path).has_value() && model.vocabulary == nullptr) {
+    return OpenImportedFor(model, path, import, parallelism);
+  }
   DataOptions options;
   options.text = model.origin.data_kind == "text";
   if (model.origin.text_window > 0) options.window = model.origin.text_window;

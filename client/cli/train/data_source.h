@@ -43,9 +43,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
                                                   std::shared_ptr<const Vocabulary> vocabulary,
                                                   Parallelism parallelism);
 
-// Opens data for a model that was trained before, and checks that it fits.
+// Opens data for a model that was trained before, and checks that it fits; or imports a file that
+// ImportFormatOf() knows.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                                                      const std::string& path,
+                                                     const ImportFlags& import,
                                                      Parallelism parallelism);
 
 // The vocabulary of a text dataset, null for others.

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
@@ -64,6 +65,19 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenPart(const std::string& path,
   return std::unique_ptr<Dataset>(std::move(data));
 }
 
+// Requires that the file's name says its format.
+absl::StatusOr<ImportOptions> OptionsOf(const std::string& path, const ImportFlags& flags) {
+  ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(flags));
+  options.source.format = *ImportFormatOf(path);
+  // Its name says so, and a comma that was not asked for is the default.
+  if (absl::EndsWith(PlainName(path), ".tsv") && options.source.delimiter == ",") {
+    options.source.delimiter = "tab";
+  }
+  options.files = {path};
+  options.stop_requested = &InterruptGuard::Interrupted;
+  return options;
+}
+
 }  // namespace
 
 std::optional<ImportFormat> ImportFormatOf(const std::string& path) {
@@ -79,6 +93,32 @@ std::optional<ImportFormat> ImportFormatOf(const std::string& path) {
   return std::nullopt;
 }
 
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImportedFor(const StoredModel& model,
+                                                         const std::string& path,
+                                                         const ImportFlags& flags,
+                                                         Parallelism parallelism) {
+  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(path, flags));
+  const bool cuts_texts = options.source.format != ImportFormat::kSvmlight;
+  const bool has_names = !model.labels.empty() && !model.features.names.empty() &&
+                         !model.features.names.front().empty();
+  if (!has_names || (cuts_texts && !model.tokenizer.has_value())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": the model does not know ",
+                     has_names ? "how texts are cut (its data had no tokenizer.json)"
+                               : "what features and labels are called (its data had no names)",
+                     "; give the points as sparse text instead"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ScopedFolder> folder, ScopedFolder::Create());
+  options.tokenizer = model.tokenizer.value_or(TokenizerOptions());
+  options.source.labels_optional = true;
+  options.output_dir = folder->path();
+  options.parallelism = parallelism;
+  const std::string points = folder->path() + "/points.txt";
+  RETURN_IF_ERROR(
+      ImportForModel(options, {.features = model.features.names, .labels = model.labels}, points));
+  return OpenPart(points, parallelism);
+}
+
 absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::string& eval,
                                           const ImportFlags& flags, Parallelism parallelism,
                                           bool quiet) {
@@ -90,13 +130,7 @@ absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::st
                      "make a data set of them first: dslide data import"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ScopedFolder> folder, ScopedFolder::Create());
-  ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(flags));
-  options.source.format = *format;
-  // Its name says so, and a comma that was not asked for is the default.
-  if (absl::EndsWith(PlainName(data), ".tsv") && options.source.delimiter == ",") {
-    options.source.delimiter = "tab";
-  }
-  options.files = {data};
+  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(data, flags));
   if (!eval.empty()) options.test_files = {eval};
   options.output_dir = folder->path();
   options.parallelism = parallelism;

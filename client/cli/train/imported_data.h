@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/train/import_options.h"
+#include "client/cli/train/model_dir.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/import/importer.h"
@@ -30,6 +31,14 @@ struct ImportedData {
 absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::string& eval,
                                           const ImportFlags& flags, Parallelism parallelism,
                                           bool quiet);
+
+// Every row of a file as a point of the model, in order, in the same way; a column for labels need
+// not be there. Errors: those of ImportForModel(); FailedPrecondition when the model does not know
+// how texts are cut or what features are called.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImportedFor(const StoredModel& model,
+                                                         const std::string& path,
+                                                         const ImportFlags& flags,
+                                                         Parallelism parallelism);
 
 // Notes to stderr, every few seconds, for ImportOptions::progress.
 std::function<void(const std::string& path, int64_t done_bytes, int64_t total_bytes)>

@@ -25,6 +25,10 @@ void AddModelOptions(CliCommand app, ModelOptions& options) {
   AddOption(app, "--threads", options.threads, "Threads; 0: all of the machine");
 }
 
+void AddModelDataOptions(CliCommand app, ModelOptions& options) {
+  AddSourceOptions(app, "--text-column", "--label-column", options.import);
+}
+
 absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOptions& global,
                                                                  const ModelOptions& options) {
   if (options.model_dir.empty() && options.cluster.empty()) {
@@ -32,6 +36,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
   }
   std::unique_ptr<ModelSession> session(new ModelSession());
   session->parallelism_ = ThreadsOrAll(options.threads);
+  session->import_ = options.import;
   if (!options.model_dir.empty()) {
     ASSIGN_OR_RETURN(session->model_, LoadModel(options.model_dir));
   }
@@ -148,7 +153,7 @@ absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
   // Without a directory nothing says what the features are.
   if (model_.features.idf.empty()) return OpenData(path, DataOptions(), nullptr, parallelism_);
-  return OpenDataFor(model_, path, parallelism_);
+  return OpenDataFor(model_, path, import_, parallelism_);
 }
 
 absl::Status ModelSession::Close() {

@@ -12,6 +12,7 @@
 #include "client/cli/cluster/cluster_session.h"
 #include "client/cli/console/global_options.h"
 #include "client/cli/train/component_session.h"
+#include "client/cli/train/import_options.h"
 #include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_dir.h"
 #include "client/trainer/batch_preparer.h"
@@ -27,9 +28,12 @@ struct ModelOptions {
   std::string name;  // of the model in the cluster; "": that of model_dir, or the only one
   int64_t threads = 0;
   std::string job = "query";  // that the session works for
+  ImportFlags import = {};    // of data in the form of other programs
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
+// How OpenDataset() reads files of other programs.
+void AddModelDataOptions(CliCommand app, ModelOptions& options);
 
 // Not thread-safe.
 class ModelSession {
@@ -69,6 +73,7 @@ class ModelSession {
 
   Parallelism parallelism_;
   StoredModel model_;
+  ImportFlags import_;
   std::unique_ptr<ClusterSession> session_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<BatchPreparer> preparer_;

@@ -67,8 +67,10 @@ class CsvRecords final : public RecordReader {
       text_places_.push_back(place);
     }
     for (const std::string& column : source.label_columns) {
-      ASSIGN_OR_RETURN(const size_t place, FindColumn(path_, source, row_, column));
-      label_places_.push_back(place);
+      const absl::StatusOr<size_t> place = FindColumn(path_, source, row_, column);
+      if (!place.ok() && source.labels_optional) continue;
+      RETURN_IF_ERROR(place.status());
+      label_places_.push_back(*place);
     }
     is_first_pending_ = !source.has_header;
     return absl::OkStatus();

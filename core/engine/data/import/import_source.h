@@ -21,6 +21,8 @@ struct ImportSource {
   // Of CSV and JSON: by name; of CSV also by number, from 1.
   std::vector<std::string> text_columns = {"text"};
   std::vector<std::string> label_columns = {"labels"};
+  // A file without a column for labels has rows without any.
+  bool labels_optional = false;
   // Of CSV. One byte, or "tab".
   std::string delimiter = ",";
   bool has_header = true;

@@ -87,14 +87,17 @@ absl::Status RemoveOlderSet(const std::string& folder) {
 
 class Importer {
  public:
-  Importer(const ImportOptions& options, PointSpill spill)
+  // keep_all: also rows without labels.
+  Importer(const ImportOptions& options, bool keep_all, PointSpill spill)
       : options_(options),
+        keep_all_(keep_all),
         tokenizer_(options.tokenizer),
         label_fields_(options.source.label_separator),
         spill_(std::move(spill)) {}
 
   absl::Status ReadFile(const std::string& path, bool is_test);
   absl::StatusOr<ImportReport> Write();
+  absl::Status WriteForModel(const KnownNames& names, const std::string& path);
 
  private:
   absl::Status AddRows(std::vector<CutRow>* rows);
@@ -102,6 +105,7 @@ class Importer {
   absl::Status CheckParts() const;
 
   const ImportOptions& options_;
+  const bool keep_all_;
   const Tokenizer tokenizer_;
   LabelFields label_fields_;
   PointSpill spill_;
@@ -127,6 +131,9 @@ absl::Status Importer::ReadFile(const std::string& path, bool is_test) {
     if (rows.size() < kRowsAtOnce && has_more) continue;
     RETURN_IF_ERROR(AddRows(&rows));
     if (options_.progress) options_.progress(path, reader->bytes_read(), file.size());
+    if (options_.stop_requested && options_.stop_requested()) {
+      return absl::CancelledError(absl::StrCat("the import of ", path, " was interrupted"));
+    }
   }
   return absl::OkStatus();
 }
@@ -142,7 +149,7 @@ absl::Status Importer::AddRows(std::vector<CutRow>* rows) {
 
 absl::Status Importer::AddRow(const CutRow& row) {
   ++report_.rows;
-  if (row.record.labels.empty()) {
+  if (row.record.labels.empty() && !keep_all_) {
     ++(row.is_test ? report_.test : report_.train).without_labels;
     return absl::OkStatus();
   }
@@ -169,7 +176,7 @@ absl::StatusOr<ImportReport> Importer::Write() {
   report_.features_left_out = features.left_out;
   report_.labels_left_out = labels.left_out;
   report_.suspected_separator = label_fields_.SuspectedSeparator();
-  const PointWriter points(features.ids, labels.ids);
+  const PointWriter points(features.ids, labels.ids, /*keep_all=*/false);
   RETURN_IF_ERROR(points.Count(&spill_, &report_));
   RETURN_IF_ERROR(CheckParts());
   const std::string& folder = options_.output_dir;
@@ -188,6 +195,20 @@ absl::StatusOr<ImportReport> Importer::Write() {
   // The last: its presence says that the others are there.
   RETURN_IF_ERROR(points.Write(&spill_, report_, /*is_test=*/false, folder + "/train.txt"));
   return report_;
+}
+
+absl::Status Importer::WriteForModel(const KnownNames& names, const std::string& path) {
+  if (report_.rows == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(options_.files.front(), " has no row"));
+  }
+  const std::vector<uint32_t> features = features_.Match(names.features);
+  const std::vector<uint32_t> labels = labels_.Match(names.labels);
+  ImportReport report;
+  report.train.points = report_.rows;
+  report.features = static_cast<int64_t>(names.features.size());
+  report.labels = static_cast<int64_t>(names.labels.size());
+  return PointWriter(features, labels, /*keep_all=*/true)
+      .Write(&spill_, report, /*is_test=*/false, path);
 }
 
 absl::Status Importer::CheckParts() const {
@@ -232,7 +253,7 @@ absl::StatusOr<ImportReport> ImportData(const ImportOptions& options) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(PrepareOutput(options));
   ASSIGN_OR_RETURN(PointSpill spill, PointSpill::Create(options.output_dir));
-  Importer importer(options, std::move(spill));
+  Importer importer(options, /*keep_all=*/false, std::move(spill));
   for (const std::string& path : options.files) {
     RETURN_IF_ERROR(importer.ReadFile(path, /*is_test=*/false));
   }
@@ -240,6 +261,17 @@ absl::StatusOr<ImportReport> ImportData(const ImportOptions& options) {
     RETURN_IF_ERROR(importer.ReadFile(path, /*is_test=*/true));
   }
   return importer.Write();
+}
+
+absl::Status ImportForModel(const ImportOptions& options, const KnownNames& names,
+                            const std::string& path) {
+  RETURN_IF_ERROR(options.Validate());
+  ASSIGN_OR_RETURN(PointSpill spill, PointSpill::Create(options.output_dir));
+  Importer importer(options, /*keep_all=*/true, std::move(spill));
+  for (const std::string& file : options.files) {
+    RETURN_IF_ERROR(importer.ReadFile(file, /*is_test=*/false));
+  }
+  return importer.WriteForModel(names, path);
 }
 
 }  // namespace dslide

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/import/import_source.h"
@@ -36,6 +37,8 @@ struct ImportOptions {
   Parallelism parallelism;
   // Called now and then with the bytes read of one file and its size unpacked. May be empty.
   std::function<void(const std::string& path, int64_t done_bytes, int64_t total_bytes)> progress;
+  // Asked as often; true ends the import with Cancelled. May be empty.
+  std::function<bool()> stop_requested;
 
   // Errors: InvalidArgument naming the field, the value and the range.
   absl::Status Validate() const;
@@ -72,5 +75,18 @@ struct ImportReport {
 // training point is left, saying why, when a test part was asked for and is empty, or when
 // `output_dir` holds a set already; system errors naming the path.
 absl::StatusOr<ImportReport> ImportData(const ImportOptions& options);
+
+// The names of a model, in id order.
+struct KnownNames {
+  absl::Span<const std::string> features;
+  absl::Span<const std::string> labels;
+};
+
+// Writes every row of `options.files` as a point, in order, to a file in the sparse text format;
+// what the model does not know is dropped. Of the options, source, files, tokenizer, parallelism
+// and progress count; output_dir holds temporary files. Errors: those of ImportOptions::Validate()
+// and of the readers; InvalidArgument when there is no row; system errors.
+absl::Status ImportForModel(const ImportOptions& options, const KnownNames& names,
+                            const std::string& path);
 
 }  // namespace dslide

@@ -43,6 +43,7 @@ class JsonRecords final : public LineRecords {
          {&source_.text_columns, &source_.label_columns}) {
       for (const std::string& column : *columns) {
         if (seen_.contains(column)) continue;
+        if (source_.labels_optional && columns == &source_.label_columns) continue;
         return absl::InvalidArgumentError(absl::StrCat(
             path(), " has no row with the field \"", column, "\"; the first row is ",
             QuoteFound(first_line_), ": name the fields with --text-column and --label-column"));

@@ -34,4 +34,14 @@ NameCounts::Ranking NameCounts::Rank(int64_t min_count, int64_t max_size) const 
   return ranking;
 }
 
+std::vector<uint32_t> NameCounts::Match(absl::Span<const std::string> names) const {
+  std::vector<uint32_t> ids(names_.size(), Ranking::kLeftOut);
+  for (size_t id = 0; id < names.size(); ++id) {
+    const auto number = numbers_.find(names[id]);
+    if (number == numbers_.end() || ids[number->second] != Ranking::kLeftOut) continue;
+    ids[number->second] = static_cast<uint32_t>(id);
+  }
+  return ids;
+}
+
 }  // namespace dslide

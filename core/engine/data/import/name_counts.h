@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace dslide {
 
@@ -31,6 +32,9 @@ class NameCounts {
   // Those counted at least min_count times, at most max_size of them. Names with a count of 0 are
   // never any of them. Requires min_count >= 1.
   Ranking Rank(int64_t min_count, int64_t max_size) const;
+  // The id of each number in `names`, of which it is the place; kLeftOut where it is none of them.
+  // Of equal names the first counts.
+  std::vector<uint32_t> Match(absl::Span<const std::string> names) const;
 
  private:
   std::deque<std::string> names_;  // never move

@@ -23,6 +23,8 @@ std::string PointLine(const SpilledPoint& point) {
   for (size_t i = 0; i < point.labels.size(); ++i) {
     absl::StrAppend(&line, i == 0 ? "" : ",", point.labels[i]);
   }
+  // A line begins with a blank where there is no label, and an empty one is none.
+  if (point.labels.empty() && point.features.empty()) line += ' ';
   for (const auto& [id, value] : point.features) {
     absl::StrAppend(&line, " ", id, ":");
     AppendValue(value, &line);
@@ -83,7 +85,8 @@ absl::Status PointWriter::Write(PointSpill* spill, const ImportReport& report, b
   RETURN_IF_ERROR(spill->ForEach([&](const SpilledPoint& point) {
     if (point.is_test != is_test) return absl::OkStatus();
     const SpilledPoint renumbered = Renumber(point);
-    return IsKept(renumbered, nullptr) ? out.Append(PointLine(renumbered)) : absl::OkStatus();
+    return keep_all_ || IsKept(renumbered, nullptr) ? out.Append(PointLine(renumbered))
+                                                    : absl::OkStatus();
   }));
   return out.Commit();
 }

@@ -17,9 +17,11 @@ namespace dslide {
 // Thread safety: immutable.
 class PointWriter {
  public:
-  // The id of each number, or NameCounts::Ranking::kLeftOut; they outlive the writer.
-  PointWriter(absl::Span<const uint32_t> feature_ids, absl::Span<const uint32_t> label_ids)
-      : feature_ids_(feature_ids), label_ids_(label_ids) {}
+  // The id of each number, or NameCounts::Ranking::kLeftOut; they outlive the writer. keep_all:
+  // also points of which nothing is known.
+  PointWriter(absl::Span<const uint32_t> feature_ids, absl::Span<const uint32_t> label_ids,
+              bool keep_all)
+      : feature_ids_(feature_ids), label_ids_(label_ids), keep_all_(keep_all) {}
 
   // Adds what each part will hold to report->train and report->test.
   absl::Status Count(PointSpill* spill, ImportReport* report) const;
@@ -33,6 +35,7 @@ class PointWriter {
 
   absl::Span<const uint32_t> feature_ids_;
   absl::Span<const uint32_t> label_ids_;
+  bool keep_all_;
 };
 
 // One name a line. Errors: system errors naming the path.

@@ -115,6 +115,24 @@ TEST_F(ImporterTest, TheTestPartHasTheNamesOfTraining) {
   EXPECT_TRUE(SparseDataset::Open(dir_.File("set/test.txt"), {}).ok());
 }
 
+TEST_F(ImporterTest, EveryRowIsAPointOfAModel) {
+  const std::vector<std::string> features = {"blue", "apples", "sky"};
+  const std::vector<std::string> labels = {"red", "fruit"};
+  options_.source.labels_optional = true;
+  WriteFile(dir_.File("in"), absl::StrCat(kCsv, "5,unheard of,\n"));
+  std::filesystem::create_directory(dir_.File("set"));
+  const std::string path = dir_.File("points.txt");
+  ASSERT_TRUE(ImportForModel(options_, {features, labels}, path).ok());
+  EXPECT_EQ(ReadFile(path), "5 3 2\n0,1 1:1\n1 1:1\n \n 0:1 2:1\n \n");
+  EXPECT_TRUE(SparseDataset::Open(path, {}).ok());
+  WriteFile(dir_.File("in"), "title\nsky\n");
+  ASSERT_TRUE(ImportForModel(options_, {features, labels}, path).ok());
+  EXPECT_EQ(ReadFile(path), "1 3 2\n 2:1\n");
+  WriteFile(dir_.File("in"), "title\n");
+  EXPECT_THAT(std::string(ImportForModel(options_, {features, labels}, path).message()),
+              HasSubstr("has no row"));
+}
+
 TEST_F(ImporterTest, RareNamesAreLeftOut) {
   options_.min_count = 2;
   options_.min_label_count = 2;
@@ -185,6 +203,12 @@ TEST_F(ImporterTest, ASetIsReplacedOnlyWhenAskedAndOnlyByAnother) {
   options_.overwrite = false;
   EXPECT_THAT(std::string(ImportData(options_).status().message()),
               AllOf(HasSubstr("holds a data set already"), HasSubstr("--overwrite")));
+}
+
+TEST_F(ImporterTest, AnInterruptedImportLeavesNothing) {
+  options_.stop_requested = [] { return true; };
+  EXPECT_EQ(Import(kCsv, ImportFormat::kCsv).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.File("set")));
 }
 
 TEST_F(ImporterTest, ASeparatorThatNobodyNamedIsSuspected) {

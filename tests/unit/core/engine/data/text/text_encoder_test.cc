@@ -17,7 +17,7 @@ const std::vector<std::string> kNames = {
     "time", "v2.0",    "",           "\xe9t\xe9"};
 
 // "4:2 7:1 ?x": features with how often, then unknown words.
-std::string Encoded(const std::optional<TokenizerOptions>& tokenizer, absl::string_view text) {
+std::string Said(const std::optional<TokenizerOptions>& tokenizer, absl::string_view text) {
   const auto query = TextEncoder::Create(kNames, tokenizer)->Encode(text);
   if (!query.ok()) return "none";
   std::string result;
@@ -46,16 +46,16 @@ TEST(TextEncoderTest, NamesAreFoundAsTheyStandWhoeverMadeThem) {
            {"C# & co", "4:1 ?& ?co"},
            {"javascript", "none"},
            {"", "none"}}) {
-    EXPECT_EQ(Encoded(std::nullopt, text), features) << text;
+    EXPECT_EQ(Said(std::nullopt, text), features) << text;
   }
 }
 
 TEST(TextEncoderTest, AKnownTokenizerComesBeforeWhatOneMayGuess) {
   // "(c)" is cut to "c" by it; by guessing, too, but "c/c++" is not.
-  EXPECT_EQ(Encoded(TokenizerOptions(), "C/C++ (REAL) real"), "6:2 8:2");
-  EXPECT_EQ(Encoded(TokenizerOptions(), "C# C#, unknown"), "4:1 6:1 ?unknown");
+  EXPECT_EQ(Said(TokenizerOptions(), "C/C++ (REAL) real"), "6:2 8:2");
+  EXPECT_EQ(Said(TokenizerOptions(), "C# C#, unknown"), "4:1 6:1 ?unknown");
   const TokenizerOptions whitespace = {.kind = TokenizerKind::kWhitespace, .lower_case = false};
-  EXPECT_EQ(Encoded(whitespace, "C# real, REAL other"), "4:1 8:2 ?other");
+  EXPECT_EQ(Said(whitespace, "C# real, REAL other"), "4:1 8:2 ?other");
 }
 
 TEST(TextEncoderTest, RunsOfCharactersAreNotWords) {

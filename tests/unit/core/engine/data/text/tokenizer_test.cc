@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Joined(const TokenizerOptions& options, absl::string_view text) {
+std::string CutBy(const TokenizerOptions& options, absl::string_view text) {
   std::vector<std::string> tokens;
   Tokenizer(options).Cut(text, &tokens);
   return absl::StrJoin(tokens, "|");
@@ -41,17 +41,17 @@ TEST(TokenizerTest, WordsAreRunsOfLettersMarksDigitsAndConnectors) {
             "b \xc3",
             "a|b"},  // malformed bytes separate words
            {std::string("nul\0byte", 8), "nul|byte"}}) {
-    EXPECT_EQ(Joined({}, text), words) << text;
+    EXPECT_EQ(CutBy({}, text), words) << text;
   }
-  EXPECT_EQ(Joined({.lower_case = false}, "MÜNCHEN Straße"), "MÜNCHEN|Straße");
+  EXPECT_EQ(CutBy({.lower_case = false}, "MÜNCHEN Straße"), "MÜNCHEN|Straße");
 }
 
 TEST(TokenizerTest, WhitespaceKeepsWhatStandsBetween) {
   const TokenizerOptions options = {.kind = TokenizerKind::kWhitespace, .lower_case = false};
-  EXPECT_EQ(Joined(options, "  C#\tmachine-learning,\r\n東京 \u3000x "),
+  EXPECT_EQ(CutBy(options, "  C#\tmachine-learning,\r\n東京 \u3000x "),
             "C#|machine-learning,|東京|x");
-  EXPECT_EQ(Joined(options, "a\xff z"), "a\uFFFD|z");
-  EXPECT_EQ(Joined({.kind = TokenizerKind::kWhitespace}, "C# İX"), "c#|i\u0307x");
+  EXPECT_EQ(CutBy(options, "a\xff z"), "a\uFFFD|z");
+  EXPECT_EQ(CutBy({.kind = TokenizerKind::kWhitespace}, "C# İX"), "c#|i\u0307x");
 }
 
 // Slow and obvious: every part of the spaced text.
