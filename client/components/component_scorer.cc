@@ -206,6 +206,7 @@ absl::StatusOr<std::vector<Prediction>> ComponentScorer::Rank(const SparseInputs
                                                       : mine.labels[a] < mine.labels[b];
                       });
     Prediction& best = ranked.emplace_back();
+    best.scored_rows = static_cast<int64_t>(mine.labels.size());
     for (size_t i = 0; i < top; ++i) {
       best.labels.push_back(mine.labels[order[i]]);
       best.logits.push_back(scores[order[i]]);

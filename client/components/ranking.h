@@ -18,6 +18,8 @@ namespace dslide {
 struct Prediction {
   std::vector<RowId> labels;
   std::vector<float> logits;
+  int64_t scored_rows = 0;  // of the head, or of the memory's candidates
+  bool exact = false;       // every row of the head was scored
 };
 
 // The k best labels of each sample. `points` are the samples' numbers in their dataset.

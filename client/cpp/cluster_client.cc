@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/cpp/read_channel.h"
 #include "client/cpp/row_slices.h"
 #include "client/cpp/scatter_queue.h"
 #include "client/cpp/shard_stream.h"
@@ -430,6 +431,18 @@ absl::StatusOr<std::vector<std::unique_ptr<ShardStream>>> ClusterClient::OpenStr
     streams.push_back(std::move(stream));
   }
   return streams;
+}
+
+std::vector<std::unique_ptr<StepChannel>> ClusterClient::OpenReads(const ModelSpec& spec) {
+  std::vector<std::unique_ptr<StepChannel>> channels;
+  for (const auto& shard : impl_->shards) {
+    channels.push_back(std::make_unique<ReadChannel>(
+        *shard, ReadChannelOptions{.model = spec.name,
+                                   .topology_version = impl_->map.topology_version,
+                                   .activations = spec.activations,
+                                   .timeout = impl_->options.timeout}));
+  }
+  return channels;
 }
 
 }  // namespace dslide

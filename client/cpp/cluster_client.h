@@ -21,6 +21,7 @@
 namespace dslide {
 
 class ShardStream;
+class StepChannel;
 class WireCounters;
 
 // What the shards say about a model, put together.
@@ -95,9 +96,13 @@ class ClusterClient {
                     const RowBlock& rows, std::function<void(ClusterScatterResult)> done);
 
   // Opens a step stream (shard_stream.h) to every shard, by ordinal, for the client `client` on
-  // `spec`.
+  // `spec`: for those who change its rows.
   absl::StatusOr<std::vector<std::unique_ptr<ShardStream>>> OpenStreams(const ModelSpec& spec,
                                                                         const ClientId& client);
+
+  // Channels to every shard, by ordinal, for operations on `spec` that change nothing
+  // (read_channel.h). They end before this client does.
+  std::vector<std::unique_ptr<StepChannel>> OpenReads(const ModelSpec& spec);
 
  private:
   struct Impl;

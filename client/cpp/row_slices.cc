@@ -168,6 +168,8 @@ absl::StatusOr<TopKReply> MergeTopK(absl::Span<const TopKReply> parts, int64_t b
   merged.scored.rows.assign(static_cast<size_t>(batch * k), kNoRow);
   merged.scored.logits.assign(static_cast<size_t>(batch * k),
                               -std::numeric_limits<float>::infinity());
+  merged.scored.by_query.resize(static_cast<size_t>(batch));
+  bool by_query = true;  // shards of earlier versions do not say it
   for (const TopKReply& part : parts) {
     const auto size = static_cast<size_t>(batch * part.k);
     if (part.scored.rows.size() != size || part.scored.logits.size() != size) {
@@ -175,9 +177,14 @@ absl::StatusOr<TopKReply> MergeTopK(absl::Span<const TopKReply> parts, int64_t b
                                               " rows instead of ", batch, " x ", part.k));
     }
     merged.scored.scored_rows += part.scored.scored_rows;
+    by_query = by_query && static_cast<int64_t>(part.scored.by_query.size()) == batch;
+    for (size_t q = 0; by_query && q < part.scored.by_query.size(); ++q) {
+      merged.scored.by_query[q] += part.scored.by_query[q];
+    }
     merged.scored.exact = merged.scored.exact && part.scored.exact;
     merged.given = merged.given || part.given;
   }
+  if (!by_query) merged.scored.by_query.clear();
   std::vector<std::pair<float, RowId>> best;
   for (int64_t q = 0; q < batch; ++q) {
     best.clear();

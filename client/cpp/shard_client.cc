@@ -17,6 +17,7 @@
 #include "core/wire/explicit_rows_codec.h"
 #include "core/wire/request_id.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
@@ -25,12 +26,13 @@ namespace {
 
 using Stub = v1::ShardService::Stub;
 
-// What one asynchronous top-k call needs until it is answered.
-struct TopKCall {
+// What an asynchronous call needs until it is answered.
+template <typename Request, typename Response>
+struct AsyncCall {
   std::string request_id;
   grpc::ClientContext context;
-  v1::TopKRequest request;
-  v1::TopKResponse response;
+  Request request;
+  Response response;
 };
 
 }  // namespace
@@ -63,6 +65,14 @@ struct ShardClient::Impl {
                                            [&](grpc::ClientContext* context, Response* response) {
                                              return ((*stub).*rpc)(context, request, response);
                                            });
+  }
+
+  // What every asynchronous call begins with.
+  template <typename Call>
+  void Start(WireMethod method, Call& call) const {
+    call.request_id = wire::RequestIdOrNew(options.request_id);
+    PrepareContext(call.context, absl::Now() + options.timeout, call.request_id);
+    counters->AddSent(method, call.request.ByteSizeLong());
   }
 
   BulkPeer Peer() const { return {channel, peer, counters, options.request_id}; }
@@ -248,12 +258,30 @@ void ShardClient::GatherAsync(const GatherCommand& command, const wire::GatherTa
               std::move(done));
 }
 
+void ShardClient::ReadAsync(const ReadCommand& command, ActivationType activations,
+                            Done<ReplyBody> done) {
+  // Shared with the callback, which is its last owner.
+  auto call = std::make_shared<AsyncCall<v1::ReadRequest, v1::ReadResponse>>();
+  wire::EncodeReadRequest(command, {.activations = activations, .packed = true}, &call->request);
+  impl_->Start(WireMethod::kRead, *call);
+  impl_->stub->async()->Read(&call->context, &call->request, &call->response,
+                             [call, done = std::move(done), peer = impl_->peer,
+                              counters = impl_->counters](const grpc::Status& status) {
+                               if (!status.ok()) {
+                                 done(FromGrpc(status, peer, "Read", call->request_id));
+                                 return;
+                               }
+                               counters->AddReceived(WireMethod::kRead,
+                                                     call->response.ByteSizeLong());
+                               done(wire::DecodeReadResponse(call->response));
+                             });
+}
+
 void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
-  auto call = std::make_shared<TopKCall>();  // shared with the callback, which is its last owner
+  // Shared with the callback, which is its last owner.
+  auto call = std::make_shared<AsyncCall<v1::TopKRequest, v1::TopKResponse>>();
   wire::EncodeTopKRequest(command, ActivationType::kF32, &call->request);
-  call->request_id = wire::RequestIdOrNew(impl_->options.request_id);
-  PrepareContext(call->context, absl::Now() + impl_->options.timeout, call->request_id);
-  impl_->counters->AddSent(WireMethod::kTopK, call->request.ByteSizeLong());
+  impl_->Start(WireMethod::kTopK, *call);
   impl_->stub->async()->TopK(
       &call->context, &call->request, &call->response,
       [call, done = std::move(done), peer = impl_->peer, counters = impl_->counters,

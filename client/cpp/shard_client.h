@@ -116,6 +116,7 @@ class ShardClient {
   // Into the target, which must stay until `done` is called; the reply has no rows.
   void GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
                    Done<GatherReply> done);
+  void ReadAsync(const ReadCommand& command, ActivationType activations, Done<ReplyBody> done);
   void TopKAsync(const TopKCommand& command, Done<TopKReply> done);
 
  private:

@@ -9,6 +9,8 @@ const char* WireMethodName(WireMethod method) {
   switch (method) {
     case WireMethod::kStep:
       return "Step";
+    case WireMethod::kRead:
+      return "Read";
     case WireMethod::kGather:
       return "Gather";
     case WireMethod::kScatter:

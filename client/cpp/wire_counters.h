@@ -12,8 +12,8 @@ namespace dslide {
 class Metrics;
 
 // The methods that are told apart; the control plane's small calls are one.
-enum class WireMethod { kStep, kGather, kScatter, kTopK, kShardControl, kCoordinator };
-inline constexpr size_t kWireMethods = 6;
+enum class WireMethod { kStep, kRead, kGather, kScatter, kTopK, kShardControl, kCoordinator };
+inline constexpr size_t kWireMethods = 7;
 const char* WireMethodName(WireMethod method);
 
 struct WireTraffic {

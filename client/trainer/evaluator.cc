@@ -14,7 +14,15 @@ namespace {
 constexpr int64_t kRecallDepth = 10;
 
 std::vector<Prediction> PredictionsOf(const TopKReply& best) {
-  std::vector<Prediction> predictions(best.scored.rows.size() / static_cast<size_t>(best.k));
+  const size_t samples = best.scored.rows.size() / static_cast<size_t>(best.k);
+  std::vector<Prediction> predictions(samples);
+  for (size_t s = 0; s < samples; ++s) {
+    predictions[s].exact = best.scored.exact && !best.given;
+    // Shards of earlier versions say only the sum.
+    predictions[s].scored_rows = best.scored.by_query.empty()
+                                     ? best.scored.scored_rows / static_cast<int64_t>(samples)
+                                     : best.scored.by_query[s];
+  }
   for (size_t i = 0; i < best.scored.rows.size(); ++i) {
     if (best.scored.rows[i] == kNoRow) continue;
     Prediction& prediction = predictions[i / static_cast<size_t>(best.k)];

@@ -132,6 +132,13 @@ struct GatherCommand {
   RowSink* sink = nullptr;
 };
 
+// An operation of a step that changes nothing, outside of any step.
+struct ReadCommand {
+  std::string model;
+  uint64_t topology_version = 0;  // 0: not checked
+  StepOp op;
+};
+
 struct TopKCommand {
   std::string model;
   std::string table;
@@ -185,8 +192,9 @@ struct SetOwnershipCommand {
   uint64_t topology_version = 0;
 };
 
-using Command = std::variant<StepCommand, ScatterCommand, GatherCommand, TopKCommand,
-                             CreateModelCommand, DropModelCommand, DescribeModelCommand,
-                             HelloCommand, CloseClientCommand, RefusedCommand, SetOwnershipCommand>;
+using Command =
+    std::variant<StepCommand, ScatterCommand, GatherCommand, TopKCommand, CreateModelCommand,
+                 DropModelCommand, DescribeModelCommand, HelloCommand, CloseClientCommand,
+                 RefusedCommand, SetOwnershipCommand, ReadCommand>;
 
 }  // namespace dslide

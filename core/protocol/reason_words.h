@@ -37,6 +37,7 @@ inline constexpr char kStaleSequence[] = "STALE_SEQUENCE";    // answered and fo
 inline constexpr char kIncomplete[] = "INCOMPLETE";           // a stream ended too early
 inline constexpr char kBadModel[] = "BAD_MODEL";              // the specification is not valid
 inline constexpr char kWrongShard[] = "WRONG_SHARD";          // meant for another shard
+inline constexpr char kWrongInput[] = "WRONG_INPUT";          // the model takes no such query
 
 // --- FAILED_PRECONDITION: refresh the cluster map, the model or the client's state.
 inline constexpr char kStaleGeneration[] = "STALE_GENERATION";

@@ -273,6 +273,7 @@ void EncodeTopKResponse(const TopKReply& reply, v1::TopKResponse* out) {
                 : reply.scored.exact ? v1::TOP_K_MODE_EXACT
                                      : v1::TOP_K_MODE_HASHED);
   out->set_scored_rows(reply.scored.scored_rows);
+  EncodeU32s(reply.scored.by_query, out->mutable_scored_rows_by_query());
 }
 
 absl::StatusOr<TopKReply> DecodeTopKResponse(const v1::TopKResponse& response, int64_t batch,
@@ -288,6 +289,12 @@ absl::StatusOr<TopKReply> DecodeTopKResponse(const v1::TopKResponse& response, i
   for (const uint32_t row : *rows) reply.scored.rows.emplace_back(row);
   reply.scored.logits = *std::move(logits);
   reply.scored.scored_rows = response.scored_rows();
+  if (!response.scored_rows_by_query().empty()) {
+    auto by_query =
+        DecodeU32s("scored_rows_by_query", response.scored_rows_by_query(), Count::Exactly(batch));
+    if (!by_query.ok()) return BadAnswer(by_query.status());
+    reply.scored.by_query = *std::move(by_query);
+  }
   reply.given = response.mode() == v1::TOP_K_MODE_GIVEN;
   reply.scored.exact = !reply.given && response.mode() != v1::TOP_K_MODE_HASHED;
   return reply;

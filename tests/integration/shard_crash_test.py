@@ -35,6 +35,11 @@ class LoggingShard:
     def start(self) -> None:
         self.server = self._test.start_shard(self.coordinator, *self._arguments)
 
+    def move(self) -> None:
+        """Starts it at another address."""
+        self._arguments[1] = f"127.0.0.1:{processes.free_port()}"
+        self.start()
+
     def kill(self) -> None:
         self.note_loss()
         self.server.process.kill()

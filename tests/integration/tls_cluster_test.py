@@ -42,7 +42,9 @@ def answers(server: Server, identity: ssl.SSLContext, certificate: bytes) -> boo
         return False
 
 
-class TlsClusterTest(ProcessCase):
+class TlsCase(ProcessCase):
+    """A cluster and a certificate for each role."""
+
     SHARDS = 2
     # One trainer, one step under way: every run applies the same commands in the same order.
     SETTINGS = ["--dim", 64, "--batch-size", 128, "--in-flight", 1, "--max-active", 300,
@@ -62,6 +64,16 @@ class TlsClusterTest(ProcessCase):
                 "--tls-cert", self.certificates / f"{role}.crt",
                 "--tls-key", self.certificates / f"{role}.key"]
 
+    def start_tls_cluster(self, *arguments: object) -> tuple[Server, list[Server]]:
+        coordinator = self.start_coordinator(*self.flags("coordinator"), *arguments,
+                                             shards=self.SHARDS)
+        shards = [self.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
+                                   *self.flags("shard"), *arguments)
+                  for shard in range(self.SHARDS)]
+        return coordinator, shards
+
+
+class TlsClusterTest(TlsCase):
     def renew(self, servers: Sequence[tuple[Server, str]]) -> None:
         """A new set of certificates, of an authority that the old one's holders do not know.
 
@@ -89,14 +101,6 @@ class TlsClusterTest(ProcessCase):
                     functools.partial(answers, server, identity, shown),
                     functools.partial("the certificates of {}".format, directory),
                     alive=[server.process])
-
-    def start_tls_cluster(self, *arguments: object) -> tuple[Server, list[Server]]:
-        coordinator = self.start_coordinator(*self.flags("coordinator"), *arguments,
-                                             shards=self.SHARDS)
-        shards = [self.start_shard(coordinator, "--shard-id", shard, "--threads", 1,
-                                   *self.flags("shard"), *arguments)
-                  for shard in range(self.SHARDS)]
-        return coordinator, shards
 
     def start_plain_cluster(self) -> Server:
         coordinator = self.start_coordinator(shards=self.SHARDS)
@@ -168,16 +172,13 @@ class TlsClusterTest(ProcessCase):
         assert trained.json()["epochs"] == 1
         measured = ["eval", "-o", "json", "--cluster", coordinator.address, "--model-dir", kept,
                     "--data", data.test]
-        assert_ended(self.run_dslide(*measured, *self.flags("ann")), OK)
-        # Without the job of measurements a certificate may not make them.
-        assert_ended(self.run_dslide("certs", "issue", "--from", self.certificates, "--job",
-                                     "run-1"), OK)
-        assert_ended(self.run_dslide(*measured, *self.flags("trainer-run-1")), USAGE,
-                     'job "query" is not for')
+        # Measurements are of no job: any certificate that may read makes them.
+        for holder in ("ann", "reader"):
+            assert_ended(self.run_dslide(*measured, *self.flags(holder)), OK)
         servers = [*shards, coordinator]
         counts = [processes.metric(server.admin, "dslide_server_denied_calls_total") or 0
                   for server in servers]
-        assert sum(counts) >= 2
+        assert sum(counts) >= 1
         for server in servers:
             assert_ended(server.process.stop(), OK)
 

@@ -1,4 +1,4 @@
-"""docs/operate/metrics.md: every metric of the three programs, as their live pages have them."""
+"""docs/operate/metrics.md: every metric of the programs, as their live pages have them."""
 
 from metrics_text import Family, Page
 
@@ -9,8 +9,9 @@ _INTRODUCTION = """\
 # Metrics
 
 Each program serves a page for Prometheus on its admin port, at `/metrics`: `dslide-coordinator` and
-`dslide-shard` with `--admin HOST:PORT`, a trainer with `dslide train --admin HOST:PORT`. Beside it
-are `/livez`, `/readyz` and, at `/`, a page for people. `dslide top` shows rates without Prometheus.
+`dslide-shard` with `--admin HOST:PORT`, a trainer with `dslide train --admin HOST:PORT`, a server
+of predictions with `dslide serve --admin HOST:PORT`. Beside it are `/livez`, `/readyz` and, at `/`,
+a page for people. `dslide top` shows rates without Prometheus.
 
 This page is made from the live pages of a running cluster by
 `tests/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
@@ -29,6 +30,7 @@ _TITLES = {
     "dslide-shard": "Shards",
     "dslide-coordinator": "Coordinator",
     "dslide-trainer": "Trainers",
+    "dslide-serve": "Servers of predictions",
 }
 
 

@@ -1,5 +1,7 @@
 """A small cluster at work: a coordinator, two shards that log, a trainer; each with admin pages."""
 
+import json
+
 import metrics_text
 import processes
 from processes import Programs
@@ -14,6 +16,7 @@ SETTINGS = ("--dim", 32, "--batch-size", 64, "--max-active", 200, "--epochs", 10
 class SampleCluster:
     def __init__(self, programs: Programs) -> None:
         folder = programs.directory
+        self._programs = programs
         self.coordinator = programs.start_coordinator(
             "--data-dir", folder / "coordinator", shards=SHARDS)
         self.shards = [
@@ -36,6 +39,14 @@ class SampleCluster:
             "dslide-shard": [shard.admin for shard in self.shards],
             "dslide-trainer": [trainer]}
         processes.wait_until(self._is_busy, lambda: "a step and a checkpoint", [self.trainer])
+
+    def start_serving(self) -> None:
+        """Adds a server of predictions of the model that is trained."""
+        server = self._programs.start(
+            "dslide", "serve", "-o", "json", "--cluster", self.coordinator.address, "--listen",
+            "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", 1)
+        server.wait_for_stdout(r"^\{.*\}$")
+        self.admins["dslide-serve"] = [json.loads(server.stdout)["admin"]]
 
     def pages(self) -> dict[str, metrics_text.Page]:
         """{program: its page}, of the first process of each."""

@@ -68,6 +68,8 @@ absl::Status IssueTo(const CertificateAuthority& authority, const FurtherCertifi
   if (wanted.jobs.empty()) spec.uris = {RoleUri(wanted.cluster, wanted.role)};
   // The others are clients: a trainer's certificate shall not pass for a shard's.
   if (IsServer(wanted.role)) spec.hosts = ServerHosts(wanted.hosts);
+  // But for one that serves predictions, and is asked for by the name of its host.
+  if (wanted.role == Role::kReader) spec.hosts = wanted.hosts;
   ASSIGN_OR_RETURN(IssuedCertificate issued, authority.Issue(spec));
   files->push_back({absl::StrCat(wanted.name, ".crt"), std::move(issued.certificate)});
   files->push_back({absl::StrCat(wanted.name, ".key"), std::move(issued.key)});
@@ -85,6 +87,7 @@ absl::StatusOr<std::vector<File>> MakeFiles(const DevelopmentCertificates& wante
   for (const Role role : kAllRoles) {
     next.role = role;
     next.name = RoleName(role);
+    next.hosts = IsServer(role) ? wanted.hosts : std::vector<std::string>();
     RETURN_IF_ERROR(IssueTo(*authority, next, now, &files));
   }
   next.role = Role::kTrainer;

@@ -36,7 +36,8 @@ struct FurtherCertificate {
   Role role = Role::kTrainer;
   // Of a trainer: those that it is good for; none: all.
   std::vector<std::string> jobs = {};
-  // As above; of shards and coordinators.
+  // As above; of shards and coordinators. Of a reader that serves predictions: its names, and no
+  // others; none: it is a client alone.
   std::vector<std::string> hosts = {};
   int64_t days = 30;
   bool overwrite = false;

@@ -169,6 +169,7 @@ void AddAppendCommand(CliCommand app, Context& context) {
       "append", "Add new points to a model's memory, and forget old ones", kAppendExamples);
   auto options = std::make_shared<AppendOptions>();  // shared with the callback
   options->model.job = "append";
+  options->model.use = ModelUse::kChange;
   AddModelOptions(command, options->model);
   AddModelDataOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels, in the order in which they came")

@@ -116,7 +116,7 @@ void AddIssueCommand(CliCommand certs, Context& context) {
       "issue", "One certificate more, of the authority that `certs dev` has made",
       "Examples:\n"
       "  dslide certs issue --from certs --job run-1\n"
-      "  dslide certs issue --from certs --job run-1 --job run-2 --job query --name ann\n"
+      "  dslide certs issue --from certs --job run-1 --job run-2 --job append --name ann\n"
       "  dslide certs issue --from certs --role shard --name shard-7 --host 10.0.0.7");
   struct Wanted {
     FurtherCertificate certificate;

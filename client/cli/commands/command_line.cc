@@ -73,6 +73,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddEvalCommand(app, context);
   AddAppendCommand(app, context);
   AddPredictCommand(app, context);
+  AddServeCommand(app, context);
   AddStatusCommand(app, context);
   AddJobCommand(app, context);
   AddModelCommand(app, context);

@@ -24,6 +24,7 @@ void AddTrainCommand(CliCommand app, Context& context);
 void AddTuneCommand(CliCommand app, Context& context);
 void AddEvalCommand(CliCommand app, Context& context);
 void AddPredictCommand(CliCommand app, Context& context);
+void AddServeCommand(CliCommand app, Context& context);
 void AddAppendCommand(CliCommand app, Context& context);
 void AddStatusCommand(CliCommand app, Context& context);
 void AddJobCommand(CliCommand app, Context& context);

@@ -11,26 +11,25 @@
 namespace dslide::cli {
 ComponentSession::ComponentSession(ClusterClient& cluster, const ModelSpec& spec,
                                    const Network* network, std::vector<float> idf,
-                                   Parallelism parallelism)
+                                   Parallelism parallelism, ModelUse use)
     : cluster_(cluster),
       spec_(spec),
       network_(network),
       idf_(std::move(idf)),
       parallelism_(parallelism),
+      use_(use),
       tables_(spec) {}
 
-absl::StatusOr<std::unique_ptr<ComponentSession>> ComponentSession::Open(ClusterClient& cluster,
-                                                                         const ModelSpec& spec,
-                                                                         const Network* network,
-                                                                         std::vector<float> idf,
-                                                                         Parallelism parallelism) {
+absl::StatusOr<std::unique_ptr<ComponentSession>> ComponentSession::Open(
+    ClusterClient& cluster, const ModelSpec& spec, const Network* network, std::vector<float> idf,
+    Parallelism parallelism, ModelUse use) {
   if (spec.training.transform == InputTransform::kTfIdf && idf.empty()) {
     return absl::InvalidArgumentError(
         "the model weighs features by how rare they are, and the weights are in the --model-dir of "
         "the training: name it");
   }
   std::unique_ptr<ComponentSession> session(
-      new ComponentSession(cluster, spec, network, std::move(idf), parallelism));
+      new ComponentSession(cluster, spec, network, std::move(idf), parallelism, use));
   RETURN_IF_ERROR(session->OpenSlots());
   RETURN_IF_ERROR(session->OpenStreams());
   return session;
@@ -59,10 +58,15 @@ absl::Status ComponentSession::OpenSlots() {
 }
 
 absl::Status ComponentSession::OpenStreams() {
-  CloseStreams(streams_);
-  ASSIGN_OR_RETURN(streams_, cluster_.OpenStreams(spec_, NewClientId()));
   std::vector<StepChannel*> channels;
-  for (const auto& stream : streams_) channels.push_back(stream.get());
+  if (use_ == ModelUse::kRead) {
+    reads_ = cluster_.OpenReads(spec_);
+    for (const auto& read : reads_) channels.push_back(read.get());
+  } else {
+    CloseStreams(streams_);
+    ASSIGN_OR_RETURN(streams_, cluster_.OpenStreams(spec_, NewClientId()));
+    for (const auto& stream : streams_) channels.push_back(stream.get());
+  }
   shards_->Rebind(channels);
   if (network_ == nullptr) return absl::OkStatus();
   EvaluatorOptions options;

@@ -29,17 +29,18 @@
 
 namespace dslide::cli {
 
+// What a session may do to the model. Who only reads needs the role reader alone.
+enum class ModelUse { kRead, kChange };
+
 // Thread safety: one thread.
 class ComponentSession : public StageWorker {
  public:
-  // Opens streams to the shards. `cluster`, `spec` and `network` (null: none) outlive it.
+  // Opens channels to the shards. `cluster`, `spec` and `network` (null: none) outlive it.
   //   idf : [features] for a model that wants it
   // Errors: those of the cluster; InvalidArgument when idf is missing.
-  static absl::StatusOr<std::unique_ptr<ComponentSession>> Open(ClusterClient& cluster,
-                                                                const ModelSpec& spec,
-                                                                const Network* network,
-                                                                std::vector<float> idf,
-                                                                Parallelism parallelism);
+  static absl::StatusOr<std::unique_ptr<ComponentSession>> Open(
+      ClusterClient& cluster, const ModelSpec& spec, const Network* network, std::vector<float> idf,
+      Parallelism parallelism, ModelUse use = ModelUse::kChange);
   ~ComponentSession() override;
 
   // Before training. `data` and `split` outlive the session. Errors: those of the data.
@@ -69,7 +70,7 @@ class ComponentSession : public StageWorker {
 
  private:
   ComponentSession(ClusterClient& cluster, const ModelSpec& spec, const Network* network,
-                   std::vector<float> idf, Parallelism parallelism);
+                   std::vector<float> idf, Parallelism parallelism, ModelUse use);
   absl::Status OpenSlots();
   absl::Status OpenStreams();
 
@@ -78,10 +79,12 @@ class ComponentSession : public StageWorker {
   const Network* const network_;
   const std::vector<float> idf_;
   const Parallelism parallelism_;
+  const ModelUse use_;
   const ComponentTables tables_;
   std::unique_ptr<SlotMap> memory_slots_;
   std::unique_ptr<SlotMap> linear_slots_;
-  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::vector<std::unique_ptr<ShardStream>> streams_;  // to change, or
+  std::vector<std::unique_ptr<StepChannel>> reads_;    // to read
   std::unique_ptr<ComponentShards> shards_;
   std::unique_ptr<BatchPreparer> preparer_;  // of the network's inputs
   std::unique_ptr<Evaluator> evaluator_;

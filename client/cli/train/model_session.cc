@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "client/cli/train/data_source.h"
+#include "client/cpp/unary_call.h"
 #include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
 
@@ -35,6 +37,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
     return absl::InvalidArgumentError("name the model: --model-dir DIR, or --cluster HOST:PORT");
   }
   std::unique_ptr<ModelSession> session(new ModelSession());
+  session->repeat_ = options.repeat;
   session->parallelism_ = ThreadsOrAll(options.threads);
   session->import_ = options.import;
   if (!options.model_dir.empty()) {
@@ -60,7 +63,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
     ASSIGN_OR_RETURN(session->session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
   }
   RETURN_IF_ERROR(session->FindModel(options));
-  RETURN_IF_ERROR(session->OpenStreams());
+  RETURN_IF_ERROR(session->OpenChannels(options.use));
   return session;
 }
 
@@ -89,7 +92,7 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ModelSession::OpenStreams() {
+absl::Status ModelSession::OpenChannels(ModelUse use) {
   ClusterClient& cluster = session_->client();
   const bool has_components = HasComponents(model_.spec);
   if (!has_components || model_.spec.FindRole(TableRole::kHead) != nullptr) {
@@ -98,7 +101,7 @@ absl::Status ModelSession::OpenStreams() {
   }
   if (has_components) {
     ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
-                                                         model_.features.idf, parallelism_));
+                                                         model_.features.idf, parallelism_, use));
     return components_->Load();
   }
   absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
@@ -108,9 +111,9 @@ absl::Status ModelSession::OpenStreams() {
         made.status().message(), "; they are in the --model-dir of the training: name it"));
   }
   preparer_ = *std::move(made);
-  ASSIGN_OR_RETURN(streams_, cluster.OpenStreams(model_.spec, NewClientId()));
+  reads_ = cluster.OpenReads(model_.spec);
   std::vector<StepChannel*> channels;
-  for (const auto& stream : streams_) channels.push_back(stream.get());
+  for (const auto& read : reads_) channels.push_back(read.get());
   EvaluatorOptions evaluator;
   evaluator.batch_size = kEvaluationBatch;
   evaluator.parallelism = parallelism_;
@@ -123,10 +126,24 @@ absl::Status ModelSession::OpenStreams() {
 absl::StatusOr<std::vector<Prediction>> ModelSession::Rank(SparseBatch samples,
                                                            absl::Span<const int64_t> points,
                                                            int64_t k, bool hashed) {
-  if (components_ != nullptr) return components_->Rank(std::move(samples), k);
-  ASSIGN_OR_RETURN(PreparedBatch batch,
+  if (components_ != nullptr) {
+    return Repeat([&] { return components_->Rank(samples, k); });
+  }
+  ASSIGN_OR_RETURN(const PreparedBatch batch,
                    preparer_->PrepareSamples(std::move(samples), BatchUse::kEvaluation, 0, points));
-  return evaluator_->Predict(std::move(batch), k, hashed, next_step_++);
+  return Repeat([&] { return evaluator_->Predict(batch, k, hashed, next_step_++); });
+}
+
+absl::StatusOr<std::vector<Prediction>> ModelSession::RankHidden(std::vector<float> hidden,
+                                                                 int64_t k, bool hashed) {
+  return evaluator_->Score(std::move(hidden), k, hashed);
+}
+
+absl::StatusOr<std::vector<Prediction>> ModelSession::Repeat(
+    absl::FunctionRef<absl::StatusOr<std::vector<Prediction>>()> ask) const {
+  if (!repeat_) return ask();
+  const ClientOptions& client = session_->client().options();
+  return RepeatUnavailable(client.retry, absl::Now() + client.timeout, /*salt=*/0, ask);
 }
 
 absl::StatusOr<std::vector<AccuracyAtK>> ModelSession::Evaluate(const Dataset& data,
@@ -159,12 +176,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::st
 absl::Status ModelSession::Close() {
   components_.reset();
   evaluator_.reset();
-  CloseStreams(streams_);
-  streams_.clear();
+  reads_.clear();
   preparer_.reset();
   return session_->Close();
 }
-
-ModelSession::~ModelSession() { CloseStreams(streams_); }
-
 }  // namespace dslide::cli

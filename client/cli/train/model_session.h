@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/cluster/cluster_session.h"
@@ -29,6 +30,9 @@ struct ModelOptions {
   int64_t threads = 0;
   std::string job = "query";  // that the session works for
   ImportFlags import = {};    // of data in the form of other programs
+  ModelUse use = ModelUse::kRead;
+  // Predictions are asked for again while shards are away, for as long as one call may take.
+  bool repeat = true;
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
@@ -39,14 +43,15 @@ void AddModelDataOptions(CliCommand app, ModelOptions& options);
 class ModelSession {
  public:
   // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
-  // named, and opens streams to the shards.
+  // named, and opens channels to the shards.
   // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
   // model; DataLoss when rows of model_dir are missing; those of ClusterSession.
   static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
                                                             const ModelOptions& options);
-  ~ModelSession();
+  ~ModelSession() = default;
 
   const StoredModel& model() const { return model_; }
+  ClusterClient& client() { return session_->client(); }
   // The k best labels of each sample. `points`, their numbers, only show in errors. hashed: among
   // what hashing finds, for models that hash.
   absl::StatusOr<std::vector<Prediction>> Rank(SparseBatch samples,
@@ -55,9 +60,14 @@ class ModelSession {
   // `filter` may be null.
   absl::StatusOr<std::vector<AccuracyAtK>> Evaluate(const Dataset& data, RankingMetrics metrics,
                                                     LabelFilter* filter);
+  // The same for hidden vectors, [samples, head dim], where network() is not null.
+  absl::StatusOr<std::vector<Prediction>> RankHidden(std::vector<float> hidden, int64_t k,
+                                                     bool hashed);
   // Evaluator::MeasureRecall() over the first points; zero samples for a model without hashing.
   absl::StatusOr<RecallCount> MeasureRecall(const Dataset& data);
   Parallelism parallelism() const { return parallelism_; }
+  // What predictions go through; null for a model that has a memory, whatever learns beside it.
+  const Network* network() const { return components_ == nullptr ? network_.get() : nullptr; }
   // Null for a model without a memory.
   ComponentSession* components() { return components_.get(); }
   // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
@@ -68,8 +78,11 @@ class ModelSession {
 
  private:
   ModelSession() = default;
+  // Asks again while shards are away, as ModelOptions say.
+  absl::StatusOr<std::vector<Prediction>> Repeat(
+      absl::FunctionRef<absl::StatusOr<std::vector<Prediction>>()> ask) const;
   absl::Status FindModel(const ModelOptions& options);
-  absl::Status OpenStreams();
+  absl::Status OpenChannels(ModelUse use);
 
   Parallelism parallelism_;
   StoredModel model_;
@@ -77,10 +90,11 @@ class ModelSession {
   std::unique_ptr<ClusterSession> session_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<BatchPreparer> preparer_;
-  std::vector<std::unique_ptr<ShardStream>> streams_;
+  std::vector<std::unique_ptr<StepChannel>> reads_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<ComponentSession> components_;  // instead of all from network_ on
   int64_t next_step_ = 1;
+  bool repeat_ = true;
 };
 
 }  // namespace dslide::cli

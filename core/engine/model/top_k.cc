@@ -88,6 +88,7 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
   ScoredRows answer = EmptyAnswer(batch, k);
   const int64_t num_rows = store.num_rows();
   answer.scored_rows = batch * num_rows;
+  answer.by_query.assign(static_cast<size_t>(batch), static_cast<uint32_t>(num_rows));
   const int64_t grains = (num_rows + kRankedRowsPerGrain - 1) / kRankedRowsPerGrain;
   std::vector<uint32_t> queries(std::min(batch, kQueriesPerPass));
   std::iota(queries.begin(), queries.end(), 0);
@@ -124,6 +125,7 @@ ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden
   ScoredRows answer = EmptyAnswer(batch, k);
   answer.exact = false;
   answer.scored_rows = static_cast<int64_t>(candidates.rows.size());
+  for (int64_t q = 0; q < batch; ++q) answer.by_query.push_back(offsets[q + 1] - offsets[q]);
   std::vector<AlignedFloats> widened(std::max(1, parallelism.threads));
   for (AlignedFloats& row : widened) row.Resize(store.stride());
   ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int thread) {

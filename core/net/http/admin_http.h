@@ -18,6 +18,8 @@
 
 namespace dslide {
 
+class HttpServer;
+
 struct Readiness {
   bool ready = true;
   std::string reason;  // why not, for people; empty when ready
@@ -52,9 +54,8 @@ class AdminHttpServer {
   std::string address() const;
 
  private:
-  struct Impl;
-  explicit AdminHttpServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit AdminHttpServer(std::unique_ptr<HttpServer> server);
+  const std::unique_ptr<HttpServer> server_;
 };
 
 }  // namespace dslide

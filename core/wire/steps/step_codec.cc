@@ -414,6 +414,14 @@ absl::StatusOr<ReplyBody> DecodeResult(const v1::StepResponse& response) {
 
 }  // namespace
 
+absl::StatusOr<StepOp> DecodeStepOperation(const v1::StepRequest& request) {
+  return DecodeOperation(request);
+}
+
+void EncodeStepOperation(const StepOp& op, StepFormat format, v1::StepRequest* out) {
+  std::visit(OperationEncoder{.format = format, .out = out}, op);
+}
+
 absl::StatusOr<StepCommand> DecodeStep(const v1::StepRequest& request, Envelope envelope) {
   StepCommand command;
   command.envelope = std::move(envelope);
@@ -433,7 +441,7 @@ void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRe
   EncodeEnvelope(command.envelope, out->mutable_envelope());
   out->set_step(command.step);
   out->set_first_open_step(command.first_open_step);
-  std::visit(OperationEncoder{.format = format, .out = out}, command.op);
+  EncodeStepOperation(command.op, format, out);
 }
 
 void EncodeStepResponse(uint64_t sequence, uint64_t generation, const Reply& reply,

@@ -20,6 +20,9 @@ inline constexpr int64_t kMaxRecallSamples = 16;
 // Errors: InvalidArgument with a reason word, naming the field.
 absl::StatusOr<StepCommand> DecodeStep(const v1::StepRequest& request, Envelope envelope);
 
+// The same of the operation alone: envelope and step numbers are not looked at.
+absl::StatusOr<StepOp> DecodeStepOperation(const v1::StepRequest& request);
+
 // The capabilities of shards that keep averages and read them when asked to, and of shards that
 // weigh the targets of labels.
 inline constexpr char kAveragedRows[] = "averaged-rows";
@@ -36,6 +39,9 @@ struct StepFormat {
 
 // Inverse of DecodeStep up to the rounding of activations.
 void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRequest* out);
+
+// The operation alone.
+void EncodeStepOperation(const StepOp& op, StepFormat format, v1::StepRequest* out);
 
 // The answer to the request with that sequence: the reply's result, or its status as a StepError.
 // A reply of another command than a step operation is a bug and answered with INTERNAL.

@@ -56,6 +56,7 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.ShardService/Step", kTrainers},
     {"/dslide.v1.ShardService/Gather", kReading},
     {"/dslide.v1.ShardService/Scatter", kTrainers},
+    {"/dslide.v1.ShardService/Read", kReading},
     {"/dslide.v1.ShardService/TopK", kReading},
     // Through the coordinator only: a model that one shard alone has, or lacks, helps nobody.
     {"/dslide.v1.ShardService/CreateModel", kCoordinators},
@@ -79,6 +80,10 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.ShardService/ReadCheckpointFile", kOperators},
     {"/dslide.v1.ShardService/WriteCheckpointFile", kOperators},
     {"/dslide.v1.ShardService/AdoptCheckpoint", kOperators},
+
+    // Of `dslide serve`.
+    {"/dslide.v1.PredictService/Predict", kReading},
+    {"/dslide.v1.PredictService/GetModel", kReading},
 
     {"/grpc.health.v1.Health/Check", kEverybody},
     {"/grpc.health.v1.Health/Watch", kEverybody},

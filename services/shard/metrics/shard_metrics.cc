@@ -32,8 +32,9 @@ const std::vector<std::string>& CommandNames() {
 }
 
 size_t CommandKind(const Command& command) {
-  static_assert(std::variant_size_v<StepOp> == 12 && std::variant_size_v<Command> == 11);
+  static_assert(std::variant_size_v<StepOp> == 12 && std::variant_size_v<Command> == 12);
   if (const auto* step = std::get_if<StepCommand>(&command)) return step->op.index();
+  if (const auto* read = std::get_if<ReadCommand>(&command)) return read->op.index();
   return std::variant_size_v<StepOp> + command.index() - 1;
 }
 

@@ -12,13 +12,15 @@ constexpr absl::string_view kStepOperations[] = {
     "get_record",    "solve_rows",    "find_neighbours", "score_rows"};
 static_assert(std::size(kStepOperations) == std::variant_size_v<StepOp>);
 
+TableOperation OperationOf(const StepOp& op) {
+  return {std::visit([](const auto& any) { return any.table; }, op), kStepOperations[op.index()]};
+}
+
 }  // namespace
 
 TableOperation OperationOf(const Command& command) {
-  if (const auto* step = std::get_if<StepCommand>(&command)) {
-    return {std::visit([](const auto& op) { return op.table; }, step->op),
-            kStepOperations[step->op.index()]};
-  }
+  if (const auto* step = std::get_if<StepCommand>(&command)) return OperationOf(step->op);
+  if (const auto* read = std::get_if<ReadCommand>(&command)) return OperationOf(read->op);
   if (const auto* scatter = std::get_if<ScatterCommand>(&command)) {
     return {scatter->table, "scatter"};
   }

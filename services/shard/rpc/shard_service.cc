@@ -14,6 +14,7 @@
 #include "core/wire/explicit_rows_codec.h"
 #include "core/wire/log/logged_command.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "services/common/unary.h"
 #include "services/shard/rpc/bulk_service.h"
@@ -65,7 +66,7 @@ wire::LoggedCommand ShardServiceImpl::LogOf(wire::LoggedKind kind, const Request
 
 template <typename C>
 void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
-                              std::function<size_t(const ReplyBody&)> encode,
+                              std::function<size_t(const Answer&)> encode,
                               wire::LoggedCommand logged) {
   if (!command.ok()) {
     shared_.metrics->RecordRefusal(command.status());
@@ -81,7 +82,7 @@ void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t by
       AdmitCommand(shared_, call->context(), PeerOf(shared_, *call->context()), queued.command);
   queued.patience = RemainingTime(*call->context(), absl::InfiniteDuration());
   queued.done = [call, encode = std::move(encode)](const Answer& answer) {
-    if (answer.reply->status.ok()) call->record().Sent(encode(answer.reply->body));
+    if (answer.reply->status.ok()) call->record().Sent(encode(answer));
     call->End(answer.reply->status);
   };
   if (const absl::Status submitted = shared_.sequencer->Submit(std::move(queued));
@@ -103,7 +104,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_max_message_bytes(options_.max_message_bytes);
   for (const char* word :
        {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps,
-        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights}) {
+        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights, wire::kReads}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -128,14 +129,27 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* ShardServiceImpl::Scatter(
   return new ScatterCall(shared_, context, response);
 }
 
+grpc::ServerUnaryReactor* ShardServiceImpl::Read(grpc::CallbackServerContext* context,
+                                                 const v1::ReadRequest* request,
+                                                 v1::ReadResponse* response) {
+  Unary* const call = Start("Read", context, *request);
+  const auto bytes = 2 * static_cast<int64_t>(request->ByteSizeLong());
+  Submit(call, wire::DecodeReadRequest(*request), bytes, /*control=*/false,
+         [response](const Answer& answer) {
+           wire::EncodeReadResponse(*answer.reply, answer.activations, response);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
 grpc::ServerUnaryReactor* ShardServiceImpl::TopK(grpc::CallbackServerContext* context,
                                                  const v1::TopKRequest* request,
                                                  v1::TopKResponse* response) {
   Unary* const call = Start("TopK", context, *request);
   const auto bytes = 2 * static_cast<int64_t>(request->ByteSizeLong());
   Submit(call, wire::DecodeTopKRequest(*request), bytes, /*control=*/false,
-         [response](const ReplyBody& body) {
-           wire::EncodeTopKResponse(std::get<TopKReply>(body), response);
+         [response](const Answer& answer) {
+           wire::EncodeTopKResponse(std::get<TopKReply>(answer.reply->body), response);
            return response->ByteSizeLong();
          });
   return call;
@@ -148,8 +162,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CreateModel(grpc::CallbackServerCont
   const auto bytes = static_cast<int64_t>(request->ByteSizeLong());
   Submit(
       call, wire::DecodeCreateModel(*request), bytes, /*control=*/true,
-      [response](const ReplyBody& body) {
-        response->set_created(std::get<CreateModelReply>(body).created);
+      [response](const Answer& answer) {
+        response->set_created(std::get<CreateModelReply>(answer.reply->body).created);
         return response->ByteSizeLong();
       },
       LogOf(wire::LoggedKind::kCreateModel, *request));
@@ -162,8 +176,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DescribeModel(grpc::CallbackServerCo
   Unary* const call = Start("DescribeModel", context, *request);
   // A digest is a pass over all rows: that waits its turn, and no longer than its caller.
   Submit(call, wire::DecodeDescribeModel(*request), 0, /*control=*/!request->with_digests(),
-         [response](const ReplyBody& body) {
-           wire::EncodeDescribeModel(std::get<DescribeModelReply>(body), response);
+         [response](const Answer& answer) {
+           wire::EncodeDescribeModel(std::get<DescribeModelReply>(answer.reply->body), response);
            return response->ByteSizeLong();
          });
   return call;
@@ -176,8 +190,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
   const uint64_t acknowledged = request->acknowledged_sequence();
   Submit(
       call, wire::DecodeHello(*request), 0, /*control=*/true,
-      [this, response, acknowledged](const ReplyBody& body) {
-        const HelloReply& reply = std::get<HelloReply>(body);
+      [this, response, acknowledged](const Answer& answer) {
+        const HelloReply& reply = std::get<HelloReply>(answer.reply->body);
         if (acknowledged >= reply.next_sequence) {
           const uint64_t lost = acknowledged - (reply.next_sequence - 1);
           shared_.metrics->RecordAckedLoss(lost);
@@ -201,7 +215,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CloseClient(grpc::CallbackServerCont
   Unary* const call = Start("CloseClient", context, *request);
   Submit(
       call, wire::DecodeCloseClient(*request), 0, /*control=*/true,
-      [response](const ReplyBody&) { return response->ByteSizeLong(); },
+      [response](const Answer&) { return response->ByteSizeLong(); },
       LogOf(wire::LoggedKind::kCloseClient, *request));
   return call;
 }
@@ -294,7 +308,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DropModel(grpc::CallbackServerContex
   if (shared_.store == nullptr || shared_.log_commands || !command.ok()) {
     Submit(
         call, std::move(command), 0, /*control=*/true,
-        [response](const ReplyBody&) { return response->ByteSizeLong(); },
+        [response](const Answer&) { return response->ByteSizeLong(); },
         LogOf(wire::LoggedKind::kDropModel, *request));
     return call;
   }

@@ -31,10 +31,12 @@ struct ShardServiceOptions {
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
 };
 
+using ReadBase = v1::ShardService::WithCallbackMethod_Read<v1::ShardService::Service>;
+
 // Of copies of cluster checkpoints.
 using CheckpointFilesBase = v1::ShardService::WithCallbackMethod_ReadCheckpointFile<
     v1::ShardService::WithCallbackMethod_WriteCheckpointFile<
-        v1::ShardService::WithCallbackMethod_AdoptCheckpoint<v1::ShardService::Service>>>;
+        v1::ShardService::WithCallbackMethod_AdoptCheckpoint<ReadBase>>>;
 
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
@@ -87,6 +89,9 @@ class ShardServiceImpl final : public ShardServiceBase {
   // Bytes of v1.ScatterRequest and v1.ScatterResponse.
   grpc::ServerReadReactor<grpc::ByteBuffer>* Scatter(grpc::CallbackServerContext* context,
                                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context,
+                                 const v1::ReadRequest* request,
+                                 v1::ReadResponse* response) override;
   grpc::ServerUnaryReactor* TopK(grpc::CallbackServerContext* context,
                                  const v1::TopKRequest* request,
                                  v1::TopKResponse* response) override;
@@ -153,11 +158,11 @@ class ShardServiceImpl final : public ShardServiceBase {
   template <typename Request>
   Unary* Start(const char* method, grpc::CallbackServerContext* context, const Request& request);
   // Queues the command, or ends the call when it could not be decoded. `encode` fills the response
-  // from the reply's body and returns its size. `logged` is for commands that may
+  // from the answer and returns its size. `logged` is for commands that may
   // change the state.
   template <typename C>
   void Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
-              std::function<size_t(const ReplyBody&)> encode, wire::LoggedCommand logged = {});
+              std::function<size_t(const Answer&)> encode, wire::LoggedCommand logged = {});
   template <typename Request>
   wire::LoggedCommand LogOf(wire::LoggedKind kind, const Request& request) const;
   // Runs a checkpoint operation in its turn; without a store the call ends at once.

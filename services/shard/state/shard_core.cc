@@ -57,6 +57,7 @@ void Add(const ModelCounters& from, ModelCounters& to) {
 bool MayChangeState(const Command& command) {
   return !std::holds_alternative<GatherCommand>(command) &&
          !std::holds_alternative<TopKCommand>(command) &&
+         !std::holds_alternative<ReadCommand>(command) &&
          !std::holds_alternative<DescribeModelCommand>(command);
 }
 
@@ -311,6 +312,22 @@ Answer ShardCore::Run(GatherCommand& command) {
   absl::StatusOr<ShardModel*> model = LookUp(command.model, command.topology_version);
   if (!model.ok()) return Error(std::move(model).status());
   absl::StatusOr<GatherReply> reply = (*model)->Gather(command);
+  return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
+}
+
+Answer ShardCore::Run(ReadCommand& command) {
+  absl::StatusOr<ShardModel*> model = LookUp(command.model, command.topology_version);
+  if (!model.ok()) return Error(std::move(model).status());
+  absl::StatusOr<ReplyBody> reply = [&]() -> absl::StatusOr<ReplyBody> {
+    if (auto* const embed = std::get_if<EmbedForwardOp>(&command.op)) {
+      FeatureBatch inputs;  // for a backward pass, which does not come
+      return (*model)->EmbedForward(std::move(*embed), inputs);
+    }
+    if (const auto* gather = std::get_if<DenseGatherOp>(&command.op)) {
+      return (*model)->DenseGather(*gather);
+    }
+    return (*model)->RunComponentOp(command.op);
+  }();
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 

@@ -130,6 +130,7 @@ class ShardCore {
   Answer Run(ScatterCommand& command);
   Answer Run(RefusedCommand& command);
   Answer Run(GatherCommand& command);
+  Answer Run(ReadCommand& command);
   Answer Run(TopKCommand& command);
   Answer Run(CreateModelCommand& command);
   Answer Run(DropModelCommand& command);

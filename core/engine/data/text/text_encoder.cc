@@ -62,7 +62,20 @@ TextEncoder::Words TextEncoder::Read(const std::string& part) const {
   return cut.empty() ? Words{part} : cut;
 }
 
+std::optional<RowId> TextEncoder::Find(absl::string_view name) const {
+  const auto found = ids_.find(name);
+  if (found == ids_.end()) return std::nullopt;
+  return RowId(found->second);
+}
+
 absl::StatusOr<TextQuery> TextEncoder::Encode(absl::string_view text) const {
+  TextQuery query = Recognize(text);
+  if (!query.batch.features.empty()) return query;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model knows none of the words of \"", text, "\""));
+}
+
+TextQuery TextEncoder::Recognize(absl::string_view text) const {
   Words words;
   if (tokenizer_.options().kind == TokenizerKind::kCharacters) {
     tokenizer_.Cut(text, &words);
@@ -81,10 +94,6 @@ absl::StatusOr<TextQuery> TextEncoder::Encode(absl::string_view text) const {
     } else if (std::find(query.unknown.begin(), query.unknown.end(), word) == query.unknown.end()) {
       query.unknown.push_back(std::move(word));
     }
-  }
-  if (counts.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model knows none of the words of \"", text, "\""));
   }
   for (const auto& [feature, count] : counts) {
     query.batch.features.emplace_back(feature);

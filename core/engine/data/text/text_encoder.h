@@ -38,6 +38,10 @@ class TextEncoder {
 
   // Errors: InvalidArgument when no word of the text is known.
   absl::StatusOr<TextQuery> Encode(absl::string_view text) const;
+  // The same, with an empty sample when no word is known.
+  TextQuery Recognize(absl::string_view text) const;
+  // The feature of that name, byte for byte.
+  std::optional<RowId> Find(absl::string_view name) const;
 
  private:
   using Words = std::vector<std::string>;

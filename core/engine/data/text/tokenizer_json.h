@@ -16,8 +16,8 @@ inline constexpr char kTokenizerFile[] = "tokenizer.json";
 // {"format": 1, "kind": "words", "lower_case": true}; of "characters" also min_characters and
 // max_characters. Ends in a newline. TokenizerFromJson() inverts it.
 std::string TokenizerToJson(const TokenizerOptions& options);
-// `origin` names the source in errors. Errors: FailedPrecondition for another format; InvalidArgument
-// naming origin and the field that is unknown, of the wrong type or out of range.
+// `origin` names the source in errors. Errors: FailedPrecondition for another format;
+// InvalidArgument naming origin and the field that is unknown, of the wrong type or out of range.
 absl::StatusOr<TokenizerOptions> TokenizerFromJson(absl::string_view text,
                                                    absl::string_view origin);
 

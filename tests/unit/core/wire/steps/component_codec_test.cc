@@ -8,6 +8,7 @@
 
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "tests/unit/core/wire/steps/decoded_step.h"
 #include "tests/unit/core/wire/wire_samples.h"
@@ -63,6 +64,26 @@ TEST(ComponentCodecTest, EveryOperationComesBack) {
     EXPECT_EQ(decoded->op.index(), op.index());
     EXPECT_EQ(ComponentRequest(decoded->op).SerializeAsString(), sent.SerializeAsString());
   }
+}
+
+TEST(ComponentCodecTest, ReadsTakeWhatChangesNothing) {
+  for (const StepOp& op : ComponentOps()) {
+    v1::ReadRequest request;
+    EncodeReadRequest({.model = "m", .topology_version = 3, .op = op}, {}, &request);
+    const auto decoded = DecodeReadRequest(request);
+    const bool changes = std::holds_alternative<AppendPointsOp>(op) ||
+                         std::holds_alternative<PutRecordOp>(op) ||
+                         std::holds_alternative<SolveRowsOp>(op);
+    ASSERT_EQ(decoded.ok(), !changes) << decoded.status();
+    if (changes) {
+      EXPECT_EQ(ReasonOf(decoded.status()), reason::kBadEnum);
+      continue;
+    }
+    EXPECT_EQ(decoded->model, "m");
+    EXPECT_EQ(decoded->topology_version, 3u);
+    EXPECT_EQ(decoded->op.index(), op.index());
+  }
+  EXPECT_EQ(ReasonOf(DecodeReadRequest(v1::ReadRequest()).status()), reason::kBadName);
 }
 
 TEST(ComponentCodecTest, EveryAnswerComesBack) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dslide/v1/coordinator.pb.h"
+#include "dslide/v1/predict.pb.h"
 #include "dslide/v1/shard.pb.h"
 
 namespace dslide {
@@ -53,6 +54,7 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.ShardService/Step", "..T.."},
       {"/dslide.v1.ShardService/Gather", "..TOR"},
       {"/dslide.v1.ShardService/Scatter", "..T.."},
+      {"/dslide.v1.ShardService/Read", "..TOR"},
       {"/dslide.v1.ShardService/TopK", "..TOR"},
       {"/dslide.v1.ShardService/CreateModel", ".C..."},
       {"/dslide.v1.ShardService/DescribeModel", ".CTOR"},
@@ -73,6 +75,8 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.ShardService/ReadCheckpointFile", "...O."},
       {"/dslide.v1.ShardService/WriteCheckpointFile", "...O."},
       {"/dslide.v1.ShardService/AdoptCheckpoint", "...O."},
+      {"/dslide.v1.PredictService/Predict", "..TOR"},
+      {"/dslide.v1.PredictService/GetModel", "..TOR"},
       {"/grpc.health.v1.Health/Check", "SCTOR"},
       {"/grpc.health.v1.Health/Watch", "SCTOR"},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "...O."},
@@ -95,7 +99,8 @@ std::set<std::string> AllMethods() {
                                    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                                    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"};
   for (const google::protobuf::FileDescriptor* file :
-       {v1::RegisterShardRequest::descriptor()->file(), v1::StepRequest::descriptor()->file()}) {
+       {v1::RegisterShardRequest::descriptor()->file(), v1::StepRequest::descriptor()->file(),
+        v1::PredictRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor* service = file->service(i);
       for (int j = 0; j < service->method_count(); ++j) {

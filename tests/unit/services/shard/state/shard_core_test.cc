@@ -218,6 +218,24 @@ TEST_F(ShardCoreTest, TopKIsExactOnDemand) {
   EXPECT_EQ(Reason(Do(top)), reason::kWrongDim);
 }
 
+TEST_F(ShardCoreTest, ReadsAnswerAsStepsDoAndLeaveNothingBehind) {
+  const EmbedForwardOp embed = trainer_.EmbedForward();
+  const auto partial = [](const Answer& answer) {
+    EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+    return std::get<EmbedForwardReply>(answer.reply->body).partial.data;
+  };
+  const int64_t mutations = core_->mutations();
+  const auto read = partial(Do(ReadCommand{.model = "m", .topology_version = 1, .op = embed}));
+  EXPECT_EQ(core_->mutations(), mutations);
+  EXPECT_EQ(core_->contexts().bytes(), 0);
+  EXPECT_EQ(read, partial(Must(embed, 1)));
+  const Answer rows = Do(ReadCommand{.model = "m", .op = DenseGatherOp{.table = "hidden"}});
+  EXPECT_GT(std::get<DenseGatherReply>(rows.reply->body).rows.rows.size(), 0u);
+  EXPECT_EQ(Reason(Do(ReadCommand{.model = "other", .op = embed})), reason::kUnknownModel);
+  EXPECT_EQ(Reason(Do(ReadCommand{.model = "m", .topology_version = 2, .op = embed})),
+            reason::kStaleTopology);
+}
+
 // --- Models
 
 TEST_F(ShardCoreTest, CreatingAnEqualModelAgainChangesNothing) {
