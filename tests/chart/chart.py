@@ -25,6 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "dslide"
 CI_NAMES = sorted(path.name.removesuffix("-values.yaml")
                   for path in (CHART / "ci").glob("*-values.yaml"))
+# Those whose releases are encrypted.
+SECURED = ("tls", "ha", "serve")
 RELEASE, NAMESPACE = "rel", "ns"
 MONITORING = "monitoring.coreos.com/v1"
 # The parser in C where PyYAML has it: ten times as fast.

@@ -86,15 +86,21 @@ def test_every_server(find: Find, expected: Any) -> None:
                       if service.spec.selector["app.kubernetes.io/component"] == "shard"},
      {"None"}),
     ("target ports exist in the pods",
-     lambda objects: {port.targetPort for service in objects.all("Service")
-                      for port in service.spec.ports}
-     <= set.intersection(*({port.name for port in chart.main_container(server.spec.template).ports}
-                           for server in objects.servers())), True),
-    ("a budget covers exactly the shards",
-     lambda objects: all(budget.spec.selector == objects.shards().spec.selector
-                         for budget in objects.all("PodDisruptionBudget")), True),
-    ("nothing scales shards automatically",
-     lambda objects: objects.all("HorizontalPodAutoscaler"), []),
+     lambda objects: [service.metadata.name for service in objects.all("Service")
+                      for port in service.spec.ports
+                      for pod in objects.pods().values()
+                      if service.spec.selector.items() <= (pod.metadata.labels or {}).items()
+                      and port.targetPort not in {
+                          open.name for open in chart.main_container(pod).ports}], []),
+    ("budgets cover exactly the shards, and the servers of predictions",
+     lambda objects: [budget.metadata.name for budget in objects.all("PodDisruptionBudget")
+                      if budget.spec.selector not in [
+                          objects.shards().spec.selector,
+                          *(server.spec.selector for server in objects.all("Deployment"))]], []),
+    ("nothing scales but the servers of predictions",
+     lambda objects: {scaler.spec.scaleTargetRef.kind
+                      for scaler in objects.all("HorizontalPodAutoscaler")} - {"Deployment"},
+     set()),
 )
 def test_every_release(find: Find, expected: Any) -> None:
     holds(chart.every_ci(), find, expected)
@@ -153,10 +159,11 @@ def test_values(values: str, find: Find, expected: Any) -> None:
 
 @pytest.mark.parametrize("values", chart.CI_NAMES)
 def test_ports_are_named_and_say_their_protocol(values: str) -> None:
-    grpc = "grpc" if values in ("tls", "ha") else "kubernetes.io/h2c"
+    grpc = "grpc" if values in chart.SECURED else "kubernetes.io/h2c"
     for service in chart.render_ci(values).all("Service"):
         protocols = {port.name: port.appProtocol for port in service.spec.ports}
-        assert protocols == {"grpc": grpc, "admin": "http"}, service.metadata.name
+        http = {"http": "http"} if service.metadata.name.endswith("-serve") else {}
+        assert protocols == {"grpc": grpc, "admin": "http", **http}, service.metadata.name
 
 
 @pytest.mark.parametrize("values", chart.CI_NAMES)

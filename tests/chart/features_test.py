@@ -46,6 +46,14 @@ def monitored(objects: Objects) -> list[str]:
                       for volume in job_pod(objects).volumes if volume.name == "model"], [True]),
     ("a ServiceMonitor selects each server once", "monitoring", monitored,
      ["coordinator", "shard"]),
+    ("and the servers of predictions", "serve", monitored, ["coordinator", "serve", "shard"]),
+    ("servers of predictions come before they go, and only read", "serve",
+     lambda objects: (objects.one("Deployment").spec.strategy.rollingUpdate.maxUnavailable,
+                      objects.one("Certificate", "-serve").spec.uris), (0, [
+                          "dslide://dslide/reader"])),
+    ("the autoscaler alone says how many there are", "serve",
+     lambda objects: (objects.one("Deployment").spec.replicas,
+                      objects.one("HorizontalPodAutoscaler").spec.minReplicas), (None, 3)),
     ("dashboards carry the label that Grafana looks for", "ha",
      lambda objects: {(item.metadata.labels.grafana_dashboard,
                        item.metadata.annotations.grafana_folder) for item in dashboards(objects)},
@@ -112,7 +120,7 @@ def test_the_change_log_describes_this_version() -> None:
 def test_values_stand_in_the_usual_order() -> None:
     order = ORDER.split()
     values = chart.default_values()
-    for where in (values, values["shard"], values["coordinator"], values["trainer"]):
+    for where in (values, *(values[part] for part in ("shard", "coordinator", "trainer", "serve"))):
         places = [order.index(key) for key in where if key in order]
         assert places == sorted(places), list(where)
 

@@ -88,7 +88,7 @@ def test_the_chart_makes_no_right_no_secret_and_no_init_container_of_servers(val
 def test_plaintext_needs_a_value_that_says_insecure(values: str) -> None:
     for server in chart.render_ci(values).servers():
         given = flags_of(server)
-        assert ("insecure" in given) == (values not in ("tls", "ha"))
+        assert ("insecure" in given) == (values not in chart.SECURED)
         assert ("insecure" in given) != ("tls-ca" in given)
 
 

@@ -69,13 +69,13 @@ def run(program: str, *words: str | pathlib.Path,
 
 
 @functools.cache
-def help_text(program: str) -> str:
-    return run(program, "--help").stdout
+def help_text(program: str, *words: str) -> str:
+    return run(program, *words, "--help").stdout
 
 
-def flags(program: str) -> set[str]:
+def flags(program: str, *words: str) -> set[str]:
     """The flags that a server knows, without dashes."""
-    return set(re.findall(r"^ +--([a-z-]+)", help_text(program), re.MULTILINE))
+    return set(re.findall(r"^ +--([a-z-]+)", help_text(program, *words), re.MULTILINE))
 
 
 def drain_seconds(program: str) -> int:

@@ -59,7 +59,7 @@ def test_no_version_key(text: str) -> None:
 
 
 def test_the_services() -> None:
-    assert set(SERVICES) == {*SERVERS, "trainer"}
+    assert set(SERVICES) == {*SERVERS, "trainer", "serve"}
     assert SERVICES["coordinator"]["environment"]["DSLIDE_SHARDS"] == "3"
 
 
@@ -104,9 +104,21 @@ def test_settings_are_flags_and_hold_together(name: str, program: str) -> None:
 def test_plaintext_stays_inside() -> None:
     networks = yaml.safe_load(cases.interpolate(BASE))["networks"]
     assert networks["cluster"]["internal"] is True
-    for service in SERVICES.values():
-        assert service["networks"] == ["cluster"]
-        assert "ports" not in service
+    for name, service in SERVICES.items():
+        if name != "serve":
+            assert service["networks"] == ["cluster"]
+            assert "ports" not in service
+
+
+def test_predictions_are_served_when_asked_on_a_network_of_their_own() -> None:
+    service = SERVICES["serve"]
+    assert service["profiles"] == ["serve"]
+    assert service["networks"] == ["cluster", "callers"]
+    assert service["volumes"] == ["trainer:/var/lib/dslide:ro"]
+    assert service["ports"] == ["127.0.0.1:7031:7031"]
+    flags = cases.flags("dslide") | cases.flags("dslide", "serve")
+    known = {f"DSLIDE_{flag.upper().replace('-', '_')}" for flag in flags}
+    assert {key for key in service["environment"] if key.startswith("DSLIDE_")} <= known
 
 
 def test_the_trainer_runs_when_asked() -> None:
@@ -128,7 +140,8 @@ def test_with_tls_nothing_speaks_plaintext() -> None:
     for name in SERVERS:
         assert SECURE[name]["environment"]["DSLIDE_INSECURE"] == "false"
     assert SERVICES["trainer"]["entrypoint"] == ["/usr/bin/dslide", "--insecure"]
-    assert SECURE["trainer"]["entrypoint"] == ["/usr/bin/dslide"]
+    for name in ("trainer", "serve"):
+        assert SECURE[name]["entrypoint"] == ["/usr/bin/dslide"]
 
 
 @pytest.mark.parametrize("name", SECURE)

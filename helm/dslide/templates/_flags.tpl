@@ -60,6 +60,8 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
 {{- define "dslide.ownedFlags" -}}
 tls-cert tls-key tls-ca tls-crl-dir insecure admin {{ if eq . "trainer" -}}
 cluster job data eval model timeout
+{{- else if eq . "serve" -}}
+cluster name model-dir listen http http-plaintext mode drain-delay drain-timeout tls-cluster authorization
 {{- else -}}
 config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}
 coordinator advertise shard-id durability threads memory-budget

@@ -45,6 +45,8 @@ and with it where it is given. Input: root, component.
 {{- $names := list -}}
 {{- if eq .component "shard" -}}
 {{- $names = list (printf "*.%s-headless" $full) -}}
+{{- else if eq .component "serve" -}}
+{{- $names = list $full -}}
 {{- else if eq .component "coordinator" -}}
 {{- $names = list $full (printf "*.%s-headless" $full) -}}
 {{- end -}}
