@@ -8,6 +8,7 @@
 #include "bench/dense/dense_command.h"
 #include "bench/neighbours/neighbours_command.h"
 #include "bench/rpc/rpc_command.h"
+#include "bench/serve/serve_command.h"
 #include "bench/train/train_command.h"
 #include "core/base/version.h"
 #include "core/flags/command_line.h"
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   dslide::bench::AddTrainCommand(app, &exit_code);
   dslide::bench::AddDenseCommand(app, &exit_code);
   dslide::bench::AddNeighboursCommand(app, &exit_code);
+  dslide::bench::AddServeCommand(app, &exit_code);
   dslide::bench::AddDataCommand(app, &exit_code);
   dslide::bench::AddMachineCommand(app, &exit_code);
   const dslide::Parsed parsed = command_line.Parse({argv + 1, argv + argc});

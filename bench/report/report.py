@@ -17,6 +17,7 @@ import neighbour_tables
 import page
 import paper_tables
 import peer_tables
+import serve_tables
 import tables
 
 # What can be shown: also what has a page of its own.
@@ -24,6 +25,7 @@ SHOWN = tables.SECTIONS | {
     "peers": peer_tables.peers,
     "paper": paper_tables.paper,
     "neighbours": neighbour_tables.neighbours,
+    "serve": serve_tables.serve,
 }
 HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).

@@ -74,6 +74,16 @@ def test_neighbours(run_bench: Run) -> None:
             assert size["impact"]["recall"] > size["hashed"]["recall"] / 2
 
 
+def test_serve(run_script: Run) -> None:
+    result, _, _ = run_script("serve")
+    for name in ("exact", "hashed", "exact_batch", "hashed_batch"):
+        assert_positive(result[name], "p50_ms", "p99_ms", "scored_rows")
+    assert result["exact"]["exact"]
+    assert result["exact"]["scored_rows"] == result["rows"] == 5000
+    assert result["hashed"]["scored_rows"] < result["rows"]
+    assert_positive(result, "recall_at_k", "memory_bytes_per_second")
+
+
 def test_dense(run_bench: Run) -> None:
     result, _, _ = run_bench("dense", *SHAPE, "--steps", 2, "--batch", 64)
     assert_positive(result, "samples_per_second", "step_seconds", "gradient_bytes", "first_loss")

@@ -25,6 +25,8 @@
 #               SECONDS, --page FOLDER). Not a part of all
 #   neighbours  searches of the memory's index beside a plain scan, 10,000 to a million points;
 #               10 minutes and 8 GB (options of `dslide-bench neighbours`). Not a part of all
+#   serve       predictions of one thread beside the memory's speed, exact and hashed, on a generated
+#               model of 670,091 labels (--epochs N, --queries N, --model FILE). Not a part of all
 #   report      docs/understand/benchmarks.md and its plots from the kept results; measures nothing
 #   all         all of them, then the report; half an hour to 50 minutes on two quiet cores
 #   --quick     tiny shapes, seconds: only to see that it runs. Kept in bench-results/quick/, which
@@ -43,8 +45,8 @@ source tools/common/report.sh
 
 readonly BENCHMARKS=(micro rpc train cluster durability growth capacity python)
 # No part of `all`: peers installs other people's packages and paper reads other people's data, each
-# for hours; neighbours needs 8 GB.
-readonly BENCHMARKS_APART=(peers paper neighbours)
+# for hours; neighbours needs 8 GB; serve trains a model first.
+readonly BENCHMARKS_APART=(peers paper neighbours serve)
 readonly BENCH_RESULTS=bench-results
 
 # bench_packages NAME ARGUMENTS...

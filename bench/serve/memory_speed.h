@@ -1,0 +1,11 @@
+// What one thread reads from memory.
+
+#pragma once
+
+namespace dslide::bench {
+
+// The best of several passes over a buffer that no cache holds, by the kernels' own dot products of
+// rows of 128 floats: what a scan of rows can reach at most. Bytes a second.
+double MemoryBytesPerSecond();
+
+}  // namespace dslide::bench

@@ -1,0 +1,44 @@
+// Asks a server of this process for predictions, over loopback as any client would.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/serve/predict_server.h"
+#include "core/engine/data/sparse_batch.h"
+#include "dslide/v1/predict.grpc.pb.h"
+
+namespace dslide::bench {
+
+struct PredictAnswer {
+  std::vector<std::vector<uint32_t>> labels;  // [queries], the best first
+  std::vector<double> scored_rows;            // [queries]
+  bool exact = false;
+};
+
+// What a scan of all rows reads.
+struct HeadShape {
+  int64_t rows = 0;
+  int64_t dim = 0;
+  int64_t bytes = 0;  // of the weights
+};
+
+class PredictClient {
+ public:
+  // Errors: InvalidArgument for a model with a memory, which has no head to scan.
+  static absl::StatusOr<PredictClient> Open(cli::PredictServer& server);
+
+  // One request for the points [first, first + batch). Errors: the server's.
+  absl::StatusOr<PredictAnswer> Predict(const SparseBatch& points, int64_t first, int64_t batch,
+                                        int64_t k, bool hashed) const;
+  const HeadShape& head() const { return head_; }
+
+ private:
+  std::unique_ptr<v1::PredictService::Stub> stub_;
+  HeadShape head_;
+};
+
+}  // namespace dslide::bench
