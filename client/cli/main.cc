@@ -1,6 +1,9 @@
 // dslide: train, evaluate, predict, and run a local cluster.
 
+#include <stdlib.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -8,11 +11,17 @@
 #include "core/net/library_logs/library_logs.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
+#include "core/system/process/uncaught.h"
 
 int main(int argc, char** argv) {
   dslide::DisableOmpSpinning(argv);
   dslide::TuneMalloc();
+  // As for other variables: set to nothing is not set.
+  if (const char* const folder = std::getenv("TMPDIR"); folder != nullptr && *folder == '\0') {
+    unsetenv("TMPDIR");
+  }
   dslide::ForwardLibraryLogs();
+  dslide::ExitOnUncaught("dslide");
   // A reader that goes away (dslide ... | head) is a failed write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   return dslide::cli::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc));

@@ -6,6 +6,7 @@
 #include "core/base/status_macros.h"
 #include "core/net/library_logs/library_logs.h"
 #include "core/system/log.h"
+#include "core/system/process/uncaught.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
 #include "services/common/log_settings.h"
@@ -109,6 +110,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 
 int Main(int argc, char** argv) {
   ForwardLibraryLogs();
+  ExitOnUncaught("dslide-coordinator");
   SignalWaiter signals;
   Settings settings;
   CoordinatorServerOptions& options = settings.server;

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/partition/slot_map.h"
+#include "core/system/process/memory_limit.h"
 #include "services/coordinator/coordinator_server.h"
 #include "services/shard/image/model_checkpoints.h"
 #include "services/shard/shard_server.h"
@@ -115,6 +116,12 @@ absl::Status EmbeddedCluster::State::StartShard(const EmbeddedClusterOptions& op
   server.server.reflection = false;
   server.core.parallelism.threads = threads;
   server.core.memory_bytes = 0;
+  server.core.context_bytes = 0;
+  server.core.clients.total_reply_bytes = 0;
+  server.queue.queue_bytes = 0;
+  server.limits.bulk_bytes = 0;
+  // They are one process.
+  server.memory_limit_bytes = MemoryLimitBytes() / std::max<int64_t>(1, options.shards);
   server.coordinator = kCoordinatorAddress;
   server.advertise = ShardAddress(ordinal);
   server.shard_id = static_cast<int32_t>(ordinal);

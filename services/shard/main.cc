@@ -8,6 +8,7 @@
 #include "core/system/log.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
+#include "core/system/process/uncaught.h"
 #include "services/common/config.h"
 #include "services/common/exit_codes.h"
 #include "services/common/log_settings.h"
@@ -53,15 +54,19 @@ struct Settings {
 
 void AddLimits(ConfigParser& config, ShardServerOptions& options) {
   config.AddByteSize("memory-budget", &options.core.memory_bytes, 0, kMaxBytes,
-                     "Memory for rows and hash tables; 0: nine tenths of the machine's");
-  config.AddByteSize("context-budget", &options.core.context_bytes, 64 * kKiB, kMaxBytes,
-                     "Memory for steps between their forward and backward pass");
-  config.AddByteSize("reply-budget", &options.core.clients.total_reply_bytes, 64 * kKiB, kMaxBytes,
-                     "Memory for answers kept in case a request is repeated");
-  config.AddByteSize("queue-budget", &options.queue.queue_bytes, 64 * kKiB, kMaxBytes,
-                     "Memory for requests that wait for their turn");
-  config.AddByteSize("bulk-budget", &options.limits.bulk_bytes, 64 * kKiB, kMaxBytes,
-                     "Memory for gathers and scatters under way");
+                     "Memory for rows and hash tables; 0: nine tenths of what the machine, the "
+                     "container and ulimit -v allow, less the budgets below");
+  config.AddByteSize("context-budget", &options.core.context_bytes, 0, kMaxBytes,
+                     "Memory for steps between their forward and backward pass; 0: an eighth of "
+                     "that limit, at most 512MiB");
+  config.AddByteSize("reply-budget", &options.core.clients.total_reply_bytes, 0, kMaxBytes,
+                     "Memory for answers kept in case a request is repeated; 0: a sixteenth, at "
+                     "most 256MiB");
+  config.AddByteSize("queue-budget", &options.queue.queue_bytes, 0, kMaxBytes,
+                     "Memory for requests that wait for their turn; 0: a thirty-second part, at "
+                     "most 128MiB");
+  config.AddByteSize("bulk-budget", &options.limits.bulk_bytes, 0, kMaxBytes,
+                     "Memory for gathers and scatters under way; 0: an eighth, at most 1GiB");
   config.AddInt("max-clients", &options.core.clients.max_clients, 1, 1'000'000,
                 "Clients at one time; silent ones are given up beyond it");
   config.AddInt("quarantine-limit", &options.core.clients.bad_requests, 0, kQuarantineBlock,
@@ -121,6 +126,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
 int Main(int argc, char** argv) {
   TuneMalloc();
   ForwardLibraryLogs();
+  ExitOnUncaught("dslide-shard");
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     LogError("wrong environment", {{"error", kernels.message()}});
     return kExitUsage;
@@ -132,7 +138,12 @@ int Main(int argc, char** argv) {
   options.server.listen = "127.0.0.1:0";
   options.server.admin = "127.0.0.1:0";
   options.coordinator = "127.0.0.1:7000";
+  // All in proportion to the memory that there is.
   options.core.memory_bytes = 0;
+  options.core.context_bytes = 0;
+  options.core.clients.total_reply_bytes = 0;
+  options.queue.queue_bytes = 0;
+  options.limits.bulk_bytes = 0;
   options.disk_reserve_bytes = kDefaultDiskReserveBytes;
   ConfigParser config({.binary = "dslide-shard",
                        .description = "Holds a slice of a model's rows and computes on them.",

@@ -13,6 +13,7 @@ ShardServer::ShardServer(ShardServerOptions options)
 
 absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptions options) {
   RETURN_IF_ERROR(CheckShardServerOptions(options));
+  ResolveBudgets(options);
   // Before rows are loaded, which may take minutes.
   ASSIGN_OR_RETURN(options.server.tls_store, OpenTls(options.server.tls));
   std::unique_ptr<ShardServer> server(new ShardServer(std::move(options)));

@@ -1,21 +1,25 @@
 #include "services/shard/shard_server_options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/system/listen_address.h"
+#include "core/system/process/memory_limit.h"
 
 namespace dslide::shard {
 namespace {
 
-int64_t MachineMemoryBytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-}
+constexpr int64_t kSmallestBudget = 64 << 10;
+
+// A budget: this part of the memory limit, but no more than `most`.
+struct Share {
+  int64_t most;
+  int64_t part;
+};
 
 // True for "every interface", which is no address to send clients to.
 bool IsWildcard(const ListenAddress& address) {
@@ -30,6 +34,13 @@ absl::Status CheckShardServerOptions(const ShardServerOptions& options) {
   if (!(options.capacity_weight > 0.0) || !std::isfinite(options.capacity_weight)) {
     return absl::InvalidArgumentError(absl::StrCat("capacity-weight is ", options.capacity_weight,
                                                    ", must be a finite number above 0"));
+  }
+  for (const int64_t bytes : {options.core.context_bytes, options.core.clients.total_reply_bytes,
+                              options.queue.queue_bytes, options.limits.bulk_bytes}) {
+    if (bytes == 0 || bytes >= kSmallestBudget) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a budget of ", bytes, " bytes holds no request: give at least ",
+                     kSmallestBudget, ", or 0 for a share of the memory limit"));
   }
   if (options.durability.mode != Durability::kCheckpoint && options.data_dir.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("durability ",
@@ -49,13 +60,32 @@ absl::Status CheckShardServerOptions(const ShardServerOptions& options) {
                    "this shard"));
 }
 
+void ResolveBudgets(ShardServerOptions& options) {
+  const int64_t limit =
+      options.memory_limit_bytes > 0 ? options.memory_limit_bytes : MemoryLimitBytes();
+  const std::pair<int64_t*, Share> shares[] = {
+      {&options.core.context_bytes, {int64_t{512} << 20, 8}},
+      {&options.core.clients.total_reply_bytes, {int64_t{256} << 20, 16}},
+      {&options.queue.queue_bytes, {int64_t{128} << 20, 32}},
+      {&options.limits.bulk_bytes, {int64_t{1} << 30, 8}}};
+  int64_t rows = limit / 10 * 9;
+  for (const auto& [bytes, share] : shares) {
+    if (*bytes <= 0) *bytes = std::max(kSmallestBudget, std::min(share.most, limit / share.part));
+    rows -= *bytes;
+  }
+  options.limits.scatter_bytes = std::min(options.limits.scatter_bytes, options.limits.bulk_bytes);
+  options.limits.spare_bulk_bytes =
+      std::min(options.limits.spare_bulk_bytes, options.limits.bulk_bytes / 8);
+  // Budgets that somebody chose may leave nothing: rows get their part all the same.
+  if (options.core.memory_bytes <= 0) options.core.memory_bytes = std::max(rows, limit / 4);
+}
+
 ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages) {
   ShardCoreOptions core = options.core;
   core.stages = stages;
   if (core.parallelism.threads <= 0) {
     core.parallelism.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  if (core.memory_bytes <= 0) core.memory_bytes = MachineMemoryBytes() / 10 * 9;
   return core;
 }
 

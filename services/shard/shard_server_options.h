@@ -23,10 +23,12 @@ struct ShardServerOptions {
   // server.listen "" serves in-process channels only.
   ServerOptions server = {};
   // core.parallelism.threads <= 0: all CPUs of the machine. core.memory_bytes <= 0: nine tenths of
-  // the machine's memory.
+  // the memory limit, less the other budgets.
   ShardCoreOptions core = {};
   SequencerOptions queue = {};
   ServiceLimits limits = {};
+  // What this shard may take of the machine; <= 0: MemoryLimitBytes().
+  int64_t memory_limit_bytes = 0;
   // Where checkpoints are kept; "" for none. The checkpoint "latest" of each model is loaded at the
   // start and written at a clean stop.
   std::string data_dir = {};
@@ -62,6 +64,10 @@ struct ShardServerOptions {
 // What Start() would refuse before it touches sockets or disks. Errors: InvalidArgument,
 // FailedPrecondition.
 absl::Status CheckShardServerOptions(const ShardServerOptions& options);
+
+// The budgets that are 0 as shares of the memory limit, so that all of them, the rows and the process
+// itself have room in it: of a small machine as of a small container.
+void ResolveBudgets(ShardServerOptions& options);
 
 // options.core with what it leaves to the machine filled in.
 ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages);

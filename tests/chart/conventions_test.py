@@ -212,9 +212,10 @@ SMALL = {"context-budget": "64MiB", "reply-budget": "32MiB", "queue-budget": "32
     [
         # Nine tenths of the limit, less the other budgets.
         ("10Gi", {}, "7296MiB"),
-        ("4.5Gi", {}, "2227MiB"),
-        ("8000M", {}, "4946MiB"),
-        (4 << 30, {}, "1766MiB"),
+        ("4.5Gi", {}, "2675MiB"),
+        ("8000M", {}, "5017MiB"),
+        (4 << 30, {}, "2278MiB"),
+        ("512Mi", {}, "284MiB"),
         ("1Gi", {"config": SMALL}, "665MiB"),
         ("10Gi", {"memoryBudget": "3GiB"}, "3GiB"),
         # The program chooses.

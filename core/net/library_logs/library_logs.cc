@@ -2,9 +2,11 @@
 
 #include <grpcpp/version_info.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/system/log.h"
+#include "core/system/process/uncaught.h"
 
 // Each had a log of its own until Abseil had one for all.
 #define DSLIDE_GRPC_LOGS (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
@@ -32,6 +34,9 @@ namespace {
 
 void Forward(const char* library, bool warning, absl::string_view path, int line,
              absl::string_view message) {
+  if (absl::StrContains(message, "worker-thread") || absl::StrContains(message, "pthread_create")) {
+    NoteThreadsRanOut();
+  }
   const LogLevel level = warning ? LogLevel::kWarning : LogLevel::kDebug;
   if (!LogEnabled(level)) return;
   const absl::string_view file = path.substr(path.rfind('/') + 1);

@@ -91,9 +91,9 @@ shards lease-timeout checkpoint-interval checkpoint-keep checkpoint-full-every
 {{- end -}}
 
 {{/*
-The shards' budget for rows and hash tables. The process sees the node's memory, not the pod's limit,
-so it is told: nine tenths of the limit, less the process's other budgets (its defaults, where
-shard.config names none).
+The shards' budget for rows and hash tables: nine tenths of the memory limit, less the process's other
+budgets (its defaults, which are parts of the limit, where shard.config names none). The process would
+find the same by itself; told here, it is in the pod's description.
 */}}
 {{- define "dslide.shard.memoryBudget" -}}
 {{- $shard := .Values.shard -}}
@@ -106,7 +106,8 @@ shard.config names none).
 {{- fail (printf "shard.resources.limits.memory is %q: give it with Mi or Gi, or set shard.memoryBudget" (toString $limit)) -}}
 {{- end -}}
 {{- $others := 0 -}}
-{{- range $name, $size := dict "context-budget" "512MiB" "reply-budget" "256MiB" "queue-budget" "128MiB" "bulk-budget" "1GiB" -}}
+{{- range $name, $share := dict "context-budget" (list 512 8) "reply-budget" (list 256 16) "queue-budget" (list 128 32) "bulk-budget" (list 1024 8) -}}
+{{- $size := printf "%dMiB" (min (first $share) (div (int64 $mebibytes) (last $share))) -}}
 {{- $others = add $others (int64 (include "dslide.mebibytes" (default $size (get $shard.config $name)))) -}}
 {{- end -}}
 {{- $rows := sub (div (mul (int64 $mebibytes) 9) 10) $others -}}
