@@ -9,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
 #include "core/engine/optim/optimizer.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide {
 namespace {
@@ -35,6 +36,16 @@ absl::Status InContext(const absl::Status& status, size_t shard, int64_t step,
   const std::string reason = ReasonOf(status);
   return reason.empty() ? absl::Status(status.code(), message)
                         : StatusWithReason(status.code(), reason, message);
+}
+
+// A step most of whose updates are left out learns nothing, however often it is repeated.
+absl::Status CheckApplied(const FinishedStep& step, int64_t updated_rows) {
+  if (step.rejected_rows == 0 || 2 * step.rejected_rows < updated_rows) return absl::OkStatus();
+  return StatusWithReason(
+      absl::StatusCode::kInvalidArgument, reason::kOverMagnitude,
+      absl::StrCat("step ", step.step, ": the updates of ", step.rejected_rows, " of ",
+                   updated_rows, " rows were left out, for they go beyond the model's ",
+                   "magnitude_bound: lower the learning rate"));
 }
 
 // The part of type T of every shard's answer, where operation `position` went to all shards.
@@ -186,8 +197,16 @@ absl::Status StepPipeline::CollectFinished(int64_t up_to_exchange) {
   while (!closing_.empty() && closing_.front()->exchange < up_to_exchange) {
     double unused = 0;
     ASSIGN_OR_RETURN(const Answers answers, Await(*closing_.front(), "embed backward", unused));
-    const FinishedStep result = closing_.front()->result;
+    FinishedStep result = closing_.front()->result;
     closing_.pop_front();
+    int64_t updated = result.distinct_rows;
+    for (const ReplyBody& answer : answers) {
+      const auto* const embed = std::get_if<EmbedBackwardReply>(&answer);
+      if (embed == nullptr) continue;  // of a dense layer
+      updated += embed->distinct_rows;
+      result.rejected_rows += embed->rejected_rows;
+    }
+    RETURN_IF_ERROR(CheckApplied(result, updated));
     on_finished_(result);
   }
   return absl::OkStatus();
@@ -303,6 +322,7 @@ absl::Status StepPipeline::AfterHeadBackward(InFlight& step) {
   ASSIGN_OR_RETURN(const auto replies, PartsOf<HeadBackwardReply>(answers, shards, 0));
   std::vector<const MatrixReply*> parts;
   for (const HeadBackwardReply* reply : replies) parts.push_back(&reply->hidden_gradient);
+  for (const HeadBackwardReply* reply : replies) step.result.rejected_rows += reply->rejected_rows;
   ASSIGN_OR_RETURN(std::vector<float> gradient, AddPartials(parts, batch, network_.head().dim));
   MaskGradient(step.activations.back(), p, gradient);
   step.stage = Stage::kEmbedBackward;

@@ -38,6 +38,7 @@ struct FinishedStep {
   double loss_sum = 0;
   int64_t active_pairs = 0;   // over shards and samples
   int64_t distinct_rows = 0;  // head rows loaded, over shards
+  int64_t rejected_rows = 0;  // of both tables, left unchanged for the model's magnitude bound
   RecallCount recall;
 };
 

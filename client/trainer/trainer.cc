@@ -271,6 +271,7 @@ void Trainer::OnFinishedStep(const FinishedStep& step) {
   report_.samples += step.samples;
   report_.active_pairs += step.active_pairs;
   report_.distinct_rows += step.distinct_rows;
+  report_.rejected_rows += step.rejected_rows;
   if (step.epoch != loss_epoch_) {
     loss_epoch_ = step.epoch;
     ++report_.epochs;

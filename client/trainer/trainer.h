@@ -66,8 +66,9 @@ struct TrainingReport {
   double last_loss = 0;   // mean over the samples of the last epoch this trainer saw
   int64_t active_pairs = 0;
   int64_t distinct_rows = 0;
-  RecallCount recall;       // sampled in the last epoch
-  int64_t best_epoch = -1;  // -1: nothing was evaluated
+  int64_t rejected_rows = 0;  // updates left out for the model's magnitude bound
+  RecallCount recall;         // sampled in the last epoch
+  int64_t best_epoch = -1;    // -1: nothing was evaluated
   double best_metric = 0;
   bool best_restored = false;  // the shards hold the best epoch's rows now
   bool cancelled = false;      // somebody has ended the job before its last epoch

@@ -36,9 +36,11 @@ struct HeadForwardReply {
 };
 struct HeadBackwardReply {
   MatrixReply hidden_gradient;
+  int64_t rejected_rows = 0;  // updates left out, which would pass the model's magnitude bound
 };
 struct EmbedBackwardReply {
   int64_t distinct_rows = 0;
+  int64_t rejected_rows = 0;  // as in HeadBackwardReply
 };
 struct DenseGatherReply {
   RowBlock rows;

@@ -75,6 +75,7 @@ std::string TrainResultToJson(const TrainResult& result) {
   AddAccuracy(result.cutoffs, result.accuracy, &json);
   json["active_rows_per_sample"] = Ratio(static_cast<double>(report.active_pairs), samples);
   json["distinct_rows_per_batch"] = Ratio(static_cast<double>(report.distinct_rows), steps);
+  json["rejected_rows"] = report.rejected_rows;
   json["hash_recall_top1"] = Recall(result.recall.top_1_found, result.recall.samples);
   json["hash_recall_top10"] = Recall(result.recall.top_10_found, result.recall.top_10);
   json["bytes_sent"] = result.traffic.bytes_sent;
@@ -112,6 +113,10 @@ std::string TrainResultToText(const TrainResult& result) {
       WithThousands(static_cast<int64_t>(active)),
       WithThousands(static_cast<int64_t>(
           Ratio(static_cast<double>(report.distinct_rows), static_cast<double>(report.steps)))));
+  if (report.rejected_rows > 0) {
+    absl::StrAppend(&text, "\nUpdates left out         ", WithThousands(report.rejected_rows),
+                    " of rows that would go beyond magnitude_bound: lower the learning rate");
+  }
   if (result.recall.samples > 0) {
     absl::StrAppendFormat(&text,
                           "\nHash recall              top-1 %.3f, top-10 %.3f of the exact best",

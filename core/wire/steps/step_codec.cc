@@ -330,9 +330,11 @@ struct ResultEncoder {
     const MatrixReply& m = reply.hidden_gradient;
     EncodeMatrix(m.rows, m.cols, m.data, type,
                  out->mutable_head_backward()->mutable_hidden_gradient());
+    out->mutable_head_backward()->set_rejected_rows(reply.rejected_rows);
   }
   void operator()(const EmbedBackwardReply& reply) const {
     out->mutable_embed_backward()->set_distinct_rows(reply.distinct_rows);
+    out->mutable_embed_backward()->set_rejected_rows(reply.rejected_rows);
   }
   void operator()(const DenseGatherReply& reply) const {
     EncodeRowBlock(reply.rows, ActivationType::kF32, out->mutable_dense_gather()->mutable_rows());
@@ -395,10 +397,12 @@ absl::StatusOr<ReplyBody> DecodeResult(const v1::StepResponse& response) {
       ASSIGN_OR_RETURN(reply.hidden_gradient,
                        DecodeMatrix("hidden_gradient", response.head_backward().hidden_gradient(),
                                     kAnyBatch, kAnyDim, Floats::kAny));
+      reply.rejected_rows = response.head_backward().rejected_rows();
       return reply;
     }
     case v1::StepResponse::kEmbedBackward:
-      return EmbedBackwardReply{.distinct_rows = response.embed_backward().distinct_rows()};
+      return EmbedBackwardReply{.distinct_rows = response.embed_backward().distinct_rows(),
+                                .rejected_rows = response.embed_backward().rejected_rows()};
     case v1::StepResponse::kDenseGather: {
       DenseGatherReply reply;
       ASSIGN_OR_RETURN(reply.rows, DecodeRowBlock("rows", response.dense_gather().rows(),

@@ -66,10 +66,9 @@ absl::StatusOr<EmbedBackwardReply> ShardModel::EmbedBackward(const EmbedBackward
   RETURN_IF_ERROR(CheckRate(table->spec, op.learning_rate));
   const ScopedStage stage(stages_, Stage::kEmbedUpdate);
   EmbedBackwardReply reply;
-  int64_t rejected = 0;
   reply.distinct_rows = table->embedding->Backward(features, op.gradient, bound_, parallelism_,
-                                                   &rejected, op.learning_rate);
-  counters_.rejected_rows += rejected;
+                                                   &reply.rejected_rows, op.learning_rate);
+  counters_.rejected_rows += reply.rejected_rows;
   counters_.embed_distinct_rows += reply.distinct_rows;
   CountUpdate(*table);
   return reply;
@@ -169,9 +168,10 @@ absl::StatusOr<HeadBackwardReply> ShardModel::HeadBackward(const HeadBackwardOp&
   reply.hidden_gradient.rows = batch;
   reply.hidden_gradient.cols = table->spec.dim;
   reply.hidden_gradient.data.resize(batch * table->spec.dim);
-  counters_.rejected_rows +=
+  reply.rejected_rows =
       table->head->Backward(context, op.log_partitions, op.scale, bound_, parallelism_,
                             absl::MakeSpan(reply.hidden_gradient.data), op.learning_rate);
+  counters_.rejected_rows += reply.rejected_rows;
   CountUpdate(*table);
   return reply;
 }

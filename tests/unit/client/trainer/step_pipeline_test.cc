@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/counter_rng.h"
+#include "core/base/reason.h"
+#include "core/protocol/reason_words.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {
@@ -85,6 +87,8 @@ class FakeShard final : public StepChannel {
   }
   // This shard holds every other row of the dense layer, from this one on. Before the first step.
   void set_first_dense_row(uint32_t row) { first_dense_row_ = row; }
+  // By each shard, of the embedding. Before the first step.
+  void set_rejected_rows(int64_t rows) { rejected_rows_ = rows; }
 
   void FailHeadForwardOf(int64_t step) {
     absl::MutexLock lock(&mu_);
@@ -168,7 +172,7 @@ class FakeShard final : public StepChannel {
       return reply;
     }
     if (std::holds_alternative<DenseScatterOp>(op)) return DenseScatterReply{};
-    return EmbedBackwardReply{1};
+    return EmbedBackwardReply{1, rejected_rows_};
   }
 
   CounterRng rng_;
@@ -182,6 +186,7 @@ class FakeShard final : public StepChannel {
   std::vector<double> rates_ ABSL_GUARDED_BY(mu_);
 
   uint32_t first_dense_row_ = 0;
+  int64_t rejected_rows_ = 0;
   std::thread thread_;
 };
 
@@ -217,13 +222,15 @@ struct RunResult {
 };
 
 RunResult RunSteps(int64_t steps, int64_t in_flight, int64_t dense_layers, uint64_t pause_seed,
-                   int64_t fail_step = -1) {
+                   int64_t fail_step = -1, int64_t rejected_rows = 0) {
   const absl::StatusOr<Network> network = Network::Create(Spec(dense_layers));
   EXPECT_TRUE(network.ok()) << network.status();
   FakeShard a(pause_seed);
   FakeShard b(pause_seed == 0 ? 0 : pause_seed + 1);
   b.set_first_dense_row(1);
   a.FailHeadForwardOf(fail_step);
+  a.set_rejected_rows(rejected_rows);
+  b.set_rejected_rows(rejected_rows);
   RunResult result;
   int64_t next_step = 1;
   PipelineOptions options;
@@ -255,6 +262,16 @@ TEST(StepPipelineTest, OneStepAtATimeIsTheTextbookOrder) {
                           "1/1 embed-backward", "2/2 embed-forward", "2/2 head-forward",
                           "2/2 head-backward", "2/2 embed-backward"));
   EXPECT_EQ(run.logs[0], run.logs[1]);
+}
+
+TEST(StepPipelineTest, AStepMostOfWhoseUpdatesAreLeftOutIsAnError) {
+  // Eight rows are updated: six of the head, two of the embedding.
+  const RunResult few = RunSteps(2, 1, 0, 0, -1, /*rejected_rows=*/1);
+  ASSERT_TRUE(few.status.ok()) << few.status;
+  EXPECT_EQ(few.finished[0].rejected_rows, 2);
+  const RunResult most = RunSteps(2, 1, 0, 0, -1, /*rejected_rows=*/2);
+  EXPECT_EQ(most.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(most.status), reason::kOverMagnitude);
 }
 
 TEST(StepPipelineTest, TwoStepsInterleaveAndOverlapByOne) {

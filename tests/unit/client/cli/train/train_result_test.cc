@@ -50,8 +50,8 @@ TEST(TrainResultTest, TheJsonHasExactlyTheAgreedFieldsInOneLine) {
                           "p_at_1", "p_at_3", "p_at_5", "ndcg_at_1", "ndcg_at_3", "ndcg_at_5",
                           "recall_at_1", "recall_at_3", "recall_at_5", "psp_at_1", "psp_at_3",
                           "psp_at_5", "psndcg_at_1", "psndcg_at_3", "psndcg_at_5",
-                          "active_rows_per_sample", "distinct_rows_per_batch", "hash_recall_top1",
-                          "hash_recall_top10", "bytes_sent", "bytes_received",
+                          "active_rows_per_sample", "distinct_rows_per_batch", "rejected_rows",
+                          "hash_recall_top1", "hash_recall_top10", "bytes_sent", "bytes_received",
                           "dense_equivalent_bytes", "peak_rss_bytes", "stages", "seed", "commit"));
   EXPECT_EQ(json["stages"]["lookup"], 1.5);
   EXPECT_EQ(json["samples_per_second"], 500);

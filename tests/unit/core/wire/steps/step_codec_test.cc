@@ -416,8 +416,8 @@ std::vector<Reply> AllReplies() {
   const MatrixReply matrix = {.rows = 2, .cols = 2, .data = {1, 2, 3, 4}};
   return {{.status = {}, .body = EmbedForwardReply{.partial = matrix}},
           HeadReply(),
-          {.status = {}, .body = HeadBackwardReply{.hidden_gradient = matrix}},
-          {.status = {}, .body = EmbedBackwardReply{.distinct_rows = 5}},
+          {.status = {}, .body = HeadBackwardReply{.hidden_gradient = matrix, .rejected_rows = 3}},
+          {.status = {}, .body = EmbedBackwardReply{.distinct_rows = 5, .rejected_rows = 2}},
           {.status = {}, .body = DenseGatherReply{.rows = SampleBlock(4, 3, true)}},
           {.status = {}, .body = DenseScatterReply{}}};
 }
