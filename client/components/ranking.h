@@ -26,6 +26,12 @@ struct Prediction {
 using RankLabels = std::function<absl::StatusOr<std::vector<Prediction>>(
     SparseBatch samples, absl::Span<const int64_t> points, int64_t k)>;
 
+// Reads the first of `points`, as many as one message to a shard holds with all their features, at
+// least one; returns them. Errors: those of ReadSamples().
+absl::StatusOr<absl::Span<const int64_t>> ReadSendable(const Dataset& data,
+                                                       absl::Span<const int64_t> points,
+                                                       SparseBatch* samples);
+
 // Accuracy over `points` of the dataset, `batch_size` at a time, at the cut-offs of `metrics`,
 // which has seen no point yet; its depth is at most 1024. Points without labels do not count.
 // `progress` (may be null) hears of points done. Errors: InvalidArgument when no point has a label;

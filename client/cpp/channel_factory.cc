@@ -96,6 +96,8 @@ ChannelFactory NetworkChannels(const ChannelOptions& options) {
     }
     grpc::ChannelArguments arguments;
     SetTransportArguments(arguments);
+    // Also a promise: plaintext without --insecure stays on this machine.
+    if (StaysOnThisMachine(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     return grpc::CreateCustomChannel(
         address, encrypted == nullptr ? grpc::InsecureChannelCredentials() : encrypted, arguments);
   };

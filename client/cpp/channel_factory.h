@@ -41,7 +41,8 @@ struct ChannelOptions {
 
 // Channels over TCP or unix sockets with the transport settings that both sides use. Connections
 // are made on first use and made again after a break; new ones use renewed certificates while the
-// factory lives. The factory's errors: InvalidArgument for an empty or malformed address, when
+// factory lives. No proxy of the environment is used for addresses of this machine. The factory's
+// errors: InvalidArgument for an empty or malformed address, when
 // plaintext would leave the machine unasked, and for certificates that are not fit for use.
 ChannelFactory NetworkChannels(const ChannelOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include <grpcpp/client_context.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,9 @@
 
 namespace dslide {
 
+// Time for a server that is being started with its certificates.
+inline constexpr absl::Duration kHandshakePatience = absl::Seconds(5);
+
 struct CoordinatorClient::Impl {
   std::string address;
   ClientOptions options;
@@ -25,6 +29,8 @@ struct CoordinatorClient::Impl {
   std::string peer;
   std::string remedy;  // when nobody answers
   WireCounters* counters;
+  // Before the first answer certificates may be wrong; later they are being renewed.
+  mutable std::atomic<bool> answered = false;
 
   // Sends `request` by the stub's method until it is answered or the deadline passes.
   template <typename Request, typename Response>
@@ -32,19 +38,23 @@ struct CoordinatorClient::Impl {
                                 grpc::Status (v1::CoordinatorService::Stub::*method)(
                                     grpc::ClientContext*, const Request&, Response*),
                                 const Request& request, absl::Duration timeout, bool retry) const {
-    const UnaryCall call = {.peer = peer,
-                            .remedy = remedy,
-                            .name = name,
-                            .method = WireMethod::kCoordinator,
-                            .counters = counters,
-                            .timeout = timeout,
-                            .retry = options.retry,
-                            .repeat = retry,
-                            .request_id = options.request_id};
-    return RunUnaryCall<Request, Response>(call, request,
-                                           [&](grpc::ClientContext* context, Response* response) {
-                                             return ((*stub).*method)(context, request, response);
-                                           });
+    const UnaryCall call = {
+        .peer = peer,
+        .remedy = remedy,
+        .name = name,
+        .method = WireMethod::kCoordinator,
+        .counters = counters,
+        .timeout = timeout,
+        .retry = options.retry,
+        .repeat = retry,
+        .request_id = options.request_id,
+        .handshake_patience = answered ? absl::InfiniteDuration() : kHandshakePatience};
+    absl::StatusOr<Response> response = RunUnaryCall<Request, Response>(
+        call, request, [&](grpc::ClientContext* context, Response* reply) {
+          return ((*stub).*method)(context, request, reply);
+        });
+    if (response.ok()) answered = true;
+    return response;
   }
 
   // Starts an operation and waits for its end; again where one that is safe to repeat is: after

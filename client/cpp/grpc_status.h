@@ -24,6 +24,9 @@ absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::
 // deadline passed. By the words of its texts, since the codes are also those of answers.
 bool NobodyAnswered(const grpc::Status& status);
 
+// Whether somebody listens there, but the two sides do not agree on who they are.
+bool HandshakeFailed(const grpc::Status& status);
+
 // Sets the deadline, the client's version and the request id, of RequestIdOrNew().
 void PrepareContext(grpc::ClientContext& context, absl::Time deadline,
                     const std::string& request_id);

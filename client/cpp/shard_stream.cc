@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cpp/channel_factory.h"
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/wire_counters.h"
 #include "core/base/clock.h"
@@ -104,6 +105,7 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   size_t written ABSL_GUARDED_BY(mu) = 0;                 // of them, handed to the present stream
   size_t held ABSL_GUARDED_BY(mu) = 0;                    // of those, refused and to be sent again
   absl::Time resume_at ABSL_GUARDED_BY(mu);
+  bool greet ABSL_GUARDED_BY(mu) = false;          // the shard is of another generation now
   uint64_t last_resent ABSL_GUARDED_BY(mu) = 0;    // on the present stream, the last that was held
   Reactor* reactor ABSL_GUARDED_BY(mu) = nullptr;  // owns itself until OnDone
   int64_t live_reactors ABSL_GUARDED_BY(mu) = 0;
@@ -248,6 +250,16 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
   command.op = std::move(op);
   wire::EncodeStepRequest(command, {.activations = options.activations, .packed = packed},
                           request.get());
+  // gRPC would break the stream for it, again and again. 64: the numbers that are set below.
+  if (const size_t bytes = request->ByteSizeLong() + 64; bytes > size_t{kMaxMessageBytes}) {
+    pending->Complete(
+        StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kOverLimit,
+                         absl::StrCat("the request has ", bytes, " bytes, a message to ",
+                                      shard.peer(), " holds ", kMaxMessageBytes,
+                                      ": give a smaller --batch-size, or more shards")),
+        Outcome::kNotApplied);
+    return pending;
+  }
 
   absl::MutexLock lock(&mu);
   if (!failure.ok()) {
@@ -316,13 +328,16 @@ bool ShardStream::Impl::Hold(const absl::Status& refusal) {
   if (held == 0) {
     Unanswered& entry = unanswered.front();
     // A gap in front: an earlier request was refused for good and its number is not used. Sent
-    // again, this request gives that number up. A second gap means something else.
-    const bool again = IsTransient(refusal) || (gap && !entry.held_before);
+    // again, this request gives that number up. A second gap means something else. A new
+    // generation: the shard has registered with a coordinator that had forgotten it.
+    const bool stale = ReasonOf(refusal) == reason::kStaleGeneration;
+    const bool again = IsTransient(refusal) || ((gap || stale) && !entry.held_before);
     if (!again || absl::Now() >= entry.pending->deadline()) return false;
     entry.held_before = true;
-    resume_at = absl::Now() + (gap ? absl::ZeroDuration()
-                                   : std::max(options.retry.first_delay,
-                                              absl::Milliseconds(RetryAfterMs(refusal))));
+    greet = stale;
+    resume_at = absl::Now() + (gap || stale ? absl::ZeroDuration()
+                                            : std::max(options.retry.first_delay,
+                                                       absl::Milliseconds(RetryAfterMs(refusal))));
     last_break = refusal;
   }
   ++held;
@@ -352,6 +367,7 @@ void ShardStream::Impl::OnBroken(const absl::Status& status) {
   writing = false;
   written = 0;
   held = 0;
+  greet = false;
   last_break = status;
   --live_reactors;
 }
@@ -423,7 +439,10 @@ void ShardStream::Impl::RunReconnector() {
         const auto changed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
           return stopping || !CanResume();
         };
-        if (!mu.AwaitWithDeadline(absl::Condition(&changed), resume_at)) Resume();
+        if (mu.AwaitWithDeadline(absl::Condition(&changed), resume_at)) continue;
+        if (!greet) Resume();
+        if (greet) reactor->Cancel();  // a new stream begins with Hello, which learns it
+        if (greet) resume_at = absl::InfiniteFuture();
         continue;
       }
     }
@@ -469,14 +488,6 @@ std::shared_ptr<PendingStep> ShardStream::Send(int64_t step, int64_t first_open_
 absl::Status ShardStream::Close() {
   impl_->Stop();
   return impl_->shard.CloseClient(CloseClientCommand{impl_->options.job, impl_->options.client});
-}
-
-void CloseStreams(absl::Span<const std::unique_ptr<ShardStream>> streams) {
-  std::vector<std::thread> threads;
-  for (const auto& stream : streams) {
-    threads.emplace_back([&stream] { stream->Close().IgnoreError(); });
-  }
-  for (std::thread& thread : threads) thread.join();
 }
 
 int64_t ShardStream::reconnects() const {

@@ -32,6 +32,9 @@ struct UnaryCall {
   RetryOptions retry;
   bool repeat;                        // the call is safe to repeat
   absl::string_view request_id = "";  // as ClientOptions::request_id
+  // Handshakes that fail for so long, and nothing else meanwhile, are not repeated any more: the
+  // two sides' certificates do not get to fit by it.
+  absl::Duration handshake_patience = absl::InfiniteDuration();
 };
 
 // Pause before a repetition: what the server asked for, or the client's own schedule.
@@ -57,7 +60,7 @@ auto RepeatUnavailable(const RetryOptions& retry, absl::Time deadline, uint64_t 
 
 // `invoke(context, response)` makes one attempt. Repeats after UNAVAILABLE while the deadline
 // allows; a call that the server cancelled is UNAVAILABLE, too. What is returned at the deadline is
-// the last error that says why, not DEADLINE_EXCEEDED.
+// the last error that says why, not DEADLINE_EXCEEDED. PERMISSION_DENIED after handshake_patience.
 template <typename Request, typename Response, typename Invoke>
 absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& request,
                                       Invoke&& invoke) {
@@ -65,12 +68,14 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
   const uint64_t salt = reinterpret_cast<uintptr_t>(&request);
   const std::string request_id = wire::RequestIdOrNew(call.request_id);  // of all attempts
   absl::Status why;
+  absl::Time handshakes_fail_since = absl::InfiniteFuture();
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
     PrepareContext(context, deadline, request_id);
     // The first attempt learns at once why nobody answers. A repetition waits for the connection:
-    // gRPC works on a broken one only during calls, and otherwise every five seconds.
-    context.set_wait_for_ready(attempt > 1);
+    // gRPC works on a broken one only during calls, and otherwise every five seconds. A failing
+    // handshake would be waited for, too.
+    context.set_wait_for_ready(attempt > 1 && handshakes_fail_since == absl::InfiniteFuture());
     Response response;
     if (call.counters != nullptr) call.counters->AddSent(call.method, request.ByteSizeLong());
     const grpc::Status status = invoke(&context, &response);
@@ -89,6 +94,12 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
     if (absl::IsDeadlineExceeded(error) && !why.ok()) return why;
     if (!call.repeat || !absl::IsUnavailable(error)) return error;
     why = std::move(error);
+    if (!HandshakeFailed(status)) {
+      handshakes_fail_since = absl::InfiniteFuture();
+    } else if (handshakes_fail_since = std::min(handshakes_fail_since, absl::Now());
+               absl::Now() - handshakes_fail_since >= call.handshake_patience) {
+      return absl::PermissionDeniedError(why.message());
+    }
     const absl::Duration pause = PauseBefore(why, call.retry, attempt, salt);
     if (absl::Now() + pause >= deadline) return why;
     absl::SleepFor(pause);

@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/channel_factory.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide {
 namespace {
@@ -16,6 +19,15 @@ constexpr int kMaxRejoins = 100;
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsResourceExhausted(status);
+}
+
+// Whether no shard's part of the input is beyond what a message holds.
+bool IsSendable(const PreparedBatch& batch) {
+  constexpr size_t kWordBytes = 4;  // of an offset, an id, a value
+  return std::all_of(batch.inputs.begin(), batch.inputs.end(), [](const EmbedForwardOp& input) {
+    return (input.offsets.size() + input.rows.size() + input.values.size()) * kWordBytes <=
+           size_t{kMaxMessageBytes};
+  });
 }
 
 }  // namespace
@@ -125,7 +137,19 @@ bool WorkFeed::JoinAgain(bool drained) {
     held_.clear();
     finished_.clear();
   }
-  if (absl::Status joined = rejoin_(); !joined.ok()) {
+  absl::Status joined = rejoin_();
+  // The shards have the model, and tell a coordinator that has forgotten it.
+  for (absl::Duration waited;
+       ReasonOf(joined) == reason::kUnknownModel && waited < options_.patience;
+       waited += kLongestRetry) {
+    Pause(kLongestRetry, /*until_report=*/false);
+    {
+      absl::MutexLock lock(&mu_);
+      if (stop_) return false;
+    }
+    joined = rejoin_();
+  }
+  if (!joined.ok()) {
     Push(std::move(joined));
     return false;
   }
@@ -164,6 +188,16 @@ std::vector<int64_t> WorkFeed::PointsOf(const ChunkWork& chunk, int64_t first,
   return points;
 }
 
+absl::StatusOr<PreparedBatch> WorkFeed::PrepareStep(const ChunkWork& chunk, int64_t first,
+                                                    int64_t& count) const {
+  for (;;) {
+    absl::StatusOr<PreparedBatch> batch =
+        preparer_->Prepare(data_, BatchUse::kTraining, chunk.epoch, PointsOf(chunk, first, count));
+    if (!batch.ok() || count == 1 || IsSendable(*batch)) return batch;
+    count /= 2;
+  }
+}
+
 bool WorkFeed::HandOut(const ChunkWork& chunk) {
   if (preparer_ == nullptr || chunk.first < 0 || chunk.count < 0 ||
       chunk.first + chunk.count > split_.num_training()) {
@@ -173,11 +207,9 @@ bool WorkFeed::HandOut(const ChunkWork& chunk) {
     return false;
   }
   const int64_t end = chunk.first + chunk.count;
-  for (int64_t first = chunk.first; first < end; first += options_.batch_size) {
-    const std::vector<int64_t> points =
-        PointsOf(chunk, first, std::min(options_.batch_size, end - first));
-    absl::StatusOr<PreparedBatch> batch =
-        preparer_->Prepare(data_, BatchUse::kTraining, chunk.epoch, points);
+  for (int64_t first = chunk.first, count = 0; first < end; first += count) {
+    count = std::min(options_.batch_size, end - first);
+    absl::StatusOr<PreparedBatch> batch = PrepareStep(chunk, first, count);
     if (!batch.ok()) {
       Push(batch.status());
       return false;
@@ -190,7 +222,7 @@ bool WorkFeed::HandOut(const ChunkWork& chunk) {
     if (!Push(*std::move(batch))) return false;
     ++steps_;
     if (steps_ == options_.max_steps) {
-      if (first + options_.batch_size >= end) Push(ChunkEnd{chunk.lease});
+      if (first + count >= end) Push(ChunkEnd{chunk.lease});
       Push(StepLimitReached{});
       return false;
     }

@@ -84,6 +84,10 @@ class WorkFeed {
   void Run();
   // False when the feed is over.
   bool HandOut(const ChunkWork& chunk);
+  // The next step of a chunk. Points with uncommonly many features: lowers `count`, so that the
+  // step can be sent.
+  absl::StatusOr<PreparedBatch> PrepareStep(const ChunkWork& chunk, int64_t first,
+                                            int64_t& count) const;
   bool Push(FeedItem item);
   absl::StatusOr<Work> Ask(bool want_work);
   // Joins the job anew, once all steps under way are finished. False when the feed is over.

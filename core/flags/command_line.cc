@@ -2,10 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/flags/suggest.h"
 
@@ -67,16 +73,108 @@ std::string ExplainExtra(const CLI::App* chosen, const std::string& extra) {
   return text;
 }
 
+// The number inside a std::optional or a std::vector of them; anything else is itself.
+template <typename T>
+struct ValueOf {
+  using Type = T;
+};
+template <typename T>
+struct ValueOf<std::optional<T>> {
+  using Type = T;
+};
+template <typename T>
+struct ValueOf<std::vector<T>> {
+  using Type = T;
+};
+
+bool IsWholeNumber(absl::string_view text) {
+  if (absl::StartsWith(text, "-") || absl::StartsWith(text, "+")) text.remove_prefix(1);
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+}
+
+template <typename T>
+std::string InRange(const T& min, const T& max) {
+  if (max == std::numeric_limits<T>::max()) return absl::StrCat("at least ", min);
+  return absl::StrCat("in [", min, ", ", max, "]");
+}
+
+// Rewrites a number so that the library cannot read it as another: to it a zero in front means
+// octal, and "0x10" and "nan" are numbers. Returns what is wrong with it, or "".
+template <typename T>
+std::string MakeDecimal(std::string& text) {
+  const std::string given = text;
+  if constexpr (std::is_integral_v<T>) {
+    T number = 0;
+    if (absl::SimpleAtoi(given, &number)) {
+      text = absl::StrCat(number);
+      return "";
+    }
+    if (!IsWholeNumber(given)) return absl::StrCat("\"", given, "\" is not a whole number");
+    return absl::StartsWith(given, "-")
+               ? absl::StrCat("must be at least ", std::numeric_limits<T>::lowest(), ", not ",
+                              given)
+               : absl::StrCat("must be at most ", std::numeric_limits<T>::max(), ", not ", given);
+  } else {
+    double number = 0.0;
+    text = std::string(absl::StripAsciiWhitespace(given));
+    if (!absl::SimpleAtod(text, &number) || std::isnan(number)) {
+      return absl::StrCat("\"", given, "\" is not a number");
+    }
+    if (std::abs(number) <= std::numeric_limits<T>::max()) return "";
+    return absl::StrCat(given, " is too large a number");
+  }
+}
+
+template <typename T>
+std::string OutsideOf(const std::string& text, const T& min, const T& max) {
+  T number{};
+  const bool read = [&] {
+    if constexpr (std::is_integral_v<T>) {
+      return absl::SimpleAtoi(text, &number);
+    } else {
+      return absl::SimpleAtod(text, &number);
+    }
+  }();
+  if (read && number >= min && number <= max) return "";
+  return absl::StrCat("must be ", InRange(min, max), ", not ", text);
+}
+
+// Where the value that `error` is about was taken from, if not from the command line.
+std::string SourceOf(const CLI::App* chosen, const std::vector<std::string>& args,
+                     absl::string_view error) {
+  for (const CLI::App* level = chosen; level != nullptr; level = level->get_parent()) {
+    for (const CLI::Option* option : level->get_options()) {
+      const std::string variable = option->get_envname();
+      if (variable.empty() || std::getenv(variable.c_str()) == nullptr) continue;
+      if (!absl::StartsWith(error, absl::StrCat(option->get_name(), ":"))) continue;
+      const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& word) {
+        return option->check_name(word.substr(0, word.find('=')));
+      });
+      if (!given) return absl::StrCat(" (from ", variable, ")");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Flag Flag::Required() const { return Flag(option_->required()); }
 Flag Flag::OneOf(std::vector<std::string> words) const {
   return Flag(option_->check(CLI::IsMember(std::move(words))));
 }
-Flag Flag::Positive() const { return Flag(option_->check(CLI::PositiveNumber)); }
+Flag Flag::Positive() const {
+  return Flag(option_->check(CLI::Validator(
+      [](std::string& text) {
+        double number = 0.0;
+        if (absl::SimpleAtod(text, &number) && number > 0.0) return std::string();
+        return absl::StrCat("must be above 0, not ", text);
+      },
+      "POSITIVE")));
+}
 template <typename T>
 Flag Flag::Range(T min, T max) const {
-  return Flag(option_->check(CLI::Range(min, max)));
+  return Flag(option_->check(CLI::Validator(
+      [min, max](std::string& text) { return OutsideOf(text, min, max); }, InRange(min, max))));
 }
 Flag Flag::TypeName(const std::string& name) const { return Flag(option_->type_name(name)); }
 Flag Flag::Delimiter(char delimiter) const { return Flag(option_->delimiter(delimiter)); }
@@ -92,10 +190,27 @@ template Flag Flag::Range(double, double) const;
 
 template <typename T>
 Flag CliCommand::Add(const std::string& names, T& value, const std::string& help) const {
-  return Flag(app_->add_option(names, value, help));
+  CLI::Option* const option = app_->add_option(names, value, help);
+  using Value = typename ValueOf<T>::Type;
+  if constexpr (std::is_arithmetic_v<Value>) {
+    option->transform(
+        CLI::Validator([](std::string& text) { return MakeDecimal<Value>(text); }, ""));
+  }
+  return Flag(option);
 }
 Flag CliCommand::AddSwitch(const std::string& names, bool& value, const std::string& help) const {
-  return Flag(app_->add_flag(names, value, help));
+  CLI::Option* const option = app_->add_flag(names, value, help);
+  option->transform(CLI::Validator(
+      [](std::string& text) {
+        bool set = false;
+        if (!absl::SimpleAtob(text, &set)) {
+          return absl::StrCat("\"", text, "\" is neither true nor false");
+        }
+        text = set ? "true" : "false";
+        return std::string();
+      },
+      ""));
+  return Flag(option);
 }
 CliCommand CliCommand::AddSubcommand(const std::string& name, const std::string& help,
                                      const std::string& footer) const {
@@ -139,11 +254,10 @@ CommandLine::~CommandLine() = default;
 
 CliCommand CommandLine::root() { return CliCommand(app_.get()); }
 
-Parsed CommandLine::Parse(std::vector<std::string> args) {
-  std::reverse(args.begin(), args.end());
+Parsed CommandLine::Parse(const std::vector<std::string>& args) {
   Parsed parsed;
   try {
-    app_->parse(std::move(args));
+    app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
     parsed = {.outcome = Parsed::Outcome::kHelp, .text = Help()};
   } catch (const CLI::CallForVersion&) {
@@ -151,9 +265,10 @@ Parsed CommandLine::Parse(std::vector<std::string> args) {
   } catch (const CLI::ParseError& error) {
     // A misspelt flag is the likely reason for one that is missing: say that first.
     const std::vector<std::string> extras = app_->remaining(/*recurse=*/true);
-    parsed = {
-        .outcome = Parsed::Outcome::kError,
-        .text = extras.empty() ? error.what() : ExplainExtra(Chosen(app_.get()), extras.front())};
+    parsed = {.outcome = Parsed::Outcome::kError,
+              .text = extras.empty() ? absl::StrCat(error.what(), SourceOf(Chosen(app_.get()), args,
+                                                                           error.what()))
+                                     : ExplainExtra(Chosen(app_.get()), extras.front())};
   }
   parsed.command = FullName(Chosen(app_.get()));
   return parsed;

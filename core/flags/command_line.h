@@ -36,7 +36,8 @@ class Flag {
   Flag OneValueEach() const;
   // --help shows the value that the variable has now.
   Flag ShowDefault() const;
-  // The environment variable that gives the value where the command line does not.
+  // The environment variable that gives the value where the command line does not; an empty one
+  // counts as unset.
   Flag Environment(const std::string& variable) const;
 
  private:
@@ -49,6 +50,7 @@ class CliCommand {
  public:
   explicit CliCommand(CLI::App* app) : app_(app) {}
 
+  // Numbers are decimal, with or without zeros in front; what does not fit the variable is refused.
   // `names`: "-o,--output", or "FILE" for a positional argument. T: a string, a number, a
   // std::optional or a std::vector of these, of those that the .cc names.
   template <typename T>
@@ -90,7 +92,7 @@ class CommandLine {
   CliCommand root();
   // args[0] is the first argument, not the program. Sets the bound variables, then calls what
   // OnChosen() of the chosen commands was given.
-  Parsed Parse(std::vector<std::string> args);
+  Parsed Parse(const std::vector<std::string>& args);
   // Of the chosen command; of the root before Parse().
   std::string Help() const;
 

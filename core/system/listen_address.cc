@@ -1,5 +1,6 @@
 #include "core/system/listen_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -11,14 +12,20 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 
 namespace dslide {
 namespace {
+
+// Of the domain name system.
+constexpr size_t kLongestName = 253;
+constexpr size_t kLongestLabel = 63;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -31,6 +38,10 @@ absl::StatusOr<AddressList> Lookup(const ListenAddress& address) {
   const std::string port = absl::StrCat(address.port);
   const int error = getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), port.c_str(),
                                 &hints, &found);
+  if (error == EAI_AGAIN) {
+    return absl::UnavailableError(
+        absl::StrCat("the host \"", address.host, "\" cannot be looked up: ", gai_strerror(error)));
+  }
   if (error != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the host \"", address.host, "\" is unknown here: ", gai_strerror(error)));
@@ -97,6 +108,38 @@ absl::Status CheckUnix(const ListenAddress& address) {
 
 }  // namespace
 
+absl::Status CheckHostName(absl::string_view host) {
+  const auto refuse = [host](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", host, "\" is no host: ", why));
+  };
+  const std::string text(host);
+  in6_addr bytes;
+  if (absl::StrContains(text, ":")) {
+    const std::string numeric = text.substr(0, text.find('%'));  // without the interface
+    if (inet_pton(AF_INET6, numeric.c_str(), &bytes) == 1) return absl::OkStatus();
+    return refuse("it looks like an IPv6 address and is none");
+  }
+  if (inet_pton(AF_INET, text.c_str(), &bytes) == 1) return absl::OkStatus();
+  if (text.size() > kLongestName) return refuse("a name has at most 253 letters");
+  const std::vector<std::string> labels = absl::StrSplit(absl::StripSuffix(text, "."), '.');
+  for (const std::string& label : labels) {
+    if (label.empty()) return refuse("a part of the name is empty");
+    if (label.size() > kLongestLabel) {
+      return refuse("a part of a name between dots has at most 63 letters");
+    }
+    const bool clean = std::all_of(label.begin(), label.end(), [](unsigned char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '_';
+    });
+    if (!clean || label.front() == '-' || label.back() == '-') {
+      return refuse("names are made of letters, digits and -, with . between parts");
+    }
+  }
+  if (std::all_of(labels.back().begin(), labels.back().end(), absl::ascii_isdigit)) {
+    return refuse("it looks like an IPv4 address and is none");
+  }
+  return absl::OkStatus();
+}
+
 std::string ListenAddress::ToString() const {
   if (is_unix) return absl::StrCat("unix:", path);
   if (absl::StrContains(host, ":")) return absl::StrCat("[", host, "]:", port);
@@ -130,6 +173,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text) {
       address.port < 0 || address.port > 65535) {
     return malformed();
   }
+  if (!host.empty()) RETURN_IF_ERROR(CheckHostName(host));
   address.host = std::string(host);
   return address;
 }

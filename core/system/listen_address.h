@@ -21,15 +21,20 @@ struct ListenAddress {
   std::string ToString() const;
 };
 
+// Whether there can be such a host: a name, or an IPv4 or IPv6 address (without brackets). Asks
+// nobody. Errors: InvalidArgument naming the host and what is wrong with it.
+absl::Status CheckHostName(absl::string_view host);
+
 // Reads "127.0.0.1:7000", "[::1]:7000", "name:7000", ":7000" or "unix:/run/x.sock".
-// Errors: InvalidArgument showing the text and the accepted forms.
+// Errors: InvalidArgument showing the text and the accepted forms; those of CheckHostName().
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
 // True when nobody outside this machine can connect: a unix socket, or a host all of whose
 // addresses are loopback ones. An unknown host is not.
 bool IsLocalOnly(const ListenAddress& address);
 
-// The numeric hosts that the name stands for. Errors: InvalidArgument when it is unknown.
+// The numeric hosts that the name stands for. Errors: InvalidArgument when it is unknown,
+// Unavailable when nobody can say at the moment.
 absl::StatusOr<std::vector<std::string>> ResolveHost(const ListenAddress& address);
 
 // Checks that nobody listens there yet, without keeping the address: what gRPC and HTTP libraries

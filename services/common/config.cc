@@ -139,8 +139,8 @@ absl::Status ConfigParser::Impl::ApplyAll(
   }
   for (const auto& setting : settings) {
     const std::string name = EnvironmentName(setting->name);
-    if (const char* const value = environment(name.c_str()); value != nullptr) {
-      RETURN_IF_ERROR(Apply(*setting, value, name));
+    if (const char* const value = environment(name.c_str()); value != nullptr && *value != '\0') {
+      RETURN_IF_ERROR(Apply(*setting, std::string(absl::StripAsciiWhitespace(value)), name));
     }
   }
   for (const auto& setting : settings) {

@@ -3,7 +3,8 @@
 //   --lease-timeout 30s      DSLIDE_LEASE_TIMEOUT=30s      lease-timeout = "30s"   (or [lease]
 //   timeout)
 //
-// A flag beats the environment, which beats the file, which beats the default. Unknown flags and
+// A flag beats the environment, which beats the file, which beats the default. An empty variable
+// counts as unset, and blanks around the value of one are no part of it. Unknown flags and
 // keys, keys given twice and malformed values are errors that name where they stand.
 //
 // CLI11 reads the flags and writes the help. Its own file and environment support is not used: in

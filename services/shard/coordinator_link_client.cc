@@ -98,7 +98,8 @@ bool CoordinatorLink::Register() {
       request.set_admin_address(options_.admin);
       request.set_capacity_weight(options_.capacity_weight);
       request.set_instance_id(instance_id_);
-      for (const ModelSpec& spec : options_.models) {
+      const bool again = generation_ != 0;
+      for (const ModelSpec& spec : again ? hooks_.models() : options_.models) {
         wire::EncodeModelSpec(spec, request.add_models());
       }
       status = connection_->Call(kCallTimeout, [&](auto& stub, grpc::ClientContext* context) {

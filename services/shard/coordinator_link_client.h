@@ -26,7 +26,7 @@ struct CoordinatorLinkOptions {
   std::string admin;        // and its admin page; empty: they do not
   int32_t shard_id = -1;    // wanted; -1: any
   double capacity_weight = 1.0;
-  std::vector<ModelSpec> models;  // loaded already
+  std::vector<ModelSpec> models;  // loaded already; what the first registration names
   ServiceChannelFactory channels;
 };
 
@@ -41,6 +41,8 @@ struct CoordinatorLinkHooks {
   std::function<void(const absl::Status& why)> on_fenced;
   // Registration fails for a reason other than an absent coordinator; the link keeps trying.
   std::function<void(const absl::Status& why)> on_refused;
+  // What the shard holds now, for a coordinator that has forgotten it.
+  std::function<std::vector<ModelSpec>()> models;
   std::function<int64_t()> memory_bytes;
   std::function<int64_t()> applied_commands;
   // A heartbeat was answered after so long. May be null.

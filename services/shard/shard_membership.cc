@@ -57,10 +57,21 @@ CoordinatorLinkHooks ShardMembership::MakeHooks() {
   hooks.on_refused = [this](const absl::Status& why) {
     parts_.readiness.SetTrouble(why.message());
   };
+  hooks.models = [this] { return ModelsHeld(); };
   hooks.memory_bytes = [this] { return parts_.shard.sequencer().table_bytes(); };
   hooks.applied_commands = [this] { return parts_.shard.sequencer().mutations(); };
   hooks.on_heartbeat = [this](absl::Duration took) { parts_.metrics.RecordHeartbeat(took); };
   return hooks;
+}
+
+std::vector<ModelSpec> ShardMembership::ModelsHeld() {
+  std::vector<ModelSpec> held;
+  const absl::Status asked = parts_.shard.sequencer().RunTask([&](ShardCore& core) {
+    for (const auto& [name, model] : core.models()) held.push_back(model->spec());
+    return absl::OkStatus();
+  });
+  if (!asked.ok()) held.clear();  // it is stopping
+  return held;
 }
 
 void ShardMembership::OnOwned(ShardId shard, uint64_t generation, bool rollback_pending) {

@@ -48,6 +48,7 @@ class ShardMembership {
   CoordinatorLinkHooks MakeHooks();
   void OnOwned(ShardId shard, uint64_t generation, bool rollback_pending);
   void OnFenced(const absl::Status& why);
+  std::vector<ModelSpec> ModelsHeld();
   std::string AddressForClients() const;
 
   const ShardMembershipParts parts_;

@@ -16,7 +16,7 @@ import training
 from process_case import ProcessCase
 from processes import Finished, Process, Server, assert_ended
 
-OK, FAILURE, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 4, 130
+OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def context(authorities: str, certificate: pathlib.Path, key: pathlib.Path) -> ssl.SSLContext:
@@ -192,7 +192,7 @@ class TlsClusterTest(TlsCase):
             ["--tls-ca", self.certificates / "ca.crt", "--tls-cert", foreign / "operator.crt",
              "--tls-key", foreign / "operator.key"])]
         for process in unknown:
-            assert_ended(process.finish(), UNREACHABLE,
+            assert_ended(process.finish(), USAGE,
                          "the handshake failed: check --tls-ca, --tls-cert and --tls-key")
         denied = self.run_dslide(*status, *self.flags("trainer"))
         assert_ended(denied, USAGE, r"role trainer may not call \S+GetClusterStatus",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/cluster/connect.h"
 #include "core/base/status_macros.h"
 #include "services/embedded/embedded_cluster.h"
 
@@ -52,6 +53,7 @@ ClusterSession::~ClusterSession() { (void)Close(); }
 
 absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::Connect(
     const std::string& address, const ChannelOptions& channels, ClientOptions options) {
+  RETURN_IF_ERROR(AwaitHost(address));
   std::unique_ptr<ClusterSession> session(new ClusterSession());
   session->connect_ = [address, factory = NetworkChannels(channels)](ClientOptions of_client) {
     return ClusterClient::Connect(address, factory, std::move(of_client));

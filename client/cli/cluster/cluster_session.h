@@ -26,7 +26,7 @@ struct EmbeddedOptions {
 // Not thread-safe; its client is.
 class ClusterSession {
  public:
-  // Errors: those of ClusterClient::Connect().
+  // Errors: those of AwaitHost() and ClusterClient::Connect().
   static absl::StatusOr<std::unique_ptr<ClusterSession>> Connect(const std::string& address,
                                                                  const ChannelOptions& channels,
                                                                  ClientOptions options);

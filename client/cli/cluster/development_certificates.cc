@@ -15,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "client/cli/console/text_file.h"
 #include "core/base/status_macros.h"
 #include "core/net/tls/certificate_authority.h"
 #include "core/net/tls/certificate_jobs.h"
 #include "core/net/tls/revocation_lists.h"
+#include "core/system/listen_address.h"
 #include "core/wire/envelope_codec.h"
 
 namespace dslide::cli {
@@ -35,8 +37,15 @@ struct File {
 };
 
 // What both kinds of wishes have in common.
-absl::Status Check(const std::string& cluster, const std::vector<std::string>& jobs, int64_t days) {
+absl::Status Check(const std::string& cluster, const std::vector<std::string>& jobs,
+                   const std::vector<std::string>& hosts, int64_t days) {
   RETURN_IF_ERROR(CheckClusterName(cluster));
+  for (const std::string& host : hosts) {
+    const absl::Status possible = CheckHostName(absl::StripPrefix(host, "*."));
+    if (!possible.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--host: ", possible.message()));
+    }
+  }
   for (const std::string& job : jobs) RETURN_IF_ERROR(wire::CheckName("--job", job));
   if (days >= 1 && days <= kMaxDays) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -172,7 +181,7 @@ absl::StatusOr<std::string> RevokeCertificate(const std::string& directory,
 
 absl::StatusOr<std::vector<std::string>> WriteDevelopmentCertificates(
     const DevelopmentCertificates& wanted, absl::Time now) {
-  RETURN_IF_ERROR(Check(wanted.cluster, wanted.jobs, wanted.days));
+  RETURN_IF_ERROR(Check(wanted.cluster, wanted.jobs, wanted.hosts, wanted.days));
   ASSIGN_OR_RETURN(const std::vector<File> files, MakeFiles(wanted, now));
   RETURN_IF_ERROR(MakeDirectory(wanted.directory));
   return WriteFiles(wanted.directory, files, wanted.overwrite,
@@ -182,7 +191,7 @@ absl::StatusOr<std::vector<std::string>> WriteDevelopmentCertificates(
 
 absl::StatusOr<std::vector<std::string>> IssueFurtherCertificate(const FurtherCertificate& wanted,
                                                                  absl::Time now) {
-  RETURN_IF_ERROR(Check(wanted.cluster, wanted.jobs, wanted.days));
+  RETURN_IF_ERROR(Check(wanted.cluster, wanted.jobs, wanted.hosts, wanted.days));
   if (wanted.role != Role::kTrainer && !wanted.jobs.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--job with --role ", RoleName(wanted.role), ": only trainers work for jobs"));

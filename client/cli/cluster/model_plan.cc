@@ -12,6 +12,7 @@
 #include "core/partition/slot_map.h"
 #include "core/spec/hash_spec.h"
 #include "core/spec/tree_shape.h"
+#include "core/wire/array_codec.h"
 #include "core/wire/sample_ids.h"
 #include "core/wire/steps/step_size.h"
 
@@ -240,42 +241,6 @@ int64_t Parameters(const ModelSpec& spec) {
   return parameters;
 }
 
-absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
-  WirePlan plan;
-  ASSIGN_OR_RETURN(std::vector<Exchange> exchanges, ExchangesOfStep(input));
-  if (exchanges.empty()) return plan;  // tables of records alone: no steps of a network
-  const ActivationType type = input.spec.activations;
-  for (Exchange& exchange : exchanges) {
-    StepCommand command;
-    command.envelope = {.job = absl::StrCat("train-", input.spec.name),
-                        .client = {},
-                        .sequence = kTypicalSequence,
-                        .first_incomplete = kTypicalSequence - 1,
-                        .generation = 1,
-                        .topology_version = 1,
-                        .model = input.spec.name};
-    command.step = kTypicalStep;
-    command.first_open_step = kTypicalStep - 1;
-    command.op = std::move(exchange.request);
-    plan.request_bytes += wire::StepRequestBytes(command, {.activations = type, .packed = true});
-    const Reply reply{.status = absl::OkStatus(), .body = std::move(exchange.reply)};
-    plan.reply_bytes += wire::StepResponseBytes(kTypicalSequence, reply, type);
-  }
-  const int64_t both = plan.request_bytes + plan.reply_bytes;
-  plan.bytes_per_sample =
-      static_cast<double>(both) / static_cast<double>(input.spec.training.batch_size);
-  plan.step_bytes = both * input.shards;
-  plan.dense_step_bytes = 2 * 4 * Parameters(input.spec);
-  // Both directions move at once; the busier one is the limit.
-  const double bytes_per_second = input.link_bits_per_second / 8.0;
-  plan.max_steps_per_second =
-      bytes_per_second /
-      static_cast<double>(std::max(plan.request_bytes, plan.reply_bytes) * input.shards);
-  plan.max_dense_steps_per_second =
-      bytes_per_second / (static_cast<double>(plan.dense_step_bytes) / 2.0);
-  return plan;
-}
-
 // The fewest shards, more than now, on which it fits; 0 when no number does.
 absl::StatusOr<int64_t> ShardsThatFit(PlanInput input) {
   int64_t limit = kMaxShards;
@@ -331,6 +296,50 @@ int64_t ShardPlan::total() const {
   int64_t bytes = step_bytes + process_bytes;
   for (const TablePlan& table : tables) bytes += table.total();
   return bytes;
+}
+
+absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
+  WirePlan plan;
+  ASSIGN_OR_RETURN(std::vector<Exchange> exchanges, ExchangesOfStep(input));
+  if (exchanges.empty()) return plan;  // tables of records alone: no steps of a network
+  const ActivationType type = input.spec.activations;
+  for (Exchange& exchange : exchanges) {
+    StepCommand command;
+    command.envelope = {.job = absl::StrCat("train-", input.spec.name),
+                        .client = {},
+                        .sequence = kTypicalSequence,
+                        .first_incomplete = kTypicalSequence - 1,
+                        .generation = 1,
+                        .topology_version = 1,
+                        .model = input.spec.name};
+    command.step = kTypicalStep;
+    command.first_open_step = kTypicalStep - 1;
+    command.op = std::move(exchange.request);
+    const int64_t request = wire::StepRequestBytes(command, {.activations = type, .packed = true});
+    const Reply reply{.status = absl::OkStatus(), .body = std::move(exchange.reply)};
+    const int64_t answer = wire::StepResponseBytes(kTypicalSequence, reply, type);
+    plan.request_bytes += request;
+    plan.reply_bytes += answer;
+    plan.largest_message_bytes = std::max({plan.largest_message_bytes, request, answer});
+  }
+  plan.sendable_batch = input.spec.training.batch_size;
+  if (plan.largest_message_bytes > wire::kMaxMessageBytes) {
+    plan.sendable_batch = std::max<int64_t>(
+        1, plan.sendable_batch * wire::kMaxMessageBytes / plan.largest_message_bytes);
+  }
+  const int64_t both = plan.request_bytes + plan.reply_bytes;
+  plan.bytes_per_sample =
+      static_cast<double>(both) / static_cast<double>(input.spec.training.batch_size);
+  plan.step_bytes = both * input.shards;
+  plan.dense_step_bytes = 2 * 4 * Parameters(input.spec);
+  // Both directions move at once; the busier one is the limit.
+  const double bytes_per_second = input.link_bits_per_second / 8.0;
+  plan.max_steps_per_second =
+      bytes_per_second /
+      static_cast<double>(std::max(plan.request_bytes, plan.reply_bytes) * input.shards);
+  plan.max_dense_steps_per_second =
+      bytes_per_second / (static_cast<double>(plan.dense_step_bytes) / 2.0);
+  return plan;
 }
 
 absl::StatusOr<ModelPlan> MakePlan(const PlanInput& input) {

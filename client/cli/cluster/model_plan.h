@@ -50,6 +50,11 @@ struct WirePlan {
   int64_t request_bytes = 0;  // trainer to shard
   int64_t reply_bytes = 0;
   double bytes_per_sample = 0;  // both ways, one shard
+  // Of the messages above, requests and answers; kMaxMessageBytes of the protocol at most can be
+  // sent.
+  int64_t largest_message_bytes = 0;
+  // The batch size at which it can be; that of the model where it can. At least 1.
+  int64_t sendable_batch = 0;
   // One trainer and all shards.
   int64_t step_bytes = 0;
   int64_t dense_step_bytes = 0;           // a dense all-reduce: 2 x parameters x 4
@@ -67,8 +72,10 @@ struct ModelPlan {
   std::vector<std::string> remedies;
 };
 
-// Errors: InvalidArgument from the slot map (more shards than slots) or when a message of a step
-// would be larger than a server takes.
+// Errors: InvalidArgument from the slot map (more shards than slots).
 absl::StatusOr<ModelPlan> MakePlan(const PlanInput& input);
+
+// The part of it about messages alone. Errors: the same.
+absl::StatusOr<WirePlan> PlanWire(const PlanInput& input);
 
 }  // namespace dslide::cli

@@ -123,6 +123,7 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
                      "\" has no label trees, so there is nothing to solve: leave it out"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenDataset(options.data));
+  RETURN_IF_ERROR(CheckHasLabels(*data));
   std::vector<uint32_t> times;
   if (!options.times.empty()) {
     ASSIGN_OR_RETURN(times, ReadPointTimes(options.times, data->num_points()));

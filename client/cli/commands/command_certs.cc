@@ -9,6 +9,7 @@
 #include "client/cli/cluster/development_certificates.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/net/tls/certificate_roles.h"
@@ -20,8 +21,12 @@ namespace {
 // How a cluster is started with them, by example.
 std::string NextSteps(const std::string& directory) {
   const auto flags = [&directory](const char* role) {
-    return absl::StrCat("--tls-ca ", directory, "/ca.crt --tls-cert ", directory, "/", role,
-                        ".crt --tls-key ", directory, "/", role, ".key");
+    const auto file = [&directory](absl::string_view name) {
+      return ShellWord(absl::StrCat(directory, "/", name));
+    };
+    return absl::StrCat("--tls-ca ", file("ca.crt"), " --tls-cert ",
+                        file(absl::StrCat(role, ".crt")), " --tls-key ",
+                        file(absl::StrCat(role, ".key")));
   };
   return absl::StrCat("Next:\n  dslide-coordinator --shards 1 ", flags("coordinator"),
                       "\n  dslide-shard --coordinator 127.0.0.1:7000 ", flags("shard"),

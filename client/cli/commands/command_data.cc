@@ -9,6 +9,7 @@
 #include "client/cli/commands/command_data_import.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "core/base/status_macros.h"
@@ -41,7 +42,7 @@ absl::StatusOr<int> RunGen(const GlobalOptions& global, GenOptions options) {
   } else {
     PrintLine(absl::StrCat("Wrote ", WithThousands(options.synthetic.points), " points to ",
                            options.output, ". Train on it with:\n  dslide train --data ",
-                           options.output));
+                           ShellWord(options.output)));
   }
   return kExitOk;
 }
@@ -56,7 +57,7 @@ void AddGen(CliCommand data, Context& context) {
       "      A test part of the same task: the same shape and seed, later points.");
   auto options = std::make_shared<GenOptions>();  // shared with the callback
   SyntheticOptions& synthetic = options->synthetic;
-  AddOption(command, "--output", options->output, "File to write").Required();
+  command.Add("--output", options->output, "File to write").Required();
   AddOption(command, "--points", synthetic.points, "Points");
   AddOption(command, "--features", synthetic.features, "Features");
   AddOption(command, "--labels", synthetic.labels, "Labels");
@@ -64,7 +65,7 @@ void AddGen(CliCommand data, Context& context) {
   AddOption(command, "--labels-per-point", synthetic.labels_per_point, "Mean, distinct");
   AddOption(command, "--seed", synthetic.seed, "Seed of the task and of the points");
   AddOption(command, "--first-point", synthetic.first_point, "First point of the endless sequence");
-  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  AddThreads(command, options->threads, "0: all of the machine");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunGen(context.global, *options); };
   });
@@ -134,7 +135,7 @@ void AddInfo(CliCommand data, Context& context) {
   auto options = std::make_shared<InfoOptions>();  // shared with the callback
   command.Add("FILE", options->file, "Sparse text, or plain text with --text").Required();
   AddDataOptions(command, options->data);
-  AddOption(command, "--threads", options->threads, "0: all of the machine");
+  AddThreads(command, options->threads, "0: all of the machine");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunInfo(context.global, *options); };
   });

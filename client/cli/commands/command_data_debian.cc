@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/cluster/apt_fetch.h"
 #include "client/cli/console/exit_codes.h"
+#include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "core/base/status_macros.h"
@@ -41,8 +42,9 @@ void PrintReport(const GlobalOptions& global, const std::string& directory,
       WithThousands(report.packages), report.index_files, WithThousands(report.train_points),
       WithThousands(report.test_points), WithThousands(report.features),
       WithThousands(report.labels), WithThousands(report.labels_left_out)));
-  PrintLine(absl::StrCat("Train on it with:\n  dslide train --data ", directory,
-                         "/train.txt --eval ", directory, "/test.txt --model-dir my-model"));
+  PrintLine(absl::StrCat("Train on it with:\n  dslide train --data ",
+                         ShellWord(absl::StrCat(directory, "/train.txt")), " --eval ",
+                         ShellWord(absl::StrCat(directory, "/test.txt")), " --model-dir my-model"));
 }
 
 void SayFetching(const GlobalOptions& global, const AptFetch& fetch) {
@@ -52,9 +54,9 @@ void SayFetching(const GlobalOptions& global, const AptFetch& fetch) {
 }
 
 void AddSetOptions(CliCommand command, DebianSetOptions& options, int64_t& threads) {
-  AddOption(command, "--output", options.output_dir, "Directory to write to").Required();
+  command.Add("--output", options.output_dir, "Directory to write to").Required();
   AddOption(command, "--max-features", options.max_features, "Words kept at most");
-  AddOption(command, "--threads", threads, "0: all of the machine");
+  AddThreads(command, threads, "0: all of the machine");
 }
 
 // --- debian-packages

@@ -58,6 +58,7 @@ absl::StatusOr<int> RunEval(const GlobalOptions& global, const EvalOptions& opti
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session,
                    ModelSession::Open(global, options.model));
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session->OpenDataset(options.data));
+  RETURN_IF_ERROR(CheckHasLabels(*data));
   ASSIGN_OR_RETURN(const std::vector<float> inverse_propensities,
                    PropensitiesFor(options, *session, *data));
   std::optional<LabelFilter> filter;

@@ -1,5 +1,7 @@
 #include "client/cli/commands/command_line.h"
 
+#include <exception>
+#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "core/base/version.h"
 #include "core/engine/math/kernels.h"
 #include "core/system/log.h"
+#include "core/system/process/uncaught.h"
 
 namespace dslide::cli {
 namespace {
@@ -20,7 +23,8 @@ constexpr char kFooter[] = R"(Examples:
   dslide predict --model-dir my-model --text "a web server written in C"
   dslide up --shards 2
 
-Every flag can also be set in the environment: --model-dir as DSLIDE_MODEL_DIR. A flag wins.
+A flag can also be set by the variable that its --help names: --model-dir by DSLIDE_MODEL_DIR. A
+flag wins; an empty variable counts as unset.
 
 Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an address,
 4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
@@ -39,6 +43,15 @@ void PrintError(const std::string& command, const absl::Status& error) {
   } else {
     PrintNote(absl::StrCat(command, ": ", error.message(),
                            reason.empty() ? "" : absl::StrCat(" [", reason, "]")));
+  }
+}
+
+// Unwinds, so that temporary directories are removed and embedded shards stopped.
+absl::StatusOr<int> RunCaught(const std::function<absl::StatusOr<int>()>& run) {
+  try {
+    return run();
+  } catch (...) {
+    return absl::InternalError(DescribeException(std::current_exception()));
   }
 }
 
@@ -101,7 +114,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     return UsageError(parsed.command, std::string(kernels.message()));
   }
-  const absl::StatusOr<int> result = context.run();
+  const absl::StatusOr<int> result = RunCaught(context.run);
   if (result.ok()) return *result;
   PrintError(parsed.command, result.status());
   return ExitCodeOf(result.status());

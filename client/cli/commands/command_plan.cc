@@ -130,6 +130,8 @@ std::string PlanToJson(const PlanInput& input, const ModelPlan& plan) {
   wire["request_bytes_per_step_and_shard"] = plan.wire.request_bytes;
   wire["reply_bytes_per_step_and_shard"] = plan.wire.reply_bytes;
   wire["bytes_per_sample_and_shard"] = plan.wire.bytes_per_sample;
+  wire["largest_message_bytes"] = plan.wire.largest_message_bytes;
+  wire["sendable_batch"] = plan.wire.sendable_batch;
   wire["bytes_per_step"] = plan.wire.step_bytes;
   wire["dense_bytes_per_step"] = plan.wire.dense_step_bytes;
   wire["link_bits_per_second"] = input.link_bits_per_second;
@@ -167,7 +169,7 @@ std::string MemoryToText(const PlanInput& input, const ModelPlan& plan) {
 
 std::string WireToText(const PlanInput& input, const ModelPlan& plan) {
   const WirePlan& wire = plan.wire;
-  return absl::StrFormat(
+  std::string text = absl::StrFormat(
       "\n\nA step of %d samples, %g features and %g labels each, sends %s to each shard and gets "
       "%s "
       "back:\n%.0f bytes a sample and shard, %s a step over all shards. A dense all-reduce would "
@@ -182,6 +184,13 @@ std::string WireToText(const PlanInput& input, const ModelPlan& plan) {
       wire.max_steps_per_second,
       wire.max_steps_per_second * static_cast<double>(input.spec.training.batch_size),
       wire.max_dense_steps_per_second);
+  if (wire.sendable_batch < input.spec.training.batch_size) {
+    absl::StrAppend(&text, "\nThis CANNOT be sent: one of its messages has ",
+                    ReadableBytes(static_cast<double>(wire.largest_message_bytes)),
+                    ", and 4 MiB are the most. Give --batch-size ", wire.sendable_batch,
+                    " or less, or more shards.");
+  }
+  return text;
 }
 
 absl::StatusOr<int> RunPlan(const GlobalOptions& global, const PlanOptions& options) {

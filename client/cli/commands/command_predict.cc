@@ -17,6 +17,8 @@
 #include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_session.h"
 #include "client/cli/train/prediction_text.h"
+#include "client/components/ranking.h"
+#include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
 
 namespace dslide::cli {
@@ -83,13 +85,13 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
                      LabelFilter::Create(options.filter, session.model(), data->num_points()));
   }
   const bool named = !options.model.model_dir.empty();
-  for (int64_t first = 0; first < data->num_points(); first += kBatch) {
-    std::vector<int64_t> points;
-    for (int64_t p = first; p < std::min(first + kBatch, data->num_points()); ++p) {
-      points.push_back(p);
-    }
+  const std::vector<int64_t> all = AllPoints(data->num_points());
+  for (size_t first = 0; first < all.size();) {
     SparseBatch samples;
-    RETURN_IF_ERROR(data->ReadSamples(points, &samples));
+    ASSIGN_OR_RETURN(
+        const absl::Span<const int64_t> points,
+        ReadSendable(*data, absl::MakeConstSpan(all).subspan(first, kBatch), &samples));
+    first += points.size();
     ASSIGN_OR_RETURN(const std::vector<Prediction> predictions,
                      RankLeft(options, session, filter, samples, points));
     for (size_t i = 0; i < points.size(); ++i) {

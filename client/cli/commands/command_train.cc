@@ -16,8 +16,10 @@
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/model_dir.h"
+#include "client/cli/train/next_commands.h"
 #include "client/cli/train/prediction_text.h"
 #include "client/cli/train/spec_options.h"
+#include "client/cli/train/step_fit.h"
 #include "client/cli/train/train_result.h"
 #include "client/trainer/round_trip_metrics.h"
 #include "client/trainer/trainer.h"
@@ -93,6 +95,7 @@ class TrainRun {
  private:
   absl::Status OpenInput();
   absl::Status ResolveModel();
+  absl::Status FitBatch(int64_t shards, ModelSpec& spec);
   absl::Status PrepareDirectory();
   absl::Status OpenCluster();
   absl::Status OpenTrainer();
@@ -103,7 +106,6 @@ class TrainRun {
   absl::Status Measure();
   absl::Status MakeExamples();
   absl::Status Finish();
-  std::string NextLines() const;
 
   const GlobalOptions& global_;
   const TrainOptions& options_;
@@ -137,7 +139,8 @@ absl::Status TrainRun::OpenInput() {
   data_ = std::move(input.data);
   eval_ = std::move(input.eval);
   model_.tokenizer = input.tokenizer;
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckHasLabels(*data_));
+  return eval_ == nullptr ? absl::OkStatus() : CheckHasLabels(*eval_);
 }
 
 absl::Status TrainRun::ResolveModel() {
@@ -150,6 +153,7 @@ absl::Status TrainRun::ResolveModel() {
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
   if (!explanation.empty()) progress_->Say(explanation);
+  if (options_.cluster.empty()) RETURN_IF_ERROR(FitBatch(options_.shards, spec));
   if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
     ASSIGN_OR_RETURN(Network network, Network::Create(spec));
     network_ = std::make_unique<Network>(std::move(network));
@@ -182,6 +186,20 @@ absl::Status TrainRun::ResolveModel() {
   model_.origin.data_kind = options_.source.text ? "text" : "sparse";
   model_.origin.text_window = options_.source.window;
   model_.spec = std::move(spec);
+  return absl::OkStatus();
+}
+
+// A batch size that nobody asked for is made smaller when its steps cannot be sent.
+absl::Status TrainRun::FitBatch(int64_t shards, ModelSpec& spec) {
+  ASSIGN_OR_RETURN(const StepFit fit, FitSteps(*data_, spec, shards));
+  if (fit.why.empty()) return absl::OkStatus();
+  if (options_.spec.batch_size.has_value() || !options_.spec.model_file.empty() ||
+      options_.resume || !options_.cluster.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(fit.why, ": give --batch-size ", fit.batch, " or less, or more shards"));
+  }
+  progress_->Say(absl::StrCat("Steps have ", fit.batch, " points: ", fit.why));
+  spec.training.batch_size = fit.batch;
   return absl::OkStatus();
 }
 
@@ -230,6 +248,7 @@ absl::Status TrainRun::OpenCluster() {
   } else {
     ASSIGN_OR_RETURN(
         session_, ClusterSession::Connect(options_.cluster, global_.Channels(), std::move(client)));
+    RETURN_IF_ERROR(FitBatch(session_->client().num_shards(), model_.spec));
   }
   return session_->client().CreateModel(model_.spec).status();
 }
@@ -386,28 +405,6 @@ absl::Status TrainRun::MakeExamples() {
   return absl::OkStatus();
 }
 
-std::string TrainRun::NextLines() const {
-  std::string text;
-  if (!options_.model_dir.empty()) {
-    absl::StrAppend(&text, "\nThe model is in ", options_.model_dir, ". Predict with it:\n");
-    const std::string input = model_.features.names.empty() || model_.features.names[0].empty()
-                                  ? absl::StrCat("--data ", options_.data)
-                                  : "--text \"a web server written in C\"";
-    absl::StrAppend(&text, "  dslide predict --model-dir ", options_.model_dir,
-                    options_.cluster.empty() ? "" : absl::StrCat(" --cluster ", options_.cluster),
-                    " ", input);
-  } else if (options_.cluster.empty()) {
-    absl::StrAppend(&text, "\nThe model was not kept; add --model-dir DIR to keep it.");
-  }
-  if (options_.cluster.empty()) {
-    absl::StrAppend(&text, "\nTrain over a cluster of processes instead:\n  dslide up --shards ",
-                    options_.shards, "\n  dslide train --data ", options_.data,
-                    options_.eval.empty() ? "" : absl::StrCat(" --eval ", options_.eval),
-                    " --cluster 127.0.0.1:7000");
-  }
-  return text;
-}
-
 absl::Status TrainRun::Finish() {
   // In this order: the trainer's streams end before the servers that they lead to.
   trainer_.reset();
@@ -426,7 +423,9 @@ absl::Status TrainRun::Finish() {
   PrintLine(TrainResultToText(result_));
   if (!examples_.empty())
     PrintLine(absl::StrCat("\nFive test points and their predictions:", examples_));
-  const std::string next = NextLines();
+  const TrainedFrom from = {options_.data, options_.eval, options_.model_dir, options_.cluster,
+                            options_.shards};
+  ASSIGN_OR_RETURN(const std::string next, NextCommands(from, model_, *data_));
   if (!next.empty()) PrintLine(next);
   return absl::OkStatus();
 }
@@ -467,7 +466,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   AddOption(command, "--job", options->job,
             "Name of the training job; trainers of one job share its work");
   AddOption(command, "--shards", options->shards, "Shards of the embedded cluster");
-  AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
+  AddThreads(command, options->threads, "Threads; 0: all of the machine");
   AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit");
   AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
   AddOption(command, "--validation-group", options->validation_group,

@@ -16,6 +16,7 @@
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
+#include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/default_spec.h"
@@ -151,6 +152,7 @@ class TuneRun {
 
 absl::Status TuneRun::OpenInput() {
   ASSIGN_OR_RETURN(data_, OpenData(options_.data, DataOptions(), nullptr, parallelism_));
+  RETURN_IF_ERROR(CheckHasLabels(*data_));
   if (!options_.eval.empty()) {
     // Before hours of work; its points are read after them.
     ASSIGN_OR_RETURN(const SparseHeader header, ReadSparseHeader(options_.eval));
@@ -160,6 +162,9 @@ absl::Status TuneRun::OpenInput() {
                        " labels, ", options_.data, " has ", data_->num_features(), " and ",
                        data_->num_labels(), ": both must come from one data set"));
     }
+    ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> eval,
+                     OpenData(options_.eval, DataOptions(), nullptr, parallelism_));
+    RETURN_IF_ERROR(CheckHasLabels(*eval));
   }
   if (!options_.validation_group.empty()) {
     ASSIGN_OR_RETURN(groups_, ReadGroups(options_.validation_group, data_->num_points()));
@@ -319,8 +324,8 @@ absl::StatusOr<int> TuneRun::Finish() {
     PrintLine(TuneResultToText(result_));
     if (!options_.spec_out.empty()) {
       PrintLine(absl::StrCat("\nIts spec is in ", options_.spec_out, ". Train with it:\n",
-                             "  dslide train --data ", options_.data, " --model ",
-                             options_.spec_out, " --model-dir my-model"));
+                             "  dslide train --data ", ShellWord(options_.data), " --model ",
+                             ShellWord(options_.spec_out), " --model-dir my-model"));
     } else {
       PrintLine("\nThe spec was not kept; add --spec-out FILE to keep it.");
     }
@@ -374,7 +379,7 @@ void AddTuneCommand(CliCommand app, Context& context) {
   AddOption(command, "--cluster", options->cluster,
             "Coordinator HOST:PORT; without it a cluster is started in this process");
   AddOption(command, "--shards", options->shards, "Shards of the embedded cluster");
-  AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
+  AddThreads(command, options->threads, "Threads; 0: all of the machine");
   command.OnChosen([&context, options] {
     context.run = [&context, options]() -> absl::StatusOr<int> {
       RETURN_IF_ERROR(CheckTuneOptions(*options));

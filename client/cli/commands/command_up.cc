@@ -304,7 +304,7 @@ void AddUpCommand(CliCommand app, Context& context) {
   AddOption(command, "--listen", options->listen, "Address of the coordinator, on this machine");
   AddOption(command, "--data-dir", options->data_dir, "Directory that keeps rows and models");
   AddOption(command, "--log-dir", options->log_dir, "Directory of the processes' logs");
-  AddOption(command, "--threads", options->threads, "Threads of all shards; 0: all of the machine");
+  AddThreads(command, options->threads, "Threads of all shards; 0: all of the machine");
   command.AddSwitch("--until-stdin-ends", options->until_stdin_ends,
                     "Stop also when standard input ends: with the program at its other end");
   command.OnChosen([&context, options] {

@@ -9,6 +9,11 @@
 #include "core/system/log.h"
 
 namespace dslide::cli {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;  // as the servers' --threads
+
+}  // namespace
 
 absl::StatusOr<absl::Duration> GlobalOptions::Timeout() const {
   absl::StatusOr<absl::Duration> parsed = ParseDuration(timeout);
@@ -29,11 +34,15 @@ std::string EnvironmentName(const std::string& names) {
   return variable;
 }
 
+Flag AddThreads(CliCommand command, int64_t& threads, const std::string& help) {
+  return AddOption(command, "--threads", threads, help).Range(int64_t{0}, kMostThreads);
+}
+
 void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
   AddOption(app, "-o,--output", global.output, "Form of the result: text or json")
       .OneOf({"text", "json"});
   AddOption(app, "--timeout", global.timeout, "Deadline of every call to the cluster, e.g. 30s");
-  app.AddSwitch("-q,--quiet", global.quiet, "No progress on stderr");
+  AddSwitch(app, "-q,--quiet", global.quiet, "No progress on stderr");
   // Services inside this process have nothing to say to people while all goes well.
   AddOption(app, "--log-level", global.log_level, "Least grave lines of the log on stderr")
       .OneOf({std::begin(kLogLevelWords), std::end(kLogLevelWords)})
@@ -41,8 +50,8 @@ void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
   AddOption(app, "--log-format", global.log_format,
             "Form of what goes to stderr: text, or json, one object a line")
       .OneOf({std::begin(kLogFormatWords), std::end(kLogFormatWords)});
-  app.AddSwitch("--insecure", global.insecure,
-                "Allow plaintext connections to other machines (trusted networks only)");
+  AddSwitch(app, "--insecure", global.insecure,
+            "Allow plaintext connections to other machines (trusted networks only)");
   AddOption(app, "--tls-ca", global.tls.ca,
             "PEM file of the authorities of the cluster's certificates; encrypts connections");
   AddOption(app, "--tls-crl-dir", global.tls.crl_dir,

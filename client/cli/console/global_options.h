@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -31,11 +32,21 @@ struct GlobalOptions {
 // DSLIDE_MODEL_DIR of "-m,--model-dir".
 std::string EnvironmentName(const std::string& names);
 
-// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores.
+// Adds a flag that may also be given as DSLIDE_<NAME>, upper case with underscores. Not for a flag
+// whose name means something else in another command: a variable belongs to one flag.
 template <typename T>
 Flag AddOption(CliCommand command, const std::string& names, T& value, const std::string& help) {
   return command.Add(names, value, help).Environment(EnvironmentName(names));
 }
+
+// The same for a flag without a value: DSLIDE_<NAME> is true or false.
+inline Flag AddSwitch(CliCommand command, const std::string& names, bool& value,
+                      const std::string& help) {
+  return command.AddSwitch(names, value, help).Environment(EnvironmentName(names));
+}
+
+// --threads, [0, 1024]; 0: all of the machine.
+Flag AddThreads(CliCommand command, int64_t& threads, const std::string& help);
 
 void AddGlobalOptions(CliCommand app, GlobalOptions& global);
 

@@ -1,16 +1,30 @@
 #include "client/cli/train/data_source.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/console/global_options.h"
+#include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/text/tokenizer_json.h"
 
 namespace dslide::cli {
+
+namespace {
+
+// Once each: the same file of names lies beside training and test data.
+void PrintNotes(const Dataset& data) {
+  static std::set<std::string> printed;
+  for (const std::string& note : data.Notes()) {
+    if (printed.insert(note).second) PrintNote(absl::StrCat("note: ", note));
+  }
+}
+
+}  // namespace
 
 void AddDataOptions(CliCommand app, DataOptions& options) {
   app.AddSwitch("--text", options.text,
@@ -66,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
         absl::StrCat(data.status().message(), "; make a data set of it first: dslide data import"));
   }
   RETURN_IF_ERROR(data.status());
+  PrintNotes(**data);
   return std::unique_ptr<Dataset>(*std::move(data));
 }
 
@@ -81,7 +96,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
   if (model.origin.text_window > 0) options.window = model.origin.text_window;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                    OpenData(path, options, model.vocabulary, parallelism));
-  const auto features = static_cast<int64_t>(model.features.idf.size());
+  // A cluster keeps no names and weights of features, but its embedding has a row for each.
+  const TableSpec* const embedding = model.spec.FindRole(TableRole::kEmbedding);
+  const int64_t features = !model.features.idf.empty()
+                               ? static_cast<int64_t>(model.features.idf.size())
+                           : embedding != nullptr ? embedding->rows - (embedding->bias_row ? 1 : 0)
+                                                  : data->num_features();  // nothing says
   const int64_t labels = model.spec.num_labels();
   if (data->num_features() != features || data->num_labels() != labels) {
     return absl::InvalidArgumentError(

@@ -241,12 +241,13 @@ absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
 }
 
 std::vector<std::string> LabelNames(const Dataset& data) {
-  if (data.LabelName(0).empty()) return {};
+  const int64_t labels = data.num_labels();
+  int64_t first = 0;  // with a name: some may have none
+  while (first < labels && data.LabelName(first).empty()) ++first;
+  if (first == labels) return {};
   std::vector<std::string> names;
-  names.reserve(static_cast<size_t>(data.num_labels()));
-  for (int64_t label = 0; label < data.num_labels(); ++label) {
-    names.emplace_back(data.LabelName(label));
-  }
+  names.reserve(static_cast<size_t>(labels));
+  for (int64_t label = 0; label < labels; ++label) names.emplace_back(data.LabelName(label));
   return names;
 }
 

@@ -1,6 +1,7 @@
 #include "client/cli/train/model_session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,12 +11,25 @@
 #include "client/cpp/unary_call.h"
 #include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
+#include "core/spec/spec_difference.h"
 
 namespace dslide::cli {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 256;
 constexpr int64_t kModelSessionRecallPoints = 2000;
+
+// Rows of one training and the names and weights of another would fit by their sizes alone.
+absl::Status CheckSameModel(const ModelSpec& cluster, ModelSpec kept,
+                            const std::string& directory) {
+  kept.name = cluster.name;  // --name may choose another
+  const std::optional<SpecDifference> difference = FirstDifference(cluster, kept);
+  if (!difference.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model \"", cluster.name, "\" of the cluster is not the one of ", directory, ": its ",
+      Describe(*difference), "; leave out --cluster or --model-dir, or name the directory of that ",
+      "training"));
+}
 
 }  // namespace
 
@@ -24,7 +38,7 @@ void AddModelOptions(CliCommand app, ModelOptions& options) {
   AddOption(app, "--cluster", options.cluster,
             "Coordinator HOST:PORT of the cluster that holds the rows");
   AddOption(app, "--name", options.name, "Name of the model in the cluster");
-  AddOption(app, "--threads", options.threads, "Threads; 0: all of the machine");
+  AddThreads(app, options.threads, "Threads; 0: all of the machine");
 }
 
 void AddModelDataOptions(CliCommand app, ModelOptions& options) {
@@ -83,10 +97,8 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
     name = names.front();
   }
   ASSIGN_OR_RETURN(ModelSpec spec, cluster.FindModel(name));
-  if (!options.model_dir.empty() && !(spec.tables == model_.spec.tables)) {
-    return absl::InvalidArgumentError(absl::StrCat("model \"", name,
-                                                   "\" of the cluster is not the one of ",
-                                                   options.model_dir, ": its tables differ"));
+  if (!options.model_dir.empty()) {
+    RETURN_IF_ERROR(CheckSameModel(spec, model_.spec, options.model_dir));
   }
   model_.spec = std::move(spec);
   return absl::OkStatus();
@@ -168,8 +180,6 @@ absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
-  // Without a directory nothing says what the features are.
-  if (model_.features.idf.empty()) return OpenData(path, DataOptions(), nullptr, parallelism_);
   return OpenDataFor(model_, path, import_, parallelism_);
 }
 

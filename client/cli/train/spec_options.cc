@@ -8,8 +8,10 @@
 #include "client/cli/console/text_file.h"
 #include "client/cli/train/default_spec.h"
 #include "client/components/component_spec.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/dataset_info.h"
+#include "core/protocol/reason_words.h"
 #include "core/spec/model_spec_json.h"
 
 namespace dslide::cli {
@@ -88,6 +90,21 @@ absl::Status FillSize(const char* what, int64_t from_data, const std::string& pa
   return absl::InvalidArgumentError(absl::StrCat(
       "table \"", table.name, "\" of the model has ", table.rows, " rows, but ", path, " has ",
       what, ", which makes ", from_data, "; set \"rows\" to 0 to take it from the data"));
+}
+
+// Shards leave out an update that takes a weight beyond the bound. At such a rate that is every
+// one, and nothing would be learned.
+absl::Status CheckRates(const ModelSpec& spec) {
+  for (const TableSpec& table : spec.tables) {
+    if (IsRecordRole(table.role) || table.optimizer.learning_rate < spec.magnitude_bound) continue;
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kOverMagnitude,
+        absl::StrCat("the learning rate of table \"", table.name, "\" is ",
+                     table.optimizer.learning_rate, ", and no weight may pass magnitude_bound, ",
+                     spec.magnitude_bound,
+                     ": no update would be applied; lower the learning rate"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -181,6 +198,7 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
                                        spec));
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  RETURN_IF_ERROR(CheckRates(spec));
   // A kept model stays what it is when a later version chooses otherwise.
   for (TableSpec& table : spec.tables) {
     if (table.role == TableRole::kHead) table.head = ResolvedHead(table);
@@ -207,6 +225,7 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedS
     }
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
+  RETURN_IF_ERROR(CheckRates(spec));
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -45,6 +46,12 @@ class Dataset {
   // A number that differs, almost surely, between different data: made of the shape, the size and a
   // sample of the content. All trainers of one job must agree on it. Equal on all machines.
   virtual uint64_t Fingerprint() const = 0;
+
+  // What people should know of how the data was opened, one sentence each.
+  virtual const std::vector<std::string>& Notes() const {
+    static const std::vector<std::string> none;
+    return none;
+  }
 };
 
 }  // namespace dslide

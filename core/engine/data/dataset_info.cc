@@ -12,6 +12,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kCountedPoints = 1024;
+constexpr int64_t kSampledPoints = 1000;
 
 // Reads the whole set in blocks; visit(batch, thread) sees each block once, in no stated order.
 template <typename Visit>
@@ -121,6 +122,33 @@ absl::StatusOr<LabelCounts> CountLabels(const Dataset& data, Parallelism paralle
   return LabelCounts{data.num_points(), std::move(counts.labels)};
 }
 
+absl::StatusOr<PointSizes> SamplePointSizes(const Dataset& data) {
+  const int64_t stride = std::max<int64_t>(1, data.num_points() / kSampledPoints);
+  std::vector<int64_t> points;
+  for (int64_t p = 0; p < data.num_points(); p += stride) points.push_back(p);
+  SparseBatch batch;
+  RETURN_IF_ERROR(data.ReadSamples(points, &batch));
+  const auto n = static_cast<double>(points.size());
+  return PointSizes{static_cast<double>(batch.features.size()) / n,
+                    static_cast<double>(batch.labels.size()) / n};
+}
+
+absl::Status CheckHasLabels(const Dataset& data) {
+  SparseBatch batch;
+  for (int64_t begin = 0; begin < data.num_points(); begin += kCountedPoints) {
+    std::vector<int64_t> points(
+        static_cast<size_t>(std::min(kCountedPoints, data.num_points() - begin)));
+    std::iota(points.begin(), points.end(), begin);
+    RETURN_IF_ERROR(data.ReadSamples(points, &batch));
+    if (!batch.labels.empty()) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(data.path(),
+                   ": no point has a label, so there is nothing to learn or to measure (a line is "
+                   "label,label,... feature:value ..., and that of a point without labels begins "
+                   "with a blank)"));
+}
+
 absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,
                                                       Parallelism parallelism) {
   ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, parallelism));
@@ -143,6 +171,7 @@ absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const LabelCounts& train, cons
   }
   const std::vector<RowId> predicted = TopLabels(train.of_label, 5);
   struct Hits {
+    int64_t points = 0;  // with labels
     int64_t at_rank[5] = {};
   };
   std::vector<Hits> hits(static_cast<size_t>(std::max(1, parallelism.threads)));
@@ -150,18 +179,21 @@ absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const LabelCounts& train, cons
     Hits& mine = hits[static_cast<size_t>(thread)];
     for (int64_t s = 0; s < batch.samples(); ++s) {
       const absl::Span<const RowId> labels = batch.LabelsOf(s);
+      mine.points += labels.empty() ? 0 : 1;
       for (size_t rank = 0; rank < predicted.size(); ++rank) {
         mine.at_rank[rank] += std::binary_search(labels.begin(), labels.end(), predicted[rank]);
       }
     }
   }));
   int64_t within[6] = {};  // hits among the first k predictions
+  int64_t points = 0;
   for (const Hits& h : hits) {
+    points += h.points;
     for (int k = 0; k < 5; ++k) within[k + 1] += h.at_rank[k];
   }
   for (int k = 1; k <= 5; ++k) within[k] += within[k - 1];
   PrecisionAtK precision;
-  const double n = static_cast<double>(test.num_points());
+  const double n = static_cast<double>(std::max<int64_t>(points, 1));
   precision.at_1 = static_cast<double>(within[1]) / n;
   precision.at_3 = static_cast<double>(within[3]) / (3.0 * n);
   precision.at_5 = static_cast<double>(within[5]) / (5.0 * n);

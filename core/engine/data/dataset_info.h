@@ -13,7 +13,7 @@
 namespace dslide {
 
 // Precision at 1, 3 and 5: of the first k predictions, the part that are labels of the point,
-// averaged over all points (one without labels counts 0, as published figures do).
+// averaged over the points with labels, as in ranking_metrics.h.
 struct PrecisionAtK {
   double at_1 = 0;
   double at_3 = 0;
@@ -36,6 +36,18 @@ struct DatasetInfo {
 
 // Reads the whole set. Errors: those of ReadSamples().
 absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& data, Parallelism parallelism);
+
+// Reads until it finds a label. Errors: InvalidArgument when no point has one; those of
+// ReadSamples().
+absl::Status CheckHasLabels(const Dataset& data);
+
+// Means over points from all parts of the set.
+struct PointSizes {
+  double features = 0;
+  double labels = 0;
+};
+// Reads at most about 2,000 points. Errors: those of ReadSamples().
+absl::StatusOr<PointSizes> SamplePointSizes(const Dataset& data);
 
 // How often each label occurs.
 struct LabelCounts {

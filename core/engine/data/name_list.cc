@@ -36,7 +36,8 @@ bool LineReader::Next(absl::string_view* line) {
 
 absl::StatusOr<std::vector<std::string>> FindNames(const std::string& path,
                                                    const std::string& data_path,
-                                                   absl::string_view default_name, int64_t count) {
+                                                   absl::string_view default_name, int64_t count,
+                                                   std::vector<std::string>* notes) {
   const std::string chosen = path.empty() ? FileBeside(data_path, default_name) : path;
   if (chosen.empty()) return std::vector<std::string>();
   ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(chosen));
@@ -47,7 +48,13 @@ absl::StatusOr<std::vector<std::string>> FindNames(const std::string& path,
     if (reader.line_number() <= count) names.emplace_back(line);  // no memory for other files
   }
   if (reader.line_number() == count) return names;
-  if (path.empty()) return std::vector<std::string>();  // names of some other data in this folder
+  if (path.empty()) {  // it may be of some other data in this folder
+    if (notes != nullptr) {
+      notes->push_back(absl::StrCat(chosen, " has ", reader.line_number(), " lines, not ", count,
+                                    ": its names are not used"));
+    }
+    return std::vector<std::string>();
+  }
   return absl::InvalidArgumentError(absl::StrCat(chosen, " has ", reader.line_number(), " lines; ",
                                                  data_path, " needs ", count, " names"));
 }

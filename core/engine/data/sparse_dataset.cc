@@ -13,6 +13,7 @@
 #include "core/engine/data/parse_error.h"
 #include "core/engine/data/sparse_line.h"
 #include "core/system/content_hash.h"
+#include "core/system/process/memory_limit.h"
 
 namespace dslide {
 namespace {
@@ -68,6 +69,24 @@ absl::StatusOr<SparseHeader> ParseHeader(const std::string& path, absl::string_v
                        "nothing after the number of labels"});
   }
   return SparseHeader{fields[0].value, fields[1].value, fields[2].value};
+}
+
+// Whoever counts needs a number for each id and thread; a wrong first line is the likely reason for
+// more than half of the memory that there is.
+absl::Status CheckCountable(const std::string& path, const SparseHeader& header,
+                            const SparseDatasetOptions& options) {
+  if (!options.count_document_frequency) return absl::OkStatus();
+  const int64_t copies = std::max(1, options.parallelism.threads) + 1;
+  const int64_t needed =
+      (header.features + header.labels) * copies * static_cast<int64_t>(sizeof(int64_t));
+  const int64_t limit = MemoryLimitBytes();
+  if (needed <= limit / 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ":1: ", header.features, " features and ", header.labels,
+      " labels: counting them takes ", needed >> 20, " MiB with ", options.parallelism.threads,
+      " threads, and this process may use ", limit >> 20,
+      " MiB: mend the first line (points features labels), hash ids into fewer, or give fewer "
+      "--threads"));
 }
 
 // What one thread found in the lines that start in one chunk of the text.
@@ -170,9 +189,9 @@ absl::StatusOr<std::unique_ptr<SparseDataset>> SparseDataset::Open(
   dataset->text_ = dataset->file_.bytes();
   RETURN_IF_ERROR(dataset->Index(options));
   ASSIGN_OR_RETURN(dataset->feature_names_, FindNames(options.feature_names, path, "features.txt",
-                                                      dataset->header_.features));
-  ASSIGN_OR_RETURN(dataset->label_names_,
-                   FindNames(options.label_names, path, "labels.txt", dataset->header_.labels));
+                                                      dataset->header_.features, &dataset->notes_));
+  ASSIGN_OR_RETURN(dataset->label_names_, FindNames(options.label_names, path, "labels.txt",
+                                                    dataset->header_.labels, &dataset->notes_));
   return dataset;
 }
 
@@ -196,6 +215,7 @@ absl::Status SparseDataset::Index(const SparseDatasetOptions& options) {
   const int64_t body = static_cast<int64_t>(text.size() - header_end);
   const int64_t num_chunks = (body + kChunkBytes - 1) / kChunkBytes;
 
+  RETURN_IF_ERROR(CheckCountable(path_, header_, options));
   const SparseLineParser parser(header_.features, header_.labels);
   std::vector<ThreadScratch> scratch(static_cast<size_t>(std::max(1, options.parallelism.threads)));
   if (options.count_document_frequency) {

@@ -31,7 +31,7 @@ struct SparseDatasetOptions {
   bool count_document_frequency = false;
   // Files with one name a line, in id order. "": `features.txt` and `labels.txt` (or .xz, .gz,
   // .zst, .lz4 of them) beside the data file, when they exist and have as many lines as there are
-  // ids.
+  // ids; Notes() says when they have not.
   std::string feature_names;
   std::string label_names;
   DataFileOptions file;
@@ -52,7 +52,8 @@ class SparseDataset final : public Dataset {
   //
   // Errors: those of DataFile::Open(); InvalidArgument "file:line:column: found ..., expected ..."
   // for the first malformed place in file order, whatever the number of threads. Columns count
-  // bytes from 1.
+  // bytes from 1. InvalidArgument, too, when counting needs more memory than is good for the
+  // process, naming the sizes.
   static absl::StatusOr<std::unique_ptr<SparseDataset>> Open(const std::string& path,
                                                              const SparseDatasetOptions& options);
   // The same on bytes in memory, without name files. `name` stands for the path.
@@ -70,6 +71,7 @@ class SparseDataset final : public Dataset {
   absl::string_view LabelName(int64_t label) const override;
   absl::Span<const int64_t> DocumentFrequency() const override { return document_frequency_; }
   uint64_t Fingerprint() const override { return fingerprint_; }
+  const std::vector<std::string>& Notes() const override { return notes_; }
 
  private:
   SparseDataset() = default;
@@ -85,6 +87,7 @@ class SparseDataset final : public Dataset {
   std::vector<int64_t> document_frequency_;
   std::vector<std::string> feature_names_;
   std::vector<std::string> label_names_;
+  std::vector<std::string> notes_;
   uint64_t fingerprint_ = 0;
 };
 

@@ -72,15 +72,17 @@ ServiceChannelFactory NetworkServiceChannels(bool insecure,
   return [insecure, tls,
           encrypted](const std::string& text) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
     ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(text));
-    if (encrypted == nullptr && !insecure && !IsLocalOnly(address)) {
+    const bool local = IsLocalOnly(address);
+    if (encrypted == nullptr && !insecure && !local) {
       return absl::FailedPreconditionError(
           absl::StrCat("plaintext to ", text,
                        " would leave this machine; start with --tls-cert, --tls-key and --tls-ca, "
                        "or with --insecure to allow it on a trusted network"));
     }
+    grpc::ChannelArguments arguments = ServiceChannelArguments();
+    if (local) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     return grpc::CreateCustomChannel(
-        text, encrypted == nullptr ? grpc::InsecureChannelCredentials() : encrypted,
-        ServiceChannelArguments());
+        text, encrypted == nullptr ? grpc::InsecureChannelCredentials() : encrypted, arguments);
   };
 }
 

@@ -52,7 +52,8 @@ using ServiceChannelFactory =
     std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& address)>;
 
 // Channels over TCP or unix sockets, encrypted with the certificates of `tls`. Without it (null)
-// plaintext, which to another machine is FailedPrecondition unless `insecure`.
+// plaintext, which to another machine is FailedPrecondition unless `insecure`. No proxy of the
+// environment is used for addresses of this machine.
 ServiceChannelFactory NetworkServiceChannels(bool insecure,
                                              const std::shared_ptr<const TlsStore>& tls);
 

@@ -78,21 +78,26 @@ def _pem(field: str, path: str | os.PathLike[str] | None) -> bytes | None:
     return data
 
 
-def _check_address(address: str, encrypted: bool, insecure: bool) -> None:
+def _stays_here(address: str) -> bool:
+    """Whether a connection does not leave this machine."""
     if address.startswith(("unix:", "unix-abstract:")):
-        return
+        return True
+    host = address.rpartition(":")[0]
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_address(address: str, encrypted: bool, insecure: bool) -> None:
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not address.startswith(("unix:", "unix-abstract:")) and (
+        not colon or not host or not port.isdigit() or not 0 < int(port) < 65536
+    ):
         raise errors.InvalidArgumentError(
             f"address {address!r} is not host:port (for example 127.0.0.1:7000) or unix:PATH"
         )
-    if encrypted or insecure or host == "localhost":
-        return
-    try:
-        local = ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    if not encrypted and not insecure and not _stays_here(address):
         raise errors.InvalidArgumentError(
             f"{address!r} is another machine and the connection would not be encrypted: pass "
             "tls=dslide.Tls(ca=…, cert=…, key=…), or insecure=True to accept that on a network "
@@ -146,7 +151,9 @@ class Peer:
         credentials = None if settings.tls is None else settings.tls.credentials()
         self.address = address
         self.name = f"{name} at {address}"
-        self.channel = io.channel(address, credentials, _OPTIONS)
+        # No proxy of the environment knows this machine's own addresses.
+        own = [("grpc.enable_http_proxy", 0)] if _stays_here(address) else []
+        self.channel = io.channel(address, credentials, _OPTIONS + own)
         self.stub = stub(self.channel)
         self.remedy = remedy
         self._io = io

@@ -268,6 +268,28 @@ TEST_F(ShardStreamTest, ANewGenerationThatKeptItsStateGoesOn) {
   EXPECT_EQ(Answer(stream->Send(2, 2, Op())), 2);
 }
 
+// A coordinator that has forgotten the shard gives it a new one: nothing breaks.
+TEST_F(ShardStreamTest, ANewGenerationOfALivingShardIsLearnt) {
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  fake_.ChangeGeneration();
+  std::vector<std::shared_ptr<PendingStep>> pending;
+  for (int i = 0; i < 6; ++i) pending.push_back(stream->Send(2, 2, Op()));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(Answer(pending[static_cast<size_t>(i)]), i + 2);
+  EXPECT_EQ(stream->reconnects(), 1);
+}
+
+TEST_F(ShardStreamTest, ARequestLargerThanAMessageIsRefusedAtOnce) {
+  const auto stream = Open();
+  const EmbedBackwardOp large = {"in", 1, std::vector<float>(2 << 20, 1.0f)};
+  const auto refused = stream->Send(1, 1, large);
+  const absl::Status status = refused->Take().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("smaller --batch-size"));
+  EXPECT_EQ(refused->outcome(), Outcome::kNotApplied);
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+}
+
 TEST_F(ShardStreamTest, ASilentShardIsDeadlineExceededAndUnknown) {
   const auto stream = Open(absl::Milliseconds(500));
   fake_.NeverAnswer();

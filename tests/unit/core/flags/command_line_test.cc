@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,35 @@ TEST_F(CommandLineTest, RefusesValuesOutOfRange) {
   EXPECT_EQ(parsed.outcome, Parsed::Outcome::kError);
   EXPECT_THAT(parsed.text, HasSubstr("--count"));
   EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(CommandLineTest, NumbersAreDecimalAndFitTheirVariable) {
+  EXPECT_EQ(line_.Parse({"--count", "010", "--sizes", "08,-09"}).outcome, Parsed::Outcome::kRun);
+  EXPECT_EQ(count_, 10);
+  EXPECT_THAT(sizes_, ElementsAre(8, -9));
+  for (const char* const bad : {"0x10", "1e3", "1.0", "", "ten", "99999999999999999999"}) {
+    const Parsed parsed = line_.Parse({"--count", bad});
+    EXPECT_EQ(parsed.outcome, Parsed::Outcome::kError) << bad;
+    EXPECT_THAT(parsed.text, AllOf(HasSubstr("--count: "), HasSubstr(bad)));
+  }
+  for (const char* const bad : {"nan", "0x1p0", "1e999", "1,5"}) {
+    EXPECT_EQ(line_.Parse({"--rate", bad}).outcome, Parsed::Outcome::kError) << bad;
+  }
+  EXPECT_EQ(line_.Parse({"--count", "-9999999999999999999"}).text,
+            "--count: must be at least -9223372036854775808, not -9999999999999999999");
+  EXPECT_EQ(line_.Parse({"--count", "0"}).text, "--count: must be above 0, not 0");
+  EXPECT_EQ(line_.Parse({"--rate", "3"}).text, "--rate: must be in [0.5, 2], not 3");
+}
+
+TEST_F(CommandLineTest, AnEmptyVariableCountsAsUnsetAndAWrongOneIsNamed) {
+  line_.root().Add("--depth", count_, "How deep").Environment("COMMAND_LINE_TEST_DEPTH");
+  setenv("COMMAND_LINE_TEST_DEPTH", "", 1);
+  EXPECT_EQ(line_.Parse({}).outcome, Parsed::Outcome::kRun);
+  setenv("COMMAND_LINE_TEST_DEPTH", "deep", 1);
+  EXPECT_EQ(line_.Parse({}).text,
+            "--depth: \"deep\" is not a whole number (from COMMAND_LINE_TEST_DEPTH)");
+  EXPECT_EQ(line_.Parse({"--depth=flat"}).text, "--depth: \"flat\" is not a whole number");
+  unsetenv("COMMAND_LINE_TEST_DEPTH");
 }
 
 TEST_F(CommandLineTest, TellsHelpAndVersion) {

@@ -1,9 +1,11 @@
 #include "core/system/listen_address.h"
 
 #include <gtest/gtest.h>
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -30,8 +32,25 @@ TEST(ListenAddressTest, FormsAreRead) {
 
 TEST(ListenAddressTest, OtherFormsAreRefused) {
   for (const char* text : {"", "7000", "host", "host:", "host:x", "host:70000", "host:-1",
-                           "unix:", "::1:7000", "[x]:7", "host:000080"}) {
+                           "unix:", "::1:7000", "[x]:7", "host:000080", " 127.0.0.1:7000",
+                           "10.0.0.300:7000", "a..b:7000", "[1::2::3]:7000"}) {
     EXPECT_FALSE(ParseListenAddress(text).ok()) << text;
+  }
+}
+
+TEST(ListenAddressTest, HostsThatCannotExistAreRefused) {
+  for (const char* host : {"a", "a-1.example", "a_b.svc.cluster.local.", "127.0.0.1", "::1",
+                           "fe80::1%eth0", "1and1.example"}) {
+    EXPECT_TRUE(CheckHostName(host).ok()) << host;
+  }
+  const std::string long_label(64, 'a');
+  const std::string long_name = std::string(63, 'a') + "." + std::string(63, 'b') + "." +
+                                std::string(63, 'c') + "." + std::string(63, 'd');
+  for (const std::string& host :
+       {std::string("10.0.0.300"), std::string("127.1"), std::string("1.2.3.4.5"),
+        std::string("a..b"), std::string(".a"), std::string("a b"), std::string("-a"),
+        std::string("a-.b"), std::string("1::2::3"), std::string("a/b"), long_label, long_name}) {
+    EXPECT_FALSE(CheckHostName(host).ok()) << host;
   }
 }
 

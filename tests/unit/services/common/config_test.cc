@@ -218,11 +218,20 @@ TEST_F(ConfigTest, AValueMayBeEmpty) {
   EXPECT_EQ(settings_.listen, "");
   EXPECT_EQ(Parse({"--listen", ""}), -1);
   EXPECT_EQ(settings_.listen, "");
-  environment_ = {{"DSLIDE_LISTEN", ""}};
-  EXPECT_EQ(Parse({}), -1);
-  EXPECT_EQ(settings_.listen, "");
   EXPECT_EQ(Parse({"--listen"}), 2);
   EXPECT_EQ(Parse({"--shards="}), 2);
+}
+
+TEST_F(ConfigTest, AnEmptyVariableIsUnsetAndBlanksAroundAValueAreNoPartOfIt) {
+  environment_ = {{"DSLIDE_LISTEN", ""},
+                  {"DSLIDE_SHARDS", ""},
+                  {"DSLIDE_MEMORY", ""},
+                  {"DSLIDE_INSECURE", ""},
+                  {"DSLIDE_FORM", " json "}};
+  EXPECT_EQ(Parse({}), -1) << err_;
+  EXPECT_EQ(settings_.listen, Settings().listen);
+  EXPECT_EQ(settings_.shards, 1);
+  EXPECT_EQ(settings_.form, "json");
 }
 
 TEST_F(ConfigTest, TheLastOfRepeatedFlagsCounts) {

@@ -84,6 +84,9 @@ TEST_F(DevelopmentCertificatesTest, FilesThatAreThereAreKeptUnlessToldOtherwise)
 TEST_F(DevelopmentCertificatesTest, WrongWishesAreRefusedBeforeAnythingIsWritten) {
   for (const auto& change : std::vector<std::function<void(DevelopmentCertificates&)>>{
            [](auto& wanted) { wanted.hosts = {"a b"}; },
+           [](auto& wanted) {
+             wanted.hosts = {"fine", "10.0.0.300"};
+           },
            [](auto& wanted) { wanted.cluster = "A"; },
            [](auto& wanted) { wanted.days = 0; },
            [](auto& wanted) { wanted.days = 4000; },

@@ -106,6 +106,23 @@ TEST(ModelPlanTest, CountsTheBytesOfAStep) {
               1e9 / 8 / (4.0 * static_cast<double>(bf16->wire.request_bytes)), 1e-6);
 }
 
+TEST(ModelPlanTest, SaysWhichBatchCanBeSent) {
+  PlanInput input = Input();
+  auto wire = PlanWire(input);
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  EXPECT_EQ(wire->sendable_batch, input.spec.training.batch_size);
+  input.spec.training.batch_size = 16384;
+  input.features_per_sample = 400;
+  wire = PlanWire(input);
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  EXPECT_GT(wire->largest_message_bytes, 4 << 20);
+  input.spec.training.batch_size = wire->sendable_batch;
+  wire = PlanWire(input);
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  EXPECT_LE(wire->largest_message_bytes, 4 << 20);
+  EXPECT_EQ(wire->sendable_batch, input.spec.training.batch_size);
+}
+
 TEST(ModelPlanTest, SaysWhatWouldMakeItFit) {
   PlanInput input = Input(7'800'000, 4);
   input.memory_bytes = int64_t{2} << 30;

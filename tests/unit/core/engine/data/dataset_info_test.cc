@@ -61,9 +61,24 @@ TEST(DatasetInfoTest, TheBaselinePredictsTheMostFrequentLabels) {
   const auto test = ParseSet("4 1 6\n1\n0,2\n5\n \n");
   const absl::StatusOr<PrecisionAtK> p = MostFrequentBaseline(*train, *test, {1});
   ASSERT_TRUE(p.ok()) << p.status();
-  EXPECT_DOUBLE_EQ(p->at_1, 1.0 / 4);
-  EXPECT_DOUBLE_EQ(p->at_3, 3.0 / 12);
-  EXPECT_DOUBLE_EQ(p->at_5, 3.0 / 20);
+  // Over the three points with labels.
+  EXPECT_DOUBLE_EQ(p->at_1, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(p->at_3, 3.0 / 9);
+  EXPECT_DOUBLE_EQ(p->at_5, 3.0 / 15);
+}
+
+TEST(DatasetInfoTest, DataWithoutAnyLabelIsRefused) {
+  EXPECT_TRUE(CheckHasLabels(*ParseSet("3 1 2\n \n \n1\n")).ok());
+  EXPECT_EQ(CheckHasLabels(*ParseSet("2 1 2\n 0:1\n \n")).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(DatasetInfoTest, SamplesTheSizesOfPoints) {
+  const absl::StatusOr<PointSizes> sizes =
+      SamplePointSizes(*ParseSet("2 3 2\n0,1 0:1 1:1 2:1\n \n"));
+  ASSERT_TRUE(sizes.ok()) << sizes.status();
+  EXPECT_EQ(sizes->features, 1.5);
+  EXPECT_EQ(sizes->labels, 1.0);
 }
 
 TEST(DatasetInfoTest, FewerThanFiveLabelsAreEnough) {

@@ -411,6 +411,8 @@ TEST(SparseDatasetTest, FindsNamesBesideTheFileWhenTheyFit) {
   const auto other = SparseDataset::Open(dir.File("a.txt"), Threads(1));
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_EQ((*other)->FeatureName(0), "");
+  EXPECT_THAT((*other)->Notes(), testing::ElementsAre(testing::EndsWith(
+                                     "features.txt has 4 lines, not 2: its names are not used")));
 
   SparseDatasetOptions named = Threads(1);
   named.feature_names = dir.File("features.txt");
