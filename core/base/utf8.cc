@@ -1,5 +1,7 @@
 #include "core/base/utf8.h"
 
+#include "absl/strings/strip.h"
+
 namespace dslide {
 namespace {
 
@@ -37,6 +39,10 @@ size_t FirstCharacterBytes(absl::string_view text) {
   if (text.empty()) return 0;
   const size_t length = CharacterLength(static_cast<unsigned char>(text[0]));
   return length > 0 && length <= text.size() && IsCharacter(text, length) ? length : 0;
+}
+
+absl::string_view WithoutByteOrderMark(absl::string_view text) {
+  return absl::StripPrefix(text, "\xef\xbb\xbf");
 }
 
 }  // namespace dslide

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "core/system/format_version.h"
 #include "core/system/log.h"
 #include "core/system/sealed_text.h"
@@ -98,10 +99,8 @@ absl::StatusOr<ListedFile> SumFile(const std::string& directory, const std::stri
   errno = 0;
   std::ifstream file(full, std::ios::binary);
   if (!file) {
-    const std::string why = std::generic_category().message(errno);
-    const bool absent = errno == ENOENT || errno == ENOTDIR;
-    const std::string message = absl::StrCat("cannot open ", full, ": ", why);
-    return absent ? absl::NotFoundError(message) : absl::UnavailableError(message);
+    const absl::Status error = SystemError("open", full, errno);
+    return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(error.message()) : error;
   }
   ListedFile listed{.path = path};
   std::vector<char> buffer(kReadBytes);
@@ -111,7 +110,7 @@ absl::StatusOr<ListedFile> SumFile(const std::string& directory, const std::stri
     listed.crc = ExtendCrc32c(listed.crc, absl::string_view(buffer.data(), got));
     listed.bytes += static_cast<int64_t>(got);
   }
-  if (file.bad()) return absl::UnavailableError(absl::StrCat("cannot read ", full));
+  if (file.bad()) return SystemError("read", full, errno);
   return listed;
 }
 

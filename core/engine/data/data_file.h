@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,9 +21,10 @@ struct DataFileOptions {
   std::function<void(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 
-// A mapping of a file's content. Plain files are mapped; .gz, .xz, .zst and .lz4 - told by their
-// first bytes, not by their names - are unpacked to an unlinked temporary file which is mapped. So
-// files larger than memory work in both forms.
+// A mapping of a file's content. Plain files are mapped; .gz, .xz, .zst, .lz4 and .bz2 - told by
+// their first bytes, not by their names - are unpacked to an unlinked temporary file which is
+// mapped. So files larger than memory work in both forms. A byte order mark of UTF-8 at the start
+// is no part of the content.
 //
 // Whoever truncates a mapped file while it is read ends the process (SIGBUS): that is mmap's price.
 //
@@ -34,9 +36,10 @@ class DataFile {
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&& other) noexcept;
 
-  // Errors: NotFound (no such file), PermissionDenied, InvalidArgument (a directory or a device),
-  // DataLoss (truncated or corrupt archive), ResourceExhausted (no space to unpack). All name the
-  // path; the last names the temporary directory and how to choose another.
+  // Errors: NotFound (no such file), PermissionDenied, InvalidArgument (a directory, a device, an
+  // archive of another kind), DataLoss (truncated or corrupt archive), ResourceExhausted (no space
+  // to unpack). All name the path; the last names the temporary directory and how to choose
+  // another.
   static absl::StatusOr<DataFile> Open(const std::string& path,
                                        const DataFileOptions& options = {});
   // Maps an open regular file as it is; `path` names it in messages. The descriptor stays the
@@ -54,6 +57,8 @@ class DataFile {
   std::string path_;
   const char* data_ = nullptr;
   int64_t size_ = 0;
+  void* mapped_ = nullptr;  // data_ is within
+  size_t mapped_bytes_ = 0;
   bool compressed_ = false;
 };
 

@@ -12,18 +12,26 @@
 
 namespace dslide {
 
-// A buffered writer of `path`: bytes go to `path`.partial, which takes its name in Commit(). An
-// object destroyed before that leaves nothing behind. Movable. Not thread-safe.
+// SystemError() of a file that somebody has named: what that calls Unavailable, for servers, has
+// the code of absl::ErrnoToStatus(). No file is a cluster that does not answer.
+absl::Status LocalFileError(absl::string_view what, const std::string& path, int error);
+
+// A buffered writer of `path`: bytes go to a file beside it, which takes its name in Commit(). An
+// object destroyed before that leaves nothing behind. A link stays, and what it leads to is written
+// so. What is no file - a device, a pipe, a descriptor in /proc - is written into as it is: it has
+// got what was appended, whatever comes of the rest. Movable. Not thread-safe.
 class FileOutput {
  public:
-  // Errors: system errors naming the path.
+  // Errors: PermissionDenied for a file that may not be written; other system errors; all name the
+  // path.
   static absl::StatusOr<FileOutput> Create(const std::string& path);
 
   FileOutput(FileOutput&& other) noexcept;
   FileOutput& operator=(FileOutput&& other) = delete;
   ~FileOutput();
 
-  // Errors: ResourceExhausted when the disk is full, else other system errors; all name the path.
+  // Errors: ResourceExhausted DISK_FULL when the disk is full, else other system errors; all name
+  // the path.
   absl::Status Append(absl::string_view bytes);
   // Nothing can be appended afterwards. Errors: as Append().
   absl::Status Commit();
@@ -35,7 +43,8 @@ class FileOutput {
 
   absl::Status Flush();
 
-  std::string path_;
+  std::string path_;     // where a link of the name that was given leads to
+  std::string partial_;  // "": path_ is no file
   int fd_ = -1;
   std::string buffer_;
 };

@@ -15,7 +15,7 @@ namespace {
 std::string FileBeside(const std::string& data_path, absl::string_view name) {
   const size_t slash = data_path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : data_path.substr(0, slash + 1);
-  for (const absl::string_view suffix : {"", ".xz", ".gz", ".zst", ".lz4"}) {
+  for (const absl::string_view suffix : {"", ".xz", ".gz", ".zst", ".lz4", ".bz2"}) {
     std::string candidate = absl::StrCat(folder, name, suffix);
     if (access(candidate.c_str(), R_OK) == 0) return candidate;
   }

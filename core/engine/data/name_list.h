@@ -28,9 +28,9 @@ class LineReader {
 
 // The names of ids 0 .. count - 1.
 //
-//   path : the file. When empty, `default_name` (or .xz, .gz, .zst, .lz4 of it) beside `data_path`
-//          is used if it exists and has `count` lines; otherwise there are no names, and a file
-//          that has another number of lines is named in `notes` (may be null).
+//   path : the file. When empty, `default_name` (or .xz, .gz, .zst, .lz4, .bz2 of it) beside
+//          `data_path` is used if it exists and has `count` lines; otherwise there are no names,
+//          and a file that has another number of lines is named in `notes` (may be null).
 //
 // Errors: those of DataFile::Open(); InvalidArgument when the named file has not `count` lines.
 absl::StatusOr<std::vector<std::string>> FindNames(const std::string& path,
