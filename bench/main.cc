@@ -1,6 +1,5 @@
 // dslide-bench: what `dslide bench ...` runs. Each subcommand lives in a folder of its own.
 
-#include <csignal>
 #include <cstdio>
 
 #include "bench/common/common_commands.h"
@@ -12,12 +11,13 @@
 #include "bench/train/train_command.h"
 #include "core/base/version.h"
 #include "core/flags/command_line.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/malloc_tuning.h"
 
 int main(int argc, char** argv) {
+  dslide::PrepareStandardStreams();
   dslide::bench::RestartWithBetterBlas(argv);
   dslide::TuneMalloc();
-  std::signal(SIGPIPE, SIG_IGN);
   dslide::CommandLine command_line("dslide bench",
                                    "Measures dslide beside what it is compared with.",
                                    dslide::VersionLine("dslide-bench"));
@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
                  parsed.command.c_str());
     return 2;
   }
-  if (parsed.outcome != Outcome::kRun) std::printf("%s\n", parsed.text.c_str());
-  return exit_code;
+  if (parsed.outcome != Outcome::kRun) dslide::WriteResult(parsed.text + "\n");
+  return dslide::ExitWithResults(parsed.command, exit_code, /*disk_full=*/1);
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "core/system/files/standard_streams.h"
 
 namespace dslide::bench {
 
@@ -12,10 +13,7 @@ void Say(const std::string& text) {
   std::fflush(stderr);
 }
 
-void PrintResult(const std::string& text) {
-  std::printf("%s\n", text.c_str());
-  std::fflush(stdout);
-}
+void PrintResult(const std::string& text) { WriteResult(absl::StrCat(text, "\n")); }
 
 void PrintResult(const nlohmann::ordered_json& json) { PrintResult(json.dump()); }
 

@@ -2,18 +2,19 @@
 
 #include <stdlib.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "client/cli/commands/command_line.h"
 #include "core/net/library_logs/library_logs.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
 #include "core/system/process/uncaught.h"
 
 int main(int argc, char** argv) {
+  dslide::PrepareStandardStreams();
   dslide::DisableOmpSpinning(argv);
   dslide::TuneMalloc();
   // As for other variables: set to nothing is not set.
@@ -22,7 +23,5 @@ int main(int argc, char** argv) {
   }
   dslide::ForwardLibraryLogs();
   dslide::ExitOnUncaught("dslide");
-  // A reader that goes away (dslide ... | head) is a failed write, not the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
   return dslide::cli::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -16,7 +17,9 @@
 #include "core/base/nearest_name.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
+#include "core/base/utf8.h"
 #include "core/base/version.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "services/common/exit_codes.h"
 #include "services/common/files/durable_files.h"
@@ -109,7 +112,8 @@ absl::Status ConfigParser::Impl::ApplyFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read the configuration file ", path,
                                                    ": ", text_of_file.status().message()));
   }
-  ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, ParseConfigFile(*text_of_file, path));
+  ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries,
+                   ParseConfigFile(std::string(WithoutByteOrderMark(*text_of_file)), path));
   std::map<std::string, int> lines;
   for (const ConfigEntry& entry : entries) {
     const std::string where = absl::StrCat(path, ":", entry.line);
@@ -301,7 +305,10 @@ std::optional<int> ConfigParser::Parse(int argc, const char* const* argv,
     return fail(absl::StrCat("unknown argument ", first,
                              impl_->Suggestion(name.substr(0, name.find('=')))));
   } catch (const CLI::Success& asked) {  // --help, --version
-    return impl_->app.exit(asked);
+    std::ostringstream said;
+    const int code = impl_->app.exit(asked, said, said);
+    WriteResult(said.str());
+    return ExitWithResults(impl_->text.binary, code, kExitFailure);
   } catch (const CLI::ParseError& error) {
     return fail(error.what());
   }
@@ -310,8 +317,10 @@ std::optional<int> ConfigParser::Parse(int argc, const char* const* argv,
         return std::getenv(name);
       });
   if (!status.ok()) return fail(status.message());
-  if (impl_->print) std::fputs(Print().c_str(), stdout);
-  if (impl_->print || impl_->check) return kExitOk;
+  if (impl_->print) WriteResult(Print());
+  if (impl_->print || impl_->check) {
+    return ExitWithResults(impl_->text.binary, kExitOk, kExitFailure);
+  }
   return std::nullopt;
 }
 

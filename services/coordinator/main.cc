@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
 #include "core/net/library_logs/library_logs.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
 #include "services/common/config.h"
@@ -145,4 +146,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace dslide::coordinator
 
-int main(int argc, char** argv) { return dslide::coordinator::Main(argc, argv); }
+int main(int argc, char** argv) {
+  dslide::PrepareStandardStreams();
+  return dslide::coordinator::Main(argc, argv);
+}

@@ -5,6 +5,7 @@
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
 #include "core/net/library_logs/library_logs.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
@@ -181,6 +182,7 @@ int Main(int argc, char** argv) {
 }  // namespace dslide::shard
 
 int main(int argc, char** argv) {
+  dslide::PrepareStandardStreams();
   dslide::DisableOmpSpinning(argv);
   return dslide::shard::Main(argc, argv);
 }

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/engine/data/file_output.h"
 
 namespace dslide::cli {
 namespace {
@@ -47,7 +48,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   }
   const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log < 0) {
-    return absl::PermissionDeniedError(absl::StrCat(log_path, ": ", std::strerror(errno)));
+    return LocalFileError("write", log_path, errno);
   }
   std::vector<std::string> words = {program};
   words.insert(words.end(), args.begin(), args.end());

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "client/cli/console/text_file.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/file_output.h"
 #include "core/net/tls/certificate_authority.h"
 #include "core/net/tls/certificate_jobs.h"
 #include "core/net/tls/revocation_lists.h"
@@ -109,8 +109,8 @@ absl::StatusOr<std::vector<File>> MakeFiles(const DevelopmentCertificates& wante
 }
 
 absl::Status CannotWrite(const std::string& path) {
-  return absl::PermissionDeniedError(
-      absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  // A write that ends early is one for which there was no space.
+  return LocalFileError("write", path, errno == 0 ? ENOSPC : errno);
 }
 
 constexpr mode_t kOwnersOnly = 0600;
@@ -123,12 +123,14 @@ absl::Status WriteNewFile(const std::string& path, const std::string& text, mode
   ::unlink(fresh.c_str());
   const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return CannotWrite(fresh);
+  errno = 0;
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fchmod(fd, mode) == 0 && ::fsync(fd) == 0;
   absl::Status result;
   if (!written) result = CannotWrite(fresh);
   ::close(fd);
   if (result.ok() && ::rename(fresh.c_str(), path.c_str()) != 0) result = CannotWrite(path);
+  if (!result.ok()) ::unlink(fresh.c_str());
   return result;
 }
 
@@ -136,8 +138,7 @@ absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("cannot make the directory ", path, ": ", error.message()));
+  return LocalFileError("make the directory", path, error.value());
 }
 
 // Returns the names. `remedy` is for files that are there.

@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/base/version.h"
 #include "core/engine/math/kernels.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
 
@@ -27,7 +28,7 @@ A flag can also be set by the variable that its --help names: --model-dir by DSL
 flag wins; an empty variable counts as unset.
 
 Exit codes: 0 success, 1 failure, 2 wrong flags or input, 3 cannot listen on an address,
-4 the cluster cannot be reached, 5 state is lost or damaged, 130 interrupted.
+4 the cluster cannot be reached, 5 state is lost or damaged, 6 a disk is full, 130 interrupted.
 Documentation: docs/start/commands.md)";
 
 int UsageError(const std::string& command, const std::string& text) {
@@ -63,7 +64,7 @@ std::optional<int> EndOf(const Parsed& parsed) {
     case Parsed::Outcome::kHelp:
     case Parsed::Outcome::kVersion:
       PrintLine(parsed.text);
-      return kExitOk;
+      return ExitWithResults(parsed.command, kExitOk, kExitDiskFull);
     case Parsed::Outcome::kError:
       return UsageError(parsed.command, parsed.text);
   }
@@ -115,9 +116,13 @@ int RunCommandLine(const std::vector<std::string>& args) {
     return UsageError(parsed.command, std::string(kernels.message()));
   }
   const absl::StatusOr<int> result = RunCaught(context.run);
-  if (result.ok()) return *result;
-  PrintError(parsed.command, result.status());
-  return ExitCodeOf(result.status());
+  // Nothing has gone wrong but the output, which is said there.
+  if (!result.ok() && !ResultStatus().ok()) {
+    return ExitWithResults(parsed.command, kExitOk, kExitDiskFull);
+  }
+  if (!result.ok()) PrintError(parsed.command, result.status());
+  return ExitWithResults(parsed.command, result.ok() ? *result : ExitCodeOf(result.status()),
+                         kExitDiskFull);
 }
 
 }  // namespace dslide::cli

@@ -1,6 +1,9 @@
 // dslide predict
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +23,8 @@
 #include "client/components/ranking.h"
 #include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
+#include "core/base/utf8.h"
+#include "core/system/files/standard_streams.h"
 
 namespace dslide::cli {
 namespace {
@@ -49,6 +54,7 @@ absl::StatusOr<std::vector<Prediction>> RankLeft(const PredictOptions& options,
   return filter->Rank(std::move(samples), points, options.k, rank);
 }
 
+// Errors: those of ResultStatus(): the rest need not be predicted.
 absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
                       const std::string& input, const Prediction& prediction,
                       const std::vector<std::string>& unknown) {
@@ -58,13 +64,13 @@ absl::Status PrintOne(const GlobalOptions& global, const ModelSession& session,
     json["predictions"] = PredictionToJson(session.model(), prediction);
     if (!unknown.empty()) json["unknown_words"] = unknown;
     PrintLine(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    return absl::OkStatus();
+    return ResultStatus();
   }
   PrintLine(absl::StrCat(input, "\n", PredictionToText(session.model(), prediction)));
   if (!unknown.empty()) {
     PrintNote(absl::StrCat("(words the model does not know: ", absl::StrJoin(unknown, ", "), ")"));
   }
-  return absl::OkStatus();
+  return ResultStatus();
 }
 
 absl::Status PredictText(const GlobalOptions& global, const PredictOptions& options,
@@ -120,7 +126,8 @@ absl::Status PredictTexts(const GlobalOptions& global, const PredictOptions& opt
   }
   if (IsTerminal(0)) PrintNote("Type a text and press Enter; Ctrl-D ends.");
   std::string line;
-  while (std::getline(std::cin, line)) {
+  for (bool first = true; std::getline(std::cin, line); first = false) {
+    if (first) line = std::string(WithoutByteOrderMark(line));
     absl::StripAsciiWhitespace(&line);
     if (line.empty()) continue;
     absl::Status status = PredictText(global, options, session, filter, encoder, line);
@@ -131,7 +138,9 @@ absl::Status PredictTexts(const GlobalOptions& global, const PredictOptions& opt
       return status;
     }
   }
-  return absl::OkStatus();
+  if (std::ferror(stdin) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("stdin cannot be read: ", std::strerror(errno), "; name --text or --data"));
 }
 
 absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions& options) {

@@ -136,6 +136,7 @@ class TuneRun {
   const std::string run_name_;
   InterruptGuard interrupt_;
 
+  std::optional<FileOutput> spec_file_;  // opened first: hours would be lost for a wrong name
   std::unique_ptr<Dataset> data_;
   LabelCounts counts_;
   std::vector<uint32_t> groups_;  // [points], or empty
@@ -151,6 +152,10 @@ class TuneRun {
 };
 
 absl::Status TuneRun::OpenInput() {
+  if (!options_.spec_out.empty()) {
+    ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(options_.spec_out));
+    spec_file_.emplace(std::move(file));
+  }
   ASSIGN_OR_RETURN(data_, OpenData(options_.data, DataOptions(), nullptr, parallelism_));
   RETURN_IF_ERROR(CheckHasLabels(*data_));
   if (!options_.eval.empty()) {
@@ -284,10 +289,9 @@ absl::Status TuneRun::Decide() {
   CompareWithDefault(qualities_[best], qualities_[at({.trial = 0, .rung = leader.rung})], result_);
   const TrialSettings settings = space_->Draw(options_.seed, leader.trial);
   ASSIGN_OR_RETURN(winner_, Resolve(space_->SpecOf(settings, data_->num_points()), *data_));
-  if (options_.spec_out.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(options_.spec_out));
-  RETURN_IF_ERROR(file.Append(ModelSpecToJson(winner_)));
-  return file.Commit();
+  if (!spec_file_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(spec_file_->Append(ModelSpecToJson(winner_)));
+  return spec_file_->Commit();
 }
 
 absl::Status TuneRun::Test() {

@@ -1,8 +1,11 @@
 #include "client/cli/console/exit_codes.h"
 
+#include "core/system/files/system_error.h"
+
 namespace dslide::cli {
 
 int ExitCodeOf(const absl::Status& status) {
+  if (IsDiskFull(status)) return kExitDiskFull;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitOk;

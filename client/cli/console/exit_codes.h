@@ -12,6 +12,7 @@ inline constexpr int kExitUsage = 2;         // wrong flags, or input that is ma
 inline constexpr int kExitCannotListen = 3;  // an address is taken, or is not this machine's
 inline constexpr int kExitUnreachable = 4;   // the cluster, or a part of it, did not answer in time
 inline constexpr int kExitDataLoss = 5;      // state is lost or damaged: restore or train again
+inline constexpr int kExitDiskFull = 6;      // a disk, or the user's share of it, is full
 inline constexpr int kExitInterrupted = 130;  // Ctrl-C or SIGTERM; what was trained is kept
 
 // The code for a command that ended with `status`.

@@ -1,7 +1,10 @@
 #include "client/cli/console/interrupt.h"
 
+#include <time.h>
+
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 
 namespace dslide::cli {
 namespace {
@@ -9,13 +12,33 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "used inside a signal handler");
 
-void OnSignal(int) { interrupted.store(true, std::memory_order_relaxed); }
+// Programs that pass a signal on, as timeout(1) does, send it to the process and to its group: that
+// is one wish. Nobody presses Ctrl-C twice as fast.
+constexpr int64_t kOneWishMs = 200;
+
+std::atomic<int64_t> first_ms{0};
+static_assert(std::atomic<int64_t>::is_always_lock_free, "used inside a signal handler");
+
+int64_t NowMs() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// The first one is heard; a later one takes the default action.
+void OnSignal(int signal_number) {
+  if (!interrupted.exchange(true)) {
+    first_ms.store(NowMs());
+  } else if (NowMs() - first_ms.load() > kOneWishMs) {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+  }
+}
 
 void Install(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  // Once: a second signal takes the default action.
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

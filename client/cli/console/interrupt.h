@@ -4,7 +4,7 @@
 
 namespace dslide::cli {
 
-// While one exists, the first SIGINT or SIGTERM sets a flag and a second one ends the process. One
+// While one exists, the first SIGINT or SIGTERM sets a flag and a later one ends the process. One
 // per process at a time.
 class InterruptGuard {
  public:

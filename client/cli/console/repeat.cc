@@ -10,6 +10,7 @@
 #include "client/cli/console/terminal.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/standard_streams.h"
 
 namespace dslide::cli {
 namespace {
@@ -38,6 +39,7 @@ absl::Status Repeat(absl::Duration interval, bool plain,
     const absl::Duration start = SteadyClock().Now();
     ASSIGN_OR_RETURN(const std::string text, frame());
     PrintLine(redraw ? absl::StrCat(kClearScreen, text) : text);
+    RETURN_IF_ERROR(ResultStatus());
     while (!InterruptGuard::Interrupted() && SteadyClock().Now() - start < interval) {
       absl::SleepFor(std::min(kRepeatPoll, interval));
     }

@@ -19,7 +19,7 @@ absl::StatusOr<absl::Duration> ParseInterval(const std::string& flag, const std:
 
 // Prints what `frame` returns to stdout, every `interval`, until Ctrl-C or SIGTERM. On a terminal
 // each frame takes the place of the one before, unless `plain`. The first frame comes at once.
-// Errors: those of `frame`, which end it.
+// Errors: those of `frame` and of ResultStatus(), which end it.
 absl::Status Repeat(absl::Duration interval, bool plain,
                     const std::function<absl::StatusOr<std::string>()>& frame);
 

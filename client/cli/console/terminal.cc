@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/console/logged_progress.h"
 #include "core/base/clock.h"
+#include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 
 namespace dslide::cli {
@@ -21,12 +22,6 @@ namespace {
 bool IsNumber(const std::string& cell) {
   return !cell.empty() && (absl::ascii_isdigit(static_cast<unsigned char>(cell[0])) ||
                            (cell[0] == '-' && cell.size() > 1));
-}
-
-void Write(std::FILE* stream, absl::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fputc('\n', stream);
-  std::fflush(stream);
 }
 
 }  // namespace
@@ -47,11 +42,12 @@ int TerminalWidth(int fd) {
   return 80;
 }
 
-void PrintLine(absl::string_view text) { Write(stdout, text); }
+void PrintLine(absl::string_view text) { WriteResult(absl::StrCat(text, "\n")); }
 
 void PrintNote(absl::string_view text) {
   if (CurrentLogFormat() == LogFormat::kJson) return WriteLog(LogLevel::kInfo, text);
-  Write(stderr, text);
+  const std::string line = absl::StrCat(text, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 std::unique_ptr<ProgressSink> MakeProgress(bool quiet) {

@@ -17,7 +17,8 @@ bool IsTerminal(int fd);
 bool MayUseColor(int fd);
 int TerminalWidth(int fd);
 
-// `text` and a newline to stdout, flushed.
+// `text` and a newline to stdout, flushed. ResultStatus() (standard_streams.h) says whether results
+// arrived; the command line looks at it in the end, loops look at it as they go.
 void PrintLine(absl::string_view text);
 // The same to stderr; a line of the log where --log-format is json.
 void PrintNote(absl::string_view text);

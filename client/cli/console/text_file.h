@@ -8,7 +8,8 @@
 
 namespace dslide::cli {
 
-// Errors: NotFound, with the path and why it cannot be read; an empty file counts as unreadable.
+// Without a byte order mark. Errors: NotFound, with the path and why it cannot be read,
+// PermissionDenied where this user may not; an empty file counts as unreadable.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 }  // namespace dslide::cli
