@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "services/common/files/data_dir_error.h"
 #include "services/common/files/durable_files.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/jobs/job_store.h"
@@ -13,10 +14,6 @@
 
 namespace dslide::coordinator {
 namespace {
-
-absl::Status DataDirError(const std::string& data_dir, const absl::Status& status) {
-  return absl::DataLossError(absl::StrCat("data directory ", data_dir, ": ", status.message()));
-}
 
 absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
     const CoordinatorServerOptions& options, Metrics* metrics) {

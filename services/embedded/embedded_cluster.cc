@@ -13,8 +13,12 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/partition/slot_map.h"
+#include "core/system/files/system_error.h"
 #include "core/system/process/memory_limit.h"
+#include "services/common/files/durable_files.h"
 #include "services/coordinator/coordinator_server.h"
+#include "services/shard/image/image_label.h"
+#include "services/shard/image/image_store.h"
 #include "services/shard/image/model_checkpoints.h"
 #include "services/shard/shard_server.h"
 
@@ -42,21 +46,43 @@ absl::Status CheckOptions(const EmbeddedClusterOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status MakeDirectory(const std::string& path) {
+namespace fs = std::filesystem;
+
+absl::Status CopyTree(const fs::path& from, const fs::path& to, fs::copy_options how) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot make the directory ", path, ": ", error.message()));
+  fs::copy(from, to, fs::copy_options::recursive | how, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return SystemError(absl::StrCat("copy ", from.string(), " to"), to.string(), error.value());
+}
+
+// Images but those that a start loads: they never change, so that links to them are as good.
+absl::Status TakeOverImages(const std::string& from, const std::string& to) {
+  const std::string images = shard::ImageStore::DirectoryIn(from);
+  for (const std::string& label : shard::ImageStore::LabelsIn(images)) {
+    const auto rows = shard::ModelRowsOf(label);
+    if (!rows.has_value() || rows->checkpoint == shard::kLatestCheckpoint) continue;
+    const fs::path target = fs::path(shard::ImageStore::DirectoryIn(to)) / label;
+    RETURN_IF_ERROR(MakeDirectory(target.parent_path()));
+    if (CopyTree(fs::path(images) / label, target, fs::copy_options::create_hard_links).ok()) {
+      continue;
+    }
+    // Of another user, or on another volume.
+    RETURN_IF_ERROR(RemoveAll(target));
+    RETURN_IF_ERROR(CopyTree(fs::path(images) / label, target, fs::copy_options::none));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-std::vector<std::string> ShardDirsWithoutRows(const std::string& data_dir, int64_t shards,
-                                              const std::string& model) {
+absl::StatusOr<std::vector<std::string>> ShardDirsWithoutRows(const std::string& data_dir,
+                                                              int64_t shards,
+                                                              const std::string& model) {
   std::vector<std::string> missing;
   for (int64_t shard = 0; shard < shards; ++shard) {
     std::string directory = ShardDir(data_dir, shard);
+    // What may not be listed looks empty.
+    RETURN_IF_ERROR(shard::ImageStore::CheckListable(shard::ImageStore::DirectoryIn(directory)));
     if (!shard::ModelCheckpoints::Exists(directory, model, shard::kLatestCheckpoint)) {
       missing.push_back(std::move(directory));
     }
@@ -71,11 +97,13 @@ struct EmbeddedCluster::State {
       ABSL_LOCKS_EXCLUDED(mu);
   absl::Status StartCoordinator(const EmbeddedClusterOptions& options);
   absl::Status StartShard(const EmbeddedClusterOptions& options, int64_t ordinal, int threads);
+  void EndStart() ABSL_LOCKS_EXCLUDED(mu);
   absl::Status Stop() ABSL_LOCKS_EXCLUDED(mu);
 
   // Destroyed after the servers, whose calls may still look addresses up.
   absl::Mutex mu;
   std::map<std::string, ServerRuntime*> runtimes ABSL_GUARDED_BY(mu);
+  bool starting ABSL_GUARDED_BY(mu) = true;  // more of them are to come
 
   std::unique_ptr<coordinator::CoordinatorServer> coordinator;
   std::vector<std::unique_ptr<shard::ShardServer>> shards;
@@ -86,6 +114,11 @@ struct EmbeddedCluster::State {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> EmbeddedCluster::State::OpenChannel(
     const std::string& address) {
   absl::MutexLock lock(&mu);
+  // A shard registers a moment before Start() learns that it serves.
+  const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return !starting || runtimes.contains(address);
+  };
+  mu.Await(absl::Condition(&decided));
   const auto found = runtimes.find(address);
   if (found == runtimes.end()) {
     return absl::NotFoundError(absl::StrCat("no embedded server has the address ", address));
@@ -102,6 +135,10 @@ absl::Status EmbeddedCluster::State::StartCoordinator(const EmbeddedClusterOptio
   if (!options.data_dir.empty()) {
     server.data_dir = absl::StrCat(options.data_dir, "/coordinator");
     RETURN_IF_ERROR(MakeDirectory(server.data_dir));
+    if (!options.rows_from.empty()) {
+      RETURN_IF_ERROR(CopyTree(absl::StrCat(options.rows_from, "/coordinator"), server.data_dir,
+                               fs::copy_options::none));
+    }
   }
   ASSIGN_OR_RETURN(coordinator, coordinator::CoordinatorServer::Start(server));
   absl::MutexLock lock(&mu);
@@ -130,10 +167,14 @@ absl::Status EmbeddedCluster::State::StartShard(const EmbeddedClusterOptions& op
   }
   server.channels = [this](const std::string& address) { return OpenChannel(address); };
   server.metric_labels = {{"shard", absl::StrCat(ordinal)}};
+  if (!options.rows_from.empty()) server.rows_from = ShardDir(options.rows_from, ordinal);
   if (!options.data_dir.empty()) {
     server.data_dir = ShardDir(options.data_dir, ordinal);
     server.write_latest = options.write_latest;
     RETURN_IF_ERROR(MakeDirectory(server.data_dir));
+    if (!options.rows_from.empty()) {
+      RETURN_IF_ERROR(TakeOverImages(server.rows_from, server.data_dir));
+    }
   }
   ASSIGN_OR_RETURN(std::unique_ptr<shard::ShardServer> started,
                    shard::ShardServer::Start(std::move(server)));
@@ -143,10 +184,16 @@ absl::Status EmbeddedCluster::State::StartShard(const EmbeddedClusterOptions& op
   return absl::OkStatus();
 }
 
+void EmbeddedCluster::State::EndStart() {
+  const absl::MutexLock lock(&mu);
+  starting = false;
+}
+
 // Callers before callees: the coordinator calls shards, then shards take leave of the coordinator.
 absl::Status EmbeddedCluster::State::Stop() {
   if (stopped) return stop_result;
   stopped = true;
+  EndStart();
   if (coordinator != nullptr) coordinator->coordinator().Stop();
   for (const auto& server : shards) stop_result.Update(server->runtime().Drain());
   if (coordinator != nullptr) stop_result.Update(coordinator->runtime().Drain());
@@ -176,6 +223,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(
   for (int64_t ordinal = 0; ordinal < options.shards; ++ordinal) {
     RETURN_IF_ERROR(state.StartShard(options, ordinal, threads));
   }
+  state.EndStart();
   for (const auto& server : state.shards) {
     RETURN_IF_ERROR(server->WaitUntilReady(options.start_timeout));
   }

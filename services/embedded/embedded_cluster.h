@@ -24,8 +24,10 @@ namespace dslide {
 
 // The data directories of an embedded cluster's shards that hold no rows of `model`: a cluster that
 // starts with them makes those rows afresh. Empty when nothing is missing.
-std::vector<std::string> ShardDirsWithoutRows(const std::string& data_dir, int64_t shards,
-                                              const std::string& model);
+// Errors: PermissionDenied and others of the system when that cannot be seen.
+absl::StatusOr<std::vector<std::string>> ShardDirsWithoutRows(const std::string& data_dir,
+                                                              int64_t shards,
+                                                              const std::string& model);
 
 struct EmbeddedClusterOptions {
   int64_t shards = 2;  // [1, 1024]
@@ -35,6 +37,11 @@ struct EmbeddedClusterOptions {
   // Holds coordinator/ and shard-0/, shard-1/, ...; made when absent. Checkpoints named "latest"
   // are loaded at the start and written at the stop. "" keeps nothing and has no checkpoints.
   std::string data_dir = {};
+  // The data_dir of another cluster that has stopped in good order: its shards' rows are loaded
+  // instead. Nothing there is written and no lock is taken, so that any number of clusters read it,
+  // also where it is read-only. Works without data_dir, too; with it the jobs and the other
+  // checkpoints of that cluster are taken over.
+  std::string rows_from = {};
   // False: data_dir is thrown away afterwards, and nothing is written at the stop.
   bool write_latest = true;
   // Relative shares of the slots, one per shard; empty: equal.
@@ -46,8 +53,8 @@ struct EmbeddedClusterOptions {
 class EmbeddedCluster {
  public:
   // Blocks until every shard is registered.
-  // Errors: InvalidArgument for options out of range; DataLoss or FailedPrecondition for a data
-  // directory that cannot be loaded or belongs to another cluster; DeadlineExceeded.
+  // Errors: InvalidArgument for options out of range; those of DataDirError() for a data directory
+  // that cannot be loaded or belongs to another cluster; DeadlineExceeded.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(
       const EmbeddedClusterOptions& options);
 

@@ -12,7 +12,6 @@
 #include "services/inspect/directory_examination.h"
 #include "services/inspect/directory_use.h"
 #include "services/inspect/disk_room.h"
-#include "services/inspect/remedy.h"
 
 namespace dslide {
 namespace {

@@ -5,9 +5,28 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/system/finding.h"
 
 namespace dslide {
+
+// What is to be done about files that a start could not use. What could not be read may be whole:
+// nobody is told to give it up. Readers of files refuse as FailedPrecondition what another version
+// has written (core/system/format_version.h).
+inline std::string RemedyFor(const absl::Status& status, std::string if_damaged) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      return "nothing is damaged: use that version";
+    case absl::StatusCode::kPermissionDenied:
+      return "nothing is known to be damaged: examine it as the owner, or let this user read it";
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return "nothing is known to be damaged: look after the disk, then examine it again";
+    default:
+      return if_damaged;
+  }
+}
 
 enum class DirectoryKind { kUnknown, kShard, kCoordinator };
 DirectoryKind KindOfDirectory(const std::string& path);

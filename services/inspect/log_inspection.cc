@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "core/wire/log/logged_command.h"
 #include "services/inspect/directory_use.h"
 #include "services/shard/log/log_scan.h"
@@ -31,6 +32,9 @@ absl::StatusOr<LogInspection> InspectCommandLog(const std::string& path) {
   if (directory.filename() != kDirectory) directory /= kDirectory;
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
+    if (error == std::errc::permission_denied) {
+      return SystemError("read", directory.string(), error.value());
+    }
     return absl::NotFoundError(
         absl::StrCat("there is no command log in ", path,
                      ": name the data directory of a shard with --durability log or log-periodic"));

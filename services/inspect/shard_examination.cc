@@ -14,7 +14,6 @@
 #include "services/inspect/directory_use.h"
 #include "services/inspect/disk_room.h"
 #include "services/inspect/log_inspection.h"
-#include "services/inspect/remedy.h"
 #include "services/shard/durability/log_directory.h"
 #include "services/shard/image/file_list.h"
 #include "services/shard/image/image_label.h"
@@ -64,6 +63,9 @@ class ShardExamination {
       findings_.Note(directory_.string(),
                      "a shard uses this directory: only its cluster checkpoints are examined",
                      "stop the shard, or examine a copy, for the rest");
+    }
+    if (const absl::Status seen = shard::ImageStore::CheckListable(images_.string()); !seen.ok()) {
+      findings_.Error(images_.string(), seen, RemedyFor(seen, ""));
     }
     ClusterCheckpoints();
     if (!used_) {

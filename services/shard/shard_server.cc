@@ -31,8 +31,9 @@ ShardServer::~ShardServer() {
 }
 
 absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
-  if (options_.data_dir.empty()) return absl::OkStatus();
+  if (options_.data_dir.empty() && options_.rows_from.empty()) return absl::OkStatus();
   StateDirectoryOptions options{.path = options_.data_dir,
+                                .rows_from = options_.rows_from,
                                 .durability = options_.durability,
                                 .shard_id = options_.shard_id,
                                 .write_latest = options_.write_latest,
@@ -40,7 +41,9 @@ absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
                                 .clock = options_.clock,
                                 .core = [this] { return ResolvedCore(options_, stages_.get()); }};
   ASSIGN_OR_RETURN(directory_, StateDirectory::Open(std::move(options), *metrics_, core));
-  images_ = std::make_unique<CheckpointImages>(&directory_->images(), options_.clock);
+  if (directory_->images() != nullptr) {
+    images_ = std::make_unique<CheckpointImages>(directory_->images(), options_.clock);
+  }
   return absl::OkStatus();
 }
 
@@ -83,7 +86,7 @@ absl::Status ShardServer::StartServing() {
       .rows_replaced = [this](ShardCore& core) { return shard_->KeepReplacedRows(core); }};
   service_ = std::make_unique<ShardServiceImpl>(
       std::move(service), &shard_->sequencer(), shard_metrics_.get(),
-      directory_ == nullptr ? nullptr : &directory_->checkpoints(), shard_->participant(),
+      directory_ == nullptr ? nullptr : directory_->checkpoints(), shard_->participant(),
       images_.get(), metrics_.get(), options_.clock);
   ASSIGN_OR_RETURN(runtime_,
                    ServerRuntime::Start(options_.server, {{service_.get(), kShardServiceName}},

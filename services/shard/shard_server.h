@@ -25,8 +25,8 @@ namespace dslide::shard {
 // Thread safety: safe from any thread.
 class ShardServer {
  public:
-  // Errors: those of ServerRuntime::Start; for the data directory DataLoss, always (with the cause
-  // and the remedy), so that callers can tell it from addresses.
+  // Errors: those of ServerRuntime::Start; for the data directory those of DataDirError(), by which
+  // callers tell them from addresses.
   static absl::StatusOr<std::unique_ptr<ShardServer>> Start(ShardServerOptions options);
 
   // Drains.

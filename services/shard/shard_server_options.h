@@ -32,6 +32,9 @@ struct ShardServerOptions {
   // Where checkpoints are kept; "" for none. The checkpoint "latest" of each model is loaded at the
   // start and written at a clean stop.
   std::string data_dir = {};
+  // Another data directory whose checkpoints "latest" are loaded instead; only read
+  // (state_directory.h). Works without data_dir, too.
+  std::string rows_from = {};
   // False for a directory that is thrown away afterwards: no checkpoint is written at the stop.
   bool write_latest = true;
   // Kept on the volume of the data directory for a full disk (disk_reserve.h); 0: none.

@@ -71,7 +71,8 @@ absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::StartEmbedded(
   cluster.threads_per_shard = static_cast<int>(
       std::max<int64_t>(1, embedded.parallelism.threads / std::max<int64_t>(1, embedded.shards)));
   cluster.data_dir = embedded.data_dir;
-  if (cluster.data_dir.empty()) {
+  cluster.rows_from = embedded.rows_from;
+  if (cluster.data_dir.empty() && cluster.rows_from.empty()) {
     ASSIGN_OR_RETURN(session->embedded_->temporary, TemporaryDirectory::Create());
     cluster.data_dir = session->embedded_->temporary->path();
     cluster.write_latest = false;

@@ -21,6 +21,9 @@ struct EmbeddedOptions {
   Parallelism parallelism;
   // Where the shards and the coordinator keep their data; "": a temporary directory that vanishes.
   std::string data_dir;
+  // The data_dir of another one, whose rows are loaded; only read (EmbeddedClusterOptions). With
+  // data_dir its jobs and other checkpoints are taken over, too; without it nothing is kept.
+  std::string rows_from;
 };
 
 // Not thread-safe; its client is.

@@ -21,6 +21,7 @@
 #include "client/cpp/shard_client.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/engine/data/file_output.h"
 #include "core/net/http/http_client.h"
 #include "services/inspect/directory_examination.h"
 
@@ -55,7 +56,8 @@ void ExamineModelTexts(const std::string& path, Findings& findings) {
   const absl::StatusOr<bool> sealed = CheckModelFiles(path);
   if (!sealed.ok()) {
     findings.Error(path, sealed.status(),
-                   "restore the texts from a copy, or train again with --overwrite");
+                   RemedyFor(sealed.status(),
+                             "restore the texts from a copy, or train again with --overwrite"));
     return;
   }
   if (*sealed) {
@@ -65,10 +67,15 @@ void ExamineModelTexts(const std::string& path, Findings& findings) {
                   "dslide train --resume writes one");
   }
   const absl::StatusOr<StoredModel> model = LoadModel(path);
-  if (!model.ok()) return findings.Error(path, model.status(), "train again with --overwrite");
+  if (!model.ok()) {
+    return findings.Error(path, model.status(),
+                          RemedyFor(model.status(), "train again with --overwrite"));
+  }
   if (model->origin.shards < 1) return;  // the rows are in a cluster
   if (const absl::Status rows = CheckRowsKept(path, *model); !rows.ok()) {
-    findings.Error(path, rows, "put the rows back from a copy, or train again with --overwrite");
+    findings.Error(
+        path, rows,
+        RemedyFor(rows, "put the rows back from a copy, or train again with --overwrite"));
   }
 }
 
@@ -93,10 +100,15 @@ void ExamineModel(const std::string& path, Findings& findings) {
 absl::StatusOr<Findings> ExamineDirectory(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
+    if (error == std::errc::permission_denied) {
+      return LocalFileError("read --data-dir", path, error.value());
+    }
     return absl::NotFoundError(absl::StrCat("--data-dir ", path, ": is no directory"));
   }
   Findings findings;
-  if (InspectModelDir(path) == ModelDirState::kHoldsModel) {
+  const absl::StatusOr<std::string> model = ModelDirVersion(path);
+  if (absl::IsPermissionDenied(model.status())) return model.status();
+  if (model.ok()) {
     ExamineModel(path, findings);
   } else if (KindOfDirectory(path) == DirectoryKind::kShard) {
     findings = ExamineShardDirectory(path);
@@ -165,7 +177,7 @@ absl::StatusOr<Findings> ExamineCluster(const GlobalOptions& global, const Docto
 
 // --- Results -------------------------------------------------------------------------------------
 
-int ExitCodeOf(const Findings& findings) {
+int ExitCodeOf(const Findings& findings, bool of_cluster) {
   if (findings.worst() < Severity::kWarning) return kExitOk;
   int code = kExitFailure;
   for (const Finding& finding : findings.all()) {
@@ -173,7 +185,8 @@ int ExitCodeOf(const Findings& findings) {
     const int own = cli::ExitCodeOf(absl::Status(finding.code, ""));
     // Lost state is graver than a silent process, and that than the rest.
     if (own == kExitDataLoss) return own;
-    if (own == kExitUnreachable) code = own;
+    if (own == kExitUnreachable && of_cluster) code = own;
+    if (own == kExitDiskFull) code = own;
   }
   return code;
 }
@@ -211,7 +224,7 @@ absl::StatusOr<int> RunDoctor(const GlobalOptions& global, const DoctorOptions& 
                                                 ? ExamineCluster(global, options)
                                                 : ExamineDirectory(options.data_dir));
   global.json() ? PrintFindingsJson(findings) : PrintFindings(findings);
-  return ExitCodeOf(findings);
+  return ExitCodeOf(findings, options.data_dir.empty());
 }
 
 }  // namespace
@@ -227,7 +240,7 @@ void AddDoctorCommand(CliCommand app, Context& context) {
       "      A directory of a shard, a coordinator, a model or copies; nothing is changed.\n"
       "Exit codes: 0 nothing is wrong, 1 warnings or errors, 4 a process cannot be reached, 5 "
       "state\n"
-      "is lost or damaged.");
+      "is lost or damaged, 6 a disk is full.");
   auto options = std::make_shared<DoctorOptions>();  // shared with the callback
   AddOption(command, "--coordinator,--cluster", options->cluster, "Coordinator HOST:PORT");
   // Not from the environment: servers' DSLIDE_DATA_DIR does not mean this.

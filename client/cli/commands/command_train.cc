@@ -16,6 +16,8 @@
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/model_dir.h"
+#include "client/cli/train/model_dir_writer.h"
+#include "client/cli/train/model_resume.h"
 #include "client/cli/train/next_commands.h"
 #include "client/cli/train/prediction_text.h"
 #include "client/cli/train/spec_options.h"
@@ -31,7 +33,6 @@
 #include "core/net/metrics/metrics.h"
 #include "core/net/metrics/process_stats.h"
 #include "core/spec/model_spec_json.h"
-#include "core/spec/spec_difference.h"
 
 namespace dslide::cli {
 namespace {
@@ -80,19 +81,24 @@ class TrainRun {
         progress_(MakeProgress(global.quiet)) {}
 
   absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(OpenDirectory());
     RETURN_IF_ERROR(OpenInput());
     RETURN_IF_ERROR(ResolveModel());
     RETURN_IF_ERROR(PrepareDirectory());
     RETURN_IF_ERROR(OpenCluster());
     RETURN_IF_ERROR(OpenTrainer());
     RETURN_IF_ERROR(Train());
-    RETURN_IF_ERROR(Measure());
-    RETURN_IF_ERROR(MakeExamples());
-    RETURN_IF_ERROR(Finish());
+    // What is trained is kept, also when it could not be measured.
+    absl::Status measured = Measure();
+    if (measured.ok()) measured = MakeExamples();
+    RETURN_IF_ERROR(Keep());
+    RETURN_IF_ERROR(measured);
+    RETURN_IF_ERROR(PrintReport());
     return interrupted_ ? kExitInterrupted : kExitOk;
   }
 
  private:
+  absl::Status OpenDirectory();
   absl::Status OpenInput();
   absl::Status ResolveModel();
   absl::Status FitBatch(int64_t shards, ModelSpec& spec);
@@ -105,7 +111,10 @@ class TrainRun {
                                                absl::Span<const int64_t> points, int64_t k);
   absl::Status Measure();
   absl::Status MakeExamples();
-  absl::Status Finish();
+  absl::Status Keep();
+  absl::Status PrintReport() const;
+  // Such a model takes no other's place.
+  bool incomplete() const { return interrupted_ && HasComponents(model_.spec); }
 
   const GlobalOptions& global_;
   const TrainOptions& options_;
@@ -113,6 +122,8 @@ class TrainRun {
   const std::unique_ptr<ProgressSink> progress_;
   InterruptGuard interrupt_;
 
+  std::unique_ptr<ModelDirWriter> directory_;  // null without --model-dir
+  bool continues_job_ = false;                 // of --resume, with the settings of before
   std::unique_ptr<Dataset> data_;
   std::unique_ptr<Dataset> eval_;
   StoredModel model_;
@@ -203,33 +214,28 @@ absl::Status TrainRun::FitBatch(int64_t shards, ModelSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status TrainRun::PrepareDirectory() {
+// Before all else: who writes the directory already is no surprise after an hour.
+absl::Status TrainRun::OpenDirectory() {
   if (options_.model_dir.empty()) return absl::OkStatus();
+  const ModelDirUse use = options_.resume      ? ModelDirUse::kContinue
+                          : options_.overwrite ? ModelDirUse::kOverwrite
+                                               : ModelDirUse::kNew;
+  if (options_.resume) RETURN_IF_ERROR(ModelDirVersion(options_.model_dir).status());
+  ASSIGN_OR_RETURN(directory_, ModelDirWriter::Open(options_.model_dir, use));
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::PrepareDirectory() {
+  if (directory_ == nullptr) return absl::OkStatus();
   if (options_.resume) {
-    ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
-    if (const auto difference = FirstDifference(stored.spec, model_.spec); difference.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--resume: the model in ", options_.model_dir,
-                       " was made with other settings: its ", Describe(*difference),
-                       "; give the same --model and flags, except those of the training itself"));
-    }
-    if (stored.origin.shards != model_.origin.shards) {
-      return absl::InvalidArgumentError(
-          stored.origin.shards < 1
-              ? absl::StrCat("--resume: ", options_.model_dir, " was trained on a cluster, which ",
-                             "holds its rows: train it further there, with --cluster HOST:PORT")
-              : absl::StrCat("--resume: the rows in ", options_.model_dir, " are those of ",
-                             stored.origin.shards, " shards, not of ", model_.origin.shards,
-                             ": give --shards ", stored.origin.shards));
-    }
-    RETURN_IF_ERROR(CheckRowsKept(options_.model_dir, stored));
+    ASSIGN_OR_RETURN(const StoredModel stored,
+                     LoadForResume(options_.model_dir, model_.spec, model_.origin.shards));
+    continues_job_ = stored.spec == model_.spec;
     model_.features = stored.features;
     model_.tokenizer = stored.tokenizer;
     if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
-  } else {
-    RETURN_IF_ERROR(PrepareModelDir(options_.model_dir, options_.overwrite));
   }
-  return SaveModel(options_.model_dir, model_);
+  return SaveModel(directory_->staging(), model_);
 }
 
 absl::Status TrainRun::OpenCluster() {
@@ -243,14 +249,19 @@ absl::Status TrainRun::OpenCluster() {
     EmbeddedOptions embedded;
     embedded.shards = options_.shards;
     embedded.parallelism = parallelism_;
-    embedded.data_dir = options_.model_dir;
+    if (directory_ != nullptr) embedded.data_dir = directory_->staging();
+    if (options_.resume) embedded.rows_from = options_.model_dir;
     ASSIGN_OR_RETURN(session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
   } else {
     ASSIGN_OR_RETURN(
         session_, ClusterSession::Connect(options_.cluster, global_.Channels(), std::move(client)));
     RETURN_IF_ERROR(FitBatch(session_->client().num_shards(), model_.spec));
   }
-  return session_->client().CreateModel(model_.spec).status();
+  if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
+  RETURN_IF_ERROR(session_->client().CreateModel(model_.spec).status());
+  // The rows are the cluster's: whatever comes of this trainer, it takes the names to ask for them.
+  const bool keeps_names = directory_ != nullptr && !options_.cluster.empty();
+  return keeps_names ? directory_->Commit() : absl::OkStatus();
 }
 
 absl::Status TrainRun::OpenTrainer() {
@@ -405,17 +416,21 @@ absl::Status TrainRun::MakeExamples() {
   return absl::OkStatus();
 }
 
-absl::Status TrainRun::Finish() {
+absl::Status TrainRun::Keep() {
   // In this order: the trainer's streams end before the servers that they lead to.
   trainer_.reset();
   components_.reset();
   admin_.reset();
   trainer_metrics_.reset();
-  if (session_->embedded() && !options_.model_dir.empty()) {
-    progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
-  }
+  const bool keeps = session_->embedded() && directory_ != nullptr && !incomplete();
+  if (keeps) progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
   RETURN_IF_ERROR(session_->Close());
+  if (keeps) RETURN_IF_ERROR(directory_->Commit());
   result_.peak_rss_bytes = ProcessPeakResidentBytes();
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::PrintReport() const {
   if (global_.json()) {
     PrintLine(TrainResultToJson(result_));
     return absl::OkStatus();
@@ -423,7 +438,8 @@ absl::Status TrainRun::Finish() {
   PrintLine(TrainResultToText(result_));
   if (!examples_.empty())
     PrintLine(absl::StrCat("\nFive test points and their predictions:", examples_));
-  const TrainedFrom from = {options_.data, options_.eval, options_.model_dir, options_.cluster,
+  const TrainedFrom from = {options_.data, options_.eval,
+                            incomplete() ? "" : options_.model_dir, options_.cluster,
                             options_.shards};
   ASSIGN_OR_RETURN(const std::string next, NextCommands(from, model_, *data_));
   if (!next.empty()) PrintLine(next);

@@ -1,16 +1,19 @@
 #include "client/cli/train/model_dir.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/console/text_file.h"
+#include "client/cli/train/model_dir_writer.h"
 #include "client/cli/train/model_files.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/file_output.h"
@@ -29,10 +32,6 @@ constexpr char kLabelCounts[] = "label_counts.txt";
 
 std::string In(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
-}
-
-bool BelongsToModel(const std::string& name) {
-  return IsModelFile(name) || name == "coordinator" || absl::StartsWith(name, "shard-");
 }
 
 absl::Status WriteFile(const std::string& path, absl::string_view content) {
@@ -121,48 +120,21 @@ absl::string_view StoredModel::LabelName(RowId label) const {
                                        : absl::string_view();
 }
 
-ModelDirState InspectModelDir(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return ModelDirState::kAbsent;
-  if (fs::exists(In(path, "dslide.json"), error)) return ModelDirState::kHoldsModel;
-  if (fs::is_directory(path, error) && fs::is_empty(path, error)) return ModelDirState::kEmpty;
-  return ModelDirState::kHoldsOtherFiles;
-}
-
-absl::Status PrepareModelDir(const std::string& path, bool overwrite) {
-  std::error_code error;
-  switch (InspectModelDir(path)) {
-    case ModelDirState::kAbsent:
-    case ModelDirState::kEmpty:
-      break;
-    case ModelDirState::kHoldsOtherFiles:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--model-dir ", path, ": holds files that are no model; name an empty or new directory"));
-    case ModelDirState::kHoldsModel:
-      if (!overwrite) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--model-dir ", path, ": holds a model already; pass --overwrite to ",
-                         "replace it, or --resume to train it further"));
-      }
-      for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-        if (BelongsToModel(entry.path().filename().string())) fs::remove_all(entry.path(), error);
-        if (error) {
-          return absl::PermissionDeniedError(
-              absl::StrCat(entry.path().string(), ": cannot be removed: ", error.message()));
-        }
-      }
-      break;
+absl::StatusOr<std::string> ModelDirVersion(const std::string& path) {
+  RETURN_IF_ERROR(AwaitModelInPlace(path));
+  const std::string file = In(path, "dslide.json");
+  struct stat info;
+  if (stat(file.c_str(), &info) == 0) {
+    return absl::StrCat(info.st_dev, ":", info.st_ino, ":", info.st_mtim.tv_sec, ".",
+                        info.st_mtim.tv_nsec);
   }
-  fs::create_directories(path, error);
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("--model-dir ", path, ": cannot be made: ", error.message()));
-  }
-  return absl::OkStatus();
+  if (errno != ENOENT && errno != ENOTDIR) return LocalFileError("read", file, errno);
+  return absl::NotFoundError(absl::StrCat("--model-dir ", path, ": holds no model",
+                                          WhyNoModel(path), "; make one with ",
+                                          "dslide train --data FILE --model-dir ", path));
 }
 
 absl::Status SaveModel(const std::string& path, const StoredModel& model) {
-  RETURN_IF_ERROR(UnsealModelFiles(path));
   RETURN_IF_ERROR(WriteFile(In(path, "model.json"), ModelSpecToJson(model.spec) + "\n"));
   RETURN_IF_ERROR(model.features.Save(In(path, "features.tsv")));
   if (!model.labels.empty()) {
@@ -187,11 +159,7 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model) {
 }
 
 absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
-  if (InspectModelDir(path) != ModelDirState::kHoldsModel) {
-    return absl::NotFoundError(absl::StrCat("--model-dir ", path,
-                                            ": holds no model; make one with ",
-                                            "dslide train --data FILE --model-dir ", path));
-  }
+  RETURN_IF_ERROR(ModelDirVersion(path).status());
   ASSIGN_OR_RETURN(const bool sealed, CheckModelFiles(path));
   if (!sealed) {
     PrintNote(absl::StrCat("dslide: warning: ", path,
@@ -221,8 +189,12 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
 }
 
 absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
-  const std::vector<std::string> missing =
+  const absl::StatusOr<std::vector<std::string>> looked =
       ShardDirsWithoutRows(path, model.origin.shards, model.spec.name);
+  // No cluster that does not answer.
+  if (absl::IsUnavailable(looked.status())) return absl::InternalError(looked.status().message());
+  RETURN_IF_ERROR(looked.status());
+  const std::vector<std::string>& missing = *looked;
   if (missing.empty()) return absl::OkStatus();
   const std::string again =
       absl::StrCat("train again: dslide train --data FILE --model-dir ", path, " --overwrite");
@@ -230,8 +202,8 @@ absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
     return absl::DataLossError(absl::StrCat("--model-dir ", path, ": no shard has rows of model \"",
                                             model.spec.name, "\" there (", path, "/shard-N/images/",
                                             model.spec.name,
-                                            ".latest): the training was killed before it wrote "
-                                            "them, still runs, or they were removed; ",
+                                            ".latest): they were removed, or an earlier "
+                                            "version was killed before it wrote them; ",
                                             again));
   }
   return absl::DataLossError(absl::StrCat(

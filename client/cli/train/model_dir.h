@@ -11,6 +11,9 @@
 //   FILES           size and checksum of each of these (model_files.h)
 //   coordinator/, shard-0/, shard-1/, ...   the embedded cluster's data; absent for models of a
 //   cluster
+//
+// Nothing of it changes: a model takes the place of another as a whole (model_dir_writer.h). So any
+// number of processes read it, also where it is read-only, while a training writes the next one.
 
 #pragma once
 
@@ -58,25 +61,19 @@ struct StoredModel {
   absl::string_view LabelName(RowId label) const;
 };
 
-// What is in the directory already.
-enum class ModelDirState { kAbsent, kEmpty, kHoldsModel, kHoldsOtherFiles };
-ModelDirState InspectModelDir(const std::string& path);
+// Which model is in a directory: another value once it was replaced. Errors: as LoadModel().
+absl::StatusOr<std::string> ModelDirVersion(const std::string& path);
 
-// Makes the directory ready for a new model. A model that is there is removed when `overwrite`
-// (only files that the layout above names), else refused.
-// Errors: InvalidArgument naming the directory and the remedy; system errors.
-absl::Status PrepareModelDir(const std::string& path, bool overwrite);
-
-// Errors: system errors naming the file.
+// Writes the texts into a new directory. Errors: system errors naming the file.
 absl::Status SaveModel(const std::string& path, const StoredModel& model);
-// Errors: NotFound when the directory holds no model, with the remedy; DataLoss when its files are
-// not those that were written; InvalidArgument for a newer format or malformed files. A directory
-// without FILES is loaded with a warning on stderr.
+// Errors: NotFound when the directory holds no model, with the remedy; PermissionDenied when it may
+// not be read; DataLoss when its files are not those that were written; InvalidArgument for a newer
+// format or malformed files. A directory without FILES is loaded with a warning on stderr.
 absl::StatusOr<StoredModel> LoadModel(const std::string& path);
 
 // Whether the rows of a model whose embedded cluster keeps them in the directory are all there;
 // the cluster itself would make missing ones afresh and go on.
-// Errors: DataLoss naming the directories without rows and the remedy.
+// Errors: DataLoss naming the directories without rows and the remedy; PermissionDenied.
 absl::Status CheckRowsKept(const std::string& path, const StoredModel& model);
 
 // Names of the dataset's labels; empty when it has none.

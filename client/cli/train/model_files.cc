@@ -1,5 +1,9 @@
 #include "client/cli/train/model_files.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -49,14 +53,6 @@ bool IsModelFile(absl::string_view name) {
   return name == kFileListName;
 }
 
-absl::Status UnsealModelFiles(const std::string& directory) {
-  std::error_code error;
-  fs::remove(ListPath(directory), error);
-  if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(ListPath(directory), ": cannot be removed: ", error.message()));
-}
-
 absl::Status SealModelFiles(const std::string& directory) {
   std::vector<ListedFile> files;
   for (const char* name : kTexts) {
@@ -70,13 +66,30 @@ absl::Status SealModelFiles(const std::string& directory) {
   return output.Commit();
 }
 
+absl::Status SyncModelFiles(const std::string& directory) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const bool synced = fd >= 0 && fsync(fd) == 0;
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    if (!synced) return LocalFileError("sync", entry.path().string(), why);
+  }
+  if (error) return LocalFileError("list", directory, error.value());
+  return SyncFolder(directory);
+}
+
 absl::StatusOr<bool> CheckModelFiles(const std::string& directory) {
+  errno = 0;
   std::ifstream file(ListPath(directory), std::ios::binary);
-  if (!file) return false;
+  if (!file && errno == ENOENT) return false;
+  if (!file) return LocalFileError("read", ListPath(directory), errno);
   std::ostringstream text;
   text << file.rdbuf();
   const absl::Status checked = CheckListed(directory, text.str());
   if (checked.ok()) return true;
+  // No cluster that does not answer.
+  if (absl::IsUnavailable(checked)) return absl::InternalError(checked.message());
   if (!absl::IsDataLoss(checked)) return checked;
   return absl::DataLossError(absl::StrCat(
       "--model-dir ", directory, ": ", checked.message(),

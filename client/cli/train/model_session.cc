@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kEvaluationBatch = 256;
 constexpr int64_t kModelSessionRecallPoints = 2000;
+// Of a directory whose model is replaced while it is read.
+constexpr int kMaxReadAttempts = 5;
 
 // Rows of one training and the names and weights of another would fit by their sizes alone.
 absl::Status CheckSameModel(const ModelSpec& cluster, ModelSpec kept,
@@ -47,6 +49,18 @@ void AddModelDataOptions(CliCommand app, ModelOptions& options) {
 
 absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOptions& global,
                                                                  const ModelOptions& options) {
+  if (options.model_dir.empty()) return OpenOnce(global, options);
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(const std::string version, ModelDirVersion(options.model_dir));
+    absl::StatusOr<std::unique_ptr<ModelSession>> session = OpenOnce(global, options);
+    const absl::StatusOr<std::string> now = ModelDirVersion(options.model_dir);
+    // Texts of one model and rows of the next would go together without an error.
+    if (attempt == kMaxReadAttempts || (now.ok() && *now == version)) return session;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::OpenOnce(const GlobalOptions& global,
+                                                                     const ModelOptions& options) {
   if (options.model_dir.empty() && options.cluster.empty()) {
     return absl::InvalidArgumentError("name the model: --model-dir DIR, or --cluster HOST:PORT");
   }
@@ -54,31 +68,45 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const GlobalOpt
   session->repeat_ = options.repeat;
   session->parallelism_ = ThreadsOrAll(options.threads);
   session->import_ = options.import;
+  const bool embedded = options.cluster.empty();
+  if (options.use == ModelUse::kChange && embedded) {
+    ASSIGN_OR_RETURN(session->directory_,
+                     ModelDirWriter::Open(options.model_dir, ModelDirUse::kContinue));
+  }
   if (!options.model_dir.empty()) {
     ASSIGN_OR_RETURN(session->model_, LoadModel(options.model_dir));
   }
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
   client.job = options.job;
-  if (!options.cluster.empty()) {
+  if (embedded) {
+    RETURN_IF_ERROR(session->OpenEmbedded(options, std::move(client)));
+  } else {
     ASSIGN_OR_RETURN(session->session_, ClusterSession::Connect(options.cluster, global.Channels(),
                                                                 std::move(client)));
-  } else {
-    if (session->model_.origin.shards < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options.model_dir, " was trained on a cluster, which holds its rows: add ",
-                       "--cluster HOST:PORT"));
-    }
-    RETURN_IF_ERROR(CheckRowsKept(options.model_dir, session->model_));
-    EmbeddedOptions embedded;
-    embedded.shards = session->model_.origin.shards;
-    embedded.parallelism = session->parallelism_;
-    embedded.data_dir = options.model_dir;
-    ASSIGN_OR_RETURN(session->session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
   }
   RETURN_IF_ERROR(session->FindModel(options));
   RETURN_IF_ERROR(session->OpenChannels(options.use));
   return session;
+}
+
+absl::Status ModelSession::OpenEmbedded(const ModelOptions& options, ClientOptions client) {
+  if (model_.origin.shards < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.model_dir, " was trained on a cluster, which holds its rows: add ",
+                     "--cluster HOST:PORT"));
+  }
+  RETURN_IF_ERROR(CheckRowsKept(options.model_dir, model_));
+  EmbeddedOptions embedded;
+  embedded.shards = model_.origin.shards;
+  embedded.parallelism = parallelism_;
+  embedded.rows_from = options.model_dir;
+  if (directory_ != nullptr) {
+    RETURN_IF_ERROR(SaveModel(directory_->staging(), model_));
+    embedded.data_dir = directory_->staging();
+  }
+  ASSIGN_OR_RETURN(session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
+  return absl::OkStatus();
 }
 
 absl::Status ModelSession::FindModel(const ModelOptions& options) {
@@ -188,6 +216,7 @@ absl::Status ModelSession::Close() {
   evaluator_.reset();
   reads_.clear();
   preparer_.reset();
-  return session_->Close();
+  RETURN_IF_ERROR(session_->Close());
+  return directory_ == nullptr ? absl::OkStatus() : directory_->Commit();
 }
 }  // namespace dslide::cli

@@ -16,6 +16,7 @@
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_dir.h"
+#include "client/cli/train/model_dir_writer.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
@@ -43,7 +44,8 @@ void AddModelDataOptions(CliCommand app, ModelOptions& options);
 class ModelSession {
  public:
   // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
-  // named, and opens channels to the shards.
+  // named, and opens channels to the shards. Unless it changes the model, nothing in model_dir
+  // changes, and a training may put another model there meanwhile.
   // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
   // model; DataLoss when rows of model_dir are missing; those of ClusterSession.
   static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
@@ -73,7 +75,8 @@ class ModelSession {
   // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
   absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path) const;
 
-  // Ends the session; an embedded cluster writes its rows. Errors: what kept it from doing so.
+  // Ends the session; one that writes puts its rows into model_dir. Errors: what kept it from doing
+  // so.
   absl::Status Close();
 
  private:
@@ -81,12 +84,16 @@ class ModelSession {
   // Asks again while shards are away, as ModelOptions say.
   absl::StatusOr<std::vector<Prediction>> Repeat(
       absl::FunctionRef<absl::StatusOr<std::vector<Prediction>>()> ask) const;
+  static absl::StatusOr<std::unique_ptr<ModelSession>> OpenOnce(const GlobalOptions& global,
+                                                                const ModelOptions& options);
+  absl::Status OpenEmbedded(const ModelOptions& options, ClientOptions client);
   absl::Status FindModel(const ModelOptions& options);
   absl::Status OpenChannels(ModelUse use);
 
   Parallelism parallelism_;
   StoredModel model_;
   ImportFlags import_;
+  std::unique_ptr<ModelDirWriter> directory_;  // of one that writes; outlives session_
   std::unique_ptr<ClusterSession> session_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<BatchPreparer> preparer_;

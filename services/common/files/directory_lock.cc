@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
 
 namespace dslide {

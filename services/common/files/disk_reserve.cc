@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
 

@@ -6,13 +6,13 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 
 namespace dslide {
 namespace {
@@ -20,8 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status FileError(absl::string_view what, const fs::path& path, const std::error_code& error) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " ", path.string(), ": ", error.message()));
+  return SystemError(what, path.string(), error.value());
 }
 
 absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
@@ -47,11 +46,6 @@ absl::Status SyncEntry(const fs::path& path, int flags) {
 }
 
 }  // namespace
-
-absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error)));
-}
 
 absl::Status MakeDirectory(const fs::path& path) {
   const mode_t previous = umask(0077);

@@ -1,6 +1,6 @@
 // Files and directories whose changes survive a loss of power once the function has returned.
 //
-// Errors: Unavailable with the system's reason and the path, unless a line says otherwise.
+// Errors: those of SystemError() (core/system/files/system_error.h), unless a line says otherwise.
 
 #pragma once
 
@@ -13,9 +13,6 @@
 #include "absl/strings/string_view.h"
 
 namespace dslide {
-
-// "cannot <what> <path>: <system's reason>"
-absl::Status SystemError(absl::string_view what, const std::string& path, int error);
 
 // With its parents, for this user alone. Fine when it is there.
 absl::Status MakeDirectory(const std::filesystem::path& path);

@@ -18,6 +18,7 @@
 #include "core/system/listen_address.h"
 #include "core/system/log.h"
 #include "services/common/exit_codes.h"
+#include "services/common/files/data_dir_error.h"
 #include "services/common/server/transport.h"
 
 namespace dslide {
@@ -279,6 +280,7 @@ int ServeUntilSignal(ServerRuntime& runtime, SignalWaiter& signals) {
 }
 
 int ExitCodeOfStart(const absl::Status& status) {
+  if (IsDataDirError(status)) return kExitDataDir;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitOk;

@@ -10,6 +10,7 @@
 #include "core/protocol/coordinator_reason_words.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
@@ -59,6 +60,13 @@ absl::Status NoneTaken() {
 ClusterCheckpointOptions WithSleep(ClusterCheckpointOptions options) {
   if (!options.sleep) options.sleep = absl::SleepFor;
   return options;
+}
+
+// Of what a shard says of its disk.
+absl::Status WhyNotWritten(const std::string& error) {
+  const absl::Status judged = SystemErrorOf(error);
+  return StatusWithReason(judged.code(), ReasonOf(judged),
+                          absl::StrCat("it could not write its part: ", error));
 }
 
 }  // namespace
@@ -249,7 +257,7 @@ absl::StatusOr<CheckpointPart> ClusterCheckpoints::AwaitPart(const ShardInfo& sh
                               .full_checkpoint_id = checkpoint_id,
                               .written_bytes = part.written_bytes};
       case PartProgress::State::kFailed:
-        return absl::UnavailableError(absl::StrCat("it could not write its part: ", part.error));
+        return WhyNotWritten(part.error);
       case PartProgress::State::kUnknown:
         return absl::UnavailableError("it does not know of its part: it was restarted");
       case PartProgress::State::kWriting:

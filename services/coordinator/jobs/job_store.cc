@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/hex.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "core/system/format_version.h"
 #include "core/system/sealed_text.h"
 #include "services/common/files/durable_files.h"
@@ -125,6 +126,9 @@ absl::StatusOr<int64_t> InspectJobs(const std::string& data_dir) {
   const fs::path directory = JobsIn(data_dir);
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return SystemError("read", directory.string(), error.value());
+    }
     return absl::NotFoundError(absl::StrCat("there is no directory ", directory.string()));
   }
   ASSIGN_OR_RETURN(const std::vector<JobState> states, LoadFrom(directory));

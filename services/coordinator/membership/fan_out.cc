@@ -3,13 +3,17 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
+#include "core/system/files/system_error.h"
 
 namespace dslide::coordinator {
 namespace {
 
 constexpr int kMaxNamed = 8;
 
-bool RepetitionMayHeal(absl::StatusCode code) {
+// Space does not come by waiting.
+bool RepetitionMayHeal(const absl::Status& status) {
+  const absl::StatusCode code = status.code();
+  if (IsDiskFull(status)) return false;
   return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
          code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kAborted;
 }
@@ -24,8 +28,7 @@ absl::Status CombineFailures(const std::string& what, const std::vector<ShardInf
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].ok()) continue;
     ++failures;
-    if (gravest == nullptr ||
-        (RepetitionMayHeal(gravest->code()) && !RepetitionMayHeal(results[i].code()))) {
+    if (gravest == nullptr || (RepetitionMayHeal(*gravest) && !RepetitionMayHeal(results[i]))) {
       gravest = &results[i];
     }
     if (failures <= kMaxNamed) {
@@ -35,7 +38,7 @@ absl::Status CombineFailures(const std::string& what, const std::vector<ShardInf
     }
   }
   if (gravest == nullptr) return absl::OkStatus();
-  const char* const remedy = RepetitionMayHeal(gravest->code()) ? "; the call may be repeated" : "";
+  const char* const remedy = RepetitionMayHeal(*gravest) ? "; the call may be repeated" : "";
   absl::Status combined(gravest->code(), absl::StrCat(what, " failed on ", failures, " of ",
                                                       results.size(), " shards: ", details,
                                                       failures > kMaxNamed ? "; ..." : "", remedy));

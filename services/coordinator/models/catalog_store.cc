@@ -1,7 +1,9 @@
 #include "services/coordinator/models/catalog_store.h"
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 
+#include <cstdarg>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,7 @@
 #include "core/base/status_macros.h"
 #include "core/spec/model_spec_json.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 #include "core/system/format_version.h"
 #include "core/system/log.h"
 #include "services/coordinator/models/catalog_summary.h"
@@ -116,7 +119,7 @@ absl::StatusOr<MembershipRecord> MembershipFromJson(const std::string& text) {
 }
 
 absl::Status WriteError(const rocksdb::Status& status) {
-  return absl::UnavailableError(
+  return SystemErrorOf(
       absl::StrCat("cannot write the coordinator's data directory: ", status.ToString()));
 }
 
@@ -211,7 +214,10 @@ absl::StatusOr<CatalogSummary::Records> ReadRecords(rocksdb::DB& db) {
   for (record->SeekToFirst(); record->Valid(); record->Next()) {
     records[record->key().ToString()] = record->value().ToString();
   }
-  if (!record->status().ok()) return absl::DataLossError(record->status().ToString());
+  if (!record->status().ok()) {
+    const std::string why = record->status().ToString();
+    return IsDiskFailure(why) ? SystemErrorOf(why) : absl::DataLossError(why);
+  }
   return records;
 }
 
@@ -222,12 +228,20 @@ absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
         path, " is damaged: ", text,
         "; restore it from a copy, or move it away to start a new cluster without its models"));
   }
+  const absl::Status judged = SystemErrorOf(absl::StrCat("cannot open ", path, ": ", text));
+  if (!absl::IsUnavailable(judged)) return judged;
   if (absl::StrContains(text, "LOCK") || absl::StrContains(text, "lock")) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is in use by another coordinator; stop that one first (", text, ")"));
   }
-  return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", text));
+  return judged;
 }
+
+class SilentLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
 
 // RocksDB makes a new database when the file CURRENT is missing, whatever else is there: a lost
 // file would look like a new cluster.
@@ -254,11 +268,16 @@ absl::StatusOr<int64_t> InspectCatalog(const std::string& data_dir) {
   const std::string path = (std::filesystem::path(data_dir) / "catalog").string();
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return SystemError("read", path, error.value());
+    }
     return absl::NotFoundError(absl::StrCat("there is no catalogue in ", data_dir));
   }
   RETURN_IF_ERROR(CheckNotHeadless(path));
   rocksdb::Options options;
   options.paranoid_checks = true;
+  // Without it one would be written into the directory.
+  options.info_log = std::make_shared<SilentLogger>();
   rocksdb::DB* opened = nullptr;
   rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
   const std::unique_ptr<rocksdb::DB> db(opened);
@@ -275,8 +294,7 @@ absl::StatusOr<std::unique_ptr<CatalogStore>> OpenCatalogStore(const std::string
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make the data directory ", path, ": ", error.message()));
+    return SystemError("make the data directory", path, error.value());
   }
   RETURN_IF_ERROR(CheckNotHeadless(path));
   rocksdb::Options options;

@@ -15,6 +15,7 @@
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/file_list.h"
+#include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/durability/checkpoint_participant.h"
 

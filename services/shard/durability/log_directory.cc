@@ -96,6 +96,7 @@ absl::StatusOr<std::vector<LogImage>> LogDirectory::Images(const std::string& da
 absl::StatusOr<std::unique_ptr<DurableState>> LogDirectory::Restore(
     const std::string& data_dir, const LogDirectoryOptions& options,
     const DurableState::MakeCore& make_core, std::unique_ptr<ShardCore>* core) {
+  RETURN_IF_ERROR(ImageStore::CheckListable(ImagesIn(PathIn(data_dir))));
   return DurableState::Restore(PartsOf(PathIn(data_dir), options), make_core, core);
 }
 

@@ -8,6 +8,7 @@
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
 #include "core/system/log.h"
+#include "services/common/files/data_dir_error.h"
 #include "services/shard/image/image_label.h"
 #include "services/shard/image/shard_image.h"
 
@@ -23,19 +24,30 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(
 }
 
 absl::Status StateDirectory::Explained(const absl::Status& status) const {
-  return absl::DataLossError(
-      absl::StrCat("data directory ", options_.path, ": ", status.message()));
+  return DataDirError(options_.path.empty() ? options_.rows_from : options_.path, status);
+}
+
+absl::Status StateDirectory::LoadRowsFrom(ShardCore& core) {
+  // Of a directory that nobody has open, or that is replaced as a whole: nothing is half-done
+  // there.
+  ImageStore images(ImageStore::DirectoryIn(options_.rows_from));
+  RETURN_IF_ERROR(ImageStore::CheckListable(ImageStore::DirectoryIn(options_.rows_from)));
+  return LoadCheckpoints(ModelCheckpoints(&images), core);
 }
 
 absl::Status StateDirectory::Load(Metrics& metrics, std::unique_ptr<ShardCore>& core) {
+  if (!options_.rows_from.empty()) RETURN_IF_ERROR(LoadRowsFrom(*core));
+  if (options_.path.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(options_.path));
   ASSIGN_OR_RETURN(images_, ImageStore::Open(ImageStore::DirectoryIn(options_.path)));
   checkpoints_ = std::make_unique<ModelCheckpoints>(images_.get());
   reserve_ = DiskReserve::Open(options_.path, {.bytes = options_.disk_reserve_bytes});
   reserve_->AddMetrics(metrics);
   if (LogDirectory::Exists(options_.path)) return RestoreLogged(core);
-  RETURN_IF_ERROR(LoadCheckpoints(*core));
-  RETURN_IF_ERROR(TakeStopState(*core));
+  if (options_.rows_from.empty()) {
+    RETURN_IF_ERROR(LoadCheckpoints(*checkpoints_, *core));
+    RETURN_IF_ERROR(TakeStopState(*core));
+  }
   if (!logs()) return absl::OkStatus();
   ASSIGN_OR_RETURN(durable_, LogDirectory::Create(options_.path, DurableOptions(), *core));
   return absl::OkStatus();
@@ -66,11 +78,11 @@ absl::Status StateDirectory::TakeStopState(ShardCore& core) {
   return absl::OkStatus();
 }
 
-absl::Status StateDirectory::LoadCheckpoints(ShardCore& core) {
-  for (const std::string& name : checkpoints_->ModelsWith(kLatestCheckpoint)) {
+absl::Status StateDirectory::LoadCheckpoints(const ModelCheckpoints& checkpoints, ShardCore& core) {
+  for (const std::string& name : checkpoints.ModelsWith(kLatestCheckpoint)) {
     const absl::Duration start = options_.clock->Now();
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
-                     checkpoints_->Load(core, name, kLatestCheckpoint));
+                     checkpoints.Load(core, name, kLatestCheckpoint));
     RETURN_IF_ERROR(RecordModel(*model));
     LogInfo("model loaded", {{"model", name},
                              {"shard", shard_},
@@ -134,11 +146,11 @@ absl::Status StateDirectory::TakeOverLogged(std::unique_ptr<ShardCore>& core) {
   // The clients' numbers are gone, as after every start in this mode.
   core = std::make_unique<ShardCore>(options_.core());
   models_.clear();
-  return LoadCheckpoints(*core);
+  return LoadCheckpoints(*checkpoints_, *core);
 }
 
 absl::Status StateDirectory::WriteAtStop(ShardCore& core) {
-  if (!options_.write_latest) return absl::OkStatus();
+  if (!options_.write_latest || options_.path.empty()) return absl::OkStatus();
   if (durable_ == nullptr) {
     RETURN_IF_ERROR(WriteLatest(core));
     DSLIDE_FAILPOINT("shard.stop.rows_written");

@@ -33,7 +33,11 @@
 namespace dslide::shard {
 
 struct StateDirectoryOptions {
+  // "": nothing is kept; only rows_from is read then.
   std::string path;
+  // Another data directory, whose checkpoints "latest" are loaded instead of those of `path`. Not a
+  // byte there is written, and no lock is taken: it may be read-only, and be read by many.
+  std::string rows_from = {};
   DurabilityOptions durability;
   int32_t shard_id = -1;           // that the rows must be of; -1: any
   bool write_latest = true;        // false: nothing is written at the stop
@@ -45,15 +49,16 @@ struct StateDirectoryOptions {
 // Thread safety: what is constant after Open() from any thread; the rest as its parts say.
 class StateDirectory {
  public:
-  // Fills the empty `core`, or replaces it. Errors: DataLoss, always, with the cause and the
-  // remedy, so that callers can tell it from addresses.
+  // Fills the empty `core`, or replaces it. Errors: those of DataDirError(), with the cause and the
+  // remedy.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Open(StateDirectoryOptions options,
                                                               Metrics& metrics,
                                                               std::unique_ptr<ShardCore>& core);
 
   const std::string& path() const { return options_.path; }
-  ImageStore& images() { return *images_; }
-  ModelCheckpoints& checkpoints() { return *checkpoints_; }
+  // Null without a path.
+  ImageStore* images() { return images_.get(); }
+  ModelCheckpoints* checkpoints() { return checkpoints_.get(); }
   DurableState* durable() { return durable_.get(); }  // null in mode checkpoint
 
   // Of the models that were loaded; -1: none.
@@ -74,7 +79,8 @@ class StateDirectory {
   explicit StateDirectory(StateDirectoryOptions options) : options_(std::move(options)) {}
 
   absl::Status Load(Metrics& metrics, std::unique_ptr<ShardCore>& core);
-  absl::Status LoadCheckpoints(ShardCore& core);
+  absl::Status LoadCheckpoints(const ModelCheckpoints& checkpoints, ShardCore& core);
+  absl::Status LoadRowsFrom(ShardCore& core);
   // Clients, answers and open steps as they were when the last process stopped in good order; then
   // the image that tells it is removed. Errors: DataLoss when it does not belong to the rows.
   absl::Status TakeStopState(ShardCore& core);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
 
 namespace dslide::shard {
@@ -28,13 +29,11 @@ absl::StatusOr<std::vector<std::string>> FilesBelow(const std::string& directory
   std::error_code error;
   fs::recursive_directory_iterator entry(directory, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    if (entry->is_directory()) continue;
+    if (entry->is_directory(error)) continue;
     std::string relative = fs::relative(entry->path(), directory).string();
     if (relative != kFileListName) paths.push_back(std::move(relative));
   }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot list ", directory, ": ", error.message()));
-  }
+  if (error) return SystemError("list", directory, error.value());
   std::sort(paths.begin(), paths.end());
   return paths;
 }

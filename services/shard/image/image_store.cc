@@ -13,6 +13,7 @@
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/image/image_label.h"
@@ -70,11 +71,19 @@ absl::StatusOr<std::unique_ptr<ImageStore>> ImageStore::Open(const std::string& 
 absl::Status ImageStore::Sweep() {
   RETURN_IF_ERROR(MakeDirectory(directory_));
   RETURN_IF_ERROR(SyncDirectory(fs::path(directory_).parent_path()));
+  RETURN_IF_ERROR(CheckListable(directory_));
   for (const std::string& name : NamesIn(directory_)) RETURN_IF_ERROR(SweepName(directory_, name));
   return absl::OkStatus();
 }
 
 ImageStore::ImageStore(std::string directory) : directory_(std::move(directory)) {}
+
+absl::Status ImageStore::CheckListable(const std::string& directory) {
+  std::error_code error;
+  const fs::directory_iterator listed(directory, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return SystemError("list", directory, error.value());
+}
 
 bool ImageStore::IsLeftover(const std::string& name) {
   return absl::StartsWith(name, kTemporary) || absl::StartsWith(name, kReplaced);

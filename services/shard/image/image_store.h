@@ -41,6 +41,8 @@ class ImageStore final : public LabelledImages {
   // Labels of the images that Sweep() would find in a directory that need not exist or be open:
   // also of one that was being replaced when the process ended. Sorted.
   static std::vector<std::string> LabelsIn(const std::string& directory);
+  // Errors: why LabelsIn() would see nothing of a directory that is there.
+  static absl::Status CheckListable(const std::string& directory);
   // Whether the name is of something half-done.
   static bool IsLeftover(const std::string& name);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/image/file_list.h"
 

@@ -14,6 +14,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
 #include "core/system/failpoint.h"
+#include "core/system/files/system_error.h"
 #include "core/system/format_version.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"

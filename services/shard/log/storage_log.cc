@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "core/system/log.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/log/log_chain.h"
@@ -48,10 +49,10 @@ absl::Status WriteFailure(const rocksdb::Status& status) {
 absl::Status OpenFailure(const std::string& directory, const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = absl::StrCat("opening ", directory, ": ", status.ToString());
-  const bool refused = status.IsNoSpace() || status.IsBusy() || status.IsMemoryLimit() ||
-                       absl::StrContains(message, "Permission denied") ||
-                       absl::StrContains(message, "Too many open files");
-  return refused ? absl::UnavailableError(message) : absl::DataLossError(message);
+  absl::Status judged = SystemErrorOf(message);
+  const bool refused = !absl::IsUnavailable(judged) || status.IsBusy() || status.IsMemoryLimit() ||
+                       IsDiskFailure(message) || absl::StrContains(message, "Too many open files");
+  return refused ? judged : absl::DataLossError(message);
 }
 
 // Leaves it to Reopen() to go on after a full disk.
@@ -114,7 +115,7 @@ absl::StatusOr<std::vector<fs::path>> WalFiles(const std::string& directory) {
     if (entry.path().extension() == ".log") files.push_back(entry.path());
   }
   if (!error) return files;
-  return absl::UnavailableError(absl::StrCat("cannot list ", directory, ": ", error.message()));
+  return SystemError("list", directory, error.value());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/system/files/system_error.h"
 #include "services/shard/storage/storage_options.h"
 
 namespace dslide::shard {
@@ -21,13 +22,16 @@ constexpr uint64_t kFileBytes = uint64_t{1} << 30;
 absl::Status FromRocks(absl::string_view what, const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = absl::StrCat(what, ": ", status.ToString());
-  return status.IsCorruption() ? absl::DataLossError(message) : absl::UnavailableError(message);
+  return status.IsCorruption() ? absl::DataLossError(message) : SystemErrorOf(message);
 }
 
-// What a reader finds wrong is damage, whatever RocksDB calls it.
+// What a reader finds wrong is damage, whatever RocksDB calls it: unless it was not let read.
 absl::Status ReadFailure(absl::string_view what, const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(what, ": ", status.ToString()));
+  const std::string message = absl::StrCat(what, ": ", status.ToString());
+  const absl::Status judged = SystemErrorOf(message);
+  if (!absl::IsUnavailable(judged) || IsDiskFailure(message)) return judged;
+  return absl::DataLossError(message);
 }
 
 rocksdb::Options DatabaseOptions() {

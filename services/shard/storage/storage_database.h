@@ -26,8 +26,8 @@ namespace dslide::shard {
 // Not thread-safe.
 class RowDatabaseWriter {
  public:
-  // Makes a database in `directory`, which must not exist. Errors: Unavailable with RocksDB's
-  // reason, as of the other functions.
+  // Makes a database in `directory`, which must not exist. Errors: those of SystemErrorOf()
+  // with RocksDB's reason, as of the other functions.
   static absl::StatusOr<RowDatabaseWriter> Create(const std::string& directory);
 
   // Ascending by (table, row).
@@ -52,7 +52,8 @@ class RowDatabaseWriter {
 // Not thread-safe.
 class RowDatabaseReader {
  public:
-  // directories: one at least, the oldest first. Errors: DataLoss.
+  // directories: one at least, the oldest first. Errors, as of the others: DataLoss;
+  // PermissionDenied and Unavailable for what the system did not let be read.
   static absl::StatusOr<RowDatabaseReader> Open(const std::vector<std::string>& directories);
 
   // The metadata record of the newest. Errors: DataLoss.

@@ -161,7 +161,7 @@ TEST_F(EmbeddedClusterTest, ADataDirectoryCarriesTheModelOverARestart) {
   }
   const auto other =
       EmbeddedCluster::Start({.shards = 3, .threads_per_shard = 1, .data_dir = dir_});
-  EXPECT_EQ(other.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("of a cluster of 2 shards"));
 }
 

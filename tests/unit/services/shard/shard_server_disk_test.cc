@@ -128,7 +128,7 @@ TEST_F(ShardServerDiskTest, AnotherShardsDirectoryStopsTheStart) {
   options.data_dir = directory_.string();
   options.shard_id = 1;
   const auto server = ShardServer::Start(std::move(options));
-  EXPECT_TRUE(absl::IsDataLoss(server.status())) << server.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(server.status())) << server.status();
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("of shard 0, this is shard 1"));
 }
 
