@@ -19,6 +19,7 @@
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
+#include "core/wire/stored_rows_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {
@@ -215,6 +216,15 @@ absl::StatusOr<DescribeModelReply> ShardClient::DescribeModel(const std::string&
                    impl_->Call("DescribeModel", WireMethod::kShardControl, &Stub::DescribeModel,
                                request, impl_->options.timeout));
   return wire::DecodeDescribeModel(response);
+}
+
+absl::StatusOr<ReadRowsReply> ShardClient::ReadRows(const ReadRowsCommand& command) {
+  v1::ReadRowsRequest request;
+  wire::EncodeReadRows(command, &request);
+  ASSIGN_OR_RETURN(const v1::ReadRowsResponse response,
+                   impl_->Call("ReadRows", WireMethod::kGather, &Stub::ReadRows, request,
+                               impl_->options.timeout));
+  return wire::DecodeReadRows(response, command);
 }
 
 absl::Status ShardClient::DropModel(const std::string& model) {

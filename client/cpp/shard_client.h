@@ -95,6 +95,8 @@ class ShardClient {
 
   absl::StatusOr<bool> CreateModel(const CreateModelCommand& command);
   absl::StatusOr<DescribeModelReply> DescribeModel(const std::string& model, bool with_digests);
+  // Rows as they are stored, some of those that are asked for: see ReadRowsReply::next.
+  absl::StatusOr<ReadRowsReply> ReadRows(const ReadRowsCommand& command);
   absl::Status DropModel(const std::string& model);
   absl::StatusOr<int64_t> WriteCheckpoint(const std::string& model, const std::string& checkpoint,
                                           absl::Duration timeout = absl::Minutes(10));

@@ -20,6 +20,7 @@
 #include "core/protocol/component_ops.h"
 #include "core/protocol/explicit_rows.h"
 #include "core/protocol/replies.h"
+#include "core/protocol/stored_row_ops.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide {
@@ -92,7 +93,7 @@ struct DenseScatterOp {
 
 using StepOp = std::variant<EmbedForwardOp, HeadForwardOp, HeadBackwardOp, EmbedBackwardOp,
                             DenseGatherOp, DenseScatterOp, AppendPointsOp, PutRecordOp, GetRecordOp,
-                            SolveRowsOp, FindNeighboursOp, ScoreRowsOp>;
+                            SolveRowsOp, FindNeighboursOp, ScoreRowsOp, LoadRowsOp>;
 
 struct StepCommand {
   Envelope envelope;
@@ -195,6 +196,6 @@ struct SetOwnershipCommand {
 using Command =
     std::variant<StepCommand, ScatterCommand, GatherCommand, TopKCommand, CreateModelCommand,
                  DropModelCommand, DescribeModelCommand, HelloCommand, CloseClientCommand,
-                 RefusedCommand, SetOwnershipCommand, ReadCommand>;
+                 RefusedCommand, SetOwnershipCommand, ReadCommand, ReadRowsCommand>;
 
 }  // namespace dslide

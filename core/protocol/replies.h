@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "core/base/ids.h"
 #include "core/protocol/head_answers.h"
+#include "core/protocol/stored_row_ops.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide {
@@ -110,7 +111,8 @@ using ReplyBody =
                  EmbedBackwardReply, DenseGatherReply, DenseScatterReply, ScatterReply, GatherReply,
                  TopKReply, CreateModelReply, DropModelReply, DescribeModelReply, HelloReply,
                  CloseClientReply, SetOwnershipReply, AppendPointsReply, PutRecordReply,
-                 GetRecordReply, SolveRowsReply, FindNeighboursReply, ScoreRowsReply>;
+                 GetRecordReply, SolveRowsReply, FindNeighboursReply, ScoreRowsReply, LoadRowsReply,
+                 ReadRowsReply>;
 
 // The answer to one command. `body` is monostate exactly when `status` is not OK.
 struct Reply {

@@ -355,8 +355,8 @@ bool RowStore::ChangeWeights(LocalRow row, Change change, const char* values, fl
   return true;
 }
 
-absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
-                                 float magnitude_bound) {
+absl::Status RowStore::CheckRecord(LocalRow row, absl::Span<const char> record,
+                                   float magnitude_bound) const {
   const RowId global = rows().ToGlobal(row);
   if (static_cast<int64_t>(record.size()) != layout_.record_bytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -389,6 +389,12 @@ absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
     return absl::InvalidArgumentError(
         absl::StrFormat("record of row %d has an unused byte that is not 0", global.value()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
+                                 float magnitude_bound) {
+  RETURN_IF_ERROR(CheckRecord(row, record, magnitude_bound));
   Preserve(row);
   std::copy(record.begin(), record.end(), Record(row));
   return absl::OkStatus();

@@ -84,6 +84,9 @@ class RowStore final : public HashedRows, public StoredRows {
   // then. `record` need not be aligned.
   absl::Status SetRecord(LocalRow row, absl::Span<const char> record,
                          float magnitude_bound) override;
+  // Whether SetRecord() would take it.
+  absl::Status CheckRecord(LocalRow row, absl::Span<const char> record,
+                           float magnitude_bound) const;
 
   // What update number `step` has for every row. Also keys the rounding of bf16 tables, by (model
   // seed, table name, global row id, step): equal bits for any number of threads and shards.

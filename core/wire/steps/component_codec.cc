@@ -12,6 +12,7 @@
 #include "core/wire/array_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/sample_ids.h"
+#include "core/wire/stored_rows_codec.h"
 
 namespace dslide::wire {
 namespace {
@@ -161,6 +162,23 @@ absl::StatusOr<StepOp> DecodeOp(const v1::ScoreRows& request) {
   return op;
 }
 
+absl::StatusOr<StepOp> DecodeOp(const v1::LoadRows& request) {
+  RETURN_IF_ERROR(CheckName("load_rows.table", request.table()));
+  LoadRowsOp op = {.table = request.table(),
+                   .block = {},
+                   .applied_steps = request.applied_steps(),
+                   .finish = request.finish()};
+  // A row's last step has 32 bits.
+  if (op.applied_steps < 0 || op.applied_steps > std::numeric_limits<uint32_t>::max()) {
+    return Refusal(reason::kOutOfRange, "load_rows.applied_steps",
+                   absl::StrCat("is ", op.applied_steps, ", must be in [0, ",
+                                std::numeric_limits<uint32_t>::max(), "]"));
+  }
+  ASSIGN_OR_RETURN(op.block,
+                   DecodeStoredRows("load_rows.rows", request.rows(), /*sizes_only=*/false));
+  return op;
+}
+
 absl::StatusOr<ReplyBody> DecodeFound(const v1::FindNeighboursResult& result) {
   FindNeighboursReply reply;
   ASSIGN_OR_RETURN(reply.counts, DecodeU32s("counts", result.counts(), {1, kMaxBatch}));
@@ -196,6 +214,8 @@ absl::StatusOr<StepOp> DecodeComponentOperation(const v1::StepRequest& request) 
       return DecodeOp(request.find_neighbours());
     case v1::StepRequest::kScoreRows:
       return DecodeOp(request.score_rows());
+    case v1::StepRequest::kLoadRows:
+      return DecodeOp(request.load_rows());
     default:
       return Refusal(reason::kMissingField, "operation", "must be one that this version knows");
   }
@@ -248,6 +268,14 @@ void EncodeComponentOperation(const ScoreRowsOp& op, v1::StepRequest* out) {
   EncodePackedIds(op.row_offsets, op.rows, request->mutable_packed_row_ids());
 }
 
+void EncodeComponentOperation(const LoadRowsOp& op, v1::StepRequest* out) {
+  v1::LoadRows* const request = out->mutable_load_rows();
+  request->set_table(op.table);
+  EncodeStoredRows(op.block, request->mutable_rows());
+  request->set_applied_steps(op.applied_steps);
+  request->set_finish(op.finish);
+}
+
 bool EncodeComponentResult(const AppendPointsReply& reply, v1::StepResponse* out) {
   out->mutable_append_points()->set_points(reply.points);
   out->mutable_append_points()->set_next(reply.next);
@@ -285,6 +313,11 @@ bool EncodeComponentResult(const ScoreRowsReply& reply, v1::StepResponse* out) {
   return true;
 }
 
+bool EncodeComponentResult(const LoadRowsReply&, v1::StepResponse* out) {
+  out->mutable_load_rows();
+  return true;
+}
+
 absl::StatusOr<ReplyBody> DecodeComponentResult(const v1::StepResponse& response) {
   switch (response.result_case()) {
     case v1::StepResponse::kAppendPoints:
@@ -309,6 +342,8 @@ absl::StatusOr<ReplyBody> DecodeComponentResult(const v1::StepResponse& response
                                                   Count::AtMost(kMaxElements), Floats::kBounded));
       return reply;
     }
+    case v1::StepResponse::kLoadRows:
+      return LoadRowsReply{};
     default:
       return Refusal(reason::kMissingField, "result", "is not one that this version knows");
   }

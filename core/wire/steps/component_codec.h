@@ -1,4 +1,5 @@
-// The step operations on tables of records: memory, label trees, linear rows, fusion.
+// The step operations on tables of records: memory, label trees, linear rows, fusion; and that on
+// records of any table.
 
 #pragma once
 
@@ -24,6 +25,7 @@ void EncodeComponentOperation(const GetRecordOp& op, v1::StepRequest* out);
 void EncodeComponentOperation(const SolveRowsOp& op, v1::StepRequest* out);
 void EncodeComponentOperation(const FindNeighboursOp& op, v1::StepRequest* out);
 void EncodeComponentOperation(const ScoreRowsOp& op, v1::StepRequest* out);
+void EncodeComponentOperation(const LoadRowsOp& op, v1::StepRequest* out);
 
 bool EncodeComponentResult(const AppendPointsReply& reply, v1::StepResponse* out);
 bool EncodeComponentResult(const PutRecordReply& reply, v1::StepResponse* out);
@@ -31,6 +33,7 @@ bool EncodeComponentResult(const GetRecordReply& reply, v1::StepResponse* out);
 bool EncodeComponentResult(const SolveRowsReply& reply, v1::StepResponse* out);
 bool EncodeComponentResult(const FindNeighboursReply& reply, v1::StepResponse* out);
 bool EncodeComponentResult(const ScoreRowsReply& reply, v1::StepResponse* out);
+bool EncodeComponentResult(const LoadRowsReply& reply, v1::StepResponse* out);
 // Any other: false.
 template <typename Other>
 bool EncodeComponentResult(const Other&, v1::StepResponse*) {

@@ -62,6 +62,7 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.ShardService/CreateModel", kCoordinators},
     {"/dslide.v1.ShardService/DescribeModel",
      {Role::kCoordinator, Role::kTrainer, Role::kOperator, Role::kReader}},
+    {"/dslide.v1.ShardService/ReadRows", kReading},
     {"/dslide.v1.ShardService/DropModel", kCoordinators},
     {"/dslide.v1.ShardService/Hello", kTrainers},
     {"/dslide.v1.ShardService/CloseClient", kTrainers},

@@ -24,15 +24,15 @@ const std::vector<std::string>& CommandNames() {
       // Step operations, as in StepOp.
       "embed_forward", "head_forward", "head_backward", "embed_backward", "dense_gather",
       "dense_scatter", "append_points", "put_record", "get_record", "solve_rows", "find_neighbours",
-      "score_rows",
+      "score_rows", "load_rows",
       // Other commands, as in Command.
       "scatter", "gather", "top_k", "create_model", "drop_model", "describe_model", "hello", "bye",
-      "refused", "set_ownership"};
+      "refused", "set_ownership", "read_rows"};
   return *names;
 }
 
 size_t CommandKind(const Command& command) {
-  static_assert(std::variant_size_v<StepOp> == 12 && std::variant_size_v<Command> == 12);
+  static_assert(std::variant_size_v<StepOp> == 13 && std::variant_size_v<Command> == 13);
   if (const auto* step = std::get_if<StepCommand>(&command)) return step->op.index();
   if (const auto* read = std::get_if<ReadCommand>(&command)) return read->op.index();
   return std::variant_size_v<StepOp> + command.index() - 1;

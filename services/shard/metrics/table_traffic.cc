@@ -7,9 +7,9 @@ namespace {
 
 // In the order of StepOp; CommandNames() has the same words.
 constexpr absl::string_view kStepOperations[] = {
-    "embed_forward", "head_forward",  "head_backward",   "embed_backward",
-    "dense_gather",  "dense_scatter", "append_points",   "put_record",
-    "get_record",    "solve_rows",    "find_neighbours", "score_rows"};
+    "embed_forward",   "head_forward",  "head_backward", "embed_backward", "dense_gather",
+    "dense_scatter",   "append_points", "put_record",    "get_record",     "solve_rows",
+    "find_neighbours", "score_rows",    "load_rows"};
 static_assert(std::size(kStepOperations) == std::variant_size_v<StepOp>);
 
 TableOperation OperationOf(const StepOp& op) {
@@ -26,6 +26,7 @@ TableOperation OperationOf(const Command& command) {
   }
   if (const auto* gather = std::get_if<GatherCommand>(&command)) return {gather->table, "gather"};
   if (const auto* top_k = std::get_if<TopKCommand>(&command)) return {top_k->table, "top_k"};
+  if (const auto* read = std::get_if<ReadRowsCommand>(&command)) return {read->table, "read_rows"};
   return {};
 }
 

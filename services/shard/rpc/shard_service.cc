@@ -16,6 +16,7 @@
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
+#include "core/wire/stored_rows_codec.h"
 #include "services/common/unary.h"
 #include "services/shard/rpc/bulk_service.h"
 #include "services/shard/rpc/step_stream_service.h"
@@ -104,7 +105,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_max_message_bytes(options_.max_message_bytes);
   for (const char* word :
        {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps,
-        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights, wire::kReads}) {
+        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights, wire::kReads,
+        wire::kLoadRows}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -178,6 +180,19 @@ grpc::ServerUnaryReactor* ShardServiceImpl::DescribeModel(grpc::CallbackServerCo
   Submit(call, wire::DecodeDescribeModel(*request), 0, /*control=*/!request->with_digests(),
          [response](const Answer& answer) {
            wire::EncodeDescribeModel(std::get<DescribeModelReply>(answer.reply->body), response);
+           return response->ByteSizeLong();
+         });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ShardServiceImpl::ReadRows(grpc::CallbackServerContext* context,
+                                                     const v1::ReadRowsRequest* request,
+                                                     v1::ReadRowsResponse* response) {
+  Unary* const call = Start("ReadRows", context, *request);
+  // The answer may be as large as a message.
+  Submit(call, wire::DecodeReadRows(*request), wire::kMaxMessageBytes, /*control=*/false,
+         [response](const ReplyBody& body) {
+           wire::EncodeReadRows(std::get<ReadRowsReply>(body), response);
            return response->ByteSizeLong();
          });
   return call;

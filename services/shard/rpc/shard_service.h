@@ -31,7 +31,8 @@ struct ShardServiceOptions {
   std::function<absl::Status(ShardCore&)> rows_replaced = nullptr;
 };
 
-using ReadBase = v1::ShardService::WithCallbackMethod_Read<v1::ShardService::Service>;
+using ReadBase = v1::ShardService::WithCallbackMethod_Read<
+    v1::ShardService::WithCallbackMethod_ReadRows<v1::ShardService::Service>>;
 
 // Of copies of cluster checkpoints.
 using CheckpointFilesBase = v1::ShardService::WithCallbackMethod_ReadCheckpointFile<
@@ -101,6 +102,9 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* DescribeModel(grpc::CallbackServerContext* context,
                                           const v1::DescribeModelRequest* request,
                                           v1::DescribeModelResponse* response) override;
+  grpc::ServerUnaryReactor* ReadRows(grpc::CallbackServerContext* context,
+                                     const v1::ReadRowsRequest* request,
+                                     v1::ReadRowsResponse* response) override;
   grpc::ServerUnaryReactor* DropModel(grpc::CallbackServerContext* context,
                                       const v1::DropModelRequest* request,
                                       v1::DropModelResponse* response) override;

@@ -53,6 +53,10 @@ class Components {
   // What the points of `op` would add to memory_bytes(), at most.
   static int64_t BytesOf(const AppendPointsOp& op);
   absl::StatusOr<PutRecordReply> PutRecord(const PutRecordOp& op);
+  // rows: of op, as the table `op.table` has them.
+  absl::Status LoadRows(const LoadRowsOp& op, absl::Span<const LocalRow> rows);
+  // As BytesOf() above.
+  static int64_t BytesOf(const LoadRowsOp& op);
   absl::StatusOr<GetRecordReply> GetRecord(const GetRecordOp& op) const;
   absl::StatusOr<SolveRowsReply> SolveRows(const SolveRowsOp& op);
   absl::StatusOr<FindNeighboursReply> FindNeighbours(const FindNeighboursOp& op,
@@ -68,6 +72,8 @@ class Components {
   absl::StatusOr<RecordStore*> FindWhole(const std::string& name, RowId row) const;
   RecordStore* StoreOf(TableRole role) const;
   absl::Status CheckPiece(const PutRecordOp& op) const;
+  // Whether a row of the table may have the record.
+  absl::Status CheckLoaded(const TableSpec& table, RowId row, absl::string_view record) const;
   PointView PointAt(uint32_t row) const;
   // The records of the points to add, [batch]; "" of those that are too old.
   absl::StatusOr<std::vector<std::string>> EncodeAppended(const AppendPointsOp& op) const;

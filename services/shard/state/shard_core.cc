@@ -58,6 +58,7 @@ bool MayChangeState(const Command& command) {
   return !std::holds_alternative<GatherCommand>(command) &&
          !std::holds_alternative<TopKCommand>(command) &&
          !std::holds_alternative<ReadCommand>(command) &&
+         !std::holds_alternative<ReadRowsCommand>(command) &&
          !std::holds_alternative<DescribeModelCommand>(command);
 }
 
@@ -225,6 +226,9 @@ absl::StatusOr<ReplyBody> ShardCore::RunOp(ShardModel& model, StepCommand& comma
   }
   if (const auto* append = std::get_if<AppendPointsOp>(&command.op)) {
     RETURN_IF_ERROR(CheckMemory(Components::BytesOf(*append)));
+  } else if (const auto* load = std::get_if<LoadRowsOp>(&command.op)) {
+    RETURN_IF_ERROR(CheckMemory(Components::BytesOf(*load)));
+    return model.LoadRows(*load);
   } else if (std::holds_alternative<SolveRowsOp>(command.op)) {
     RETURN_IF_ERROR(CheckMemory(0));
   }
@@ -443,6 +447,13 @@ Answer ShardCore::Run(DescribeModelCommand& command) {
   const absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
   if (!model.ok()) return Error(model.status());
   return Ok((*model)->Describe(command.with_digests), *model);
+}
+
+Answer ShardCore::Run(ReadRowsCommand& command) {
+  const absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
+  if (!model.ok()) return Error(model.status());
+  absl::StatusOr<ReadRowsReply> reply = (*model)->ReadRows(command);
+  return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 
 Answer ShardCore::Run(HelloCommand& command) {

@@ -135,6 +135,7 @@ class ShardCore {
   Answer Run(CreateModelCommand& command);
   Answer Run(DropModelCommand& command);
   Answer Run(DescribeModelCommand& command);
+  Answer Run(ReadRowsCommand& command);
   Answer Run(HelloCommand& command);
   Answer Run(CloseClientCommand& command);
   Answer Run(SetOwnershipCommand& command);

@@ -134,14 +134,15 @@ class ShardModel {
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
   absl::StatusOr<TopKReply> TopK(TopKCommand command) const;
+  absl::StatusOr<ReadRowsReply> ReadRows(const ReadRowsCommand& command) const;  // as stored
+  absl::StatusOr<LoadRowsReply> LoadRows(const LoadRowsOp& op);
 
  private:
   ShardModel(const CreateModelCommand& command, const ModelLimits& limits, Parallelism parallelism,
              StageTimes* stages);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
-  // After all tables were added.
-  void MakeComponents();
+  void MakeComponents();  // after all tables were added
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
   // Whose rows are floats.
   absl::StatusOr<const ShardTable*> FindFloats(const std::string& name) const;
@@ -150,8 +151,7 @@ class ShardModel {
 
   absl::StatusOr<GatherReply> GatherByFingerprint(const GatherCommand& command,
                                                   const ShardTable& table) const;
-  // For a loop over so many rows by id.
-  Parallelism ForRows(int64_t rows) const;
+  Parallelism ForRows(int64_t rows) const;  // for a loop over so many rows by id
   absl::Status CheckRowShape(const ShardTable& table, int64_t rows, int64_t dim,
                              size_t biases) const;
   absl::Status CheckRows(const ShardTable& table, const RowBlock& block) const;

@@ -45,7 +45,11 @@ std::vector<StepOp> ComponentOps() {
                      .inputs = {.offsets = {0}, .features = {}, .values = {}},
                      .label_offsets = {0},
                      .labels = {},
-                     .expire_before = 8}};
+                     .expire_before = 8},
+      LoadRowsOp{.table = "labels",
+                 .block = {.rows = {RowId(3), RowId(9)}, .sizes = {2, 1}, .records = "abc"},
+                 .applied_steps = 7,
+                 .finish = true}};
 }
 
 v1::StepRequest ComponentRequest(const StepOp& op) {
@@ -99,7 +103,8 @@ TEST(ComponentCodecTest, EveryAnswerComesBack) {
                           .labels = {RowId(1), RowId(2), RowId(0)}},
       FindNeighboursReply{
           .counts = {0, 0}, .points = {}, .similarities = {}, .label_offsets = {0}, .labels = {}},
-      ScoreRowsReply{.scores = {1, -2.5f}}};
+      ScoreRowsReply{.scores = {1, -2.5f}},
+      LoadRowsReply{}};
   for (const ReplyBody& body : bodies) {
     v1::StepResponse response;
     EncodeStepResponse(5, 6, {.status = absl::OkStatus(), .body = body}, ActivationType::kF32,
@@ -153,6 +158,18 @@ TEST(ComponentCodecTest, WrongRequestsAreRefused) {
        },
        reason::kNotFinite},
       {5, [](auto& r) { r.mutable_score_rows()->clear_packed_row_ids(); }, reason::kBadSize},
+      {7, [](auto& r) { r.mutable_load_rows()->set_table(""); }, reason::kBadName},
+      {7, [](auto& r) { r.mutable_load_rows()->set_applied_steps(-1); }, reason::kOutOfRange},
+      {7, [](auto& r) { r.mutable_load_rows()->set_applied_steps(int64_t{1} << 32); },
+       reason::kOutOfRange},
+      {7, [](auto& r) { r.mutable_load_rows()->mutable_rows()->set_records("ab"); },
+       reason::kBadSize},
+      {7, [](auto& r) { r.mutable_load_rows()->mutable_rows()->mutable_sizes()->pop_back(); },
+       reason::kBadSize},
+      {7, [](auto& r) { (*r.mutable_load_rows()->mutable_rows()->mutable_sizes())[0] = 0; },
+       reason::kBadSize},
+      {7, [](auto& r) { (*r.mutable_load_rows()->mutable_rows()->mutable_row_ids())[4] = 3; },
+       reason::kNotAscending},
   };
   for (const Case& wrong : cases) {
     v1::StepRequest request = ComponentRequest(ComponentOps()[wrong.op]);

@@ -43,10 +43,10 @@ TEST(TableTrafficTest, ManyTablesShareOneSeries) {
 
 TEST(TableTrafficTest, OperationsHaveTheNamesOfTheCommands) {
   StepCommand step;
-  const std::vector<StepOp> ops = {EmbedForwardOp(),  HeadForwardOp(),    HeadBackwardOp(),
-                                   EmbedBackwardOp(), DenseGatherOp(),    DenseScatterOp(),
-                                   AppendPointsOp(),  PutRecordOp(),      GetRecordOp(),
-                                   SolveRowsOp(),     FindNeighboursOp(), ScoreRowsOp()};
+  const std::vector<StepOp> ops = {
+      EmbedForwardOp(),   HeadForwardOp(),  HeadBackwardOp(), EmbedBackwardOp(), DenseGatherOp(),
+      DenseScatterOp(),   AppendPointsOp(), PutRecordOp(),    GetRecordOp(),     SolveRowsOp(),
+      FindNeighboursOp(), ScoreRowsOp(),    LoadRowsOp()};
   for (const StepOp& op : ops) {
     step.op = op;
     std::visit([](auto& any) { any.table = "t"; }, step.op);
@@ -54,7 +54,7 @@ TEST(TableTrafficTest, OperationsHaveTheNamesOfTheCommands) {
     EXPECT_EQ(OperationOf(step).table, "t");
   }
   for (const Command& command :
-       std::vector<Command>{ScatterCommand(), GatherCommand(), TopKCommand()}) {
+       std::vector<Command>{ScatterCommand(), GatherCommand(), TopKCommand(), ReadRowsCommand()}) {
     EXPECT_EQ(OperationOf(command).operation, CommandNames()[CommandKind(command)]);
   }
   EXPECT_EQ(OperationOf(CloseClientCommand()).operation, "");
