@@ -9,6 +9,7 @@
 #include "client/cli/cluster/connect.h"
 #include "client/cli/commands/cluster_action.h"
 #include "client/cli/commands/command_line.h"
+#include "client/cli/commands/command_model_transfer.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
 #include "client/cpp/coordinator_client.h"
@@ -105,11 +106,15 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
 }  // namespace
 
 void AddModelCommand(CliCommand app, Context& context) {
-  const CliCommand group = app.AddSubcommand("model", "Show and delete the models of a cluster",
+  const CliCommand group = app.AddSubcommand("model", "Show, delete, export and import models",
                                              "Examples:\n"
                                              "  dslide model list\n"
                                              "  dslide model describe default\n"
-                                             "  dslide model delete default --yes");
+                                             "  dslide model delete default --yes\n"
+                                             "  dslide model export --model-dir my-model "
+                                             "--output exported\n"
+                                             "  dslide model import exported --cluster "
+                                             "127.0.0.1:7000");
   group.RequireSubcommand();
   const auto options = std::make_shared<ClusterModelOptions>();  // shared with the callbacks
   AddClusterAction(group, context, options, "list", "List the models and their tables",
@@ -124,6 +129,7 @@ void AddModelCommand(CliCommand app, Context& context) {
   gone.Add("MODEL", options->model, "Its name").Required();
   gone.AddSwitch("--yes", options->yes, "Do it: the rows are gone");
   gone.AddSwitch("--dry-run", options->dry_run, "Only say what would go");
+  AddModelTransferCommands(group, context);
 }
 
 }  // namespace dslide::cli

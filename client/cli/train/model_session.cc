@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::OpenOnce(const Globa
                                                                 std::move(client)));
   }
   RETURN_IF_ERROR(session->FindModel(options));
-  RETURN_IF_ERROR(session->OpenChannels(options.use));
+  if (!options.rows_only) RETURN_IF_ERROR(session->OpenChannels(options.use));
   return session;
 }
 

@@ -34,6 +34,7 @@ struct ModelOptions {
   ModelUse use = ModelUse::kRead;
   // Predictions are asked for again while shards are away, for as long as one call may take.
   bool repeat = true;
+  bool rows_only = false;     // neither ranks nor evaluates: no streams to the shards
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
@@ -70,6 +71,7 @@ class ModelSession {
   Parallelism parallelism() const { return parallelism_; }
   // What predictions go through; null for a model that has a memory, whatever learns beside it.
   const Network* network() const { return components_ == nullptr ? network_.get() : nullptr; }
+  ClusterClient& cluster() { return session_->client(); }
   // Null for a model without a memory.
   ComponentSession* components() { return components_.get(); }
   // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
