@@ -1,6 +1,7 @@
 #include "client/cpp/cluster_client.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -443,6 +444,14 @@ std::vector<std::unique_ptr<StepChannel>> ClusterClient::OpenReads(const ModelSp
                                    .timeout = impl_->options.timeout}));
   }
   return channels;
+}
+
+void CloseStreams(absl::Span<const std::unique_ptr<ShardStream>> streams) {
+  std::vector<std::thread> threads;
+  for (const auto& stream : streams) {
+    threads.emplace_back([&stream] { stream->Close().IgnoreError(); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace dslide

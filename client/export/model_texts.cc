@@ -7,12 +7,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/text/tokenizer_json.h"
 
 namespace dslide {
 namespace {
 
 constexpr char kDataKey[] = "dslide.data";
 constexpr char kWindowKey[] = "dslide.window";
+constexpr char kTokenizerKey[] = "dslide.tokenizer";
 constexpr char kPointsKey[] = "dslide.training_points";
 constexpr char kTextKind[] = "text";
 
@@ -140,6 +142,9 @@ std::vector<FilledTensor> TensorsOf(const ModelTexts& texts) {
 void DescribeTexts(const ModelTexts& texts, TensorMetadata* metadata) {
   (*metadata)[kDataKey] = texts.data_kind;
   if (texts.data_kind == kTextKind) (*metadata)[kWindowKey] = absl::StrCat(texts.text_window);
+  if (texts.tokenizer.has_value()) {
+    (*metadata)[kTokenizerKey] = TokenizerToJson(*texts.tokenizer);
+  }
   if (texts.label_counts.points > 0) {
     (*metadata)[kPointsKey] = absl::StrCat(texts.label_counts.points);
   }
@@ -150,6 +155,9 @@ absl::StatusOr<ModelTexts> ReadTexts(const SafetensorsInput& input, int64_t labe
   const auto kind = input.metadata().find(kDataKey);
   if (kind != input.metadata().end()) texts.data_kind = kind->second;
   texts.text_window = NumberIn(input.metadata(), kWindowKey);
+  if (const auto json = input.metadata().find(kTokenizerKey); json != input.metadata().end()) {
+    ASSIGN_OR_RETURN(texts.tokenizer, TokenizerFromJson(json->second, input.path()));
+  }
   texts.label_counts.points = NumberIn(input.metadata(), kPointsKey);
   ASSIGN_OR_RETURN(texts.labels, ReadNames(input, "label"));
   if (!texts.labels.empty() && static_cast<int64_t>(texts.labels.size()) != labels) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "client/export/safetensors_input.h"
 #include "client/export/tensor_info.h"
 #include "core/engine/data/dataset_info.h"
+#include "core/engine/data/text/tokenizer.h"
 #include "core/engine/data/text_dataset.h"
 #include "core/engine/data/transform.h"
 
@@ -30,6 +32,7 @@ struct ModelTexts {
   std::shared_ptr<const Vocabulary> vocabulary;  // shared with the model that it comes from
   std::string data_kind = "sparse";              // or "text"
   int64_t text_window = 0;
+  std::optional<TokenizerOptions> tokenizer;  // that texts are cut with; none: nobody said
 };
 
 struct FilledTensor {

@@ -117,7 +117,8 @@ std::string MakeDecimal(std::string& text) {
   } else {
     double number = 0.0;
     text = std::string(absl::StripAsciiWhitespace(given));
-    if (!absl::SimpleAtod(text, &number) || std::isnan(number)) {
+    const bool decimal = text.find_first_of("xX") == std::string::npos;
+    if (!decimal || !absl::SimpleAtod(text, &number) || std::isnan(number)) {
       return absl::StrCat("\"", given, "\" is not a number");
     }
     if (std::abs(number) <= std::numeric_limits<T>::max()) return "";

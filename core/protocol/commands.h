@@ -39,8 +39,7 @@ struct Envelope {
   std::string model;
 };
 
-// Of one update; none: the model's own, by its schedule.
-using LearningRate = std::optional<double>;
+using LearningRate = std::optional<double>;  // of one update; none: the model's, by its schedule
 
 // --- Step operations ---------------------------------------------------------------------------
 
@@ -196,6 +195,6 @@ struct SetOwnershipCommand {
 using Command =
     std::variant<StepCommand, ScatterCommand, GatherCommand, TopKCommand, CreateModelCommand,
                  DropModelCommand, DescribeModelCommand, HelloCommand, CloseClientCommand,
-                 RefusedCommand, SetOwnershipCommand, ReadCommand, ReadRowsCommand>;
+                 RefusedCommand, SetOwnershipCommand, ReadRowsCommand, ReadCommand>;
 
 }  // namespace dslide

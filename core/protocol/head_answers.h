@@ -30,11 +30,11 @@ struct HeadForwardOutput {
 
 // The best rows of each query of a batch.
 struct ScoredRows {
-  std::vector<RowId> rows;         // [batch, k], best first; kNoRow where there are fewer
-  std::vector<float> logits;       // [batch, k]; -inf where there are fewer
-  int64_t scored_rows = 0;         // rows scored, summed over the queries
-  std::vector<uint32_t> by_query;  // [batch] rows scored for each; or empty: not known
-  bool exact = true;               // every row was scored
+  std::vector<RowId> rows;              // [batch, k], best first; kNoRow where there are fewer
+  std::vector<float> logits;            // [batch, k]; -inf where there are fewer
+  int64_t scored_rows = 0;              // rows scored, summed over the queries
+  std::vector<uint32_t> by_query = {};  // [batch] rows scored for each; or empty: not known
+  bool exact = true;                    // every row was scored
 };
 
 }  // namespace dslide

@@ -36,7 +36,7 @@ struct OptimizerSpec {
   // Decoupled (AdamW): each touched weight shrinks by learning_rate * weight_decay for every step
   // since the row was last touched. Biases are not decayed. Range [0, 1].
   double weight_decay = 0.0;
-  ScheduleSpec schedule;
+  ScheduleSpec schedule = {};
   // Above 0: each row also keeps the exponential moving average of its weights and its bias over
   // all steps, those that did not touch it included: avg = average_decay * avg + (1 -
   // average_decay) * weights, divided by 1 - average_decay^steps so that it starts without bias.
@@ -53,7 +53,7 @@ struct OptimizerSpec {
 struct TableRate {
   std::string table;
   double learning_rate = 1e-3;  // > 0
-  ScheduleSpec schedule;
+  ScheduleSpec schedule = {};
 
   // Errors: InvalidArgument naming the field, the value and the range.
   absl::Status Validate() const;

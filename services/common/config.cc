@@ -231,7 +231,7 @@ void ConfigParser::AddDouble(const std::string& name, double* value, double min,
   Setting setting{.name = name};
   setting.set = [=](const std::string& text) -> absl::Status {
     double parsed = 0.0;
-    if (!absl::SimpleAtod(text, &parsed)) {
+    if (text.find_first_of("xX") != std::string::npos || !absl::SimpleAtod(text, &parsed)) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", EscapeForLog(text, 80), "\" is not a number"));
     }

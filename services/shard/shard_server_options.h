@@ -68,8 +68,8 @@ struct ShardServerOptions {
 // FailedPrecondition.
 absl::Status CheckShardServerOptions(const ShardServerOptions& options);
 
-// The budgets that are 0 as shares of the memory limit, so that all of them, the rows and the process
-// itself have room in it: of a small machine as of a small container.
+// The budgets that are 0 as shares of the memory limit, so that all of them, the rows and the
+// process itself have room in it: of a small machine as of a small container.
 void ResolveBudgets(ShardServerOptions& options);
 
 // options.core with what it leaves to the machine filled in.

@@ -146,15 +146,17 @@ def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 def _session_members(session: int) -> Iterator[int]:
     """The processes of a session that run."""
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    # Not by glob: it fails when a process ends while it looks.
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
+            stat = pathlib.Path("/proc", pid, "stat")
             # After the name, which may hold anything: state, parent, group, session.
             name, _, rest = stat.read_text(errors="replace").rpartition(")")
             fields = rest.split()
             # A sanitizer's helper ends by itself, a little after the program that started it.
             if (int(fields[3]) == session and fields[0] != "Z"
                     and not name.endswith("(llvm-symbolizer")):
-                yield int(stat.parent.name)
+                yield int(pid)
 
 
 def _shown(name: str, text: str, directory: pathlib.Path) -> str:

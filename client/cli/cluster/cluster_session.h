@@ -23,7 +23,7 @@ struct EmbeddedOptions {
   std::string data_dir;
   // The data_dir of another one, whose rows are loaded; only read (EmbeddedClusterOptions). With
   // data_dir its jobs and other checkpoints are taken over, too; without it nothing is kept.
-  std::string rows_from;
+  std::string rows_from = {};
 };
 
 // Not thread-safe; its client is.

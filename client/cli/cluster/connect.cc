@@ -19,7 +19,7 @@ absl::Status AwaitHost(const std::string& address) {
   if (parsed.is_unix || parsed.host.empty()) return absl::OkStatus();
   const absl::Time deadline = absl::Now() + kNamePatience;
   for (;;) {
-    const absl::Status known = ResolveHost(parsed).status();
+    absl::Status known = ResolveHost(parsed).status();
     if (known.ok()) return known;
     if (absl::Now() + kNamePause >= deadline) {
       return absl::Status(known.code(), absl::StrCat("coordinator at ", address, ": ",

@@ -324,8 +324,11 @@ absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
   }
   plan.sendable_batch = input.spec.training.batch_size;
   if (plan.largest_message_bytes > wire::kMaxMessageBytes) {
-    plan.sendable_batch = std::max<int64_t>(
-        1, plan.sendable_batch * wire::kMaxMessageBytes / plan.largest_message_bytes);
+    // What a message has beside its samples does not shrink with them.
+    constexpr int64_t kBesideSamples = 4096;
+    plan.sendable_batch =
+        std::max<int64_t>(1, plan.sendable_batch * (wire::kMaxMessageBytes - kBesideSamples) /
+                                 plan.largest_message_bytes);
   }
   const int64_t both = plan.request_bytes + plan.reply_bytes;
   plan.bytes_per_sample =

@@ -12,11 +12,11 @@
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/model/model_dir.h"
+#include "client/cli/model/model_dir_writer.h"
 #include "client/cli/train/accuracy_report.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/data_source.h"
-#include "client/cli/train/model_dir.h"
-#include "client/cli/train/model_dir_writer.h"
 #include "client/cli/train/model_resume.h"
 #include "client/cli/train/next_commands.h"
 #include "client/cli/train/prediction_text.h"
@@ -353,12 +353,7 @@ absl::Status TrainRun::Train() {
   }
   result_.training_traffic = session_->client().counters().Total();
   result_.stages = session_->StageSeconds();
-  const StageSeconds& stages = result_.report.stages;
-  result_.stages["trainer_wait_embed_forward"] = stages.wait_embed_forward;
-  result_.stages["trainer_wait_head_forward"] = stages.wait_head_forward;
-  result_.stages["trainer_wait_head_backward"] = stages.wait_head_backward;
-  result_.stages["trainer_fingerprints"] = stages.hash;
-  result_.stages["trainer_compute"] = stages.compute - stages.hash;
+  AddTrainerStages(result_.report.stages, result_.stages);
   return absl::OkStatus();
 }
 
@@ -438,9 +433,8 @@ absl::Status TrainRun::PrintReport() const {
   PrintLine(TrainResultToText(result_));
   if (!examples_.empty())
     PrintLine(absl::StrCat("\nFive test points and their predictions:", examples_));
-  const TrainedFrom from = {options_.data, options_.eval,
-                            incomplete() ? "" : options_.model_dir, options_.cluster,
-                            options_.shards};
+  const TrainedFrom from = {options_.data, options_.eval, incomplete() ? "" : options_.model_dir,
+                            options_.cluster, options_.shards};
   ASSIGN_OR_RETURN(const std::string next, NextCommands(from, model_, *data_));
   if (!next.empty()) PrintLine(next);
   return absl::OkStatus();

@@ -149,8 +149,8 @@ absl::StatusOr<RankQuery> ToQuery(const std::string& field, const v1::PredictQue
   return WrongRequest(reason::kMissingField, field, "has none of text, features and hidden");
 }
 
-absl::StatusOr<RankOptions> OptionsOf(const v1::PredictRequest& request, const OpenModel& model,
-                                      bool hashed_by_default) {
+absl::StatusOr<RankOptions> RankOptionsOf(const v1::PredictRequest& request, const OpenModel& model,
+                                          bool hashed_by_default) {
   if (request.top_k() > kMaxPredictLabels) {
     return WrongRequest(reason::kOutOfRange, "top_k",
                         absl::StrCat("is ", request.top_k(), ", must be in [1, ", kMaxPredictLabels,
@@ -186,7 +186,7 @@ absl::StatusOr<PreparedRequest> PreparePrediction(const v1::PredictRequest& requ
                                      kMaxPredictQueries));
   }
   PreparedRequest prepared;
-  ASSIGN_OR_RETURN(prepared.options, OptionsOf(request, model, hashed_by_default));
+  ASSIGN_OR_RETURN(prepared.options, RankOptionsOf(request, model, hashed_by_default));
   prepared.unknown.resize(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     const auto place = static_cast<size_t>(i);

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/cli/model/model_dir.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/imported_data.h"
-#include "client/cli/train/model_dir.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/text_dataset.h"

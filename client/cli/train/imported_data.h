@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/cli/model/model_dir.h"
 #include "client/cli/train/import_options.h"
-#include "client/cli/train/model_dir.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/import/importer.h"

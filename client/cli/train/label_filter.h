@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 #include "client/components/ranking.h"
 #include "core/engine/data/sparse_batch.h"
 #include "core/flags/command_line.h"
@@ -18,7 +18,7 @@ namespace dslide::cli {
 
 struct FilterOptions {
   bool exclude_inputs = false;
-  std::string filter;  // a file with lines "point label", ids from 0; "": none
+  std::string filter = {};  // a file with lines "point label", ids from 0; "": none
   bool any() const { return exclude_inputs || !filter.empty(); }
 };
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 #include "client/cpp/cluster_client.h"
 #include "core/spec/model_spec.h"
 

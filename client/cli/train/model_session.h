@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "client/cli/cluster/cluster_session.h"
 #include "client/cli/console/global_options.h"
+#include "client/cli/model/model_dir.h"
+#include "client/cli/model/model_dir_writer.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/label_filter.h"
-#include "client/cli/train/model_dir.h"
-#include "client/cli/train/model_dir_writer.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
 #include "client/trainer/network.h"
@@ -34,7 +34,7 @@ struct ModelOptions {
   ModelUse use = ModelUse::kRead;
   // Predictions are asked for again while shards are away, for as long as one call may take.
   bool repeat = true;
-  bool rows_only = false;     // neither ranks nor evaluates: no streams to the shards
+  bool rows_only = false;  // neither ranks nor evaluates: no streams to the shards
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);

@@ -1,16 +1,16 @@
 #include "client/cli/train/model_transfer.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/model/model_dir.h"
+#include "client/cli/model/model_dir_writer.h"
 #include "client/cli/train/data_source.h"
 #include "client/export/model_export.h"
 #include "client/export/model_import.h"
@@ -24,8 +24,6 @@
 namespace dslide::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr char kSafetensors[] = "safetensors";
 constexpr char kNpz[] = "npz";
 constexpr char kOnnx[] = "onnx";
@@ -36,7 +34,8 @@ ModelTexts TextsOfModel(const StoredModel& model) {
           .label_counts = model.label_counts,
           .vocabulary = model.vocabulary,
           .data_kind = model.origin.data_kind,
-          .text_window = model.origin.text_window};
+          .text_window = model.origin.text_window,
+          .tokenizer = model.tokenizer};
 }
 
 StoredModel ModelOfImport(const ModelImport& import, const std::string& name, int64_t shards) {
@@ -54,6 +53,7 @@ StoredModel ModelOfImport(const ModelImport& import, const std::string& name, in
   model.labels = texts.labels;
   model.label_counts = texts.label_counts;
   model.vocabulary = texts.vocabulary;
+  model.tokenizer = texts.tokenizer;
   return model;
 }
 
@@ -103,26 +103,12 @@ void PrintExport(const GlobalOptions& global, const ExportCommandOptions& option
                          ReadableBytes(static_cast<double>(plan.bytes())), "."));
 }
 
-// Where the model is to come, as far as the import can know before it begins.
 absl::Status CheckTarget(const ImportCommandOptions& options) {
   if (options.model_dir.empty() == options.cluster.empty()) {
     return absl::InvalidArgumentError(
         "say where the model is to come: --model-dir DIR, or --cluster HOST:PORT");
   }
-  if (options.model_dir.empty()) return absl::OkStatus();
-  switch (InspectModelDir(options.model_dir)) {
-    case ModelDirState::kHoldsOtherFiles:
-      return absl::InvalidArgumentError(
-          absl::StrCat("--model-dir ", options.model_dir,
-                       ": holds files that are no model; name an empty or new directory"));
-    case ModelDirState::kHoldsModel:
-      if (options.overwrite) return absl::OkStatus();
-      return absl::InvalidArgumentError(
-          absl::StrCat("--model-dir ", options.model_dir,
-                       ": holds a model already; pass --overwrite to replace it"));
-    default:
-      return absl::OkStatus();
-  }
+  return absl::OkStatus();
 }
 
 absl::Status ImportIntoCluster(const GlobalOptions& global, const ImportCommandOptions& options,
@@ -149,50 +135,24 @@ absl::Status ImportIntoCluster(const GlobalOptions& global, const ImportCommandO
                                    spec.name, " --yes, then import again"));
 }
 
-absl::Status MoveModel(const std::string& from, const std::string& to) {
-  std::error_code error;
-  const std::string old = to + ".old";
-  if (fs::exists(to, error)) {
-    fs::remove_all(old, error);
-    if (!error) fs::rename(to, old, error);
-  }
-  if (!error) fs::rename(from, to, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("--model-dir ", to, ": cannot be put in place: ", error.message()));
-  }
-  fs::remove_all(old, error);
-  return absl::OkStatus();
-}
-
-// Beside the directory, which takes its name when all rows are there.
 absl::Status ImportIntoDirectory(const GlobalOptions& global, const ImportCommandOptions& options,
                                  const ModelImport& import, const std::string& name,
-                                 ProgressSink& progress) {
-  const std::string aside = options.model_dir + ".partial";
+                                 ModelDirWriter& directory, ProgressSink& progress) {
   const StoredModel model = ModelOfImport(import, name, options.shards);
-  std::error_code error;
-  fs::remove_all(aside, error);  // what an import that was killed has left
-  RETURN_IF_ERROR(PrepareModelDir(aside, /*overwrite=*/false));
+  RETURN_IF_ERROR(SaveModel(directory.staging(), model));
   ClientOptions client;
   ASSIGN_OR_RETURN(client.timeout, global.Timeout());
   client.job = "import";
   ASSIGN_OR_RETURN(const std::unique_ptr<ClusterSession> session,
                    ClusterSession::StartEmbedded({.shards = options.shards,
                                                   .parallelism = ThreadsOrAll(options.threads),
-                                                  .data_dir = aside},
+                                                  .data_dir = directory.staging()},
                                                  std::move(client)));
-  absl::Status status = session->client().CreateModel(model.spec).status();
-  if (status.ok()) {
-    status =
-        import.Load(session->client(), name, [&](const std::string& text) { progress.Say(text); });
-  }
-  const absl::Status closed = session->Close();
-  if (status.ok()) status = closed;
-  if (status.ok()) status = SaveModel(aside, model);
-  if (status.ok()) status = MoveModel(aside, options.model_dir);
-  if (!status.ok()) fs::remove_all(aside, error);
-  return status;
+  RETURN_IF_ERROR(session->client().CreateModel(model.spec).status());
+  RETURN_IF_ERROR(
+      import.Load(session->client(), name, [&](const std::string& text) { progress.Say(text); }));
+  RETURN_IF_ERROR(session->Close());
+  return directory.Commit();
 }
 
 void PrintImport(const GlobalOptions& global, const ImportCommandOptions& options,
@@ -246,6 +206,12 @@ absl::StatusOr<int> ExportModel(const GlobalOptions& global, const ExportCommand
 absl::StatusOr<int> ImportModel(const GlobalOptions& global, const ImportCommandOptions& options) {
   RETURN_IF_ERROR(CheckTarget(options));
   const std::unique_ptr<ProgressSink> progress = MakeProgress(global.quiet);
+  std::unique_ptr<ModelDirWriter> directory;  // before the model is read: it may be refused
+  if (options.cluster.empty() && !options.dry_run) {
+    ASSIGN_OR_RETURN(directory, ModelDirWriter::Open(options.model_dir,
+                                                     options.overwrite ? ModelDirUse::kOverwrite
+                                                                       : ModelDirUse::kNew));
+  }
   ASSIGN_OR_RETURN(const ModelImport import, ModelImport::Open(options.input));
   progress->Say(absl::StrCat("Checking ", options.input));
   RETURN_IF_ERROR(import.Verify());
@@ -253,9 +219,10 @@ absl::StatusOr<int> ImportModel(const GlobalOptions& global, const ImportCommand
   if (!options.name.empty()) spec.name = options.name;
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
   if (!options.dry_run) {
-    RETURN_IF_ERROR(options.cluster.empty()
-                        ? ImportIntoDirectory(global, options, import, spec.name, *progress)
-                        : ImportIntoCluster(global, options, import, spec, *progress));
+    RETURN_IF_ERROR(
+        options.cluster.empty()
+            ? ImportIntoDirectory(global, options, import, spec.name, *directory, *progress)
+            : ImportIntoCluster(global, options, import, spec, *progress));
   }
   PrintImport(global, options, import, spec.name);
   return kExitOk;

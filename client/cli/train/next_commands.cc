@@ -15,6 +15,8 @@ namespace {
 absl::StatusOr<std::string> ExampleText(const StoredModel& model, const Dataset& data) {
   constexpr int64_t kLooked = 100;
   constexpr size_t kWords = 5;
+  const absl::StatusOr<TextEncoder> encoder = EncoderOf(model);
+  if (!encoder.ok()) return std::string();  // features without names
   for (int64_t point = 0; point < std::min(kLooked, data.num_points()); ++point) {
     SparseBatch batch;
     RETURN_IF_ERROR(data.ReadSamples({&point, 1}, &batch));
@@ -24,7 +26,7 @@ absl::StatusOr<std::string> ExampleText(const StoredModel& model, const Dataset&
     });
     if (!named || features.empty()) continue;
     std::string text = DescribeInput(model, features, batch.ValuesOf(0), kWords);
-    const absl::StatusOr<TextQuery> query = QueryFromText(model, text);
+    const absl::StatusOr<TextQuery> query = encoder->Encode(text);
     if (query.ok() && query->unknown.empty()) return text;
   }
   return std::string();

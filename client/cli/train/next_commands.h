@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 #include "core/engine/data/dataset.h"
 
 namespace dslide::cli {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 #include "client/trainer/evaluator.h"
 #include "core/engine/data/text/text_encoder.h"
 

@@ -13,7 +13,7 @@ namespace dslide::cli {
 
 struct StepFit {
   int64_t batch = 0;  // points of a step whose messages are not too large; the spec's where it fits
-  std::string why;    // "" where the spec's fits
+  std::string why = {};  // "" where the spec's fits
 };
 
 // By what the points are like on average, before anything is sent; a step that has uncommonly large

@@ -61,6 +61,14 @@ std::string ComponentsToText(const TrainResult& result) {
 
 }  // namespace
 
+void AddTrainerStages(const StageSeconds& seconds, std::map<std::string, double>& stages) {
+  stages["trainer_wait_embed_forward"] = seconds.wait_embed_forward;
+  stages["trainer_wait_head_forward"] = seconds.wait_head_forward;
+  stages["trainer_wait_head_backward"] = seconds.wait_head_backward;
+  stages["trainer_fingerprints"] = seconds.hash;
+  stages["trainer_compute"] = seconds.compute - seconds.hash;
+}
+
 std::string TrainResultToJson(const TrainResult& result) {
   const TrainingReport& report = result.report;
   const auto samples = static_cast<double>(report.samples);

@@ -35,6 +35,9 @@ struct TrainResult {
 
 // One line. Fields without a value (no evaluation data) are null. Documented in
 // docs/start/commands.md.
+// The trainer's own stages, beside those of the shards.
+void AddTrainerStages(const StageSeconds& seconds, std::map<std::string, double>& stages);
+
 std::string TrainResultToJson(const TrainResult& result);
 
 // Several lines without the last newline.

@@ -33,7 +33,7 @@
 #include "core/engine/memory/neighbour_candidates.h"
 #include "core/engine/memory/point_record.h"
 #include "core/engine/memory/posting_lists.h"
-#include "core/spec/neighbour_search.h"
+#include "core/spec/record_spec.h"
 
 namespace dslide {
 

@@ -25,8 +25,9 @@ std::string Number(double value) { return absl::StrFormat("%.4g", value); }
 std::string RenderLineChart(const LineChart& chart) {
   if (chart.points.empty()) return "";
   const auto by_y = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto [lowest, highest] =
-      std::minmax_element(chart.points.begin(), chart.points.end(), by_y);
+  const auto range = std::minmax_element(chart.points.begin(), chart.points.end(), by_y);
+  const double lowest = range.first->second;
+  const double highest = range.second->second;
   const double first = chart.points.front().first;
   const double last = chart.points.back().first;
   const auto share = [](double value, double from, double to) {
@@ -36,8 +37,7 @@ std::string RenderLineChart(const LineChart& chart) {
     return kLeft + share(x, first, last) * (kWidth - kLeft - kRight);
   };
   const auto y_of = [&](double y) {
-    return kHeight - kBottom -
-           share(y, lowest->second, highest->second) * (kHeight - kTop - kBottom);
+    return kHeight - kBottom - share(y, lowest, highest) * (kHeight - kTop - kBottom);
   };
   std::string line;
   for (const auto& [x, y] : chart.points) {
@@ -50,8 +50,8 @@ std::string RenderLineChart(const LineChart& chart) {
   return absl::StrCat(
       "<svg class=\"chart\" role=\"img\" viewBox=\"0 0 480 150\" aria-label=\"", EscapeHtml(words),
       "\">", Text(0, 14, "start", absl::StrCat(chart.title, ": ", now)),
-      Text(kLeft - 6, kTop + 4, "end", Number(highest->second)),
-      Text(kLeft - 6, kHeight - kBottom, "end", Number(lowest->second)),
+      Text(kLeft - 6, kTop + 4, "end", Number(highest)),
+      Text(kLeft - 6, kHeight - kBottom, "end", Number(lowest)),
       Text(kLeft, kHeight - 6, "start", absl::StrCat(chart.x_name, " ", Number(first))),
       Text(kWidth - kRight, kHeight - 6, "end", Number(last)),
       absl::StrFormat("<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\"/>", kLeft, kHeight - kBottom,

@@ -9,9 +9,9 @@
 namespace dslide {
 
 struct LineChart {
-  std::string title;                              // "job run-1: P@1"
-  std::string x_name;                             // "epoch"
-  std::vector<std::pair<double, double>> points;  // (x, y), x ascending, all finite
+  std::string title;                                   // "job run-1: P@1"
+  std::string x_name;                                  // "epoch"
+  std::vector<std::pair<double, double>> points = {};  // (x, y), x ascending, all finite
 };
 
 // An <svg> element with its axis labels and the last value; empty without points. Texts are

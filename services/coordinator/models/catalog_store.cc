@@ -228,7 +228,7 @@ absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
         path, " is damaged: ", text,
         "; restore it from a copy, or move it away to start a new cluster without its models"));
   }
-  const absl::Status judged = SystemErrorOf(absl::StrCat("cannot open ", path, ": ", text));
+  absl::Status judged = SystemErrorOf(absl::StrCat("cannot open ", path, ": ", text));
   if (!absl::IsUnavailable(judged)) return judged;
   if (absl::StrContains(text, "LOCK") || absl::StrContains(text, "lock")) {
     return absl::FailedPreconditionError(

@@ -103,10 +103,9 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_generation(shared_.generation);
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
-  for (const char* word :
-       {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax", wire::kPackedSteps,
-        wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights, wire::kReads,
-        wire::kLoadRows}) {
+  for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax",
+                           wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows,
+                           wire::kLabelWeights, wire::kReads, wire::kLoadRows}) {
     response->add_capabilities(word);
   }
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
@@ -191,8 +190,8 @@ grpc::ServerUnaryReactor* ShardServiceImpl::ReadRows(grpc::CallbackServerContext
   Unary* const call = Start("ReadRows", context, *request);
   // The answer may be as large as a message.
   Submit(call, wire::DecodeReadRows(*request), wire::kMaxMessageBytes, /*control=*/false,
-         [response](const ReplyBody& body) {
-           wire::EncodeReadRows(std::get<ReadRowsReply>(body), response);
+         [response](const Answer& answer) {
+           wire::EncodeReadRows(std::get<ReadRowsReply>(answer.reply->body), response);
            return response->ByteSizeLong();
          });
   return call;

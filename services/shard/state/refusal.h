@@ -18,8 +18,7 @@ inline absl::Status Refuse(absl::string_view reason, absl::string_view message) 
 
 // OUT_OF_RANGE for a learning rate that the table's optimizer cannot have.
 inline absl::Status CheckRate(const TableSpec& table, LearningRate rate) {
-  const absl::Status checked =
-      rate.has_value() ? table.optimizer.CheckRate(*rate) : absl::OkStatus();
+  absl::Status checked = rate.has_value() ? table.optimizer.CheckRate(*rate) : absl::OkStatus();
   if (checked.ok()) return checked;
   return Refuse(reason::kOutOfRange,
                 absl::StrCat("table \"", table.name, "\": ", checked.message()));

@@ -39,19 +39,6 @@ absl::Status NoContext(const StepCommand& command, absl::string_view forward,
                              "first_open_step, or the shard was restarted"));
 }
 
-void Add(const ModelCounters& from, ModelCounters& to) {
-  to.rejected_rows += from.rejected_rows;
-  to.active_pairs += from.active_pairs;
-  to.head_samples += from.head_samples;
-  to.head_distinct_rows += from.head_distinct_rows;
-  to.embed_distinct_rows += from.embed_distinct_rows;
-  to.recall_top1_found += from.recall_top1_found;
-  to.recall_top1_wanted += from.recall_top1_wanted;
-  to.recall_top10_found += from.recall_top10_found;
-  to.recall_top10_wanted += from.recall_top10_wanted;
-  to.dense_equivalent_bytes += from.dense_equivalent_bytes;
-}
-
 }  // namespace
 
 bool MayChangeState(const Command& command) {
@@ -362,14 +349,14 @@ void ShardCore::InstallModel(std::unique_ptr<ShardModel> model) {
   contexts_.DropModel(name);
   topology_version_ = std::max(topology_version_, model->topology_version());
   std::shared_ptr<ShardModel>& place = models_[name];
-  if (place != nullptr) Add(place->counters(), dropped_);
+  if (place != nullptr) dropped_ += place->counters();
   place = std::move(model);
 }
 
 void ShardCore::DropAllModels() {
   for (const auto& [name, model] : models_) {
     contexts_.DropModel(name);
-    Add(model->counters(), dropped_);
+    dropped_ += model->counters();
   }
   models_.clear();
 }
@@ -438,7 +425,7 @@ Answer ShardCore::Run(DropModelCommand& command) {
   const absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
   if (!model.ok()) return Error(model.status());
   contexts_.DropModel(command.model);
-  Add((*model)->counters(), dropped_);
+  dropped_ += (*model)->counters();
   models_.erase(command.model);
   return Ok(DropModelReply{});
 }
@@ -491,7 +478,7 @@ uint64_t ShardCore::Digest() const {
 
 ModelCounters ShardCore::Counters() const {
   ModelCounters counters = dropped_;
-  for (const auto& [name, model] : models_) Add(model->counters(), counters);
+  for (const auto& [name, model] : models_) counters += model->counters();
   return counters;
 }
 

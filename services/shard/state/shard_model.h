@@ -28,6 +28,7 @@
 #include "core/spec/model_spec.h"
 #include "core/system/stage_times.h"
 #include "services/shard/state/components.h"
+#include "services/shard/state/model_counters.h"
 
 namespace dslide::shard {
 
@@ -63,19 +64,6 @@ struct ShardTable {
   // Head only: [batch, num_tables] fingerprints of the right width; none where every row is active.
   // Errors: InvalidArgument BAD_FINGERPRINT.
   absl::Status CheckFingerprints(absl::Span<const uint32_t> prints, int64_t batch) const;
-};
-
-// What operations did, for metrics. Only ever grows.
-struct ModelCounters {
-  int64_t rejected_rows = 0;  // updates refused by the magnitude bound after the arithmetic
-  int64_t active_pairs = 0;
-  int64_t head_samples = 0;
-  int64_t head_distinct_rows = 0;
-  int64_t embed_distinct_rows = 0;
-  int64_t recall_top1_found = 0, recall_top1_wanted = 0;
-  int64_t recall_top10_found = 0, recall_top10_wanted = 0;
-  // What a dense all-reduce of the updated tables' rows here would have moved, one way.
-  int64_t dense_equivalent_bytes = 0;
 };
 
 // Bounds on single requests.

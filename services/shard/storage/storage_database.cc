@@ -29,7 +29,7 @@ absl::Status FromRocks(absl::string_view what, const rocksdb::Status& status) {
 absl::Status ReadFailure(absl::string_view what, const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = absl::StrCat(what, ": ", status.ToString());
-  const absl::Status judged = SystemErrorOf(message);
+  absl::Status judged = SystemErrorOf(message);
   if (!absl::IsUnavailable(judged) || IsDiskFailure(message)) return judged;
   return absl::DataLossError(message);
 }

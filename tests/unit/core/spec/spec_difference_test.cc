@@ -8,8 +8,11 @@ namespace {
 ModelSpec KnownSpec() {
   ModelSpec spec;
   spec.name = "m";
-  spec.tables.push_back({.name = "in", .role = TableRole::kEmbedding, .rows = 10, .dim = 4});
-  spec.tables.push_back({.name = "out", .role = TableRole::kHead, .rows = 20, .dim = 4});
+  spec.tables.resize(2);
+  for (TableSpec& table : spec.tables) table.dim = 4;
+  spec.tables[0].name = "in";
+  spec.tables[1].name = "out";
+  spec.tables[1].role = TableRole::kHead;
   return spec;
 }
 
@@ -68,7 +71,7 @@ TEST(SpecDifferenceTest, TrainersOfOneJobMayKeepMoreStepsMoving) {
 
 TEST(SpecDifferenceTest, RatesAreThoseOfTheTablesOfFloats) {
   ModelSpec spec = KnownSpec();
-  spec.tables.push_back({.name = "points", .role = TableRole::kMemory});
+  spec.tables.emplace_back().role = TableRole::kMemory;
   spec.tables[1].optimizer.learning_rate = 0.5;
   const std::vector<TableRate> rates = RatesOf(spec);
   ASSERT_EQ(rates.size(), 2u);

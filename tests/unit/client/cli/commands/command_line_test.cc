@@ -190,11 +190,11 @@ TEST_F(CommandLineTest, InfoTellsTheAccuracyOfTheMostFrequentLabels) {
   const Outcome json_outcome = RunDslide({"data", "info", path, "-o", "json"});
   ASSERT_EQ(json_outcome.code, kExitOk) << json_outcome.err;
   const auto json = nlohmann::json::parse(json_outcome.out);
-  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_1"], 3.0 / 4);
-  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_3"], 5.0 / 12);
-  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_5"], 5.0 / 20);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_1"], 1.0);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_3"], 5.0 / 9);
+  EXPECT_DOUBLE_EQ(json["most_frequent_p_at_5"], 5.0 / 15);
   EXPECT_THAT(RunDslide({"data", "info", path}).out,
-              HasSubstr("most frequent labels: P@1 0.7500   P@3 0.4167   P@5 0.2500"));
+              HasSubstr("most frequent labels: P@1 1.0000   P@3 0.5556   P@5 0.3333"));
 }
 
 TEST(SuggestTest, FindsNearWordsOnly) {

@@ -20,7 +20,9 @@ class LabelFilterTest : public ::testing::Test {
  protected:
   LabelFilterTest() {
     data_ = *SparseDataset::FromText("data", "3 3 5\n0,4 1:1\n1 0:2 2:1\n2 2:1\n", {});
-    model_.spec = *ResolveSpec(SpecOptions{.network = true}, *data_);
+    SpecOptions options;
+    options.network = true;
+    model_.spec = *ResolveSpec(options, *data_);
     model_.features.idf = {1, 1, 1};
     model_.features.names = {"a", "b", "c"};
     model_.labels = {"x", "b", "y", "a", "z"};

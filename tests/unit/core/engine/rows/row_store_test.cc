@@ -74,7 +74,10 @@ bool Apply(RowStore& store, LocalRow row, AlignedFloats& gradient, float bias, i
 }
 
 TEST(RowStoreTest, AnUpdateMayHaveALearningRateOfItsOwn) {
-  TableSpec spec{.name = "t", .role = TableRole::kEmbedding, .rows = 4, .dim = 2};
+  TableSpec spec;
+  spec.name = "t";
+  spec.rows = 4;
+  spec.dim = 2;
   spec.optimizer = {.kind = OptimizerKind::kSgd,
                     .learning_rate = 0.5,
                     .schedule = {.kind = ScheduleKind::kLinear, .decay_steps = 1}};

@@ -75,9 +75,9 @@ TEST(ComponentCodecTest, ReadsTakeWhatChangesNothing) {
     v1::ReadRequest request;
     EncodeReadRequest({.model = "m", .topology_version = 3, .op = op}, {}, &request);
     const auto decoded = DecodeReadRequest(request);
-    const bool changes = std::holds_alternative<AppendPointsOp>(op) ||
-                         std::holds_alternative<PutRecordOp>(op) ||
-                         std::holds_alternative<SolveRowsOp>(op);
+    const bool changes =
+        std::holds_alternative<AppendPointsOp>(op) || std::holds_alternative<PutRecordOp>(op) ||
+        std::holds_alternative<SolveRowsOp>(op) || std::holds_alternative<LoadRowsOp>(op);
     ASSERT_EQ(decoded.ok(), !changes) << decoded.status();
     if (changes) {
       EXPECT_EQ(ReasonOf(decoded.status()), reason::kBadEnum);

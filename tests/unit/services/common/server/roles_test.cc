@@ -55,6 +55,7 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.ShardService/Gather", "..TOR"},
       {"/dslide.v1.ShardService/Scatter", "..T.."},
       {"/dslide.v1.ShardService/Read", "..TOR"},
+      {"/dslide.v1.ShardService/ReadRows", "..TOR"},
       {"/dslide.v1.ShardService/TopK", "..TOR"},
       {"/dslide.v1.ShardService/CreateModel", ".C..."},
       {"/dslide.v1.ShardService/DescribeModel", ".CTOR"},

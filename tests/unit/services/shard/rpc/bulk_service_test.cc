@@ -125,24 +125,34 @@ TEST_F(BulkServiceTest, AGatherByFingerprintTellsTheSamplesAndTheirRows) {
 
 TEST_F(BulkServiceTest, AFullBudgetRefusesAGatherBeforeItReads) {
   ShardServerOptions options;
-  options.limits.bulk_bytes = 1000;
+  options.limits.bulk_bytes = 65536;
   Start(std::move(options));
   Prepare();
-  // A scatter that has begun holds its bytes.
-  v1::ScatterResponse response;
-  const auto context = Context();
-  const auto writer = stub_->Scatter(context.get(), &response);
+  // Scatters that have begun hold their bytes.
+  struct Begun {
+    std::unique_ptr<grpc::ClientContext> context;
+    v1::ScatterResponse response;
+    std::unique_ptr<grpc::ClientWriter<v1::ScatterRequest>> writer;
+  };
+  std::vector<std::unique_ptr<Begun>> begun;
   const auto messages =
       wire::EncodeScatter(trainer_.Scatter(ScatterMode::kAdd), ActivationType::kF32, 1);
-  ASSERT_TRUE(writer->Write(messages[0]));
   wire::GatherCall call;
   call.command = trainer_.Gather();
   absl::Status refused;
-  for (int i = 0; i < 1000 && refused.ok(); ++i) refused = Gather(call).status();
+  while (begun.size() < 1000 && refused.ok()) {
+    Begun& scatter = *begun.emplace_back(std::make_unique<Begun>());
+    scatter.context = Context();
+    scatter.writer = stub_->Scatter(scatter.context.get(), &scatter.response);
+    ASSERT_TRUE(scatter.writer->Write(messages[0]));
+    refused = Gather(call).status();
+  }
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(ReasonOf(refused), reason::kBulkFull);
-  context->TryCancel();
-  (void)writer->Finish();
+  for (const auto& scatter : begun) {
+    scatter->context->TryCancel();
+    (void)scatter->writer->Finish();
+  }
 }
 
 // Rows applied from the middle of a message, at odd addresses, are the rows of a block.

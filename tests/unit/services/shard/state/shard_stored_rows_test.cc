@@ -99,7 +99,8 @@ TEST_F(ShardStoredRowsTest, AnotherShardHasTheSameRowsAndAnswers) {
   FindNeighboursOp neighbours = {
       .table = "memory",
       .inputs = {.offsets = {0, 2}, .features = {RowId(4), RowId(18)}, .values = {1, 2}},
-      .k = 50};
+      .k = 50,
+      .left_out = {}};
   const auto mine =
       std::get<FindNeighboursReply>(Must(*trained_, trainer_.Step(neighbours, 30, 30)).reply->body);
   const auto theirs =

@@ -180,7 +180,7 @@ TEST_F(ImporterTest, WhatIsWrongIsNamedWithItsPlace) {
            {ImportFormat::kCsv, "title,tags\na\n", ":2:1: found a row of 1 fields, expected 2"},
            {ImportFormat::kCsv, "title,tags\n\"a\nb\xe9\",c\n", ":3:2: found \"\\xe9\", expected"},
            {ImportFormat::kCsv, std::string("title,tags\na\0,b", 15), ":2:2: found \"\\x00\""},
-           {ImportFormat::kCsv, "\xff\xfet", "is in UTF-16: convert it"},
+           {ImportFormat::kCsv, "\xff\xfet", "is text in UTF-16: save it as UTF-8"},
            {ImportFormat::kCsv, "title,tags\n,a\nb,\n", "no point to train on is left of 2 rows"},
            {ImportFormat::kJsonLines, "{\"title\": NaN}", ":1:11: found \"NaN}\""},
            {ImportFormat::kJsonLines, "\n[{\"title\": 1}]", ":2:1: found"},

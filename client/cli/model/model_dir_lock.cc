@@ -1,4 +1,4 @@
-#include "client/cli/train/model_dir_lock.h"
+#include "client/cli/model/model_dir_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

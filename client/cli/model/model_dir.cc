@@ -1,4 +1,4 @@
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 
 #include <sys/stat.h>
 
@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/console/text_file.h"
-#include "client/cli/train/model_dir_writer.h"
-#include "client/cli/train/model_files.h"
+#include "client/cli/model/model_dir_writer.h"
+#include "client/cli/model/model_files.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/file_output.h"
 #include "core/engine/data/name_list.h"

@@ -1,4 +1,4 @@
-#include "client/cli/train/model_dir_writer.h"
+#include "client/cli/model/model_dir_writer.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "client/cli/train/model_files.h"
+#include "client/cli/model/model_files.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/file_output.h"
 

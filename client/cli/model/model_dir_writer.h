@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cli/train/model_dir_lock.h"
+#include "client/cli/model/model_dir_lock.h"
 
 namespace dslide::cli {
 

@@ -1,4 +1,4 @@
-#include "client/cli/train/model_files.h"
+#include "client/cli/model/model_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "client/cli/train/model_dir.h"
+#include "client/cli/model/model_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/train/model_files.h"
+#include "client/cli/model/model_dir_writer.h"
+#include "client/cli/model/model_files.h"
 #include "client/cli/train/prediction_text.h"
 #include "client/cli/train/spec_options.h"
 #include "core/engine/data/sparse_dataset.h"
@@ -44,7 +45,7 @@ class ModelDirTest : public ::testing::Test {
 };
 
 TEST_F(ModelDirTest, WhatIsSavedIsLoaded) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   const auto loaded = LoadModel(path_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -60,31 +61,46 @@ TEST_F(ModelDirTest, WhatIsSavedIsLoaded) {
   EXPECT_EQ(loaded->LabelName(RowId(4)), "");
 }
 
-TEST_F(ModelDirTest, AModelIsReplacedOnlyWhenAsked) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
-  ASSERT_TRUE(SaveModel(path_, model_).ok());
+TEST_F(ModelDirTest, AModelIsReplacedAsAWholeAndOnlyWhenAsked) {
+  {
+    const auto first = ModelDirWriter::Open(path_, ModelDirUse::kNew);
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_TRUE(SaveModel((*first)->staging(), model_).ok());
+    EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kNotFound) << "not complete yet";
+    EXPECT_THAT(
+        std::string(ModelDirWriter::Open(path_, ModelDirUse::kOverwrite).status().message()),
+        HasSubstr(absl::StrCat(getpid())))
+        << "another writer is named";
+    ASSERT_TRUE((*first)->Commit().ok());
+  }
   std::filesystem::create_directories(path_ + "/shard-0/old");
-  std::ofstream(path_ + "/notes.md") << "mine";
-  const absl::Status refused = PrepareModelDir(path_, false);
+  const absl::Status refused = ModelDirWriter::Open(path_, ModelDirUse::kNew).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--overwrite"));
-  EXPECT_TRUE(std::filesystem::exists(path_ + "/shard-0/old"));
-  ASSERT_TRUE(PrepareModelDir(path_, true).ok());
+  {
+    const auto given_up = ModelDirWriter::Open(path_, ModelDirUse::kOverwrite);
+    ASSERT_TRUE(given_up.ok()) << given_up.status();
+  }
+  EXPECT_TRUE(LoadModel(path_).ok()) << "an earlier model stays until the next one is complete";
+  const auto second = ModelDirWriter::Open(path_, ModelDirUse::kOverwrite);
+  ASSERT_TRUE(second.ok()) << second.status();
+  model_.labels.clear();
+  ASSERT_TRUE(SaveModel((*second)->staging(), model_).ok());
+  ASSERT_TRUE((*second)->Commit().ok());
   EXPECT_FALSE(std::filesystem::exists(path_ + "/shard-0"));
-  EXPECT_FALSE(std::filesystem::exists(path_ + "/model.json"));
-  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes.md"));
+  EXPECT_TRUE(LoadModel(path_)->labels.empty());
 }
 
 TEST_F(ModelDirTest, OtherPeoplesFilesAreNeverTouched) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/thesis.tex") << "x";
-  EXPECT_FALSE(PrepareModelDir(path_, true).ok());
+  EXPECT_FALSE(ModelDirWriter::Open(path_, ModelDirUse::kOverwrite).ok());
   EXPECT_TRUE(std::filesystem::exists(path_ + "/thesis.tex"));
 }
 
 TEST_F(ModelDirTest, AnAbsentOrNewerModelIsAClearError) {
   EXPECT_EQ(LoadModel(path_).status().code(), absl::StatusCode::kNotFound);
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   std::filesystem::remove(path_ + "/FILES");
   std::ofstream(path_ + "/dslide.json") << R"({"format": 99})";
@@ -94,7 +110,7 @@ TEST_F(ModelDirTest, AnAbsentOrNewerModelIsAClearError) {
 }
 
 TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   for (const std::string name :
        {"model.json", "dslide.json", "features.tsv", "labels.txt", "label_counts.txt", "FILES"}) {
@@ -123,7 +139,7 @@ TEST_F(ModelDirTest, AFlippedBitOfAnyFileIsDataLoss) {
 }
 
 TEST_F(ModelDirTest, AMalformedCountIsNamed) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   for (const auto& [text, place] :
        {std::pair("0\n1\n", ":1:1: found \"0\""), std::pair("2\n1\n-1\n", ":3:1: found \"-1\""),
@@ -137,7 +153,7 @@ TEST_F(ModelDirTest, AMalformedCountIsNamed) {
 }
 
 TEST_F(ModelDirTest, ADirectoryOfAnEarlierVersionIsLoadedWithAWarning) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   testing::internal::CaptureStderr();
   EXPECT_TRUE(LoadModel(path_).ok());
@@ -152,7 +168,7 @@ TEST_F(ModelDirTest, ADirectoryOfAnEarlierVersionIsLoadedWithAWarning) {
 }
 
 TEST_F(ModelDirTest, MissingRowsAreDataLossWithTheRemedy) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   const absl::Status never_written = CheckRowsKept(path_, model_);
   EXPECT_EQ(never_written.code(), absl::StatusCode::kDataLoss);
@@ -187,7 +203,7 @@ TEST_F(ModelDirTest, ATextIsCutAsTheDataWas) {
 }
 
 TEST_F(ModelDirTest, TheTokenizerIsKept) {
-  ASSERT_TRUE(PrepareModelDir(path_, false).ok());
+  std::filesystem::create_directories(path_);
   ASSERT_TRUE(SaveModel(path_, model_).ok());
   EXPECT_EQ(LoadModel(path_)->tokenizer, std::nullopt);
   model_.tokenizer = TokenizerOptions{.kind = TokenizerKind::kWhitespace, .lower_case = false};
