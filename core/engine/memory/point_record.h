@@ -29,7 +29,7 @@ struct PointStamp {
 std::string EncodePoint(absl::Span<const RowId> features, absl::Span<const float> values,
                         absl::Span<const RowId> labels, PointStamp stamp = {});
 
-// Errors: DataLoss saying what is wrong with the bytes.
+// record: aligned to 4 bytes. Errors: DataLoss saying what is wrong with the bytes.
 absl::Status CheckPointRecord(absl::string_view record);
 
 // Reads a checked record; does not own it. Cheap to copy.

@@ -73,7 +73,7 @@ class Components {
   RecordStore* StoreOf(TableRole role) const;
   absl::Status CheckPiece(const PutRecordOp& op) const;
   // Whether a row of the table may have the record.
-  absl::Status CheckLoaded(const TableSpec& table, RowId row, absl::string_view record) const;
+  absl::Status CheckLoaded(const TableSpec& table, RowId row, const std::string& record) const;
   PointView PointAt(uint32_t row) const;
   // The records of the points to add, [batch]; "" of those that are too old.
   absl::StatusOr<std::vector<std::string>> EncodeAppended(const AppendPointsOp& op) const;

@@ -10,11 +10,9 @@
 namespace dslide::shard {
 namespace {
 
-absl::Status CheckLoadedPoint(const TableSpec& table, RowId row, absl::string_view record) {
+absl::Status CheckLoadedPoint(const TableSpec& table, RowId row, const std::string& record) {
   RETURN_IF_ERROR(CheckPointRecord(record));
-  // What arrives lies at any byte.
-  const std::string aligned(record);
-  const PointView point(aligned.data());
+  const PointView point(record.data());
   if (point.number() % static_cast<uint64_t>(table.rows) != row.value()) {
     return absl::DataLossError(absl::StrCat("point ", point.number(), " does not belong here"));
   }
@@ -34,16 +32,16 @@ int64_t Components::BytesOf(const LoadRowsOp& op) {
 }
 
 absl::Status Components::CheckLoaded(const TableSpec& table, RowId row,
-                                     absl::string_view record) const {
+                                     const std::string& record) const {
   switch (table.role) {
     case TableRole::kMemory:
       return CheckLoadedPoint(table, row, record);
     case TableRole::kLabelTrees:
-      return CheckPiece({.table = table.name, .row = row, .record = std::string(record)});
+      return CheckPiece({.table = table.name, .row = row, .record = record});
     case TableRole::kLinear:
       return CheckSparseRowRecord(record, kMaxTableRows);
     default:
-      return DecodeFusion(std::string(record)).status();
+      return DecodeFusion(record).status();
   }
 }
 
@@ -51,10 +49,10 @@ absl::Status Components::LoadRows(const LoadRowsOp& op, absl::Span<const LocalRo
   const TableSpec& table = *tables_.spec->FindTable(op.table);
   RecordStore& store = *StoreOf(table.role);
   const StoredRowBlock& block = op.block;
-  std::vector<absl::string_view> records;
+  std::vector<std::string> records;  // copies, as what arrives lies at any byte
   absl::string_view rest = block.records;
   for (size_t i = 0; i < rows.size(); ++i) {
-    records.push_back(rest.substr(0, block.sizes[i]));
+    records.emplace_back(rest.substr(0, block.sizes[i]));
     rest.remove_prefix(block.sizes[i]);
     const absl::Status valid = CheckLoaded(table, block.rows[i], records.back());
     if (valid.ok()) continue;

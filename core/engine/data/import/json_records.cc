@@ -61,6 +61,8 @@ class JsonRecords final : public LineRecords {
       return ErrorAt(line, line.substr(at),
                      at == line.size() ? "the end of the line" : QuoteFound(line.substr(at)),
                      "a JSON object a line, without NaN and comments");
+    } catch (const Json::out_of_range&) {  // and this one without a place
+      return ErrorAt(line, line, QuoteFound(line), "numbers within a double's range");
     }
     if (row->is_object()) return absl::OkStatus();
     return ErrorAt(line, line, QuoteFound(line),

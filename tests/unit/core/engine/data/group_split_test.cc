@@ -3,10 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
+
+#include "tests/unit/core/engine/data/test_files.h"
 
 namespace dslide {
 namespace {
@@ -33,7 +34,8 @@ TEST(GroupSplit, GroupsStayTogether) {
 }
 
 TEST(GroupSplit, FilesHaveALineForEachPoint) {
-  const std::string path = std::filesystem::path(::testing::TempDir()) / "groups.txt";
+  const TempDir dir;
+  const std::string path = dir.File("groups.txt");
   std::ofstream(path) << "bash\nzlib\nbash\n\n";
   const auto groups = ReadGroups(path, 4);
   ASSERT_TRUE(groups.ok()) << groups.status();

@@ -1,10 +1,13 @@
 #include "core/system/process/memory_limit.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace dslide {
 namespace {
@@ -22,7 +25,7 @@ class MemoryLimitTest : public ::testing::Test {
     std::ofstream(root_ + path) << text << "\n";
   }
 
-  const std::string root_ = ::testing::TempDir() + "memory_limit_test";
+  const std::string root_ = absl::StrCat(::testing::TempDir(), "memory_limit.", getpid());
 };
 
 TEST_F(MemoryLimitTest, IsTheMachinesWhereNoGroupLimitsIt) {

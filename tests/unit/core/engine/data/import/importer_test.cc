@@ -185,6 +185,7 @@ TEST_F(ImporterTest, WhatIsWrongIsNamedWithItsPlace) {
            {ImportFormat::kJsonLines, "{\"title\": NaN}", ":1:11: found \"NaN}\""},
            {ImportFormat::kJsonLines, "\n[{\"title\": 1}]", ":2:1: found"},
            {ImportFormat::kJsonLines, "{\"title\": {}}", "expected a string, a number, null"},
+           {ImportFormat::kJsonLines, "{\"title\": 1e317}", "numbers within a double's range"},
            {ImportFormat::kJsonLines, "{\"title\": \"a\"}", "no row with the field \"tags\""},
            {ImportFormat::kSvmlight, "1 5:0.2\n1 a:1\n", ":2:3: found \"a:1\""},
            {ImportFormat::kSvmlight, "1 5:0.2 5:1\n", ":1:9: found \"5:1\""},
