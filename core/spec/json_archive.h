@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -139,5 +141,27 @@ class JsonWriter {
  private:
   Json& object_;
 };
+
+// The fields of a struct that has VisitFields() as a JSON object. By value, since the visitors fill
+// or read through one reference type.
+template <typename T>
+Json FieldsToJson(T fields) {
+  Json object;
+  JsonWriter writer(&object);
+  VisitFields(writer, fields);
+  return object;
+}
+
+// The way back; errors go to *status as JsonReader's do. path: as of JsonReader.
+template <typename T>
+void FieldsFromJson(const Json& object, std::string path, absl::Status* status, T& fields) {
+  JsonReader reader(object, std::move(path), status);
+  VisitFields(reader, fields);
+  reader.Finish();
+}
+
+inline Json NumberOrNull(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
 
 }  // namespace dslide

@@ -17,9 +17,7 @@ absl::StatusOr<ModelSpec> Parse(absl::string_view text) {
   RETURN_IF_ERROR(ParseJson(text, document));
   ModelSpec spec;
   absl::Status status;
-  JsonReader reader(document, "", &status);
-  VisitFields(reader, spec);
-  reader.Finish();
+  FieldsFromJson(document, "", &status, spec);
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/false));
   return spec;
@@ -33,12 +31,6 @@ absl::StatusOr<ModelSpec> ModelSpecFromJson(absl::string_view text, absl::string
   return absl::Status(spec.status().code(), absl::StrCat(origin, ": ", spec.status().message()));
 }
 
-std::string ModelSpecToJson(const ModelSpec& spec) {
-  ModelSpec copy = spec;  // the visitors fill or read through one reference type
-  Json document;
-  JsonWriter writer(&document);
-  VisitFields(writer, copy);
-  return document.dump(2) + "\n";
-}
+std::string ModelSpecToJson(const ModelSpec& spec) { return FieldsToJson(spec).dump(2) + "\n"; }
 
 }  // namespace dslide

@@ -9,14 +9,6 @@
 namespace dslide {
 namespace {
 
-template <typename T>
-Json ToJson(T fields) {
-  Json document = Json::object();
-  JsonWriter writer(&document);
-  VisitFields(writer, fields);
-  return document;
-}
-
 std::string Text(const Json* value) { return value == nullptr ? "absent" : value->dump(); }
 
 std::optional<SpecDifference> Compare(const std::string& path, const Json* known,
@@ -65,21 +57,21 @@ TrainingSpec WithoutPipeline(TrainingSpec training) {
 }  // namespace
 
 std::optional<SpecDifference> FirstDifference(const ModelSpec& known, const ModelSpec& other) {
-  const Json a = ToJson(WithoutJob(known));
-  const Json b = ToJson(WithoutJob(other));
+  const Json a = FieldsToJson(WithoutJob(known));
+  const Json b = FieldsToJson(WithoutJob(other));
   return Compare("", &a, &b);
 }
 
 std::optional<SpecDifference> FirstDifference(const TrainingSpec& known,
                                               const TrainingSpec& other) {
-  const Json a = ToJson(WithoutPipeline(known));
-  const Json b = ToJson(WithoutPipeline(other));
+  const Json a = FieldsToJson(WithoutPipeline(known));
+  const Json b = FieldsToJson(WithoutPipeline(other));
   return Compare("training", &a, &b);
 }
 
 std::optional<SpecDifference> FirstDifference(const TableRate& known, const TableRate& other) {
-  const Json a = ToJson(known);
-  const Json b = ToJson(other);
+  const Json a = FieldsToJson(known);
+  const Json b = FieldsToJson(other);
   return Compare("", &a, &b);
 }
 

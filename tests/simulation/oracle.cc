@@ -39,9 +39,8 @@ std::string HashesIn(const shard::ShardCore& core) {
 
 }  // namespace
 
-Oracle::Oracle(shard::Durability mode, Layout& layout, Trace& trace)
-    : mode_(mode), layout_(layout), trace_(trace) {
-  for (int shard = 0; shard < layout.shards(); ++shard) {
+Oracle::Oracle(shard::Durability mode, int shards, Trace& trace) : mode_(mode), trace_(trace) {
+  for (int shard = 0; shard < shards; ++shard) {
     shards_.emplace_back().twin = std::make_unique<shard::ShardCore>(shard::ShardCoreOptions());
   }
 }

@@ -51,7 +51,7 @@ using Telling = std::optional<int64_t>;
 class Oracle {
  public:
   // What is passed outlives it.
-  Oracle(shard::Durability mode, Layout& layout, Trace& trace);
+  Oracle(shard::Durability mode, int shards, Trace& trace);
 
   // --- Clients.
   Update& Send(const Cell& where, const ClientId& client, uint64_t sequence, float floor);
@@ -120,7 +120,6 @@ class Oracle {
   float& Highest(const Cell& where);
 
   const shard::Durability mode_;
-  Layout& layout_;
   Trace& trace_;
   std::deque<Update> updates_;                        // stay where they are
   std::map<std::pair<int, int64_t>, float> highest_;  // (shard, cell): what was ever sent

@@ -29,7 +29,7 @@ World::World(const Settings& its_settings)
       trace(loop, settings.print_trace),
       network(loop, trace, DeriveKey(settings.seed, kNetworkKey)),
       layout(settings.shards),
-      oracle(settings.mode, layout, trace),
+      oracle(settings.mode, layout.shards(), trace),
       rng(DeriveKey(settings.seed, kWorldKey)) {}
 
 World::~World() = default;

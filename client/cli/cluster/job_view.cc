@@ -10,15 +10,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/console/terminal.h"
+#include "core/spec/json_archive.h"
 
 namespace dslide::cli {
 
 namespace {
-
-nlohmann::ordered_json OrNull(const std::optional<double>& value) {
-  if (!value.has_value()) return nullptr;
-  return *value;
-}
 
 std::optional<double> SecondsOf(const std::optional<absl::Duration>& duration) {
   if (!duration.has_value()) return std::nullopt;
@@ -42,8 +38,8 @@ nlohmann::ordered_json JobToJson(const JobStatus& job) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
   for (const EpochResult& result : job.epochs) {
     epochs.push_back({{"epoch", result.epoch},
-                      {"loss", OrNull(result.loss)},
-                      {"metric", OrNull(result.metric)}});
+                      {"loss", NumberOrNull(result.loss)},
+                      {"metric", NumberOrNull(result.metric)}});
   }
   return {{"job", job.job},
           {"model", job.model},
@@ -56,9 +52,9 @@ nlohmann::ordered_json JobToJson(const JobStatus& job) {
           {"cancelled", job.cancelled},
           {"best_epoch", job.best_epoch},
           {"best_metric", job.best_metric},
-          {"loss", OrNull(job.loss)},
+          {"loss", NumberOrNull(job.loss)},
           {"samples_per_second", job.samples_per_second},
-          {"seconds_left", OrNull(SecondsOf(job.time_left()))},
+          {"seconds_left", NumberOrNull(SecondsOf(job.time_left()))},
           {"epochs", std::move(epochs)}};
 }
 

@@ -11,27 +11,8 @@
 namespace dslide::coordinator {
 namespace {
 
-OrderedJson OrNull(const std::optional<double>& value) {
-  return value.has_value() ? OrderedJson(*value) : OrderedJson(nullptr);
-}
-
 std::optional<double> NumberOrNone(const OrderedJson& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
-template <typename T>
-OrderedJson FieldsToJson(T fields) {
-  OrderedJson object;
-  JsonWriter writer(&object);
-  VisitFields(writer, fields);
-  return object;
-}
-
-template <typename T>
-void FieldsFromJson(const OrderedJson& object, const char* path, absl::Status& status, T& fields) {
-  JsonReader reader(object, path, &status);
-  VisitFields(reader, fields);
-  reader.Finish();
 }
 
 }  // namespace
@@ -42,8 +23,8 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
   OrderedJson epochs = OrderedJson::array();
   for (const EpochResult& result : job.epochs) {
     epochs.push_back({{"epoch", result.epoch},
-                      {"loss", OrNull(result.loss)},
-                      {"metric", OrNull(result.metric)}});
+                      {"loss", NumberOrNull(result.loss)},
+                      {"metric", NumberOrNull(result.metric)}});
   }
   OrderedJson rates = OrderedJson::array();
   for (const TableRate& rate : job.spec.rates) rates.push_back(FieldsToJson(rate));
@@ -84,9 +65,9 @@ absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json) {
   json.at("data_fingerprint").get_to(job.spec.data_fingerprint);
   json.at("staged").get_to(job.spec.staged);
   absl::Status status;
-  FieldsFromJson(json.at("training"), "training", status, job.spec.training);
+  FieldsFromJson(json.at("training"), "training", &status, job.spec.training);
   for (const OrderedJson& rate : json.at("rates")) {
-    FieldsFromJson(rate, "rates", status, job.spec.rates.emplace_back());
+    FieldsFromJson(rate, "rates", &status, job.spec.rates.emplace_back());
   }
   RETURN_IF_ERROR(status);
   json.at("epoch").get_to(job.epoch);

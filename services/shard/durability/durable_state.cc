@@ -168,7 +168,7 @@ DurableState::~DurableState() {
 }
 
 void DurableState::MaybeTakeImage(ShardCore& core) {
-  const auto report = [this](const absl::Status& status) {
+  const auto report = [](const absl::Status& status) {
     if (status.ok()) return;
     LogError("cannot write an image; the log grows on", {{"error", status.message()}});
   };

@@ -23,7 +23,7 @@ TEST(PropensityTest, FollowsTheFormula) {
   EXPECT_NEAR(inverse[2], 3.552147, 1e-4);
   EXPECT_NEAR(inverse[3], 1.218742, 1e-4);
   // The constants of the Amazon sets.
-  EXPECT_NEAR(InversePropensities({{10}}, 1000, {.a = 0.6, .b = 2.6})[0], 3.786004, 1e-4);
+  EXPECT_NEAR(InversePropensities({10}, 1000, {.a = 0.6, .b = 2.6})[0], 3.786004, 1e-4);
 }
 
 TEST(PropensityTest, WeightsHaveAMeanOfOneOverTheLabelsOfAllPoints) {
