@@ -88,6 +88,8 @@ struct HeadSpec {
   // A step samples recall when its number is a multiple of this. 0 chooses it from the number of
   // rows, which are all scanned. Range [1, 1000000].
   int64_t recall_every_steps = 0;
+  // Steps do not change the biases: they stay 0, or what a scatter or a load has made them.
+  bool fixed_bias = false;
   friend bool operator==(const HeadSpec&, const HeadSpec&) = default;
 };
 

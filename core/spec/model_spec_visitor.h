@@ -60,6 +60,7 @@ void VisitFields(Archive& archive, HeadSpec& head) {
   archive.Object("hash", head.hash);
   archive.Field("recall_samples", head.recall_samples);
   archive.Field("recall_every_steps", head.recall_every_steps);
+  archive.LaterField("fixed_bias", head.fixed_bias);
 }
 
 template <typename Archive>

@@ -173,6 +173,7 @@ int64_t HeadTable::Backward(const HeadContext& context, absl::Span<const float> 
   const HeadUpdate update{.loss = spec_.loss,
                           .log_partitions = log_partitions,
                           .scale = scale,
+                          .fixed_bias = spec_.fixed_bias,
                           .magnitude_bound = magnitude_bound,
                           .step = Step(applied_.value() + 1),
                           .learning_rate = learning_rate};

@@ -64,10 +64,11 @@ int64_t HeadUpdater::Run(const HeadUpdate& update, const HeadContext& context,
       } else {
         SigmoidCoefficients(context, i, worker.coefficients.data());
       }
-      const float bias_gradient = RowGradients(
+      float bias_gradient = RowGradients(
           store.ReadWeights(row, worker.weights.data()), hidden_.data(), dim, hidden_.stride(),
           context.is_shared[i] != 0 ? everyone : context.SamplesOf(i), worker.coefficients.data(),
           worker.row_gradient.data(), hidden_part.data());
+      if (update.fixed_bias) bias_gradient = 0.0f;
       if (!store.ApplyGradient(row, worker.row_gradient.data(), bias_gradient, row_update)) {
         ++worker.rejected;
       }

@@ -20,6 +20,7 @@ struct HeadUpdate {
   HeadLoss loss = HeadLoss::kSoftmax;
   absl::Span<const float> log_partitions;  // [batch]; softmax
   float scale = 1.0f;                      // of the summed loss
+  bool fixed_bias = false;                 // biases get a gradient of 0
   float magnitude_bound = 0.0f;
   Step step;                                           // number of this update
   std::optional<double> learning_rate = std::nullopt;  // none: the schedule's

@@ -158,8 +158,11 @@ TEST(ModelSpecJsonTest, WritesALaterFieldOnlyWhereItIsUsed) {
   EXPECT_EQ(*back, spec);
   hash.proposed_per_sample = 0;
   spec.tables.back().head.sampled_candidates = 6;
+  EXPECT_THAT(ModelSpecToJson(spec), Not(HasSubstr("fixed_bias")));
+  spec.tables.back().head.fixed_bias = true;
   const std::string drawing = ModelSpecToJson(spec);
   EXPECT_THAT(drawing, HasSubstr("\"sampled_candidates\": 6"));
+  EXPECT_THAT(drawing, HasSubstr("\"fixed_bias\": true"));
   const auto drawing_back = ModelSpecFromJson(drawing, "text");
   ASSERT_TRUE(drawing_back.ok()) << drawing_back.status();
   EXPECT_EQ(*drawing_back, spec);

@@ -155,6 +155,7 @@ TEST(ModelSpecCodecTest, EveryFieldComesBack) {
   ModelSpec drawing = SampleSpec();
   drawing.tables[2].head.hash.proposed_per_sample = 0;
   drawing.tables[2].head.sampled_candidates = 3;
+  drawing.tables[2].head.fixed_bias = true;
   EXPECT_EQ(DecodeModelSpec(Encoded(drawing), true).value(), drawing);
 }
 

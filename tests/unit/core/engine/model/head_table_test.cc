@@ -286,6 +286,19 @@ TEST(HeadTableTest, RowsOutsideTheBatchKeepTheirBits) {
   }
 }
 
+TEST(HeadTableTest, FixedBiasesStayWhileWeightsLearn) {
+  TableSpec spec = MakeSpec(0, 0);
+  const auto learnt = MakeHead(spec);
+  spec.head.fixed_bias = true;
+  const auto fixed = MakeHead(spec);
+  for (HeadTable* head : {fixed.get(), learnt.get()}) StepHead(*head, MakeBatch(*head, 3), 1);
+  for (LocalRow row(0); row.value() < kHeadRows; row = LocalRow(row.value() + 1)) {
+    EXPECT_EQ(fixed->store().Bias(row), 0.0f);
+    EXPECT_NE(learnt->store().Bias(row), 0.0f);
+    EXPECT_EQ(fixed->store().Weights(row)[0], learnt->store().Weights(row)[0]);
+  }
+}
+
 TEST(HeadTableTest, AContextIsOverwrittenWhole) {
   const auto head = MakeHead(MakeSpec(20, 10));
   HeadContext used;
