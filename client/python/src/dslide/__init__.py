@@ -8,7 +8,13 @@
 
 `dslide.connect` reaches a running cluster, `dslide.aio.connect` does so for asyncio. What goes
 wrong is a `dslide.DslideError`.
+
+`dslide.WideClassifier` is a scikit-learn estimator, `dslide.torch` has modules for PyTorch; both
+are loaded when they are first asked for.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from dslide import aio
 from dslide._evaluation import Precision
@@ -40,6 +46,10 @@ from dslide.sparse_text import read_sparse
 from dslide.spec import ModelSpec, load_spec
 from dslide.trainer import Report, Trainer
 
+if TYPE_CHECKING:
+    from dslide import sklearn, torch
+    from dslide.sklearn import WideClassifier
+
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
@@ -67,6 +77,7 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "WideClassifier",
     "__version__",
     "aio",
     "connect",
@@ -75,4 +86,15 @@ __all__ = [
     "load_spec",
     "local",
     "read_sparse",
+    "sklearn",
+    "torch",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs packages that dslide does without."""
+    if name in ("sklearn", "torch"):
+        return importlib.import_module(f"dslide.{name}")
+    if name == "WideClassifier":
+        return importlib.import_module("dslide.sklearn").WideClassifier
+    raise AttributeError(f"module 'dslide' has no attribute {name!r}")

@@ -18,6 +18,7 @@ from dslide.spec import resolved_head
 from dslide.v1 import common_pb2, model_pb2, shard_pb2
 
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 _HIDDEN_DROPOUT = 0x68646F
 _INPUT_DROPOUT = 0x696E64
@@ -153,33 +154,50 @@ class Loss:
     log_partitions: F32
 
 
+def _sums_of(parts: Sequence[shard_pb2.HeadForwardResult], batch: int) -> tuple[F64, F64]:
+    """The shards' largest logits and sums, both [shards, batch]."""
+    highest = np.stack([arrays.floats(part.max_logits) for part in parts]).astype(np.float64)
+    sums = np.stack([arrays.floats(part.exp_sums) for part in parts]).astype(np.float64)
+    if highest.shape != (len(parts), batch) or sums.shape != highest.shape:
+        raise InternalError(f"the shards answered {highest.shape[1]} samples; {batch} were asked")
+    return highest, sums
+
+
+def softmax_sums(parts: Sequence[shard_pb2.HeadForwardResult], batch: int) -> F64:
+    """The logs of the softmax sums over the rows of all shards, [batch]."""
+    highest, sums = _sums_of(parts, batch)
+    top = highest.max(axis=0)
+    # A shard without rows for a sample answers (-inf, 0).
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weights = np.where(sums != 0, np.exp(highest - top), 0.0)
+        return top + np.log((weights * sums).sum(axis=0))
+
+
+def label_sums(parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged]) -> F64:
+    """The sums of the logits of each sample's labels, each times its value where it has one."""
+    of_labels = np.zeros(labels[0].samples)
+    for part, mine in zip(parts, labels):
+        logits = arrays.floats(part.label_logits).astype(np.float64)
+        if len(logits) != len(mine.ids):
+            raise InternalError(
+                f"a shard answered {len(logits)} labels; {len(mine.ids)} were asked"
+            )
+        if mine.values is not None:
+            logits = logits * mine.values
+        of_labels += np.bincount(mine.sample_of(), logits, minlength=mine.samples)
+    return of_labels
+
+
 def combine_loss(
     loss: str, parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged], targets: F32
 ) -> Loss:
     """The softmax (or the sigmoid's sum) over the rows of all shards, in float64."""
     batch = len(targets)
-    highest = np.stack([arrays.floats(part.max_logits) for part in parts]).astype(np.float64)
-    sums = np.stack([arrays.floats(part.exp_sums) for part in parts]).astype(np.float64)
-    if highest.shape != (len(parts), batch) or sums.shape != highest.shape:
-        raise InternalError(f"the shards answered {highest.shape[1]} samples; {batch} were asked")
     softmax = loss == "softmax"
-    if softmax:
-        top = highest.max(axis=0)
-        # A shard without rows for a sample answers (-inf, 0).
-        with np.errstate(invalid="ignore", divide="ignore"):
-            weights = np.where(sums != 0, np.exp(highest - top), 0.0)
-            partition = top + np.log((weights * sums).sum(axis=0))
-    else:
-        partition = sums.sum(axis=0)
-    of_labels = np.zeros(batch)
+    partition = softmax_sums(parts, batch) if softmax else _sums_of(parts, batch)[1].sum(axis=0)
+    of_labels = label_sums(parts, labels)
     counts = np.zeros(batch)
-    for part, mine in zip(parts, labels):
-        logits = arrays.floats(part.label_logits)
-        if len(logits) != len(mine.ids):
-            raise InternalError(
-                f"a shard answered {len(logits)} labels; {len(mine.ids)} were asked"
-            )
-        of_labels += np.bincount(mine.sample_of(), logits.astype(np.float64), minlength=batch)
+    for mine in labels:
         counts += np.diff(mine.offsets)
     wide = targets.astype(np.float64)
     losses = (wide * counts if softmax else 1.0) * partition - wide * of_labels
