@@ -8,7 +8,7 @@ import threading
 
 from dslide._transport import Tls
 from dslide.client import Client, connect
-from dslide.local import local
+from dslide.local import LocalCluster, local
 
 _Key = tuple[int, str, Tls | None]
 _mutex = threading.Lock()
@@ -45,6 +45,7 @@ def shared_cluster(
 
 @atexit.register
 def _close() -> None:
-    mine = [key for key in _open if key[0] == os.getpid()]
-    for key in mine:
-        _open.pop(key).close()
+    """Waits for local clusters, which write their rows; connections end with the process."""
+    for key, cluster in _open.items():
+        if key[0] == os.getpid() and isinstance(cluster, LocalCluster):
+            cluster.stop()

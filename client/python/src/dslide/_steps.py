@@ -20,7 +20,7 @@ from dslide import arrays, hashing
 from dslide._network import add_partials, label_sums, softmax_sums
 from dslide._stream import ShardStream
 from dslide.client import Client, Model
-from dslide.errors import DslideError
+from dslide.errors import DslideError, InvalidArgumentError
 from dslide.ragged import Ragged, slice_ragged
 from dslide.spec import resolved_head
 from dslide.v1 import model_pb2, shard_pb2
@@ -29,6 +29,8 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 # The shard has nothing of the step: it is as if it had never been begun.
 _FORGOTTEN = ("CLOSED_CLIENT", "UNKNOWN_CLIENT", "NO_CONTEXT", "STEP_CLOSED")
+_MAX_SAMPLES = 65536
+_MAX_BYTES = (4 << 20) - 4096  # of a message, less what is around an operation
 _CLOSED = ("CLOSED_CLIENT", "UNKNOWN_CLIENT")
 
 
@@ -211,6 +213,7 @@ class HeadSteps:
             )
             if prints is not None:
                 request.fingerprints = prints.astype("<u4").tobytes()
+            _check_size(request.ByteSize(), len(batch.hidden), self._table)
             operations.append({"head_forward": request})
         answers = [answer.head_forward for answer in self._lane.exchange(step, operations)]
         lse = softmax_sums(answers, len(batch.hidden))
@@ -241,6 +244,16 @@ class HeadSteps:
         )
 
 
+def _check_size(size: int, samples: int, table: model_pb2.TableSpec) -> None:
+    """A step is one message to each shard, and one update."""
+    if samples > _MAX_SAMPLES or size > _MAX_BYTES:
+        most = min(_MAX_SAMPLES, samples * _MAX_BYTES // max(size, 1))
+        raise InvalidArgumentError(
+            f"a batch of {samples} samples is {size} bytes for table {table.name!r}, a message "
+            f"holds {_MAX_BYTES}: take at most {max(most, 1)} samples at a time"
+        )
+
+
 class EmbeddingSteps:
     """Sums of a wide table's rows: forward, and the backward that updates the rows."""
 
@@ -260,6 +273,8 @@ class EmbeddingSteps:
                 packed_row_ids=arrays.pack_ids(mine.offsets, mine.ids),
                 values=mine.values.astype("<f4").tobytes(),
             )
+            _check_size(request.ByteSize(), inputs.samples, self._table)
+            _check_size(4 * inputs.samples * self._table.dim, inputs.samples, self._table)
             operations.append({"embed_forward": request})
         answers = self._lane.exchange(step, operations)
         return add_partials(

@@ -64,7 +64,7 @@ class LocalCluster(Client):
             self._inner = connect(self.address, timeout=timeout)
             self.connection = self._inner.connection
         except BaseException:
-            self._stop()
+            self.stop()
             raise
 
     def _start(self, shards: int, data_dir: pathlib.Path, threads: int, program: str) -> str:
@@ -117,7 +117,8 @@ class LocalCluster(Client):
             return text[-2000:] or f"{self._log} is empty"
         return "its log is gone"
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Stops the processes alone; rows stay in a given data_dir."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGINT)
@@ -137,7 +138,7 @@ class LocalCluster(Client):
         if self._process is None:
             return
         self._inner.close()
-        self._stop()
+        self.stop()
 
 
 def local(
