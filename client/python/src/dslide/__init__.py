@@ -16,7 +16,7 @@ are loaded when they are first asked for.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dslide import aio
+from dslide import aio, serving
 from dslide._evaluation import Precision
 from dslide._predictions import Selection, TopK
 from dslide._rows import Rows
@@ -86,6 +86,7 @@ __all__ = [
     "load_spec",
     "local",
     "read_sparse",
+    "serving",
     "sklearn",
     "torch",
 ]

@@ -40,6 +40,23 @@ async def list_cluster_checkpoints(
     return [checkpoint for page in pages for checkpoint in page.checkpoints]
 
 
+async def verify_cluster_checkpoint(
+    connection: Connection, checkpoint_id: int = 0
+) -> coordinator_pb2.ClusterCheckpointVerified:
+    """Reads every byte of one on every shard, 0: of the newest. DataLossError: what differs."""
+    request = coordinator_pb2.VerifyClusterCheckpointRequest(checkpoint_id=checkpoint_id)
+    done = await finish(connection, "VerifyClusterCheckpoint", request)
+    return done.verify_cluster_checkpoint
+
+
+async def prune_cluster_checkpoints(connection: Connection, keep: int) -> list[int]:
+    """Removes all but the newest `keep`, at least 1; returns the numbers of the removed ones."""
+    response = await connection.coordinator.call(
+        "PruneClusterCheckpoints", coordinator_pb2.PruneClusterCheckpointsRequest(keep=keep)
+    )
+    return [int(removed) for removed in response.removed]
+
+
 async def restore_cluster_checkpoint(connection: Connection, checkpoint_id: int = 0) -> int:
     """Restores the whole cluster from a checkpoint, 0: the newest; returns which it was."""
     request = coordinator_pb2.RestoreClusterCheckpointRequest(checkpoint_id=checkpoint_id)

@@ -71,9 +71,14 @@ async def delete_job(connection: Connection, job: str) -> None:
     await connection.coordinator.call("DeleteJob", coordinator_pb2.DeleteJobRequest(job=job))
 
 
+async def list_jobs(connection: Connection) -> list[coordinator_pb2.JobStatus]:
+    """All jobs that the coordinator knows, by name: those that run and those that have ended."""
+    return sorted((await status(connection)).jobs, key=lambda known: str(known.job))
+
+
 async def job_status(connection: Connection, job: str) -> coordinator_pb2.JobStatus:
     """How far a job is. Raises NotFoundError naming those that there are."""
-    jobs = {known.job: known for known in (await status(connection)).jobs}
+    jobs = {known.job: known for known in await list_jobs(connection)}
     if job not in jobs:
         there = f"it has: {', '.join(jobs)}" if jobs else "it has none"
         raise NotFoundError(f"the cluster has no job {job!r}; {there}", reason="UNKNOWN_JOB")

@@ -63,6 +63,23 @@ async def _cancel(connection: Connection, method: str, operation: Any) -> None:
     )
 
 
+async def list_operations(connection: Connection) -> list[coordinator_pb2.Operation]:
+    """Operations that run, and the last that ended; the newest first."""
+    pages = await all_pages(connection, "ListOperations", coordinator_pb2.ListOperationsRequest())
+    return [operation for page in pages for operation in page.operations]
+
+
+async def cancel_operation(
+    connection: Connection, operation_id: str
+) -> coordinator_pb2.Operation:
+    """Asks an operation to end, and does not wait for that. NotFoundError: there is none."""
+    response = await connection.coordinator.call(
+        "CancelOperation", coordinator_pb2.CancelOperationRequest(operation_id=operation_id)
+    )
+    cancelled: coordinator_pb2.Operation = response.operation
+    return cancelled
+
+
 async def all_pages(connection: Connection, method: str, request: Any) -> list[Any]:
     """The answers of a list's call, one a page."""
     pages = []

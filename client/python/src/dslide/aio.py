@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from dslide import _checkpoints, _jobs, _models, _predictions, _rows, _status
+from dslide import _checkpoints, _jobs, _models, _operations, _predictions, _rows, _status
 from dslide._connection import Connection
 from dslide._io import AsyncIo
 from dslide._transport import Settings, Tls
@@ -110,13 +110,18 @@ class AsyncClient:
     drop_model = _awaited(_models.drop_model)
     save_cluster_checkpoint = _awaited(_checkpoints.save_cluster_checkpoint)
     list_cluster_checkpoints = _awaited(_checkpoints.list_cluster_checkpoints)
+    verify_cluster_checkpoint = _awaited(_checkpoints.verify_cluster_checkpoint)
+    prune_cluster_checkpoints = _awaited(_checkpoints.prune_cluster_checkpoints)
     restore_cluster_checkpoint = _awaited(_checkpoints.restore_cluster_checkpoint)
     register_job = _awaited(_jobs.register_job)
     acquire_work = _awaited(_jobs.acquire_work)
     leave_job = _awaited(_jobs.leave_job)
     cancel_job = _awaited(_jobs.cancel_job)
     delete_job = _awaited(_jobs.delete_job)
+    list_jobs = _awaited(_jobs.list_jobs)
     job_status = _awaited(_jobs.job_status)
+    list_operations = _awaited(_operations.list_operations)
+    cancel_operation = _awaited(_operations.cancel_operation)
 
 
 def connect(

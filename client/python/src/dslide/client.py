@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from dslide import _checkpoints, _jobs, _models, _predictions, _rows, _status
+from dslide import _checkpoints, _jobs, _models, _operations, _predictions, _rows, _status
 from dslide._connection import Connection
 from dslide._io import BlockingIo, run_blocking
 from dslide._transport import Settings, Tls
@@ -104,13 +104,18 @@ class Client:
     drop_model = _blocking(_models.drop_model)
     save_cluster_checkpoint = _blocking(_checkpoints.save_cluster_checkpoint)
     list_cluster_checkpoints = _blocking(_checkpoints.list_cluster_checkpoints)
+    verify_cluster_checkpoint = _blocking(_checkpoints.verify_cluster_checkpoint)
+    prune_cluster_checkpoints = _blocking(_checkpoints.prune_cluster_checkpoints)
     restore_cluster_checkpoint = _blocking(_checkpoints.restore_cluster_checkpoint)
     register_job = _blocking(_jobs.register_job)
     acquire_work = _blocking(_jobs.acquire_work)
     leave_job = _blocking(_jobs.leave_job)
     cancel_job = _blocking(_jobs.cancel_job)
     delete_job = _blocking(_jobs.delete_job)
+    list_jobs = _blocking(_jobs.list_jobs)
     job_status = _blocking(_jobs.job_status)
+    list_operations = _blocking(_operations.list_operations)
+    cancel_operation = _blocking(_operations.cancel_operation)
 
 
 def connect(
