@@ -58,7 +58,21 @@ class Report:
             self.add(outcome, f"{name}: {why}" if why else name)
 
 
-def test_python(bin_dir: pathlib.Path, report: Report, pytest_arguments: Sequence[str]) -> None:
+def with_torch(package: pathlib.Path, may_install: bool) -> dict[str, str]:
+    """Variables with which tests see the package, and PyTorch where there is one."""
+    try:
+        torch = python_package.torch_packages(may_install)
+    except (OSError, subprocess.CalledProcessError) as error:
+        say(f"PyTorch could not be installed: {error}")
+        torch = None
+    if torch is None:
+        say("skipped: the tests with PyTorch, which is not installed (6 GB: --with-torch)")
+        return python_package.variables(package)
+    return python_package.variables(package, torch)
+
+
+def test_python(bin_dir: pathlib.Path, report: Report, pytest_arguments: Sequence[str],
+                torch: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
         say("the Python package: sdist, and a wheel of it")
         try:
@@ -81,7 +95,7 @@ def test_python(bin_dir: pathlib.Path, report: Report, pytest_arguments: Sequenc
             [python, "-m", "pytest", "--bin-dir", bin_dir, "-p", "no:cacheprovider",
              f"--junitxml={results}", *pytest_arguments, python_package.SOURCE / "tests"],
             check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=python_package.SOURCE,
-            env=environment_variables)
+            env=with_torch(package, torch))
         if results.exists():
             report.add_junit(results)
         if done.returncode != 0 and not report.counts["failed"]:
@@ -107,6 +121,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
     parser.add_argument("--only", choices=("python", "examples"), help="one part alone")
+    parser.add_argument("--with-torch", action="store_true",
+                        help="install PyTorch, 6 GB, if it is not there; without it, the tests that "
+                             "need it are skipped")
     parser.add_argument("--case", help="of the Python tests, those whose name has it")
     parser.add_argument("-o", "--output", choices=("text", "json", "lines"), default="text",
                         help="json: the last line of stdout is one JSON object")
@@ -123,7 +140,8 @@ def main() -> None:
         parts = []
         if options.only != "examples":
             arguments = ["-k", options.case] if options.case else []
-            parts.append(threads.submit(test_python, bin_dir, report, arguments))
+            parts.append(threads.submit(test_python, bin_dir, report, arguments,
+                                        options.with_torch))
         if options.only != "python" and not options.case:
             parts.append(threads.submit(test_examples, bin_dir, report))
         for part in parts:

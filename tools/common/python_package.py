@@ -81,6 +81,21 @@ def install(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     return python, package
 
 
-def variables(package: pathlib.Path) -> dict[str, str]:
-    """The environment variables with which the interpreter sees the package."""
-    return {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+def variables(package: pathlib.Path, *more: pathlib.Path) -> dict[str, str]:
+    """The environment variables with which the interpreter sees the package, and more folders."""
+    path = os.pathsep.join(map(str, (package, *more)))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def torch_packages(may_install: bool) -> pathlib.Path | None:
+    """The folder of PyTorch's modules, in the environment that the benchmarks share; None where it
+    is not made. It is 6 GB.
+    """
+    lock_file, name = ROOT / "bench" / "peers" / "requirements-torch.txt", "bench-torch"
+    folder = environment_folder(lock_file, name)
+    if may_install:
+        environment(lock_file, name, lambda made: pip(
+            made, "install", "--no-deps", "--requirement", lock_file))
+    if not is_made(folder):
+        return None
+    return next((folder / "lib").glob("python*/site-packages"))

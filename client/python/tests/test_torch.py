@@ -156,9 +156,7 @@ def test_predictions_are_those_of_the_exported_head(cluster: dslide.LocalCluster
     torch.testing.assert_close(scores, best.values, atol=1e-6, rtol=1e-6)
     expected = logits.log_softmax(1)
     torch.testing.assert_close(ours.log_prob(x), expected, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(
-        ours.log_prob(x, ids), expected.gather(1, ids), atol=1e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(ours.log_prob(x, ids), expected.gather(1, ids), atol=1e-5, rtol=1e-5)
     assert ours.predict(x[0], 2)[1].shape == (2,)
     _, lse = ours(x, torch.tensor([0, 1, 2, -100]), return_lse=True)
     torch.testing.assert_close(lse, logits.logsumexp(1), atol=1e-5, rtol=1e-5)

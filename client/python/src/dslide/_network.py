@@ -170,7 +170,8 @@ def softmax_sums(parts: Sequence[shard_pb2.HeadForwardResult], batch: int) -> F6
     # A shard without rows for a sample answers (-inf, 0).
     with np.errstate(invalid="ignore", divide="ignore"):
         weights = np.where(sums != 0, np.exp(highest - top), 0.0)
-        return top + np.log((weights * sums).sum(axis=0))
+        found: F64 = top + np.log((weights * sums).sum(axis=0))
+    return found
 
 
 def label_sums(parts: Sequence[shard_pb2.HeadForwardResult], labels: Sequence[Ragged]) -> F64:

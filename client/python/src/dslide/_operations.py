@@ -69,9 +69,7 @@ async def list_operations(connection: Connection) -> list[coordinator_pb2.Operat
     return [operation for page in pages for operation in page.operations]
 
 
-async def cancel_operation(
-    connection: Connection, operation_id: str
-) -> coordinator_pb2.Operation:
+async def cancel_operation(connection: Connection, operation_id: str) -> coordinator_pb2.Operation:
     """Asks an operation to end, and does not wait for that. NotFoundError: there is none."""
     response = await connection.coordinator.call(
         "CancelOperation", coordinator_pb2.CancelOperationRequest(operation_id=operation_id)

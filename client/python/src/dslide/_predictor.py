@@ -16,7 +16,7 @@ from dslide.client import Client, Model
 from dslide.data import Data
 from dslide.errors import InvalidArgumentError
 from dslide.ragged import Ragged
-from dslide.v1 import shard_pb2
+from dslide.v1 import common_pb2, shard_pb2
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ class Predictor:
                 self._network.bf16,
             )
 
-    async def _partials(self, inputs: list[Ragged]) -> list[shard_pb2.Matrix]:
+    async def _partials(self, inputs: list[Ragged]) -> list[common_pb2.Matrix]:
         connection = self._cluster.connection
         answers = await connection.io.gather(
             [

@@ -89,9 +89,7 @@ async def predict(
 
 async def describe(peer: Peer) -> predict_pb2.GetModelResponse:
     """What is served: its name and sizes, and which inputs and modes it takes."""
-    model: predict_pb2.GetModelResponse = await peer.call(
-        "GetModel", predict_pb2.GetModelRequest()
-    )
+    model: predict_pb2.GetModelResponse = await peer.call("GetModel", predict_pb2.GetModelRequest())
     return model
 
 

@@ -169,9 +169,9 @@ class HeadBatch:
     def sums(self) -> F64:
         """The sum of each sample's targets, [B]."""
         assert self.labels.values is not None
-        return np.bincount(
-            self.labels.sample_of(), self.labels.values, minlength=self.labels.samples
-        )
+        samples, values = self.labels.samples, self.labels.values.astype(np.float64)
+        found: F64 = np.bincount(self.labels.sample_of(), values, minlength=samples)
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from dslide.data import Data, from_arrays
 from dslide.errors import NotFoundError
 from dslide.trainer import Trainer
 
+T = TypeVar("T")
 _HASHED_FROM = 4097  # classes from which hashing selects the active rows, as in `dslide train`
 _STEPS = 200  # that training without max_epochs takes at least
 _EPOCHS = 10  # the same
@@ -64,10 +65,11 @@ class _Rows:
         self.keep()
         return {"name": self.name, "_place": self._place, "kept": True}
 
-    def predictor(self) -> Predictor:
+    def ask(self, question: Callable[[Predictor], T]) -> T:
+        """Of the rows as they are now."""
         cluster = self.cluster()
         try:
-            return Predictor(cluster, cluster.model(self.name))
+            return question(Predictor(cluster, cluster.model(self.name)))
         except NotFoundError as error:
             raise NotFoundError(
                 f"the rows of this estimator are gone: {error}. An estimator is kept by reference: "
@@ -326,7 +328,8 @@ class WideClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         k : at most 1024; None: `self.top_k`. Where there are fewer classes, all of them.
         """
         data = self._new_points(X)
-        best = self._rows.predictor().top_k(data, min(k or self.top_k, len(self.classes_)))
+        count = min(k or self.top_k, len(self.classes_))
+        best = self._rows.ask(lambda predictor: predictor.top_k(data, count))
         return self.classes_[best.ids], best.logits
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
@@ -372,7 +375,8 @@ class WideClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows_of(self, X: Any) -> npt.NDArray[np.float64]:
         data = self._new_points(X)
-        return self._rows.predictor().logits(data)
+        logits: npt.NDArray[np.float64] = self._rows.ask(lambda predictor: predictor.logits(data))
+        return logits
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -142,9 +142,7 @@ class WideEmbeddingBag(ShardedModule):
             )
         return as_floats(weights).reshape(-1)
 
-    def _summed(
-        self, starts: I64, ids: I64, weights: npt.NDArray[np.float32]
-    ) -> Ragged:
+    def _summed(self, starts: I64, ids: I64, weights: npt.NDArray[np.float32]) -> Ragged:
         """Each id once in a bag, with the sum of its weights."""
         bags = len(starts) - 1
         bag_of = np.repeat(np.arange(bags), np.diff(starts))
@@ -152,7 +150,7 @@ class WideEmbeddingBag(ShardedModule):
             kept = ids != self.padding_idx
             bag_of, ids, weights = bag_of[kept], ids[kept], weights[kept]
         if self.mode == "mean":
-            weights = weights / np.bincount(bag_of, minlength=bags)[bag_of]
+            weights = (weights / np.bincount(bag_of, minlength=bags)[bag_of]).astype(np.float32)
         keys, place = np.unique(bag_of << 32 | ids, return_inverse=True)
         values = np.bincount(place, weights, minlength=len(keys)).astype(np.float32)
         counts = np.bincount(keys >> 32, minlength=bags)

@@ -93,9 +93,7 @@ class LinearCrossEntropyLoss(ShardedModule):
         if out_features != ():
             raise NotImplementedError(f"out_features is {out_features}, must be ()")
         if weight is not None and tuple(weight.shape) != (num_classes,):
-            raise RuntimeError(
-                f"weight has shape {tuple(weight.shape)}, must be {(num_classes,)}"
-            )
+            raise RuntimeError(f"weight has shape {tuple(weight.shape)}, must be {(num_classes,)}")
         if weight is not None and not bool((weight >= 0).all()):
             raise ValueError("weight has a negative number, which the shards do not take")
         if not 0 <= label_smoothing <= 1:
