@@ -27,8 +27,8 @@ def test_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     page = ROOT / "docs" / "start" / "client-python.md"
-    snippets = _snippets(page)
-    assert len(snippets) >= 6
+    snippets = [snippet for snippet in _snippets(page) if "torch" not in snippet]
+    assert len(snippets) >= 9
     for name in ("train.txt", "test.txt"):
         shutil.copy(small_data / name, tmp_path)
     (tmp_path / "spec.json").write_text(json.dumps(SMALL_SPEC))
@@ -38,12 +38,28 @@ def test_the_page(
         # The page's cluster is this one.
         exec(compile(snippet.replace("127.0.0.1:7000", cluster.address), str(page), "exec"), names)
     assert names["precision"].at_1 > 0
+    assert names["labels"].shape == (500, 5)
     assert names["rows"].shape == (3, 8)
     assert names["best"].ids.shape == (3, 3)
     cluster.create_model(
         {"name": "table", "tables": [{"name": "labels", "role": "head", "rows": 1000, "dim": 8}]}
     )
     assert asyncio.run(names["read"](cluster.address)).shape == (3, 8)
+
+
+def test_the_page_for_pytorch(
+    bin_dir: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed: ./run clients --with-torch")
+    page = ROOT / "docs" / "start" / "client-python.md"
+    snippets = [snippet for snippet in _snippets(page) if "torch" in snippet]
+    assert snippets
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"dslide": dslide}
+    for snippet in snippets:
+        exec(compile(snippet, str(page), "exec"), names)
+    assert names["ids"].shape == (32, 5)
+    assert (tmp_path / "head.pt").exists()
 
 
 def test_the_first_pages(

@@ -170,7 +170,9 @@ class HeadBatch:
         """The sum of each sample's targets, [B]."""
         assert self.labels.values is not None
         samples, values = self.labels.samples, self.labels.values.astype(np.float64)
-        found: F64 = np.bincount(self.labels.sample_of(), values, minlength=samples)
+        found: F64 = np.bincount(self.labels.sample_of(), values, minlength=samples).astype(
+            np.float64
+        )
         return found
 
 
