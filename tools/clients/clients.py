@@ -122,8 +122,8 @@ def parse_arguments() -> argparse.Namespace:
                         help="folder of the programs (default: built by ./run clients)")
     parser.add_argument("--only", choices=("python", "examples"), help="one part alone")
     parser.add_argument("--with-torch", action="store_true",
-                        help="install PyTorch, 6 GB, if it is not there; without it, the tests that "
-                             "need it are skipped")
+                        help="install PyTorch, 6 GB, if it is not there; without it, the tests "
+                             "that need it are skipped")
     parser.add_argument("--case", help="of the Python tests, those whose name has it")
     parser.add_argument("-o", "--output", choices=("text", "json", "lines"), default="text",
                         help="json: the last line of stdout is one JSON object")
