@@ -1,11 +1,10 @@
-"""docs/start/python-api.md is what the docstrings of the Python package say; `pytest --update` writes
-the page anew. The sources are parsed, nothing is imported.
+"""docs/start/python-api.md is what the docstrings of the Python package say; `pytest --update`
+writes the page anew. The sources are parsed, nothing is imported.
 """
 
 import ast
 import functools
 import inspect
-import pathlib
 import re
 import textwrap
 from collections.abc import Iterator
@@ -19,7 +18,8 @@ _INTRODUCTION = """\
 # Python: classes and functions
 
 Made from docstrings by `tests/lint/python_api_page_test.py`; do not edit it by hand. What one does with
-them: [the Python client](client-python.md). `dslide.aio` has the methods of `Client` and `Model` as coroutines.
+them: [the Python client](client-python.md). `dslide.aio` has the methods of `Client` and `Model`
+as coroutines.
 """
 # Module, and the names of it that the page has; none: its __all__.
 _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -108,9 +108,9 @@ def methods(name: str, node: ast.ClassDef) -> Iterator[str]:
             maker = ast.unparse(part.value.func)
             if maker not in _MAKERS:
                 continue
-            found = operation(name, part.value.args[0])
-            shown = signature(found, ast.unparse(part.targets[0]), _MAKERS[maker])
-            yield f"{shown}\n{indented(docstring(found))}".rstrip()
+            made = operation(name, part.value.args[0])
+            shown = signature(made, ast.unparse(part.targets[0]), _MAKERS[maker])
+            yield f"{shown}\n{indented(docstring(made))}".rstrip()
 
 
 def operation(name: str, expression: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef:
