@@ -17,9 +17,9 @@ _WIDTH = 116
 _INTRODUCTION = """\
 # Python: classes and functions
 
-Made from docstrings by `tests/lint/python_api_page_test.py`; do not edit it by hand. What one does with
-them: [the Python client](client-python.md). `dslide.aio` has the methods of `Client` and `Model`
-as coroutines.
+Made from docstrings by `tests/lint/python_api_page_test.py`; do not edit it by hand. What one does
+with them: [the Python client](client-python.md). `dslide.aio` has the methods of `Client` and
+`Model` as coroutines.
 """
 # Module, and the names of it that the page has; none: its __all__.
 _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
