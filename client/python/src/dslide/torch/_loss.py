@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dslide._steps import ForgottenStepError, HeadBatch, HeadResult, HeadSteps, StepLane
 from dslide.client import Client
+from dslide.errors import UnimplementedError
 from dslide.ragged import Ragged
 from dslide.torch._module import ShardedModule, as_floats
 from dslide.torch._targets import TargetRules
@@ -113,6 +114,8 @@ class LinearCrossEntropyLoss(ShardedModule):
             name,
             optimizer,
         )
+        if not bias:
+            self._check_fixed_bias()
         self.in_features = in_features
         self.num_classes = num_classes
         self.has_bias = bias
@@ -122,6 +125,14 @@ class LinearCrossEntropyLoss(ShardedModule):
         self.options = chosen
         self.register_buffer("weight", weight)
         self._steps = HeadSteps(self._lane, self._table)
+
+    def _check_fixed_bias(self) -> None:
+        """An older shard leaves out what it does not know, and would learn biases."""
+        if not all(part.spec.tables[0].head.fixed_bias for part in self._model.describe()):
+            raise UnimplementedError(
+                "the shards are of a version whose heads always learn a bias: pass bias=True, or "
+                "start shards of this client's version"
+            )
 
     def forward(
         self, input: Tensor, target: Any, *, return_lse: bool = False
