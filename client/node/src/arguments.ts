@@ -1,0 +1,51 @@
+// Arrays that callers give, checked before anything is sent.
+
+import { InvalidArgumentError } from "./errors.js";
+
+/** Row ids, each an integer in [0, rows). */
+export function checkedIds(ids: ArrayLike<number>, rows: number, what: string): Uint32Array {
+  const out = new Uint32Array(ids.length);
+  for (let i = 0; i < ids.length; ++i) {
+    const id = ids[i]!;
+    if (!Number.isInteger(id)) {
+      throw new InvalidArgumentError(`${what}: id ${id} at ${i} is no integer`);
+    }
+    if (id < 0 || id >= rows) {
+      throw new InvalidArgumentError(`${what}: id ${id} is outside [0, ${rows})`);
+    }
+    out[i] = id;
+  }
+  return out;
+}
+
+/** `count` finite numbers as f32; without a copy where they are. */
+export function checkedFloats(
+  numbers: ArrayLike<number>,
+  count: number,
+  what: string,
+): Float32Array {
+  if (numbers.length !== count) {
+    throw new InvalidArgumentError(`${what} has ${numbers.length} numbers, must have ${count}`);
+  }
+  const array = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
+  for (let i = 0; i < array.length; ++i) {
+    if (!Number.isFinite(array[i]!)) {
+      throw new InvalidArgumentError(`${what} has ${numbers[i]} at ${i}, must be finite in f32`);
+    }
+  }
+  return array;
+}
+
+/** Hidden vectors f32 [batch, dim], row-major. */
+export function checkedHidden(
+  hidden: ArrayLike<number>,
+  dim: number,
+  what: string,
+): Float32Array {
+  if (hidden.length % dim !== 0) {
+    throw new InvalidArgumentError(
+      `${what} has ${hidden.length} numbers, must have ${dim} for each sample`,
+    );
+  }
+  return checkedFloats(hidden, hidden.length, what);
+}

@@ -1,0 +1,82 @@
+// Requests of many rows, as bytes: numbers are copied once, where generated code does it thrice.
+// What is on the wire is ordinary protobuf.
+
+import { toBinary, create } from "@bufbuild/protobuf";
+import { ElementType, MatrixSchema } from "./gen/dslide/v1/common_pb.js";
+import { bytesOf } from "./arrays.js";
+
+const BYTES_FIELD = 2;
+
+/** What stands before the `size` bytes of a field. */
+function head(number: number, size: number): number[] {
+  const out: number[] = [];
+  for (let value of [(number << 3) | BYTES_FIELD, size]) {
+    for (; value >= 0x80; value >>>= 7) out.push((value & 0x7f) | 0x80);
+    out.push(value);
+  }
+  return out;
+}
+
+/** Rows to be sent: ids u32 [n], values f32 [n, dim], biases f32 [n] or none. */
+export interface Block {
+  ids: Uint32Array;
+  values: Float32Array;
+  biases: Float32Array | undefined;
+}
+
+/**
+ * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields.
+ * Places ascend.
+ */
+export function scatterMessage(others: Uint8Array, block: Block, places: Uint32Array): Buffer {
+  const rows = places.length;
+  const dim = block.ids.length === 0 ? 0 : block.values.length / block.ids.length;
+  const shape = toBinary(
+    MatrixSchema,
+    create(MatrixSchema, { rows, cols: dim, elementType: ElementType.F32 }),
+  );
+  const dataHead = head(4, rows * dim * 4);
+  const idsHead = head(1, rows * 4);
+  const valuesSize = shape.length + dataHead.length + rows * dim * 4;
+  const valuesHead = head(2, valuesSize);
+  const biasesHead = block.biases ? head(3, rows * 4) : [];
+  const blockSize =
+    idsHead.length + rows * 4 + valuesHead.length + valuesSize +
+    biasesHead.length + (block.biases ? rows * 4 : 0);
+  const blockHead = head(4, blockSize);
+  const out = Buffer.allocUnsafe(others.length + blockHead.length + blockSize);
+  let at = 0;
+  const put = (bytes: ArrayLike<number>): void => {
+    out.set(bytes, at);
+    at += bytes.length;
+  };
+  put(others);
+  put(blockHead);
+  put(idsHead);
+  put(bytesOf(Uint32Array.from(places, (place) => block.ids[place]!)));
+  put(valuesHead);
+  put(shape);
+  put(dataHead);
+  forEachRun(places, (first, count) => {
+    put(bytesOf(block.values.subarray(first * dim, (first + count) * dim)));
+  });
+  if (block.biases) {
+    const { biases } = block;
+    put(biasesHead);
+    put(bytesOf(Float32Array.from(places, (place) => biases[place]!)));
+  }
+  return out;
+}
+
+/** Calls `visit` for each run of consecutive places: its first one, its length, where it begins. */
+export function forEachRun(
+  places: Uint32Array,
+  visit: (first: number, count: number, begin: number) => void,
+): void {
+  for (let begin = 0; begin < places.length; ) {
+    let end = begin + 1;
+    while (end < places.length && places[end] === places[end - 1]! + 1) ++end;
+    visit(places[begin]!, end - begin, begin);
+    begin = end;
+  }
+}
