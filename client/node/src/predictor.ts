@@ -115,7 +115,7 @@ export class Predictor {
 
 /** Connects to a server of predictions (`dslide serve`); the first call tells whether it is there. */
 export function connectPredictor(
-  address = "127.0.0.1:7600",
+  address = "127.0.0.1:7030",
   options: ConnectOptions = {},
 ): Predictor {
   return new Predictor(address, options);

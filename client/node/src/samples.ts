@@ -67,7 +67,7 @@ export function sliceBatch(owners: Uint16Array, shards: number, batch: Batch): B
   return Array.from({ length: shards }, (_, shard) => {
     const ids: number[] = [];
     const values: number[] = [];
-    const offsets = Uint32Array.of(...new Array<number>(batch.offsets.length).fill(0));
+    const offsets = new Uint32Array(batch.offsets.length);
     for (let i = 0; i + 1 < batch.offsets.length; ++i) {
       for (let k = batch.offsets[i]!; k < batch.offsets[i + 1]!; ++k) {
         if (owners[batch.ids[k]! % owners.length] !== shard) continue;
