@@ -3,7 +3,8 @@
 //   node build/bench/rows.js [ADDRESS]
 //
 // Without an address it starts a cluster of one shard (DSLIDE_BIN_DIR). GB/s counts the bytes of the
-// rows' values; the median and the best of the rounds.
+// rows' values: the median and the best of the rounds, and what this process alone would allow: bytes
+// by the time of its processors.
 
 import { Fixture } from "../test/cluster.js";
 import { connect } from "dslide";
@@ -18,20 +19,18 @@ async function measure(name: string, call: () => Promise<unknown>): Promise<void
   for (let i = 0; i < 5; ++i) await call();
   const seconds: number[] = [];
   const cpu = process.cpuUsage();
-  const start = performance.now();
   for (let i = 0; i < ROUNDS; ++i) {
     const begin = performance.now();
     await call();
     seconds.push((performance.now() - begin) / 1000);
   }
-  const wall = performance.now() - start;
   const used = process.cpuUsage(cpu);
-  const busy = (used.user + used.system) / 1000 / wall;
+  const own = (used.user + used.system) / 1e6 / ROUNDS;
   seconds.sort((a, b) => a - b);
   const rate = (s: number): string => (BYTES / s / 1e9).toFixed(2);
   console.log(
     `${name}: ${rate(seconds[ROUNDS >> 1]!)} GB/s (best ${rate(seconds[0]!)}), ` +
-      `this process busy ${(100 * busy).toFixed(0)} %`,
+      `by its own processor time ${rate(own)}`,
   );
 }
 

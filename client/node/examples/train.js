@@ -9,7 +9,7 @@
 import { parseArgs } from "node:util";
 import * as dslide from "dslide";
 
-const FEATURES = 400;
+const FEATURES = 1000;
 const LABELS = 1000;
 const DIM = 32;
 const BATCH = 128;
@@ -17,7 +17,6 @@ const EPOCHS = 4;
 const TRAIN_POINTS = 8000;
 const TEST_POINTS = 1000;
 const OWN_FEATURES = 6; // of each label
-const SHOWN_FEATURES = 4; // of these, in a point
 const SEED = 7n;
 const LEARNING_RATE = 0.02;
 
@@ -41,7 +40,7 @@ function points(seed, count) {
     const label = draw(LABELS);
     const own = generator(label + 1);
     const features = Array.from({ length: OWN_FEATURES }, () => own(FEATURES));
-    const shown = Array.from({ length: SHOWN_FEATURES }, () => features[draw(OWN_FEATURES)] ?? 0);
+    const shown = features.filter(() => draw(4) > 0); // three of four
     return /** @type {Point} */ ({ ids: [...new Set(shown)], label });
   });
 }
