@@ -19,7 +19,7 @@ from python_package import cache_folder
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _EXAMPLES = ROOT / "client" / "examples"
 # What a build in the checkout leaves there (.gitignore).
-_MADE_IN_PLACE = {"node_modules", "gen", "example", "target"}
+_MADE_IN_PLACE = {"gen", "example", "target"}
 _KEPT_SECONDS = 7 * 24 * 3600
 
 
@@ -32,9 +32,6 @@ class Language:
 
 
 LANGUAGES = (
-    Language("node", ("node", "npm"),
-             (("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),),
-             ("node", "{}/example.js")),
     Language("go", ("go", "protoc"),
              (("sh", "generate.sh"), ("go", "build", "-o", "example", ".")), ("{}/example",)),
     Language("java", ("java", "javac", "mvn"),

@@ -8,12 +8,14 @@ import tree
 # Of each: where the version stands. What a pattern finds nowhere was renamed: an error, too.
 _PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
+    "client/node/package.json": r'^  "version": "([^"]+)"',
     "client/python/src/dslide/_version.py": r'^__version__ = "([^"]+)"',
     "deploy/compose/.env": r"=dslide(?:-example)?:(\S+)",
     "deploy/compose/compose.yaml": r":-dslide(?:-example)?:([^}]+)}",
     "deploy/compose/vms/inventory.example.toml": r'"dslide:([^"]+)"',
     "deploy/compose/vms/render.py": r'"dslide:([^"]+)"',
     "deploy/image/Dockerfile": r"^ARG VERSION=(\S+)",
+    "docs/start/client-node.md": r"dslide-([0-9.]+)\.tgz",
     "docs/understand/wire.md": r"`protos/dslide/v1`, of version ([0-9.]+[0-9])",
     "helm/dslide/CHANGELOG.md": r"^## ([0-9.]+)",
     "helm/dslide/Chart.yaml": r'^(?:version|appVersion): "?([0-9.]+)',

@@ -3,14 +3,16 @@
 
 The Python package is built as users get it (sdist, and a wheel of that), installed into an
 environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
-the examples in client/examples are built and compared with `dslide predict`. Environments and
-builds are kept in the cache folder. What needs a tool that is not here is skipped, and says so.
+the Node package is packed, installed into an empty project, and tested; the examples in
+client/examples are built and compared with `dslide predict`. Environments and builds are kept in the
+cache folder. What needs a tool that is not here is skipped, and says so.
 """
 
 import argparse
 import concurrent.futures
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
+import node_package  # noqa: E402
 import python_package  # noqa: E402
 from junit_counts import outcome_of_case  # noqa: E402
 from python_package import say  # noqa: E402
@@ -102,8 +105,38 @@ def test_python(bin_dir: pathlib.Path, report: Report, pytest_arguments: Sequenc
             report.add("failed", f"pytest ended with {done.returncode}")
 
 
+def test_node(bin_dir: pathlib.Path, report: Report) -> None:
+    missing = [tool for tool in ("node", "npm") if shutil.which(tool) is None]
+    if missing:
+        report.add("skipped", f"the Node package: {' and '.join(missing)} not found")
+        return
+    with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
+        say("the Node package: npm pack, and an installation of it")
+        try:
+            source, user = node_package.install(pathlib.Path(temporary))
+        except subprocess.CalledProcessError as error:
+            print(error.stdout or "", file=sys.stderr)
+            report.add("failed", f"the Node package: {error}")
+            return
+        report.add("passed")
+        report.check("the types of the Node package's tests and example (tsc)",
+                     ["npx", "tsc", "--project", "tsconfig.json"], cwd=source)
+        say("the tests of the Node package")
+        results = pathlib.Path(temporary) / "cases.xml"
+        tests = sorted((source / "build" / "test").glob("*.test.js"))
+        done = subprocess.run(
+            ["node", "--test", "--test-reporter=spec", "--test-reporter-destination=stderr",
+             "--test-reporter=junit", f"--test-reporter-destination={results}", *tests],
+            check=False, stdin=subprocess.DEVNULL, cwd=source,
+            env=node_package.variables(bin_dir, user))
+        if results.exists():
+            report.add_junit(results)
+        if done.returncode != 0 and not report.counts["failed"]:
+            report.add("failed", f"node --test ended with {done.returncode}")
+
+
 def test_examples(bin_dir: pathlib.Path, report: Report) -> None:
-    say("the examples in Node, Go and Java")
+    say("the examples in Go and Java")
     tests, python = ROOT / "tests", ROOT / "build" / "python"
     subprocess.run([sys.executable, ROOT / "tools/common/test_environment.py", python], check=True)
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
@@ -120,7 +153,7 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
-    parser.add_argument("--only", choices=("python", "examples"), help="one part alone")
+    parser.add_argument("--only", choices=("python", "node", "examples"), help="one part alone")
     parser.add_argument("--with-torch", action="store_true",
                         help="install PyTorch, 6 GB, if it is not there; without it, the tests "
                              "that need it are skipped")
@@ -138,11 +171,13 @@ def main() -> None:
     # Beside each other: both wait more than they compute.
     with concurrent.futures.ThreadPoolExecutor() as threads:
         parts = []
-        if options.only != "examples":
+        if options.only in (None, "python"):
             arguments = ["-k", options.case] if options.case else []
             parts.append(threads.submit(test_python, bin_dir, report, arguments,
                                         options.with_torch))
-        if options.only != "python" and not options.case:
+        if options.only in (None, "node") and not options.case:
+            parts.append(threads.submit(test_node, bin_dir, report))
+        if options.only in (None, "examples") and not options.case:
             parts.append(threads.submit(test_examples, bin_dir, report))
         for part in parts:
             part.result()

@@ -12,6 +12,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Client, connect, type Tls, UnavailableError } from "dslide";
 
 export const BIN = resolve(process.env["DSLIDE_BIN_DIR"] ?? "../../build/bin");
+/** A folder where the package is installed as users do it; without DSLIDE_NODE_USER, its own. */
+export const USER = resolve(process.env["DSLIDE_NODE_USER"] ?? ".");
 const READY_MS = 120_000;
 
 /** Runs the command line; what it prints. */

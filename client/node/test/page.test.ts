@@ -1,16 +1,13 @@
-// Every snippet of the page and of the README runs as it stands there, where the package is installed
-// (DSLIDE_NODE_USER; without it, here).
+// Every snippet of the page and of the README runs as it stands there, where the package is installed.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { Fixture } from "./cluster.js";
+import { Fixture, USER } from "./cluster.js";
 
 const DOCS = process.env["DSLIDE_NODE_DOCS"] ?? "../../docs";
-const USER = resolve(process.env["DSLIDE_NODE_USER"] ?? ".");
 const fixture = new Fixture();
 let address: string;
 

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { connect, PermissionDeniedError, type Tls, UnavailableError } from "dslide";
-import { dslide, Fixture, freePort } from "./cluster.js";
+import { dslide, Fixture, freePort, USER } from "./cluster.js";
 
 const fixture = new Fixture();
 let address: string;
@@ -42,7 +42,9 @@ interface Report {
 async function train(job: string): Promise<Report> {
   const { ca, cert, key } = tls("own", "trainer");
   const flags = ["--address", address, "--job", job, "--ca", ca, "--cert", cert, "--key", key];
-  const child = spawn(process.execPath, ["examples/train.js", ...flags], {
+  const installed = process.env["DSLIDE_NODE_USER"] ? "node_modules/dslide/" : "";
+  const child = spawn(process.execPath, [`${installed}examples/train.js`, ...flags], {
+    cwd: USER,
     stdio: ["ignore", "pipe", "inherit"],
   });
   let said = "";
