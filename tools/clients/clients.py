@@ -4,8 +4,8 @@
 The Python package is built as users get it (sdist, and a wheel of that), installed into an
 environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
 the Node package is packed, installed into an empty project, and tested; the examples in
-client/examples are built and compared with `dslide predict`. Environments and builds are kept in the
-cache folder. What needs a tool that is not here is skipped, and says so.
+client/examples are built and compared with `dslide predict`. Environments and builds are kept in
+the cache folder. What needs a tool that is not here is skipped, and says so.
 """
 
 import argparse
