@@ -4,7 +4,8 @@
 //
 // stdout: sections of one JSON line, {"section", "settings", "arrays": [[name, type, shape] ...]},
 // and the arrays' little-endian bytes behind it, in that order. Inputs stand beside outputs and
-// follow from one seed. tests/clients/python reads it.
+// follow from one seed. Numbers of "seed" have 64 bits: read them as such. The tests of the
+// packages in client/ read it.
 
 #include <google/protobuf/util/json_util.h>
 
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,11 +25,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/trainer/softmax_combine.h"
 #include "core/base/bfloat16.h"
 #include "core/base/counter_rng.h"
 #include "core/engine/data/epoch_order.h"
 #include "core/engine/lsh/hash_family.h"
 #include "core/engine/rows/row_init.h"
+#include "core/partition/slot_map.h"
 #include "core/spec/model_spec_json.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/sample_ids.h"
@@ -220,6 +224,92 @@ void PrintOrders(CounterRng& rng) {
   }
 }
 
+// Who owns rows, where the shards have several capacities: a cluster map says the owners of slots.
+bool PrintOwners(CounterRng& rng) {
+  constexpr int64_t kRows = 500;
+  for (int64_t done = 0; done < kCases; done += kRows) {
+    const int64_t num_slots = Between(rng, 16, 2000);
+    std::vector<double> weights;
+    for (int64_t s = Between(rng, 1, 8); s > 0; --s) weights.push_back(0.5 + rng.NextUniform());
+    const auto map = SlotMap::Deal(num_slots, weights);
+    if (!map.ok()) {
+      std::cerr << map.status() << '\n';
+      return false;
+    }
+    std::vector<uint16_t> owners;
+    for (const ShardId owner : map->owners()) {
+      owners.push_back(static_cast<uint16_t>(owner.value()));
+    }
+    std::vector<uint32_t> rows;
+    std::vector<uint16_t> shards;
+    for (int64_t i = 0; i < kRows; ++i) {
+      rows.push_back(static_cast<uint32_t>(rng.NextBelow(uint64_t{1} << 31)));
+      shards.push_back(static_cast<uint16_t>(map->OwnerOf(RowId(rows.back())).value()));
+    }
+    Section section("owners", {{"shards", map->num_shards()}});
+    section.Add("owners", "<u2", {num_slots}, owners);
+    section.Add("rows", "<u4", {kRows}, rows);
+    section.Add("shard_of_row", "<u2", {kRows}, shards);
+    section.Print();
+  }
+  return true;
+}
+
+// Parts of a loss as shards answer them, some of them without rows for a sample.
+bool PrintLosses(HeadLoss loss, CounterRng& rng) {
+  constexpr int64_t kBatch = 100;
+  const bool softmax = loss == HeadLoss::kSoftmax;
+  for (int64_t done = 0; done < kCases; done += kBatch) {
+    const int64_t num_shards = Between(rng, 1, 5);
+    std::vector<float> highest, sums, logits, targets(kBatch, 1.0f);
+    std::vector<uint32_t> offsets;
+    std::vector<int64_t> labels(kBatch, 0);
+    std::vector<HeadForwardOutput> parts(static_cast<size_t>(num_shards));
+    std::vector<RaggedSlice> slices(parts.size());
+    std::vector<const HeadForwardOutput*> pointers;
+    for (size_t s = 0; s < parts.size(); ++s) {
+      slices[s].offsets = {0};
+      for (int64_t i = 0; i < kBatch; ++i) {
+        const bool empty = softmax && s > 0 && rng.NextBelow(8) == 0;
+        parts[s].max_logits.push_back(!softmax ? 0.0f
+                                      : empty  ? -std::numeric_limits<float>::infinity()
+                                               : 60.0f * rng.NextUniform() - 30.0f);
+        parts[s].exp_sums.push_back(empty ? 0.0f : 1.0f + 1000.0f * rng.NextUniform());
+        for (uint64_t n = empty ? 0 : rng.NextBelow(3); n > 0; --n) {
+          slices[s].rows.emplace_back(static_cast<uint32_t>(n));
+          parts[s].label_logits.push_back(40.0f * rng.NextUniform() - 20.0f);
+          ++labels[static_cast<size_t>(i)];
+        }
+        slices[s].offsets.push_back(static_cast<uint32_t>(slices[s].rows.size()));
+      }
+      highest.insert(highest.end(), parts[s].max_logits.begin(), parts[s].max_logits.end());
+      sums.insert(sums.end(), parts[s].exp_sums.begin(), parts[s].exp_sums.end());
+      logits.insert(logits.end(), parts[s].label_logits.begin(), parts[s].label_logits.end());
+      offsets.insert(offsets.end(), slices[s].offsets.begin(), slices[s].offsets.end());
+      pointers.push_back(&parts[s]);
+    }
+    for (size_t i = 0; softmax && i < targets.size(); ++i) {
+      targets[i] = labels[i] > 0 ? 1.0f / static_cast<float>(labels[i]) : 0.0f;
+    }
+    const auto combined = CombineLoss(loss, pointers, slices, targets);
+    if (!combined.ok()) {
+      std::cerr << combined.status() << '\n';
+      return false;
+    }
+    const auto partitions = static_cast<int64_t>(combined->log_partitions.size());
+    Section section("loss", {{"loss", softmax ? "softmax" : "sigmoid"}});
+    section.Add("max_logits", "<f4", {num_shards, kBatch}, highest);
+    section.Add("exp_sums", "<f4", {num_shards, kBatch}, sums);
+    section.Add("label_offsets", "<u4", {num_shards, kBatch + 1}, offsets);
+    section.Add("label_logits", "<f4", {static_cast<int64_t>(logits.size())}, logits);
+    section.Add("targets", "<f4", {kBatch}, targets);
+    section.Add("log_partitions", "<f4", {partitions}, combined->log_partitions);
+    section.Add("loss_sum", "<f8", {1}, std::vector<double>{combined->loss_sum});
+    section.Print();
+  }
+  return true;
+}
+
 // Protobuf's JSON form of the message that this client sends.
 Json MessageJson(const ModelSpec& spec) {
   v1::ModelSpec message;
@@ -275,6 +365,9 @@ int Run() {
   PrintRoundings(rng);
   PrintPackedIds(rng);
   PrintOrders(rng);
+  if (!PrintOwners(rng)) return 1;
+  if (!PrintLosses(HeadLoss::kSoftmax, rng)) return 1;
+  if (!PrintLosses(HeadLoss::kSigmoid, rng)) return 1;
   PrintDefaultSpec();
   if (!PrintSpecs()) return 1;
   std::cout.flush();

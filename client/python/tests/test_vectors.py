@@ -14,8 +14,10 @@ from conftest import ROOT
 from google.protobuf import json_format
 
 from dslide import arrays, hashing, order, spec
+from dslide._network import combine_loss
 from dslide.first_rows import first_rows
-from dslide.v1 import model_pb2
+from dslide.ragged import Ragged, slice_ragged
+from dslide.v1 import model_pb2, shard_pb2
 
 
 @dataclass
@@ -115,6 +117,49 @@ def test_orders_and_splits(sections: dict[str, list[Section]]) -> None:
         np.testing.assert_array_equal(split.validation_points(), section.arrays["validation"])
         points += settings["points"]
     assert points >= 10_000
+
+
+def test_owners_of_rows(sections: dict[str, list[Section]]) -> None:
+    rows = 0
+    for section in sections["owners"]:
+        ids = section.arrays["rows"]
+        ragged = Ragged(np.array([0, len(ids)]), ids)
+        parts = slice_ragged(section.arrays["owners"], section.settings["shards"], ragged)
+        for shard, part in enumerate(parts):
+            np.testing.assert_array_equal(part.ids, ids[section.arrays["shard_of_row"] == shard])
+        rows += len(ids)
+    assert rows >= 10_000
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_combined_losses(sections: dict[str, list[Section]], loss: str) -> None:
+    """But for the last bit: exponentials and logarithms are those of another library."""
+    samples = 0
+    for section in sections["loss"]:
+        if section.settings["loss"] != loss:
+            continue
+        found = section.arrays
+        parts, labels = [], []
+        first = 0
+        for highest, sums, offsets in zip(
+            found["max_logits"], found["exp_sums"], found["label_offsets"]
+        ):
+            end = first + int(offsets[-1])
+            ids = np.zeros(end - first, np.uint32)
+            labels.append(Ragged(offsets.astype(np.int64), ids))
+            parts.append(
+                shard_pb2.HeadForwardResult(
+                    max_logits=highest.tobytes(),
+                    exp_sums=sums.tobytes(),
+                    label_logits=found["label_logits"][first:end].tobytes(),
+                )
+            )
+            first = end
+        combined = combine_loss(loss, parts, labels, found["targets"])
+        np.testing.assert_allclose(combined.log_partitions, found["log_partitions"], rtol=2.0**-23)
+        np.testing.assert_allclose(combined.loss_sum, found["loss_sum"][0], rtol=2.0**-23)
+        samples += len(found["targets"])
+    assert samples >= 10_000
 
 
 def test_defaults_of_specs(sections: dict[str, list[Section]]) -> None:
