@@ -35,11 +35,18 @@ export function checkedFloats(
   return array;
 }
 
-/** One sum of zeros, which NaN and infinities make NaN: five times as fast as a test of each. */
+/** Sums of zeros, which NaN and infinities make NaN; four at a time, since additions wait. */
 function areFinite(array: Float32Array): boolean {
-  let zero = 0;
-  for (let i = 0; i < array.length; ++i) zero += array[i]! * 0;
-  return zero === 0;
+  let [a, b, c, d] = [0, 0, 0, 0];
+  const whole = array.length - (array.length % 4);
+  for (let i = 0; i < whole; i += 4) {
+    a += array[i]! * 0;
+    b += array[i + 1]! * 0;
+    c += array[i + 2]! * 0;
+    d += array[i + 3]! * 0;
+  }
+  for (let i = whole; i < array.length; ++i) a += array[i]! * 0;
+  return a + b + c + d === 0;
 }
 
 /** Hidden vectors f32 [batch, dim], row-major. */

@@ -53,7 +53,7 @@ export function scatterMessage(others: Uint8Array, block: Block, places: Uint32A
   put(others);
   put(blockHead);
   put(idsHead);
-  put(bytesOf(Uint32Array.from(places, (place) => block.ids[place]!)));
+  put(bytesOf(taken(block.ids, places)));
   put(valuesHead);
   put(shape);
   put(dataHead);
@@ -61,11 +61,17 @@ export function scatterMessage(others: Uint8Array, block: Block, places: Uint32A
     put(bytesOf(block.values.subarray(first * dim, (first + count) * dim)));
   });
   if (block.biases) {
-    const { biases } = block;
     put(biasesHead);
-    put(bytesOf(Float32Array.from(places, (place) => biases[place]!)));
+    put(bytesOf(taken(block.biases, places)));
   }
   return out;
+}
+
+/** The numbers at some places. */
+export function taken<T extends Uint32Array | Float32Array>(array: T, places: Uint32Array): T {
+  const some = new (array.constructor as new (length: number) => T)(places.length);
+  for (let i = 0; i < places.length; ++i) some[i] = array[places[i]!]!;
+  return some;
 }
 
 /** Calls `visit` for each run of consecutive places: its first one, its length, where it begins. */

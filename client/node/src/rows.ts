@@ -4,7 +4,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { checkedFloats, checkedIds } from "./arguments.js";
 import { bytesOf, floats, fromBf16, u16s, u32s } from "./arrays.js";
-import { type Block, forEachRun } from "./bulk.js";
+import { type Block, forEachRun, taken } from "./bulk.js";
 import { type Connection } from "./connection.js";
 import { InternalError, InvalidArgumentError } from "./errors.js";
 import { ElementType, type RowBlock } from "./gen/dslide/v1/common_pb.js";
@@ -118,7 +118,7 @@ function inOrder(rows: Rows, inverse: Uint32Array, out: Float32Array | undefined
   inverse.forEach((from, to) => {
     values.set(rows.values.subarray(from * dim, (from + 1) * dim), to * dim);
   });
-  return { values, biases: rows.biases && Float32Array.from(inverse, (i) => rows.biases![i]!), dim };
+  return { values, biases: rows.biases && taken(rows.biases, inverse), dim };
 }
 
 /** Asks a shard for the rows at some places and puts them there in `rows`. */
@@ -131,7 +131,7 @@ async function gatherPart(
   options: GatherOptions,
 ): Promise<void> {
   const peer = connection.shards[shard]!;
-  const wanted = Uint32Array.from(places, (place) => ids[place]!);
+  const wanted = taken(ids, places);
   const request = encode(GatherRequestSchema, {
     model,
     table: tableName,
