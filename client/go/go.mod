@@ -1,4 +1,4 @@
-module dslide.dev/example
+module dslide.dev
 
 go 1.26.0
 
