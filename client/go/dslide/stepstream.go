@@ -100,7 +100,7 @@ func (s *stepStream) untilSettled(ctx context.Context, request *v1.StepRequest) 
 			return response, nil
 		}
 		e := asError(err)
-		busy := !e.MaybeApplied && mayRepeat(e) || e.Code == codes.Aborted
+		busy := mayRepeat(e) && provesNothingApplied(e.Code, e.Reason) || e.Code == codes.Aborted
 		broken := s.current == nil
 		maybe = maybe || broken && e.MaybeApplied
 		pause := retryPause(e, number)
@@ -122,10 +122,12 @@ func (s *stepStream) untilSettled(ctx context.Context, request *v1.StepRequest) 
 // shard has answered.
 func (s *stepStream) attempt(ctx context.Context, request *v1.StepRequest) (*v1.StepResponse, error) {
 	if s.current == nil {
-		if err := s.hello(ctx); err != nil {
-			return nil, err
+		err := s.hello(ctx)
+		if err == nil {
+			err = s.connect()
 		}
-		if err := s.connect(); err != nil {
+		if err != nil {
+			asError(err).MaybeApplied = false // this time it was not even sent
 			return nil, err
 		}
 	}
