@@ -2,7 +2,6 @@ package dslide_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"math/rand"
@@ -15,7 +14,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"dslide.dev/arrays"
 	"dslide.dev/dslide"
 	v1 "dslide.dev/gen/dslide/v1"
 	"dslide.dev/internal/testcluster"
@@ -354,14 +352,3 @@ func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 		}
 	}
 }
-
-func decode[T any](t *testing.T, data []byte) (value T) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &value); err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	return value
-}
-
-var _ = arrays.ToBF16

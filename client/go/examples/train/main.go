@@ -29,11 +29,11 @@ import (
 const smallModel = `{
   "name": "small", "activations": "bf16",
   "tables": [
-    {"name": "input", "role": "embedding", "dim": 32, "bias_row": true, "optimizer": {"learning_rate": 0.02}},
-    {"name": "labels", "role": "head", "dim": 32, "optimizer": {"learning_rate": 0.02},
+    {"name": "input", "role": "embedding", "dim": 32, "bias_row": true, "optimizer": {"learning_rate": 0.05}},
+    {"name": "labels", "role": "head", "dim": 32, "optimizer": {"learning_rate": 0.05},
      "head": {"max_active": 100, "tail_rows": 64}}
   ],
-  "training": {"batch_size": 128, "max_epochs": 4, "validation_fraction": 0.1}
+  "training": {"batch_size": 128, "max_epochs": 5, "validation_fraction": 0.1}
 }`
 
 type settings struct {

@@ -74,6 +74,8 @@ type Options struct {
 	Shards int
 	// Servers and clients show certificates.
 	TLS bool
+	// Rows live in memory only.
+	Volatile bool
 }
 
 // Start starts a cluster, which ends with the test.
@@ -87,9 +89,11 @@ func Start(t testing.TB, options Options) *Cluster {
 		"--shards", strconv.Itoa(options.Shards), "--data-dir", filepath.Join(c.folder, "coordinator"))
 	for i := range options.Shards {
 		number := strconv.Itoa(i)
-		c.shards = append(c.shards, c.serve("shard-"+number, "shard", "dslide-shard", "--coordinator", c.Address,
-			"--listen", freeAddress(t), "--shard-id", number, "--threads", "1", "--durability", "log",
-			"--data-dir", filepath.Join(c.folder, "shard-"+number)))
+		flags := []string{"--coordinator", c.Address, "--listen", freeAddress(t), "--shard-id", number, "--threads", "1"}
+		if !options.Volatile {
+			flags = append(flags, "--durability", "log", "--data-dir", filepath.Join(c.folder, "shard-"+number))
+		}
+		c.shards = append(c.shards, c.serve("shard-"+number, "shard", "dslide-shard", flags...))
 	}
 	c.Dial("trainer").Close()
 	return c
@@ -105,9 +109,12 @@ func freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Serve starts another server of the cluster, ended with the test; it shows the certificate of a role.
-func (c *Cluster) Serve(role, program string, arguments ...string) {
-	c.serve(role, role, program, arguments...)
+// Serve starts another server, which shows the certificate of a role and ends with the test; returns
+// its address.
+func (c *Cluster) Serve(role, program string, arguments ...string) string {
+	address := freeAddress(c.t)
+	c.serve(role, role, program, append(arguments, "--listen", address)...)
+	return address
 }
 
 func (c *Cluster) serve(name, role, program string, arguments ...string) *server {
@@ -204,12 +211,17 @@ func (c *Cluster) TLS(role string) *dslide.TLS {
 		Key: filepath.Join(c.folder, role+".key")}
 }
 
+// Options are those of a patient client with the certificate of a role.
+func (c *Cluster) Options(role string) *dslide.Options {
+	return &dslide.Options{TLS: c.TLS(role), Timeout: patience, Patience: patience}
+}
+
 // Dial waits until the cluster is ready, and returns a client with the certificate of a role.
 func (c *Cluster) Dial(role string) *dslide.Cluster {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	client, err := dslide.Dial(ctx, c.Address, &dslide.Options{TLS: c.TLS(role), Timeout: patience, Patience: patience})
+	client, err := dslide.Dial(ctx, c.Address, c.Options(role))
 	if err != nil {
 		c.t.Fatal(errors.Join(err, ctx.Err()))
 	}
