@@ -32,8 +32,6 @@ class Language:
 
 
 LANGUAGES = (
-    Language("go", ("go", "protoc"),
-             (("sh", "generate.sh"), ("go", "build", "-o", "example", ".")), ("{}/example",)),
     Language("java", ("java", "javac", "mvn"),
              (("mvn", "--quiet", "--batch-mode", "package"),),
              ("java", "-jar", "{}/target/example.jar")),

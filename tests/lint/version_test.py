@@ -8,6 +8,7 @@ import tree
 # Of each: where the version stands. What a pattern finds nowhere was renamed: an error, too.
 _PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
+    "client/go/dslide/doc.go": r'^const Version = "([^"]+)"',
     "client/node/package.json": r'^  "version": "([^"]+)"',
     "client/python/src/dslide/_version.py": r'^__version__ = "([^"]+)"',
     "deploy/compose/.env": r"=dslide(?:-example)?:(\S+)",

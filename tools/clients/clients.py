@@ -3,14 +3,16 @@
 
 The Python package is built as users get it (sdist, and a wheel of that), installed into an
 environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
-the Node package is packed, installed into an empty project, and tested; the examples in
-client/examples are built and compared with `dslide predict`. Environments and builds are kept in
-the cache folder. What needs a tool that is not here is skipped, and says so.
+the Node package is packed, installed into an empty project, and tested; the Go module is checked
+and tested; the example in client/examples is built and compared with `dslide predict`.
+Environments and builds are kept in the cache folder. What needs a tool that is not here is skipped,
+and says so.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -135,8 +137,36 @@ def test_node(bin_dir: pathlib.Path, report: Report) -> None:
             report.add("failed", f"node --test ended with {done.returncode}")
 
 
+def test_go(bin_dir: pathlib.Path, report: Report) -> None:
+    if shutil.which("go") is None:
+        report.add("skipped", "the Go module: go not found")
+        return
+    source = ROOT / "client" / "go"
+    report.check("the sources of the Go module (gofmt)",
+                 ["sh", "-c", 'listed=$(gofmt -l .) && echo "$listed" && test -z "$listed"'],
+                 cwd=source)
+    report.check("the sources of the Go module (go vet)", ["go", "vet", "./..."], cwd=source)
+    if shutil.which("protoc") is None:
+        report.add("skipped", "the messages of the Go module: protoc not found")
+    else:
+        report.check("the messages of the Go module", ["./generate.sh", "--check"], cwd=source)
+    say("the tests of the Go module")
+    done = subprocess.run(["go", "test", "-json", "-count=1", "./..."], check=False, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=source,
+                          env={**os.environ, "DSLIDE_BIN_DIR": str(bin_dir)})
+    results = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    for event in events:
+        if event["Action"] in results and "/" not in event.get("Test", "/"):
+            report.add(results[event["Action"]], f"{event['Package']}.{event['Test']}")
+    if done.returncode != 0:
+        print("".join(event.get("Output", "") for event in events), file=sys.stderr, flush=True)
+        if not report.counts["failed"]:
+            report.add("failed", f"go test ended with {done.returncode}")
+
+
 def test_examples(bin_dir: pathlib.Path, report: Report) -> None:
-    say("the examples in Go and Java")
+    say("the example in Java")
     tests, python = ROOT / "tests", ROOT / "build" / "python"
     subprocess.run([sys.executable, ROOT / "tools/common/test_environment.py", python], check=True)
     with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
@@ -153,7 +183,7 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
-    parser.add_argument("--only", choices=("python", "node", "examples"), help="one part alone")
+    parser.add_argument("--only", choices=("python", "node", "go", "examples"), help="one part alone")
     parser.add_argument("--with-torch", action="store_true",
                         help="install PyTorch, 6 GB, if it is not there; without it, the tests "
                              "that need it are skipped")
@@ -177,6 +207,8 @@ def main() -> None:
                                         options.with_torch))
         if options.only in (None, "node") and not options.case:
             parts.append(threads.submit(test_node, bin_dir, report))
+        if options.only in (None, "go") and not options.case:
+            parts.append(threads.submit(test_go, bin_dir, report))
         if options.only in (None, "examples") and not options.case:
             parts.append(threads.submit(test_examples, bin_dir, report))
         for part in parts:

@@ -2,7 +2,9 @@ package dslide_test
 
 import (
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	"dslide.dev/dslide"
 	v1 "dslide.dev/gen/dslide/v1"
@@ -29,11 +31,22 @@ func benchmarkRows(b *testing.B, shards int, do func(*dslide.Model, []uint32, *d
 	}
 	b.SetBytes(4 * count * dim)
 	b.ReportAllocs()
+	before := cpuTime(b)
 	for b.Loop() {
 		if err := do(model, ids, memory); err != nil {
 			b.Fatal(err)
 		}
 	}
+	// Of this process, on all processors: what remains when the machine is busy.
+	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N)/1e6, "cpu-ms/op")
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func BenchmarkGather(b *testing.B) {

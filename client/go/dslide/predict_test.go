@@ -78,7 +78,7 @@ func predicted(t *testing.T, out []byte) []scored {
 }
 
 func testServed(t *testing.T, servers *testcluster.Cluster, name string, point data.Point, expected []scored) {
-	address := servers.Serve("reader", "dslide", "serve", "--cluster", servers.Address, "--name", name, "--http", "")
+	address := servers.Serve(name)
 	server, err := dslide.DialPredictor(address, servers.Options("reader"))
 	if err != nil {
 		t.Fatal(err)

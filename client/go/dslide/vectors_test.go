@@ -5,13 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"os"
 
 	"dslide.dev/arrays"
 	"dslide.dev/dslide"
@@ -101,9 +100,14 @@ func TestVectors(t *testing.T) {
 		{"bf16", checkRoundings, 10_000},
 		{"packed_ids", checkPackedIDs, 10_000},
 		{"order", checkOrders, 10_000},
+		{"owners", checkOwners, 10_000},
+		{"loss", checkLoss, 20_000},
 		{"spec", checkSpec, 6},
 	} {
 		t.Run(check.name, func(t *testing.T) {
+			if len(sections[check.name]) == 0 {
+				t.Skipf("dslide_client_vectors has no section %q", check.name)
+			}
 			cases := 0
 			for _, one := range sections[check.name] {
 				cases += check.cases(t, one)
@@ -201,6 +205,50 @@ func checkOrders(t *testing.T, s section) int {
 		}
 	}
 	return int(settings.Points)
+}
+
+func (s section) shorts(name string) []uint16 {
+	data := s.arrays[name].data
+	shorts := make([]uint16, len(data)/2)
+	for i := range shorts {
+		shorts[i] = binary.LittleEndian.Uint16(data[2*i:])
+	}
+	return shorts
+}
+
+func checkOwners(t *testing.T, s section) int {
+	var settings struct{ Shards int }
+	s.read(t, &settings)
+	rows, shards := s.ids("rows"), s.shorts("shard_of_row")
+	for i, shard := range dslide.ShardsOfRows(rows, s.shorts("owners"), settings.Shards) {
+		if shard != int(shards[i]) {
+			t.Errorf("row %d is shard %d's, expected %d", rows[i], shard, shards[i])
+		}
+	}
+	return len(rows)
+}
+
+func checkLoss(t *testing.T, s section) int {
+	var settings struct{ Loss string }
+	s.read(t, &settings)
+	shards, batch := s.arrays["max_logits"].shape[0], s.arrays["max_logits"].shape[1]
+	sum, partitions := dslide.CombineLoss(settings.Loss == "softmax", shards, s.floats("max_logits"), s.floats("exp_sums"),
+		s.floats("label_logits"), s.ids("label_offsets"), s.floats("targets"))
+	expected := math.Float64frombits(binary.LittleEndian.Uint64(s.arrays["loss_sum"].data))
+	if math.Abs(sum-expected) > 1e-9*math.Abs(expected) {
+		t.Errorf("%s of %d shards: loss %g, expected %g", settings.Loss, shards, sum, expected)
+	}
+	theirs := s.floats("log_partitions")
+	if len(partitions) != len(theirs) {
+		t.Fatalf("%d log partitions, expected %d", len(partitions), len(theirs))
+	}
+	for i, partition := range partitions {
+		// Libraries differ in the last bit of exp and log.
+		if math.Abs(float64(partition-theirs[i])) > 1e-6*math.Abs(float64(theirs[i])) {
+			t.Errorf("log partition %d is %g, expected %g", i, partition, theirs[i])
+		}
+	}
+	return batch
 }
 
 // Protobuf's JSON form reads the shipped specs as they stand.

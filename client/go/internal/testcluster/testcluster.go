@@ -84,6 +84,8 @@ func Start(t testing.TB, options Options) *Cluster {
 	c := &Cluster{Address: freeAddress(t), t: t, folder: t.TempDir(), tls: options.TLS}
 	if c.tls {
 		Run(t, "dslide", "certs", "dev", "--output", c.folder)
+		// Of dslide serve: a reader whose address is dialled.
+		Run(t, "dslide", "certs", "issue", "--from", c.folder, "--role", "reader", "--name", "serve")
 	}
 	c.serve("coordinator", "coordinator", "dslide-coordinator", "--listen", c.Address,
 		"--shards", strconv.Itoa(options.Shards), "--data-dir", filepath.Join(c.folder, "coordinator"))
@@ -109,11 +111,11 @@ func freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Serve starts another server, which shows the certificate of a role and ends with the test; returns
-// its address.
-func (c *Cluster) Serve(role, program string, arguments ...string) string {
+// Serve starts dslide serve for a model, which ends with the test; returns its address.
+func (c *Cluster) Serve(model string) string {
 	address := freeAddress(c.t)
-	c.serve(role, role, program, append(arguments, "--listen", address)...)
+	c.serve("serve-"+model, "serve", "dslide", "serve", "--cluster", c.Address, "--name", model, "--http", "",
+		"--listen", address)
 	return address
 }
 
