@@ -16,6 +16,7 @@ _PLACES = {
     "deploy/compose/vms/inventory.example.toml": r'"dslide:([^"]+)"',
     "deploy/compose/vms/render.py": r'"dslide:([^"]+)"',
     "deploy/image/Dockerfile": r"^ARG VERSION=(\S+)",
+    "docs/start/client-go.md": r"dslide\.dev@v([0-9.]+[0-9])",
     "docs/start/client-node.md": r"dslide-([0-9.]+)\.tgz",
     "docs/understand/wire.md": r"`protos/dslide/v1`, of version ([0-9.]+[0-9])",
     "helm/dslide/CHANGELOG.md": r"^## ([0-9.]+)",

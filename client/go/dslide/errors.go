@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -35,6 +36,7 @@ type Error struct {
 	Peer, Method, RequestID string
 
 	cause error
+	final bool // another attempt would fail in the same way
 }
 
 // A Reason is compared with an error by errors.Is(err, dslide.Reason("UNKNOWN_MODEL")).
@@ -148,6 +150,8 @@ func callError(ctx context.Context, p *peer, method, requestID string, err error
 		}
 	}
 	e.MaybeApplied = !provesNothingApplied(e.Code, e.Reason)
+	// This side refuses the server's certificate.
+	e.final = strings.Contains(e.Message, "x509: ")
 	if e.Reason == "" && (e.Code == codes.Unavailable || e.Code == codes.DeadlineExceeded) {
 		e.Remedy = p.remedyOf(e.Message)
 	}

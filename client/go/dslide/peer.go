@@ -146,7 +146,7 @@ func (p *peer) repeat(ctx context.Context, timeout time.Duration, attempt func(c
 }
 
 func mayRepeat(e *Error) bool {
-	return e.Code == codes.Unavailable || e.Code == codes.ResourceExhausted && e.RetryAfter > 0
+	return e.Code == codes.Unavailable && !e.final || e.Code == codes.ResourceExhausted && e.RetryAfter > 0
 }
 
 // retryPause returns the pause before a repetition, from 1: what the server asks for, or growing and

@@ -125,7 +125,7 @@ func (q *scatterQueue) untilSettled(ctx context.Context, p scatterPart) error {
 		}
 		e := asError(err)
 		busy := !e.MaybeApplied && mayRepeat(e)
-		again := busy || e.MaybeApplied || needsGreeting(e) || e.Reason == "INCOMPLETE"
+		again := busy || e.MaybeApplied && !e.final || needsGreeting(e) || e.Reason == "INCOMPLETE"
 		maybe = maybe || e.MaybeApplied
 		pause := retryPause(e, number)
 		late := !busy && time.Since(start)+pause >= q.shard.options.Patience

@@ -84,8 +84,6 @@ func Start(t testing.TB, options Options) *Cluster {
 	c := &Cluster{Address: freeAddress(t), t: t, folder: t.TempDir(), tls: options.TLS}
 	if c.tls {
 		Run(t, "dslide", "certs", "dev", "--output", c.folder)
-		// Of dslide serve: a reader whose address is dialled.
-		Run(t, "dslide", "certs", "issue", "--from", c.folder, "--role", "reader", "--name", "serve")
 	}
 	c.serve("coordinator", "coordinator", "dslide-coordinator", "--listen", c.Address,
 		"--shards", strconv.Itoa(options.Shards), "--data-dir", filepath.Join(c.folder, "coordinator"))
@@ -111,10 +109,11 @@ func freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Serve starts dslide serve for a model, which ends with the test; returns its address.
+// Serve starts dslide serve for a model of a plaintext cluster; it ends with the test. Returns its
+// address.
 func (c *Cluster) Serve(model string) string {
 	address := freeAddress(c.t)
-	c.serve("serve-"+model, "serve", "dslide", "serve", "--cluster", c.Address, "--name", model, "--http", "",
+	c.serve("serve-"+model, "reader", "dslide", "serve", "--cluster", c.Address, "--name", model, "--http", "",
 		"--listen", address)
 	return address
 }
