@@ -352,3 +352,102 @@ func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A change whose caller gives up is applied once or not at all, also after later ones; one that is
+// said not to be applied is not.
+func TestCallsThatAreCutShort(t *testing.T) {
+	const updates, dim = 60, 512
+	cluster := testcluster.Start(t, testcluster.Options{Shards: 2, Volatile: true}).Dial("trainer")
+	kind, name, rows, width := "zero", "cells", int64(2000), int64(dim)
+	model, err := cluster.CreateModel(t.Context(), &v1.ModelSpec{Name: &name, Tables: []*v1.TableSpec{
+		{Name: &name, Rows: &rows, Dim: &width, Init: &v1.InitSpec{Kind: &kind}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]uint32, rows)
+	for i := range ids {
+		ids[i] = uint32(i)
+	}
+	draw, fates := rand.New(rand.NewSource(seed)), make([]error, updates)
+	for number := range updates {
+		ctx, cancel := context.WithCancel(t.Context())
+		if number%3 > 0 {
+			ctx, cancel = context.WithTimeout(t.Context(), time.Duration(draw.Intn(20_000))*time.Microsecond)
+		}
+		values := make([]float32, rows*dim)
+		for row := range int(rows) {
+			values[row*dim+number] = 1
+		}
+		fates[number] = model.Scatter(ctx, name, ids, values, dslide.Add, nil)
+		cancel()
+		clear(values) // what is still under way must not see it
+	}
+	applied, cut := gather(t, model, name, ids).Values, 0
+	for number, fate := range fates {
+		if fate != nil {
+			cut++
+			if number%3 == 0 {
+				t.Errorf("update %d: %v", number, fate)
+			}
+		}
+		for row := range int(rows) {
+			value := applied[row*dim+number]
+			if value != 1 && fate == nil || value != 0 && value != 1 {
+				t.Fatalf("update %d, row %d: %g after %v", number, row, value, fate)
+			}
+		}
+	}
+	t.Logf("%d of %d updates were cut short", cut, updates)
+}
+
+// Steps go on after one whose caller has given up.
+func TestStepsThatAreCutShort(t *testing.T) {
+	model := modelOf(t, testcluster.Start(t, testcluster.Options{Shards: 2, Volatile: true}).Dial("trainer"), "steps")
+	steps, err := model.OpenSteps(t.Context(), "short")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer steps.Close()
+	features, labels := &dslide.Sparse{}, &dslide.Sparse{}
+	features.Append([]uint32{1, 5, 30}, nil)
+	labels.Append([]uint32{7, 9}, nil)
+	if _, err := steps.EmbedForward(t.Context(), features); !errors.Is(err, dslide.ErrFailedPrecondition) {
+		t.Errorf("a step that was not begun: %v", err)
+	}
+	for number := range 12 {
+		steps.Begin()
+		if number%2 == 0 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(number)*100*time.Microsecond)
+			_, _ = steps.EmbedForward(ctx, features)
+			cancel()
+			steps.Begin()
+		}
+		sums, err := steps.EmbedForward(t.Context(), features)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model.Activate(sums)
+		head, err := steps.HeadForward(t.Context(), sums, labels)
+		if err != nil || head.LossSum <= 0 || head.ActivePairs < 2 {
+			t.Fatalf("%+v %v", head, err)
+		}
+		gradient, err := steps.HeadBackward(t.Context(), head, 0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := steps.EmbedBackward(t.Context(), gradient, 0.1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts, err := model.Describe(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard, part := range parts {
+		for _, table := range part.Tables {
+			if table.AppliedSteps != 12 {
+				t.Errorf("shard %d, table %s: %d updates, expected 12", shard, table.Name, table.AppliedSteps)
+			}
+		}
+	}
+}
