@@ -1,5 +1,10 @@
 package dslide
 
+import v1 "dslide.dev/gen/dslide/v1"
+
+// Defaults are those of how a model is trained, and of a table's rates.
+func Defaults() (*v1.TrainingSpec, *v1.OptimizerSpec) { return defaultTraining(), defaultRates() }
+
 // ShardsOfRows shows who is dealt each row.
 func ShardsOfRows(rows []uint32, owners []uint16, shards int) []int {
 	of := make([]int, len(rows))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"dslide.dev/arrays"
@@ -66,6 +67,29 @@ func TestLearningRate(t *testing.T) {
 				t.Errorf("%s, step %d: %g, expected %g", kind, step, got, want)
 			}
 		}
+	}
+}
+
+// Jobs of one model may differ in how they train it: what is left out has its default, not what the
+// model was registered with.
+func TestAskedFor(t *testing.T) {
+	parse := func(text string) *v1.ModelSpec {
+		spec := &v1.ModelSpec{}
+		if err := protojson.Unmarshal([]byte(text), spec); err != nil {
+			t.Fatal(err)
+		}
+		return spec
+	}
+	registered := parse(`{"name": "m", "training": {"batch_size": 64, "max_epochs": 5}, "tables": [
+		{"rows": 7, "optimizer": {"kind": "sgd", "learning_rate": 0.5, "schedule": {"warmup_steps": 9}}}, {"role": "memory"}]}`)
+	got := askedFor(registered, parse(`{"training": {"max_epochs": 2}, "tables": [
+		{"optimizer": {"schedule": {"kind": "cosine"}}}, {}]}`))
+	table := got.Tables[0]
+	if got.Training.GetBatchSize() != 256 || got.Training.GetMaxEpochs() != 2 || table.GetRows() != 7 ||
+		table.Optimizer.GetKind() != "sgd" || table.Optimizer.GetLearningRate() != 0.001 ||
+		table.Optimizer.Schedule.GetKind() != "cosine" || table.Optimizer.Schedule.GetWarmupSteps() != 0 ||
+		got.Tables[1].Optimizer != nil || registered.Training.GetBatchSize() != 64 {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -62,12 +62,7 @@ func (c *Cluster) CreateModel(ctx context.Context, spec *v1.ModelSpec) (*Model, 
 	if err != nil {
 		return nil, err
 	}
-	// Jobs of one model may differ in how they train it: what was asked for counts.
-	if spec.Training != nil {
-		merged := proto.Clone(model.spec).(*v1.ModelSpec)
-		proto.Merge(merged.Training, spec.Training)
-		model.spec = merged
-	}
+	model.spec = askedFor(model.spec, spec)
 	return model, nil
 }
 
@@ -163,51 +158,4 @@ func (m *Model) hashFamily(table *v1.TableSpec) (hashing.Family, error) {
 	}
 	c.hashed[key] = &hashedTable{table.Head.Hash, family}
 	return family, nil
-}
-
-// FitSpec returns a copy for data of so many features and labels: with the rows of embedding and
-// head, and with the settings of hashing that the rows decide, so that a kept model stays what it is.
-// It is what C++ and Python trainers make of the same files.
-func FitSpec(spec *v1.ModelSpec, features, labels int64) (*v1.ModelSpec, error) {
-	fitted := proto.Clone(spec).(*v1.ModelSpec)
-	for _, table := range fitted.Tables {
-		rows := labels
-		switch table.GetRole() {
-		case "", "embedding":
-			rows = features
-			if table.GetBiasRow() {
-				rows++
-			}
-		case "head":
-		default:
-			continue
-		}
-		if table.GetRows() != 0 && table.GetRows() != rows {
-			return nil, invalid("table %q of the model has %d rows, but the data (%d features, %d labels) makes %d; "+
-				"leave rows out to take it from the data", table.GetName(), table.GetRows(), features, labels, rows)
-		}
-		table.Rows = &rows
-		if table.GetRole() == "head" {
-			fitHead(table)
-		}
-	}
-	return fitted, nil
-}
-
-func fitHead(table *v1.TableSpec) {
-	if table.Head == nil {
-		table.Head = &v1.HeadSpec{}
-	}
-	head, rows := table.Head, table.GetRows()
-	if head.Hash == nil {
-		head.Hash = &v1.HashSpec{}
-	}
-	resolved := hashing.Resolve(head.Hash, rows)
-	head.Hash.CodesPerTable, head.Hash.NumTables = resolved.CodesPerTable, resolved.NumTables
-	if head.Hash.GetRebuildEverySteps() == 0 {
-		head.Hash.RebuildEverySteps = proto.Int64(50 * max(1, rows/1_000_000))
-	}
-	if head.GetRecallEverySteps() == 0 {
-		head.RecallEverySteps = proto.Int64(20 * (1 + rows/100_000))
-	}
 }

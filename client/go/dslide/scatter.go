@@ -2,7 +2,6 @@ package dslide
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	v1 "dslide.dev/gen/dslide/v1"
@@ -145,5 +144,3 @@ func checkFinite(numbers []float32, what string) error {
 	}
 	return nil
 }
-
-func (m ScatterMode) String() string { return fmt.Sprint(v1.ScatterMode(m)) }

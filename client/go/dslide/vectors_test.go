@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"dslide.dev/arrays"
 	"dslide.dev/dslide"
@@ -102,6 +103,7 @@ func TestVectors(t *testing.T) {
 		{"order", checkOrders, 10_000},
 		{"owners", checkOwners, 10_000},
 		{"loss", checkLoss, 20_000},
+		{"default_spec", checkDefaults, 1},
 		{"spec", checkSpec, 6},
 	} {
 		t.Run(check.name, func(t *testing.T) {
@@ -249,6 +251,26 @@ func checkLoss(t *testing.T, s section) int {
 		}
 	}
 	return batch
+}
+
+// What this client takes where a spec says nothing is what C++ takes.
+func checkDefaults(t *testing.T, s section) int {
+	theirs := &v1.ModelSpec{}
+	if err := protojson.Unmarshal(s.settings, theirs); err != nil {
+		t.Fatal(err)
+	}
+	training, rates := dslide.Defaults()
+	own := theirs.Tables[0].Optimizer
+	if !proto.Equal(training, theirs.Training) || *rates.LearningRate != own.GetLearningRate() ||
+		!proto.Equal(rates.Schedule, own.Schedule) {
+		t.Errorf("%v and %v, expected %v and %v", training, rates, theirs.Training, own)
+	}
+	head := theirs.Tables[2]
+	if got := hashing.Resolve(&v1.HashSpec{}, 1); got.GetFamily() != head.Head.Hash.GetFamily() ||
+		got.GetBinSize() != head.Head.Hash.GetBinSize() || got.GetSeed() != head.Head.Hash.GetSeed() {
+		t.Errorf("hashing by %v, expected %v", got, head.Head.Hash)
+	}
+	return 1
 }
 
 // Protobuf's JSON form reads the shipped specs as they stand.
