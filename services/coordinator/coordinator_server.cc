@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   };
   hooks.running_calls = [service = server->service_.get()] { return service->running_calls(); };
   hooks.status = [coordinator, operations] {
-    return MakeStatusPage(coordinator->Status(), operations->List());
+    return MakeStatusPage(coordinator->Status(), coordinator->registry().ListModels(),
+                          operations->List());
   };
   ASSIGN_OR_RETURN(
       server->runtime_,

@@ -32,6 +32,13 @@ struct StatusPage {
   std::vector<LineChart> charts = {};
 };
 
+// Parts of other pages that look so. Texts are escaped.
+std::string RenderTable(const StatusTable& table);
+std::string RenderFacts(const std::vector<StatusFact>& facts);
+// The whole document, headed by its title; readable on a phone, light or dark as the reader's
+// system is. `head` and `body` are HTML.
+std::string RenderDocument(absl::string_view title, absl::string_view head, absl::string_view body);
+
 // The whole document. `state` is "ready", or says why not.
 std::string RenderStatusPage(absl::string_view title, bool ready, absl::string_view state,
                              const StatusPage& page);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/partition/slot_map.h"
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
@@ -19,15 +20,50 @@ namespace {
 constexpr size_t kShownOperations = 10;
 constexpr size_t kShownError = 200;
 
-StatusTable ShardRows(const ClusterStatus& status) {
+// Rows of the models' tables that each shard owns; a table of records has rows as they come, and
+// does not count. Empty before all shards are there.
+std::vector<int64_t> OwnedRows(const ClusterStatus& status, const std::vector<ModelSpec>& models) {
+  if (static_cast<int64_t>(status.shards.size()) < status.expected_shards) return {};
+  std::vector<int64_t> rows(status.shards.size());
+  for (const ModelSpec& model : models) {
+    for (const TableSpec& table : model.tables) {
+      if (IsRecordRole(table.role)) continue;
+      const auto slots = SlotMap::Deal(table.num_slots, CapacityWeights(status.shards));
+      if (!slots.ok()) return {};
+      for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i] += ShardRows(*slots, status.shards[i].shard, table.rows).num_rows();
+      }
+    }
+  }
+  return rows;
+}
+
+StatusTable ShardTable(const ClusterStatus& status, const std::vector<ModelSpec>& models) {
   StatusTable table{
-      "Shards", {"shard", "address", "health", "generation", "weight", "memory", "commands"}, {}};
+      "Shards",
+      {"shard", "address", "health", "rows", "memory", "commands", "generation", "weight"},
+      {}};
+  const std::vector<int64_t> rows = OwnedRows(status, models);
   for (const ShardInfo& shard : status.shards) {
+    const size_t i = table.rows.size();
     table.rows.push_back({absl::StrCat(shard.shard.value()), EscapeForLog(shard.address, 80),
-                          ShardHealthName(shard.health), absl::StrCat(shard.generation),
-                          absl::StrFormat("%g", shard.capacity_weight),
+                          ShardHealthName(shard.health),
+                          i < rows.size() ? PageCount(static_cast<double>(rows[i])) : "-",
                           PageBytes(static_cast<double>(shard.memory_bytes)),
-                          PageCount(static_cast<double>(shard.applied_commands))});
+                          PageCount(static_cast<double>(shard.applied_commands)),
+                          absl::StrCat(shard.generation),
+                          absl::StrFormat("%g", shard.capacity_weight)});
+  }
+  return table;
+}
+
+StatusTable ModelRows(const std::vector<ModelSpec>& models) {
+  StatusTable table{"Models", {"model", "labels", "tables", "rows"}, {}};
+  for (const ModelSpec& model : models) {
+    int64_t rows = 0;
+    for (const TableSpec& part : model.tables) rows += IsRecordRole(part.role) ? 0 : part.rows;
+    table.rows.push_back({model.name, PageCount(static_cast<double>(model.num_labels())),
+                          absl::StrCat(model.tables.size()), PageCount(static_cast<double>(rows))});
   }
   return table;
 }
@@ -37,7 +73,7 @@ double SecondsLeft(const JobStatus& job) {
   return left.has_value() ? absl::ToDoubleSeconds(*left) : std::nan("");
 }
 
-// Loss and P@1 over the epochs: of the jobs that train, or of all when none does.
+// Curves over the epochs: of the jobs that train, or of all when none does.
 std::vector<LineChart> JobCharts(const ClusterStatus& status) {
   constexpr size_t kMaxCharts = 12;
   std::vector<LineChart> charts;
@@ -104,13 +140,14 @@ StatusTable OperationRows(const std::vector<OperationView>& operations) {
 
 }  // namespace
 
-StatusPage MakeStatusPage(const ClusterStatus& status,
+StatusPage MakeStatusPage(const ClusterStatus& status, const std::vector<ModelSpec>& models,
                           const std::vector<OperationView>& operations) {
   StatusPage page;
   page.facts = {{"Shards", absl::StrCat(status.shards.size(), " of ", status.expected_shards)},
                 {"Topology version", absl::StrCat(status.topology_version)},
                 {"Models", status.models.empty() ? "none" : absl::StrJoin(status.models, ", ")}};
-  page.tables.push_back(ShardRows(status));
+  page.tables.push_back(ShardTable(status, models));
+  page.tables.push_back(ModelRows(models));
   page.tables.push_back(JobRows(status));
   page.tables.push_back(OperationRows(operations));
   page.charts = JobCharts(status);

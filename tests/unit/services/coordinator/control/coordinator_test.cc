@@ -271,8 +271,9 @@ TEST_F(CoordinatorTest, ThePageForPeopleShowsShardsModelsAndJobs) {
   RegisterBoth();
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
-  const std::string html = RenderStatusPage("dslide-coordinator", true, "ready",
-                                            MakeStatusPage(coordinator_->Status(), {}));
+  const std::string html = RenderStatusPage(
+      "dslide-coordinator", true, "ready",
+      MakeStatusPage(coordinator_->Status(), coordinator_->registry().ListModels(), {}));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Shards</th><td>2 of 2</td>"));
   EXPECT_THAT(html, HasSubstr("<td>alive</td>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Models</th><td>m</td>"));
