@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/flags/suggest.h"
 
 namespace dslide {
@@ -51,6 +52,50 @@ std::vector<std::string> SubcommandNames(const CLI::App* app) {
     names.push_back(sub->get_name());
   }
   return names;
+}
+
+// The words of OneOf(), which the library only keeps as a text: "TEXT:{text,json}".
+std::vector<std::string> WordsOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t begin = type.find(":{");
+  const size_t end = type.find('}', begin);
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  return absl::StrSplit(type.substr(begin + 2, end - begin - 2), ',');
+}
+
+ValueKind KindOf(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return ValueKind::kNone;
+  if (!WordsOf(option).empty()) return ValueKind::kWords;
+  const std::string type = option.get_type_name();
+  const auto is = [&](const char* word) { return absl::StartsWith(type, word); };
+  if (is("DIR") || absl::EndsWith(option.get_name(), "-dir")) return ValueKind::kDirectories;
+  return is("TEXT") || is("FILE") || is("PATH") ? ValueKind::kFiles : ValueKind::kOther;
+}
+
+FlagDescription DescribeFlag(const CLI::Option& option) {
+  FlagDescription flag{
+      .help = option.get_description(), .kind = KindOf(option), .words = WordsOf(option)};
+  for (const std::string& name : option.get_snames()) flag.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) flag.names.push_back("--" + name);
+  return flag;
+}
+
+CommandDescription DescribeCommand(const CLI::App& app) {
+  CommandDescription command{.name = app.get_name(), .help = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    const FlagDescription flag = DescribeFlag(*option);
+    if (flag.names.empty()) {
+      const std::string name = option->get_name(/*positional=*/true);
+      command.takes_files = name == "FILE" || name == "DIR" || name == "PATH";
+    } else {
+      command.flags.push_back(flag);
+    }
+  }
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!below->get_group().empty()) command.commands.push_back(DescribeCommand(*below));
+  }
+  return command;
 }
 
 // What is wrong with an argument that nothing takes.
@@ -276,5 +321,7 @@ Parsed CommandLine::Parse(const std::vector<std::string>& args) {
 }
 
 std::string CommandLine::Help() const { return Chosen(app_.get())->help(); }
+
+CommandDescription CommandLine::Describe() const { return DescribeCommand(*app_); }
 
 }  // namespace dslide

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/flags/command_tree.h"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): of the library
 class App;
 class Option;
@@ -95,6 +97,8 @@ class CommandLine {
   Parsed Parse(const std::vector<std::string>& args);
   // Of the chosen command; of the root before Parse().
   std::string Help() const;
+  // All commands that --help shows, with their flags.
+  CommandDescription Describe() const;
 
  private:
   std::unique_ptr<CLI::App> app_;

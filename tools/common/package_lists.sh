@@ -24,6 +24,8 @@ readonly BENCH_REPORT_PACKAGES=(python3-matplotlib)
 # Without these, tests are skipped.
 readonly TEST_PACKAGES=(openssl git "${BENCH_DENSE_PACKAGES[@]}"
   "${BENCH_CLUSTER_PACKAGES[@]}")
+# Pages in a real browser, completion in real shells; the quick tests do without.
+readonly PAGE_PACKAGES=(chromium zsh fish)
 # Of an engine that ./run compose or ./run chart starts.
 readonly ENGINE_PACKAGES=(docker.io debootstrap iptables iproute2 util-linux openssl)
 readonly HOST_PACKAGES=(debootstrap git util-linux)

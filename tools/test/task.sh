@@ -44,7 +44,7 @@ need_for_tests() {
   command -v promtool >/dev/null || unstarted want prometheus
   command -v systemd-analyze >/dev/null || unstarted want systemd
   if [[ "$tier" != quick ]]; then
-    want "${BENCH_REPORT_PACKAGES[@]}" "${CLIENT_PACKAGES[@]}"
+    want "${BENCH_REPORT_PACKAGES[@]}" "${CLIENT_PACKAGES[@]}" "${PAGE_PACKAGES[@]}"
     command -v npm >/dev/null || want npm
     need_for_chart
   elif find_helm; then
