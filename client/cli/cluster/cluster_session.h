@@ -18,9 +18,9 @@ namespace dslide::cli {
 
 struct EmbeddedOptions {
   int64_t shards = 2;
-  Parallelism parallelism;
+  Parallelism parallelism = {};
   // Where the shards and the coordinator keep their data; "": a temporary directory that vanishes.
-  std::string data_dir;
+  std::string data_dir = {};
   // The data_dir of another one, whose rows are loaded; only read (EmbeddedClusterOptions). With
   // data_dir its jobs and other checkpoints are taken over, too; without it nothing is kept.
   std::string rows_from = {};

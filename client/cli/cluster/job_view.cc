@@ -3,7 +3,6 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,13 +33,17 @@ std::string TimeLeft(const JobStatus& job) {
 
 }  // namespace
 
-nlohmann::ordered_json JobToJson(const JobStatus& job) {
-  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
-  for (const EpochResult& result : job.epochs) {
-    epochs.push_back({{"epoch", result.epoch},
-                      {"loss", NumberOrNull(result.loss)},
-                      {"metric", NumberOrNull(result.metric)}});
+nlohmann::ordered_json EpochsToJson(absl::Span<const EpochResult> epochs) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const EpochResult& result : epochs) {
+    json.push_back({{"epoch", result.epoch},
+                    {"loss", NumberOrNull(result.loss)},
+                    {"metric", NumberOrNull(result.metric)}});
   }
+  return json;
+}
+
+nlohmann::ordered_json JobToJson(const JobStatus& job) {
   return {{"job", job.job},
           {"model", job.model},
           {"epoch", job.epoch},
@@ -55,7 +58,7 @@ nlohmann::ordered_json JobToJson(const JobStatus& job) {
           {"loss", NumberOrNull(job.loss)},
           {"samples_per_second", job.samples_per_second},
           {"seconds_left", NumberOrNull(SecondsOf(job.time_left()))},
-          {"epochs", std::move(epochs)}};
+          {"epochs", EpochsToJson(job.epochs)}};
 }
 
 std::string JobsTable(absl::Span<const JobStatus> jobs) {

@@ -11,6 +11,8 @@
 
 namespace dslide::cli {
 
+// The curves, an object an epoch.
+nlohmann::ordered_json EpochsToJson(absl::Span<const EpochResult> epochs);
 nlohmann::ordered_json JobToJson(const JobStatus& job);
 
 // A line each.

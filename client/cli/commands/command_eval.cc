@@ -10,13 +10,13 @@
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/report/training_counts.h"
 #include "client/cli/train/accuracy_report.h"
 #include "client/cli/train/label_filter.h"
 #include "client/cli/train/model_session.h"
 #include "client/trainer/trainer.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
-#include "core/engine/data/sparse_dataset.h"
 
 namespace dslide::cli {
 namespace {
@@ -34,13 +34,7 @@ struct EvalOptions {
 absl::StatusOr<std::vector<float>> PropensitiesFor(const EvalOptions& options,
                                                    const ModelSession& session,
                                                    const Dataset& data) {
-  LabelCounts counts = session.model().label_counts;
-  if (!options.training_data.empty()) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> training,
-                     session.OpenDataset(options.training_data));
-    RETURN_IF_ERROR(CheckSameShape(*training, data));
-    ASSIGN_OR_RETURN(counts, CountLabels(*training, session.parallelism()));
-  }
+  ASSIGN_OR_RETURN(const LabelCounts counts, TrainingCounts(session, options.training_data, data));
   if (counts.points > 0) {
     return InversePropensities(counts.of_label, counts.points, options.accuracy.propensity);
   }

@@ -2,15 +2,19 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/command_bench.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/report/command_report.h"
 #include "core/base/reason.h"
+#include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/math/kernels.h"
+#include "core/flags/completion_script.h"
 #include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
@@ -56,6 +60,27 @@ absl::StatusOr<int> RunCaught(const std::function<absl::StatusOr<int>()>& run) {
   }
 }
 
+// Of all commands: it is added last.
+void AddCompletionCommand(CommandLine& command_line, Context& context) {
+  const CliCommand command = command_line.root().AddSubcommand(
+      "completion", "Print a script that completes commands and flags in a shell",
+      "Examples:\n"
+      "  source <(dslide completion bash)\n"
+      "      In this shell; put the line into ~/.bashrc for all of them.\n"
+      "  dslide completion bash > ~/.local/share/bash-completion/completions/dslide\n"
+      "  dslide completion zsh > \"${fpath[1]}/_dslide\"\n"
+      "  dslide completion fish > ~/.config/fish/completions/dslide.fish");
+  const auto shell = std::make_shared<std::string>();  // shared with the callback
+  command.Add("SHELL", *shell, "bash, zsh or fish").Required().OneOf(CompletionShells());
+  command.OnChosen([&command_line, &context, shell] {
+    context.run = [&command_line, shell]() -> absl::StatusOr<int> {
+      ASSIGN_OR_RETURN(const std::string script, CompletionScript(command_line.Describe(), *shell));
+      PrintLine(script);
+      return kExitOk;
+    };
+  });
+}
+
 // The exit code when the command line itself decides it.
 std::optional<int> EndOf(const Parsed& parsed) {
   switch (parsed.outcome) {
@@ -76,7 +101,7 @@ std::optional<int> EndOf(const Parsed& parsed) {
 int RunCommandLine(const std::vector<std::string>& args) {
   // Its flags are its own.
   if (!args.empty() && args.front() == "bench") return RunBench({args.begin() + 1, args.end()});
-  Context context;
+  Context context{.args = args};
   CommandLine command_line(
       "dslide", "Trains very wide models on cheap machines with locality-sensitive hashing.",
       VersionLine("dslide"), kFooter);
@@ -85,6 +110,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddTrainCommand(app, context);
   AddTuneCommand(app, context);
   AddEvalCommand(app, context);
+  AddReportCommand(app, context);
   AddAppendCommand(app, context);
   AddPredictCommand(app, context);
   AddServeCommand(app, context);
@@ -102,6 +128,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddHealthCommand(app, context);
   AddBenchCommand(app, context);
   AddVersionCommand(app, context);
+  AddCompletionCommand(command_line, context);
   const Parsed parsed = command_line.Parse(args);
   if (const std::optional<int> code = EndOf(parsed); code.has_value()) return *code;
   if (const absl::Status log = SetLog(context.global.log_level, context.global.log_format);

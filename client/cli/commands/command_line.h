@@ -2,22 +2,13 @@
 
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "client/cli/console/global_options.h"
+#include "client/cli/console/context.h"
 #include "core/flags/command_line.h"
 
 namespace dslide::cli {
-
-// What parsing leaves behind: the subcommand to run.
-struct Context {
-  GlobalOptions global;
-  // Set by the chosen subcommand's callback; returns the exit code or an error.
-  std::function<absl::StatusOr<int>()> run;
-};
 
 // Each file registers its own subcommand.
 void AddTrainCommand(CliCommand app, Context& context);

@@ -1,6 +1,7 @@
 // dslide train
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "client/cli/console/terminal.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
+#include "client/cli/report/run_record.h"
 #include "client/cli/train/accuracy_report.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/data_source.h"
@@ -39,7 +41,6 @@ namespace {
 
 constexpr int64_t kRecallPoints = 2000;
 constexpr int64_t kExamples = 5;
-
 constexpr char kExamplesText[] = R"(Examples:
   dslide train --data train.txt --eval test.txt --model-dir my-model
       In this process, with two embedded shards; the model is kept in my-model.
@@ -74,11 +75,12 @@ struct TrainOptions {
 // One run of the command: what is opened first is used by what comes later.
 class TrainRun {
  public:
-  TrainRun(const GlobalOptions& global, const TrainOptions& options)
-      : global_(global),
+  TrainRun(const Context& context, const TrainOptions& options)
+      : global_(context.global),
+        args_(context.args),
         options_(options),
         parallelism_(ThreadsOrAll(options.threads)),
-        progress_(MakeProgress(global.quiet)) {}
+        progress_(MakeProgress(context.global.quiet)) {}
 
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(OpenDirectory());
@@ -117,6 +119,7 @@ class TrainRun {
   bool incomplete() const { return interrupted_ && HasComponents(model_.spec); }
 
   const GlobalOptions& global_;
+  const std::vector<std::string>& args_;  // of the command line
   const TrainOptions& options_;
   const Parallelism parallelism_;
   const std::unique_ptr<ProgressSink> progress_;
@@ -138,6 +141,7 @@ class TrainRun {
   std::unique_ptr<AdminHttpServer> admin_;  // shows trainer_metrics_
   std::unique_ptr<Trainer> trainer_;
   TrainResult result_;
+  RunRecord record_;  // for --model-dir
   std::string examples_;
   bool interrupted_ = false;
 };
@@ -227,6 +231,8 @@ absl::Status TrainRun::OpenDirectory() {
 
 absl::Status TrainRun::PrepareDirectory() {
   if (directory_ == nullptr) return absl::OkStatus();
+  record_ = BeginRunRecord({args_, options_.data, options_.eval}, *data_, *split_, parallelism_);
+  model_.run_record = RunRecordToJson(record_);
   if (options_.resume) {
     ASSIGN_OR_RETURN(const StoredModel stored,
                      LoadForResume(options_.model_dir, model_.spec, model_.origin.shards));
@@ -246,9 +252,7 @@ absl::Status TrainRun::OpenCluster() {
     round_trips_.Observe(shard, took);
   };
   if (options_.cluster.empty()) {
-    EmbeddedOptions embedded;
-    embedded.shards = options_.shards;
-    embedded.parallelism = parallelism_;
+    EmbeddedOptions embedded{.shards = options_.shards, .parallelism = parallelism_};
     if (directory_ != nullptr) embedded.data_dir = directory_->staging();
     if (options_.resume) embedded.rows_from = options_.model_dir;
     ASSIGN_OR_RETURN(session_, ClusterSession::StartEmbedded(embedded, std::move(client)));
@@ -260,8 +264,8 @@ absl::Status TrainRun::OpenCluster() {
   if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
   RETURN_IF_ERROR(session_->client().CreateModel(model_.spec).status());
   // The rows are the cluster's: whatever comes of this trainer, it takes the names to ask for them.
-  const bool keeps_names = directory_ != nullptr && !options_.cluster.empty();
-  return keeps_names ? directory_->Commit() : absl::OkStatus();
+  if (directory_ == nullptr || options_.cluster.empty()) return absl::OkStatus();
+  return directory_->Commit();
 }
 
 absl::Status TrainRun::OpenTrainer() {
@@ -269,10 +273,8 @@ absl::Status TrainRun::OpenTrainer() {
   trainer_metrics_ = std::make_unique<TrainerMetrics>(metrics_, cluster.counters());
   if (!options_.admin.empty()) {
     metrics_.AddProcessMetrics();
-    AdminHttpOptions admin;
-    admin.address = options_.admin;
-    admin.title = "dslide train";
-    admin.metrics = {&metrics_};
+    AdminHttpOptions admin{
+        .address = options_.admin, .title = "dslide train", .metrics = {&metrics_}};
     admin.status = [this] { return trainer_metrics_->Page(); };
     ASSIGN_OR_RETURN(admin_, AdminHttpServer::Start(std::move(admin)));
     progress_->Say(absl::StrCat("Metrics: http://", admin_->address(), "/metrics"));
@@ -418,11 +420,16 @@ absl::Status TrainRun::Keep() {
   admin_.reset();
   trainer_metrics_.reset();
   const bool keeps = session_->embedded() && directory_ != nullptr && !incomplete();
-  if (keeps) progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
+  if (keeps) {
+    progress_->Say(absl::StrCat("Writing the model to ", options_.model_dir));
+    record_.epochs = JobCurves(session_->client());
+  }
   RETURN_IF_ERROR(session_->Close());
-  if (keeps) RETURN_IF_ERROR(directory_->Commit());
   result_.peak_rss_bytes = ProcessPeakResidentBytes();
-  return absl::OkStatus();
+  if (!keeps) return absl::OkStatus();
+  record_.result = nlohmann::ordered_json::parse(TrainResultToJson(result_));
+  RETURN_IF_ERROR(SaveRunRecord(directory_->staging(), RunRecordToJson(record_)));
+  return directory_->Commit();
 }
 
 absl::Status TrainRun::PrintReport() const {
@@ -431,8 +438,9 @@ absl::Status TrainRun::PrintReport() const {
     return absl::OkStatus();
   }
   PrintLine(TrainResultToText(result_));
-  if (!examples_.empty())
+  if (!examples_.empty()) {
     PrintLine(absl::StrCat("\nFive test points and their predictions:", examples_));
+  }
   const TrainedFrom from = {options_.data, options_.eval, incomplete() ? "" : options_.model_dir,
                             options_.cluster, options_.shards};
   ASSIGN_OR_RETURN(const std::string next, NextCommands(from, model_, *data_));
@@ -441,14 +449,6 @@ absl::Status TrainRun::PrintReport() const {
 }
 
 absl::Status CheckOptions(const TrainOptions& options) {
-  if (options.steps < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--steps ", options.steps, ": must be at least 0 (0: no limit)"));
-  }
-  if (options.shards < 1 || options.shards > kMaxShards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--shards ", options.shards, ": must be in [1, ", kMaxShards, "]"));
-  }
   if (options.overwrite && options.resume) {
     return absl::InvalidArgumentError("--overwrite and --resume exclude each other");
   }
@@ -475,9 +475,11 @@ void AddTrainCommand(CliCommand app, Context& context) {
             "Coordinator HOST:PORT; without it a cluster is started in this process");
   AddOption(command, "--job", options->job,
             "Name of the training job; trainers of one job share its work");
-  AddOption(command, "--shards", options->shards, "Shards of the embedded cluster");
+  AddOption(command, "--shards", options->shards, "Shards of the embedded cluster")
+      .Range(int64_t{1}, kMaxShards);
   AddThreads(command, options->threads, "Threads; 0: all of the machine");
-  AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit");
+  AddOption(command, "--steps", options->steps, "Stop after so many steps; 0: no limit")
+      .Range(int64_t{0}, std::numeric_limits<int64_t>::max());
   AddOption(command, "--admin", options->admin, "HOST:PORT of a page with the trainer's metrics");
   AddOption(command, "--validation-group", options->validation_group,
             "File with a line for each point, its group: near-duplicates are held out together");
@@ -490,7 +492,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   command.OnChosen([&context, options] {
     context.run = [&context, options]() -> absl::StatusOr<int> {
       RETURN_IF_ERROR(CheckOptions(*options));
-      return TrainRun(context.global, *options).Run();
+      return TrainRun(context, *options).Run();
     };
   });
 }

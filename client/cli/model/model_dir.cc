@@ -28,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kRunRecord[] = "run.json";
 constexpr char kLabelCounts[] = "label_counts.txt";
 
 std::string In(const std::string& directory, absl::string_view name) {
@@ -153,8 +154,16 @@ absl::Status SaveModel(const std::string& path, const StoredModel& model) {
   if (model.tokenizer.has_value()) {
     RETURN_IF_ERROR(WriteFile(In(path, kTokenizerFile), TokenizerToJson(*model.tokenizer)));
   }
+  if (!model.run_record.empty()) {
+    RETURN_IF_ERROR(WriteFile(In(path, kRunRecord), model.run_record));
+  }
   // After them: its presence says that the others are there.
   RETURN_IF_ERROR(WriteFile(In(path, "dslide.json"), OriginToJson(model.origin)));
+  return SealModelFiles(path);
+}
+
+absl::Status SaveRunRecord(const std::string& path, const std::string& content) {
+  RETURN_IF_ERROR(WriteFile(In(path, kRunRecord), content));
   return SealModelFiles(path);
 }
 
@@ -183,6 +192,9 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
   }
   if (model.origin.data_kind == "text") {
     ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));
+  }
+  if (fs::exists(In(path, kRunRecord), error)) {
+    ASSIGN_OR_RETURN(model.run_record, ReadTextFile(In(path, kRunRecord)));
   }
   ASSIGN_OR_RETURN(model.tokenizer, FindTokenizer(In(path, "features.tsv")));
   return model;

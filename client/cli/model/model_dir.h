@@ -8,6 +8,8 @@
 //                   directories of earlier versions
 //   vocabulary.tsv  of text models: count, tab, word
 //   tokenizer.json  by which texts were cut (tokenizer_json.h); absent when the data does not say
+//   run.json        how it was trained, for dslide report (run_record.h); absent in directories of
+//                   earlier versions and of imported models
 //   FILES           size and checksum of each of these (model_files.h)
 //   coordinator/, shard-0/, shard-1/, ...   the embedded cluster's data; absent for models of a
 //   cluster
@@ -56,6 +58,7 @@ struct StoredModel {
   LabelCounts label_counts;                      // of the training data; points = 0: unknown
   std::shared_ptr<const Vocabulary> vocabulary;  // of text models; shared with their datasets
   std::optional<TokenizerOptions> tokenizer;     // by which the features were cut; if known
+  std::string run_record;                        // run.json as it is; "" when there is none
 
   // "" when unknown.
   absl::string_view LabelName(RowId label) const;
@@ -66,6 +69,9 @@ absl::StatusOr<std::string> ModelDirVersion(const std::string& path);
 
 // Writes the texts into a new directory. Errors: system errors naming the file.
 absl::Status SaveModel(const std::string& path, const StoredModel& model);
+// Writes run.json anew, in a directory that nobody reads yet. Errors: system errors naming the
+// file.
+absl::Status SaveRunRecord(const std::string& path, const std::string& content);
 // Errors: NotFound when the directory holds no model, with the remedy; PermissionDenied when it may
 // not be read; DataLoss when its files are not those that were written; InvalidArgument for a newer
 // format or malformed files. A directory without FILES is loaded with a warning on stderr.

@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTexts[] = {"model.json",    "dslide.json",      "features.tsv",
-                                  "labels.txt",    "label_counts.txt", "vocabulary.tsv",
-                                  "tokenizer.json"};
+constexpr const char* kTexts[] = {"model.json",     "dslide.json",      "features.tsv",
+                                  "labels.txt",     "label_counts.txt", "vocabulary.tsv",
+                                  "tokenizer.json", "run.json"};
 
 std::string ListPath(const std::string& directory) {
   return absl::StrCat(directory, "/", kFileListName);
