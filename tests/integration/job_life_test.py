@@ -198,6 +198,40 @@ class JobLifeTest(JobLifeCase):
         assert self.ask("job", "list").json()["jobs"] == []
         assert_ended(self.ask("model", "delete", name, "--yes"), USAGE, "dslide model list")
 
+    def test_two_models_and_three_jobs_are_told_apart(self) -> None:
+        def begin(model: str, job: str, epochs: int) -> Process:
+            return self.train("--name", model, "--job", job, "--epochs", epochs, "--dim", 8,
+                              "--validation-fraction", 0)
+
+        going, stopped = begin("wide", "going", 100000), begin("narrow", "stopped", 100000)
+        done = begin("narrow", "done", 2)
+        self.wait_for_steps(going)
+        self.wait_for_steps(stopped)
+        assert_ended(done.finish(), OK)
+        assert_ended(self.ask("job", "cancel", "stopped", "--yes"), OK)
+        assert_ended(stopped.finish(), OK)
+
+        expected = {"going": ("wide", False, False, 1), "stopped": ("narrow", True, True, 0),
+                    "done": ("narrow", True, False, 0)}
+        status = self.ask("status").json()
+        assert status["models"] == ["narrow", "wide"]
+        for jobs in (self.ask("job", "list").json()["jobs"], status["jobs"]):
+            assert {job["job"]: (job["model"], job["finished"], job["cancelled"], job["trainers"])
+                    for job in jobs} == expected
+        curve = self.ask("job", "describe", "done").json()["epochs"]
+        assert [point["epoch"] for point in curve] == [0, 1]
+        page = processes.look_at(self.cluster.parts["coordinator_admin"], "/metrics")[1]
+        for job, (model, finished, _, trainers) in expected.items():
+            labels = f'{{job_name="{job}",model="{model}"}}'
+            assert f"dslide_coordinator_job_finished{labels} {int(finished)}\n" in page
+            assert f"dslide_coordinator_job_trainers{labels} {trainers}\n" in page
+
+        assert_ended(self.ask("model", "delete", "wide", "--dry-run"), FAILURE,
+                     "dslide job cancel going first")
+        assert self.ask("model", "delete", "narrow", "--yes").json()["deleted"]
+        assert list(self.ask("status").json()["models"]) == ["wide"]
+        assert_ended(going.stop(), INTERRUPTED)
+
     def test_a_live_model_is_trained_on_with_other_settings(self) -> None:
         settings = ["--dim", 16, "--validation-fraction", 0]
         first = self.train("--job", "first", "--epochs", 3, *settings).finish()
