@@ -70,6 +70,7 @@ struct HashIndex::State {
   const std::unique_ptr<HashFamily> family;
   const uint64_t start_key;
   bool built = false;
+  int64_t hashings = 0;
   RowCenter center;
   RowCodes codes;
   HashTables tables;  // present
@@ -152,8 +153,9 @@ bool HashIndex::Rehash(const HashedRows& rows, absl::Span<const LocalRow> dirty,
     }
   }
   const ScopedStage stage(times, Stage::kRehash);
+  if (refresh == Refresh::kNo && dirty.empty()) return false;
+  ++state.hashings;
   if (refresh == Refresh::kNo) {
-    if (dirty.empty()) return false;
     DieUnlessBelow("dirty", dirty, num_rows);
     const auto dirty_row = [&](int64_t i) { return dirty[i]; };
     state.HashRows(rows, static_cast<int64_t>(dirty.size()), dirty_row, parallelism);
@@ -225,6 +227,7 @@ absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism 
   const ScopedStage stage(times, Stage::kTableBuild);
   state.tables.Sort(state.codes, parallelism);
   state.built = true;
+  ++state.hashings;
   return absl::OkStatus();
 }
 
@@ -321,6 +324,24 @@ void HashIndex::SelectTogether(absl::Span<const HashQuery> queries, int64_t budg
     scratch[thread].ranking_time += Now(scratch[thread]) - begin;
   });
 }
+
+void HashIndex::CountEqual(absl::Span<const uint32_t> fingerprints, absl::Span<const LocalRow> rows,
+                           absl::Span<uint16_t> equal) const {
+  const State& state = *state_;
+  std::fill(equal.begin(), equal.end(), uint16_t{0});
+  if (!state.built) return;
+  std::vector<uint64_t> query(static_cast<size_t>(state.codes.words_per_row()));
+  state.codes.Pack(fingerprints.data(), query.data());
+  state.codes.CountEqual(rows, query.data(), equal.data());
+}
+
+int64_t HashIndex::num_codes() const {
+  return state_->spec.codes_per_table * state_->spec.num_tables;
+}
+
+absl::Span<const float> HashIndex::mean() const { return state_->center.mean(); }
+
+int64_t HashIndex::hashings() const { return state_->hashings; }
 
 std::vector<LocalRow> HashIndex::Bucket(int64_t table, uint32_t fingerprint) const {
   std::vector<LocalRow> rows;

@@ -6,17 +6,35 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/engine/model/batch_selector.h"
 #include "core/engine/model/head_scores.h"
 #include "core/engine/model/head_update.h"
+#include "core/engine/model/long_rows.h"
 #include "core/engine/model/tail_sample.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kRecallRows = 10;
+// Of a prediction's budget, one row in so many may be of the query's own buckets.
+constexpr int64_t kBudgetPerBucketRow = 8;
+// Queries whose candidates are held at a time: each may have as many as there are rows.
+constexpr int64_t kSearchedAtOnce = 64;
+
+// Kept, because the memory of a search is some megabytes, and asking for it would cost as much.
+struct SearchScratch {
+  SelectScratch select;
+  LongRowsScratch near;
+};
+SearchScratch& ThreadScratch() {
+  thread_local SearchScratch scratch;
+  return scratch;
+}
+
 }  // namespace
 
 // Kept between batches so that a steady stream of them allocates nothing.
@@ -28,11 +46,29 @@ struct HeadTable::Scratch {
   std::vector<LocalRow> dirty_rows;
 };
 
+// The longest rows as they were when a search was first made after rows had been hashed.
+struct HeadTable::Longest {
+  absl::Mutex mu;
+  int64_t hashings ABSL_GUARDED_BY(mu) = -1;
+  std::shared_ptr<const LongRows> rows ABSL_GUARDED_BY(mu);  // shared with searches under way
+
+  std::shared_ptr<const LongRows> Get(const RowReader& reader, const HashIndex& index,
+                                      Parallelism parallelism) {
+    const absl::MutexLock lock(&mu);
+    if (hashings != index.hashings()) {
+      rows = std::make_shared<LongRows>(LongRows::Measure(reader, index.mean(), parallelism));
+      hashings = index.hashings();
+    }
+    return rows;
+  }
+};
+
 HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
     : spec_(ResolvedHead(spec)),
       store_(std::move(store)),
       dirty_(store_->num_rows(), 0),
-      scratch_(std::make_unique<Scratch>()) {
+      scratch_(std::make_unique<Scratch>()),
+      longest_(std::make_unique<Longest>()) {
   max_active_ = ShareOf(spec_.max_active);
   tail_rows_ = ShareOf(spec_.tail_rows);
   proposals_ = ShareOf(spec_.hash.proposed_per_sample);
@@ -243,15 +279,72 @@ HeadTable::Candidates HeadTable::SelectWithin(absl::Span<const uint32_t> fingerp
   return candidates;
 }
 
+HeadTable::Candidates HeadTable::Search(const RowReader& reader,
+                                        absl::Span<const uint32_t> fingerprints, int64_t batch,
+                                        int64_t budget, Parallelism parallelism) const {
+  const int64_t num_tables = index_->family().num_tables();
+  const std::shared_ptr<const LongRows> longest =  // shared: see Longest
+      longest_->Get(reader, *index_, parallelism);
+  std::vector<std::vector<LocalRow>> found(static_cast<size_t>(batch));
+  ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int) {
+    SearchScratch& scratch = ThreadScratch();
+    const auto mine = fingerprints.subspan(static_cast<size_t>(query * num_tables),
+                                           static_cast<size_t>(num_tables));
+    std::vector<LocalRow>& rows = found[static_cast<size_t>(query)];
+    Selection selection;
+    index_->Select(mine, /*labels=*/{}, budget / kBudgetPerBucketRow, scratch.select, selection);
+    for (const LocalRow row : selection.active) {
+      if (!longest->Has(row)) rows.push_back(row);
+    }
+    longest->FindNear(*index_, mine, budget - static_cast<int64_t>(rows.size()), scratch.near,
+                      rows);
+    std::sort(rows.begin(), rows.end());
+  });
+  Candidates candidates;
+  candidates.offsets.assign(1, 0);
+  for (const std::vector<LocalRow>& rows : found) {
+    candidates.rows.insert(candidates.rows.end(), rows.begin(), rows.end());
+    candidates.offsets.push_back(static_cast<uint32_t>(candidates.rows.size()));
+  }
+  return candidates;
+}
+
 ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
-                           absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const {
+                           absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
+                           int64_t budget) const {
   const RowReader reader = RowReader::Averaged(*store_, applied_);
   if (index_ == nullptr || fingerprints.empty()) {
     return ExactTopK(reader, hidden, batch, k, parallelism);
   }
+  if (budget > 0 && index_->built()) {
+    return SearchTopK(reader, hidden, batch, k, fingerprints, std::max(ShareOf(budget), k),
+                      parallelism);
+  }
   const Candidates candidates =
       SelectWithin(fingerprints, batch, std::max(max_active_, k), parallelism);
   return CandidateTopK(reader, hidden, candidates, k, parallelism);
+}
+
+ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float> hidden,
+                                 int64_t batch, int64_t k, absl::Span<const uint32_t> fingerprints,
+                                 int64_t budget, Parallelism parallelism) const {
+  const int64_t num_tables = index_->family().num_tables();
+  const int64_t dim = store_->dim();
+  ScoredRows all;
+  all.exact = false;
+  for (int64_t first = 0; first < batch; first += kSearchedAtOnce) {
+    const int64_t count = std::min(kSearchedAtOnce, batch - first);
+    const Candidates candidates =
+        Search(reader, fingerprints.subspan(first * num_tables, count * num_tables), count, budget,
+               parallelism);
+    const ScoredRows part =
+        CandidateTopK(reader, hidden.subspan(first * dim, count * dim), candidates, k, parallelism);
+    all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
+    all.logits.insert(all.logits.end(), part.logits.begin(), part.logits.end());
+    all.by_query.insert(all.by_query.end(), part.by_query.begin(), part.by_query.end());
+    all.scored_rows += part.scored_rows;
+  }
+  return all;
 }
 
 int64_t HeadTable::memory_bytes() const {

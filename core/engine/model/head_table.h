@@ -92,9 +92,14 @@ class HeadTable {
 
   // Best k rows by logit for each query, of averaged rows where the table keeps averages (hashing
   // finds them as training has them). hidden: [batch, dim]. `fingerprints` empty, or no index:
-  // exact scan. Otherwise the rows that Select() gives, with room for at least k from this shard.
+  // exact scan. Otherwise the rows that Select() gives, with room for at least k from this shard;
+  // with a budget of its own, seven eighths of it or more the nearest of the longest rows, and the
+  // others what Select() gives.
+  //   budget : rows to score for each query, over all shards, cut to this shard's share; 0: as
+  //            training selects.
   ScoredRows TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
-                  absl::Span<const uint32_t> fingerprints, Parallelism parallelism) const;
+                  absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
+                  int64_t budget = 0) const;
 
   // Rows each query would select without labels: sorted unique local rows, compressed by sample.
   //   max_active : over all shards, cut to this shard's share; 0: the table's own.
@@ -113,12 +118,20 @@ class HeadTable {
  private:
   HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store);
   struct Scratch;
+  struct Longest;
 
   // This shard's part of a number of rows of the whole table.
   int64_t ShareOf(int64_t rows) const;
   // The same for a budget of this shard, each query's rows in an order of no meaning.
   Candidates SelectWithin(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
                           Parallelism parallelism) const;
+  // What is near to a query among the longest rows, and what is in its buckets.
+  Candidates Search(const RowReader& reader, absl::Span<const uint32_t> fingerprints, int64_t batch,
+                    int64_t budget, Parallelism parallelism) const;
+  // The best of that. budget: of this shard.
+  ScoredRows SearchTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
+                        int64_t k, absl::Span<const uint32_t> fingerprints, int64_t budget,
+                        Parallelism parallelism) const;
   void FindRecall(const HeadBatch& batch, Parallelism parallelism, HeadForwardOutput& output);
   void StartBuild(Parallelism parallelism);
   // Updates from the start of a build until its tables serve; 0: at once.
@@ -134,6 +147,7 @@ class HeadTable {
   Step applied_ = Step(0);
   std::vector<uint8_t> dirty_;  // [num_rows]
   std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<Longest> longest_;  // of predictions; has a lock of its own
   StageTimes* times_ = nullptr;
 };
 
