@@ -149,6 +149,8 @@ struct TopKCommand {
   bool hashed = false;
   std::vector<uint32_t> fingerprints;   // [batch, num_tables] when hashed
   ExplicitRows<RowId> candidates = {};  // without weights; not empty: only they are scored
+  // Rows to score for each query, over all shards, when hashed; 0: as training selects.
+  int64_t budget = 0;
 };
 
 struct CreateModelCommand {

@@ -247,6 +247,11 @@ absl::StatusOr<TopKCommand> DecodeTopKRequest(const v1::TopKRequest& request) {
           absl::StrCat("is ", static_cast<int>(request.mode()),
                        ", must be TOP_K_MODE_EXACT, TOP_K_MODE_HASHED or TOP_K_MODE_GIVEN"));
   }
+  command.budget = request.budget();
+  RETURN_IF_ERROR(CheckRange("budget", command.budget, 0, kMaxTableRows));
+  if (command.budget > 0 && !command.hashed) {
+    return Refusal(reason::kBadSize, "budget", "is there, but mode is not TOP_K_MODE_HASHED");
+  }
   RETURN_IF_ERROR(DecodeCandidates(request, command));
   ASSIGN_OR_RETURN(command.fingerprints,
                    DecodeFingerprints("fingerprints", request.fingerprints(), command.batch));
@@ -259,6 +264,7 @@ void EncodeTopKRequest(const TopKCommand& command, ActivationType type, v1::TopK
   EncodeMatrix(command.batch, command.dim, command.hidden, type, out->mutable_hidden());
   out->set_k(static_cast<uint32_t>(command.k));
   out->set_mode(ModeOf(command));
+  out->set_budget(static_cast<uint32_t>(command.budget));
   EncodeU32s(command.fingerprints, out->mutable_fingerprints());
   EncodeExplicitRows(command.candidates, type,
                      {.ids = out->mutable_packed_row_ids(),

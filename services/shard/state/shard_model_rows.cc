@@ -311,7 +311,7 @@ absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
   reply.scored = table->head->TopK(
       command.hidden, command.batch, command.k,
       hashed ? absl::MakeConstSpan(command.fingerprints) : absl::Span<const uint32_t>(),
-      parallelism_);
+      parallelism_, command.budget);
   return reply;
 }
 

@@ -258,7 +258,8 @@ TEST(TopKCodecTest, RequestsAndAnswersComeBack) {
                                .hidden = {1, 2, 3, 4},
                                .k = 3,
                                .hashed = true,
-                               .fingerprints = {1, 2, 3, 4}};
+                               .fingerprints = {1, 2, 3, 4},
+                               .budget = 700};
   v1::TopKRequest request;
   EncodeTopKRequest(command, ActivationType::kF32, &request);
   const auto got = DecodeTopKRequest(request);
@@ -268,6 +269,12 @@ TEST(TopKCodecTest, RequestsAndAnswersComeBack) {
   EXPECT_EQ(got->batch, 2);
   EXPECT_TRUE(got->hashed);
   EXPECT_EQ(got->fingerprints, command.fingerprints);
+  EXPECT_EQ(got->budget, 700);
+  request.set_budget(0xffffffffu);
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(request).status()), reason::kOutOfRange);
+  request.set_budget(700);
+  request.set_mode(v1::TOP_K_MODE_EXACT);
+  EXPECT_EQ(ReasonOf(DecodeTopKRequest(request).status()), reason::kBadSize);
 
   TopKReply reply;
   reply.k = 2;
