@@ -40,7 +40,9 @@ Evaluator::Evaluator(const Network& network, const BatchPreparer& preparer,
       preparer_(preparer),
       shards_(std::move(shards)),
       top_k_(std::move(top_k)),
-      options_(options) {}
+      options_(options) {
+  if (options.recall > 0) tuner_.emplace(options.recall, network.head().rows);
+}
 
 absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_t step) {
   const int64_t samples = batch.samples();
@@ -152,7 +154,9 @@ absl::StatusOr<std::vector<Prediction>> Evaluator::Score(std::vector<float> hidd
     family->HashQueries(query.hidden, samples, options_.parallelism,
                         absl::MakeSpan(query.fingerprints));
   }
-  ASSIGN_OR_RETURN(const TopKReply best, top_k_(query));
+  const bool tuned = query.hashed && tuner_.has_value();
+  ASSIGN_OR_RETURN(const TopKReply best,
+                   tuned ? tuner_->TopK(std::move(query), top_k_) : top_k_(query));
   return PredictionsOf(best);
 }
 

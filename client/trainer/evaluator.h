@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,18 +13,18 @@
 #include "client/cpp/step_channel.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/network.h"
+#include "client/trainer/recall_tuner.h"
 #include "client/trainer/softmax_combine.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/eval/ranking_metrics.h"
 
 namespace dslide {
 
-// Scores queries over all shards and merges: ClusterClient::TopK(), or a test's own.
-using TopKScorer = std::function<absl::StatusOr<TopKReply>(const TopKCommand& query)>;
-
 struct EvaluatorOptions {
   int64_t batch_size = 256;  // [1, 65536]
   Parallelism parallelism;
+  // Of the exact labels, what hashed ones have at least; below 1. 0: what training selects.
+  double recall = 0;
 };
 
 // As many as one request may rank.
@@ -42,7 +43,8 @@ class Evaluator {
   absl::StatusOr<std::vector<float>> Hidden(PreparedBatch batch, int64_t step);
 
   // The k best labels of each sample: exactly, or among the candidates that hashing finds, or among
-  // those of the batch if it has any. `step` numbers the forward pass at the shards; pass ever
+  // those of the batch if it has any. With a wanted recall the first hashed queries are answered
+  // exactly, see RecallTuner. `step` numbers the forward pass at the shards; pass ever
   // larger ones.
   absl::StatusOr<std::vector<Prediction>> Predict(PreparedBatch batch, int64_t k, bool hashed,
                                                   int64_t step);
@@ -76,6 +78,7 @@ class Evaluator {
   const std::vector<StepChannel*> shards_;
   const TopKScorer top_k_;
   const EvaluatorOptions options_;
+  std::optional<RecallTuner> tuner_;  // where a recall is wanted
 };
 
 }  // namespace dslide

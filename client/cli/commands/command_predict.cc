@@ -148,6 +148,11 @@ absl::StatusOr<int> RunPredict(const GlobalOptions& global, const PredictOptions
     return absl::InvalidArgumentError(
         absl::StrCat("-k ", options.k, ": must be in [1, ", kMaxK, "]"));
   }
+  RETURN_IF_ERROR(CheckRecall(options.model.recall));
+  if (options.model.recall > 0 && !options.hashed) {
+    return absl::InvalidArgumentError(
+        "--recall is of what hashing finds: add --hashed, or leave it out for all labels");
+  }
   if (!options.text.empty() && !options.data.empty()) {
     return absl::InvalidArgumentError("--text and --data exclude each other");
   }
@@ -183,6 +188,10 @@ void AddPredictCommand(CliCommand app, Context& context) {
   command.Add("-k", options->k, "Labels to name, [1, 1024]");
   command.AddSwitch("--hashed", options->hashed,
                     "Score only the candidates that hashing finds, not every label");
+  command.Add("--recall", options->model.recall,
+              "With --hashed: score so many rows that this share of the exact labels is found, e.g. "
+              "0.95; the first 128 points are scored exactly, to learn how many. 0: as many as in "
+              "training");
   AddFilterOptions(command, options->filter);
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunPredict(context.global, *options); };

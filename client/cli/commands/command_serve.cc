@@ -58,6 +58,7 @@ absl::Status ReadDuration(const char* flag, const std::string& text, absl::Durat
 
 absl::Status ResolveServeOptions(const GlobalOptions& global, ServeOptions& options) {
   PredictServerOptions& server = options.server;
+  RETURN_IF_ERROR(CheckRecall(server.model.model.recall));
   constexpr absl::Duration kLeast = absl::Milliseconds(1);
   RETURN_IF_ERROR(ReadDuration("--batch-wait", options.batch_wait, absl::ZeroDuration(),
                                server.batcher.max_wait));
@@ -133,6 +134,7 @@ void AddServeCommand(CliCommand app, Context& context) {
   server.server.listen = "127.0.0.1:7030";
   server.http = "127.0.0.1:7031";
   server.server.admin = "127.0.0.1:7032";
+  server.model.model.recall = 0.95;
   AddModelOptions(command, server.model.model);
   AddServerOptions(command, server.server);
   AddOption(command, "--http", server.http,
@@ -143,6 +145,9 @@ void AddServeCommand(CliCommand app, Context& context) {
   AddOption(command, "--mode", options->mode,
             "What requests get that name no mode: exact or hashed")
       .OneOf({"exact", "hashed"});
+  AddOption(command, "--recall", server.model.model.recall,
+            "Share of the exact labels that hashed requests have at least; the first 128 are "
+            "answered exactly, to learn how many rows that takes. 0: as many as in training");
   AddOption(command, "--max-batch", server.batcher.max_batch, "Queries that are ranked together")
       .Range<int64_t>(1, kMostAtOnce);
   AddOption(command, "--batch-wait", options->batch_wait,

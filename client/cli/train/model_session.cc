@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kEvaluationBatch = 256;
 constexpr int64_t kModelSessionRecallPoints = 2000;
+// Beyond it a hashed search scores so many rows that an exact one costs less.
+constexpr double kMostRecall = 0.999;
 // Of a directory whose model is replaced while it is read.
 constexpr int kMaxReadAttempts = 5;
 
@@ -41,6 +43,13 @@ void AddModelOptions(CliCommand app, ModelOptions& options) {
             "Coordinator HOST:PORT of the cluster that holds the rows");
   AddOption(app, "--name", options.name, "Name of the model in the cluster");
   AddThreads(app, options.threads, "Threads; 0: all of the machine");
+}
+
+absl::Status CheckRecall(double recall) {
+  if (recall >= 0 && recall <= kMostRecall) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--recall ", recall, ": must be in [0, ", kMostRecall,
+                   "]; for all that an exact search finds, leave out hashing"));
 }
 
 void AddModelDataOptions(CliCommand app, ModelOptions& options) {
@@ -86,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::OpenOnce(const Globa
                                                                 std::move(client)));
   }
   RETURN_IF_ERROR(session->FindModel(options));
-  if (!options.rows_only) RETURN_IF_ERROR(session->OpenChannels(options.use));
+  if (!options.rows_only) RETURN_IF_ERROR(session->OpenChannels(options));
   return session;
 }
 
@@ -132,7 +141,7 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ModelSession::OpenChannels(ModelUse use) {
+absl::Status ModelSession::OpenChannels(const ModelOptions& options) {
   ClusterClient& cluster = session_->client();
   const bool has_components = HasComponents(model_.spec);
   if (!has_components || model_.spec.FindRole(TableRole::kHead) != nullptr) {
@@ -140,8 +149,9 @@ absl::Status ModelSession::OpenChannels(ModelUse use) {
     network_ = std::make_unique<Network>(std::move(network));
   }
   if (has_components) {
-    ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
-                                                         model_.features.idf, parallelism_, use));
+    ASSIGN_OR_RETURN(components_,
+                     ComponentSession::Open(cluster, model_.spec, network_.get(),
+                                            model_.features.idf, parallelism_, options.use));
     return components_->Load();
   }
   absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
@@ -157,6 +167,7 @@ absl::Status ModelSession::OpenChannels(ModelUse use) {
   EvaluatorOptions evaluator;
   evaluator.batch_size = kEvaluationBatch;
   evaluator.parallelism = parallelism_;
+  evaluator.recall = options.recall;
   evaluator_ = std::make_unique<Evaluator>(
       *network_, *preparer_, std::move(channels),
       [&cluster](const TopKCommand& query) { return cluster.TopK(query); }, evaluator);

@@ -34,10 +34,14 @@ struct ModelOptions {
   ModelUse use = ModelUse::kRead;
   // Predictions are asked for again while shards are away, for as long as one call may take.
   bool repeat = true;
+  // Of the exact labels, what hashed ones have at least; 0: what training selects.
+  double recall = 0;
   bool rows_only = false;  // neither ranks nor evaluates: no streams to the shards
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
+// Errors: InvalidArgument when the wanted recall is none.
+absl::Status CheckRecall(double recall);
 // How OpenDataset() reads files of other programs.
 void AddModelDataOptions(CliCommand app, ModelOptions& options);
 
@@ -90,7 +94,7 @@ class ModelSession {
                                                                 const ModelOptions& options);
   absl::Status OpenEmbedded(const ModelOptions& options, ClientOptions client);
   absl::Status FindModel(const ModelOptions& options);
-  absl::Status OpenChannels(ModelUse use);
+  absl::Status OpenChannels(const ModelOptions& options);
 
   Parallelism parallelism_;
   StoredModel model_;
