@@ -116,6 +116,11 @@ Call = Callable[[dslide.Client, dslide.Model], Any]
             ["without rows"],
         ),
         (
+            lambda c, m: m.top_k("labels", ONES, 5, budget=100),
+            dslide.InvalidArgumentError,
+            ["budget 100", "hashed"],
+        ),
+        (
             lambda c, m: m.top_k("input", np.ones((1, 16)), 5),
             dslide.InvalidArgumentError,
             ["input"],

@@ -157,6 +157,20 @@ def test_selected_rows_hold_the_best_ones(
     assert found >= 10
 
 
+def test_a_budget_of_all_rows_finds_what_an_exact_search_finds(
+    cluster: dslide.LocalCluster, model: dslide.Model, rng: np.random.Generator
+) -> None:
+    hidden = rng.standard_normal((20, 24)).astype(np.float32)
+    exact = model.top_k("labels", hidden, k=10)
+
+    def recall(budget: int) -> float:
+        found = model.top_k("labels", hidden, k=10, hashed=True, budget=budget).ids
+        return float(np.mean([np.isin(a, b).mean() for a, b in zip(exact.ids, found, strict=True)]))
+
+    assert recall(5000) == 1.0
+    assert 0.0 < recall(500) <= recall(2500)
+
+
 def test_a_table_that_is_not_hashed_selects_nothing(
     cluster: dslide.LocalCluster, model: dslide.Model
 ) -> None:

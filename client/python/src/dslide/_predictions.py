@@ -19,6 +19,8 @@ from dslide.v1 import model_pb2, shard_pb2
 
 F32 = npt.NDArray[np.float32]
 
+_MAX_BUDGET = 2**31
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -108,6 +110,7 @@ async def top_k(
     hashed: bool = False,
     rows: Sequence[npt.ArrayLike] | None = None,
     offsets: Sequence[npt.ArrayLike] | None = None,
+    budget: int = 0,
 ) -> TopK:
     """The k best rows of a head for hidden vectors, float32 [B, dim], over all shards.
 
@@ -117,7 +120,13 @@ async def top_k(
     ----------
     rows : for each vector its candidates, integers [n], in any order and each once
     offsets : beside `rows`, what is added to their logits, float32 [n]; None: nothing
+    budget : beside `hashed`, rows to score for each vector, over all shards: the more, the more of
+        the exact answer is found; 0: as many as in training
     """
+    if budget < 0 or budget > _MAX_BUDGET or (budget > 0 and not hashed):
+        raise InvalidArgumentError(
+            f"budget {budget}: must be in [0, {_MAX_BUDGET}], and 0 unless hashed is True"
+        )
     spec = await find_table(connection, model, table)
     queries = checked_floats(hidden, (None, spec.dim), f"hidden vectors of table {table!r}")
     request = shard_pb2.TopKRequest(
@@ -135,6 +144,7 @@ async def top_k(
     family = hash_family(connection, model, spec) if hashed else None
     if family is not None:
         request.mode = shard_pb2.TOP_K_MODE_HASHED
+        request.budget = budget
         request.fingerprints = family.hash_queries(queries).astype("<u4").tobytes()
     answers = await connection.io.gather(
         [shard.call("TopK", request) for shard in connection.shards]
