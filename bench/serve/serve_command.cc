@@ -16,6 +16,7 @@
 #include "bench/serve/memory_speed.h"
 #include "bench/serve/predict_client.h"
 #include "client/cli/serve/predict_server.h"
+#include "client/trainer/recall_tuner.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/sparse_dataset.h"
 
@@ -25,6 +26,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kWarmUp = 20;
+// Queries that the server learns from how many rows a recall takes; none of those that are
+// measured, where the data has others.
+constexpr int64_t kLearnt = RecallTuner::kSampleQueries;
 
 struct ServeCommand {
   std::string model_dir;
@@ -32,6 +36,7 @@ struct ServeCommand {
   int64_t queries = 500;
   int64_t batch = 32;
   int64_t k = 10;
+  double recall = 0.95;
   std::string output = "text";
 };
 
@@ -101,19 +106,23 @@ void SayFigures(const std::string& name, const Json& figures) {
                       figures["scored_rows"].get<double>(), share));
 }
 
-absl::StatusOr<SparseBatch> ReadQueries(const ServeCommand& options) {
-  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, {}));
+// The points [first, first + count), beginning again after the last one.
+absl::StatusOr<SparseBatch> ReadQueries(const SparseDataset& data, int64_t first, int64_t count) {
   std::vector<int64_t> ids;
-  for (int64_t i = 0; i < std::min(options.queries, data->num_points()); ++i) ids.push_back(i);
+  for (int64_t i = first; i < first + count; ++i) ids.push_back(i % data.num_points());
   SparseBatch points;
-  RETURN_IF_ERROR(data->ReadSamples(ids, &points));
+  RETURN_IF_ERROR(data.ReadSamples(ids, &points));
   return points;
 }
 
 absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServer& server) {
   ASSIGN_OR_RETURN(const PredictClient client, PredictClient::Open(server));
   const HeadShape head = client.head();
-  ASSIGN_OR_RETURN(const SparseBatch points, ReadQueries(options));
+  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, {}));
+  const int64_t queries = std::min(options.queries, data->num_points());
+  ASSIGN_OR_RETURN(const SparseBatch points, ReadQueries(*data, 0, queries));
+  ASSIGN_OR_RETURN(const SparseBatch learnt, ReadQueries(*data, queries, kLearnt));
+  RETURN_IF_ERROR(client.Predict(learnt, 0, kLearnt, options.k, true).status());
   for (int64_t i = 0; i < std::min(kWarmUp, points.samples()); ++i) {
     for (const bool hashed : {false, true}) {
       RETURN_IF_ERROR(client.Predict(points, i, 1, options.k, hashed).status());
@@ -136,6 +145,7 @@ absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServ
   json["hashed"] = hashed.ToJson(1);
   json["exact_batch"] = WithBandwidth(exact_batch.ToJson(options.batch), bytes, speed);
   json["hashed_batch"] = hashed_batch.ToJson(options.batch);
+  json["wanted_recall"] = options.recall;
   json["recall_at_k"] = RecallOf(hashed, exact);
   json["k"] = options.k;
   return json;
@@ -148,6 +158,7 @@ absl::Status Run(const ServeCommand& options) {
   server.server.listen = "127.0.0.1:0";
   server.model.model.model_dir = options.model_dir;
   server.model.model.threads = 1;
+  server.model.model.recall = options.recall;
   const cli::GlobalOptions global;
   ASSIGN_OR_RETURN(const auto running, cli::PredictServer::Start(global, server));
   ASSIGN_OR_RETURN(Json json, MeasureServer(options, *running));
@@ -177,6 +188,7 @@ void AddServeCommand(CliCommand app, int* exit_code) {
   command.Add("--queries", options->queries, "Points that are asked for").Positive();
   command.Add("--batch", options->batch, "Queries of a request where they are several").Positive();
   command.Add("-k", options->k, "Labels of each query").Positive();
+  command.Add("--recall", options->recall, "What hashed predictions must find of exact ones");
   command.Add("-o,--output", options->output, "Form of the result: text or json")
       .OneOf({"text", "json"});
   command.OnChosen([options, exit_code] { *exit_code = ExitCode("serve", Run(*options)); });
