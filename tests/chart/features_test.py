@@ -79,6 +79,18 @@ def test_a_changed_trainer_is_another_job_of_the_same_run() -> None:
     assert [flags(main_container(job.spec.template))["job"] for job in jobs] == ["run", "run"]
 
 
+@pytest.mark.parametrize("changed", [
+    {"replicaCount": 3}, {"ttlSecondsAfterFinished": 60}, {"suspend": True},
+    {"labels": {"queue": "night"}}], ids=str)
+def test_what_a_job_can_change_keeps_its_trainers(changed: dict[str, Any]) -> None:
+    trainer = {"enabled": True, "job": "run", "data": "/d"}
+    before, after = (chart.render_insecure(trainer=trainer | more).one("Job")
+                     for more in ({}, changed))
+    assert before.metadata.name == after.metadata.name
+    assert before.spec.template == after.spec.template
+    assert before != after
+
+
 def test_monitors_are_made_only_where_the_operator_is() -> None:
     path = chart.ci_file("monitoring")
     assert not MONITORS & {item.kind for item in chart.render([path], apis=())}

@@ -1,6 +1,6 @@
 {{/* What the pods of all components have in common. Input: root, component, values. */}}
 {{- define "dslide.pod.common" -}}
-serviceAccountName: {{ include "dslide.serviceAccountName" .root }}
+serviceAccountName: {{ dig "serviceAccountName" "" (default (dict) .values) | default (include "dslide.serviceAccountName" .root) }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- $secrets := concat .root.Values.global.imagePullSecrets .root.Values.imagePullSecrets }}
@@ -14,11 +14,29 @@ imagePullSecrets:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .root.Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .root.Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Where pods may run. Input: root, component, values. */}}
 {{- define "dslide.pod.scheduling" -}}
-{{- with .values.nodeSelector }}
+{{- with .values.schedulerName }}
+schedulerName: {{ . }}
+{{- end }}
+{{- $selector := default (dict) .values.nodeSelector }}
+{{- with .root.Values.image.architecture }}
+{{- $selector = merge (dict) $selector (dict "kubernetes.io/arch" .) }}
+{{- end }}
+{{- with $selector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -95,7 +113,8 @@ runtimeClassName: {{ . }}
 {{/* The volumes of those mounts. Input: root, component. No subPath: a mounted secret follows its rotation. */}}
 {{- define "dslide.pod.volumes" -}}
 - name: tmp
-  emptyDir: {}
+  emptyDir:
+    {{- toYaml .root.Values.tmp | nindent 4 }}
 {{- if .root.Values.tls.enabled }}
 - name: tls
   secret:

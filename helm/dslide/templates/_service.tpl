@@ -10,6 +10,27 @@
   appProtocol: http
 {{- end -}}
 
+{{/* Of a service that may be reached from outside. Input: its values. */}}
+{{- define "dslide.service.outside" -}}
+{{- with .loadBalancerSourceRanges }}
+loadBalancerSourceRanges:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .loadBalancerClass }}
+loadBalancerClass: {{ . }}
+{{- end }}
+{{- with .externalTrafficPolicy }}
+externalTrafficPolicy: {{ . }}
+{{- end }}
+{{- with .ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .ipFamilies }}
+ipFamilies:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* The headless service of a server: every pod has a name of its own, ready or not. Input: root, component, values. */}}
 {{- define "dslide.service.headless" -}}
 apiVersion: v1

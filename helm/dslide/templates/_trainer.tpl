@@ -13,22 +13,17 @@
 {{- end -}}
 
 {{/*
-Spec of the trainers' Job. A Job's template cannot be changed, so the Job's name carries a hash of
-this text: an upgrade that changes it makes a new Job, whose trainers join the same training run.
+What cannot be changed in a Job. Its name carries a hash of this text: an upgrade that changes it
+makes a new Job, whose trainers join the same training run. All else of a Job is changed in place.
 */}}
-{{- define "dslide.trainer.spec" -}}
+{{- define "dslide.trainer.fixed" -}}
 {{- $trainer := .Values.trainer -}}
 {{- $part := dict "root" . "component" "trainer" "values" $trainer -}}
 completionMode: Indexed
-completions: {{ int $trainer.replicaCount }}
-parallelism: {{ int $trainer.replicaCount }}
 backoffLimitPerIndex: {{ int $trainer.backoffLimitPerIndex }}
-maxFailedIndexes: {{ if kindIs "invalid" $trainer.maxFailedIndexes }}{{ sub (int $trainer.replicaCount) 1 }}{{ else }}{{ int $trainer.maxFailedIndexes }}{{ end }}
-{{- if not (kindIs "invalid" $trainer.activeDeadlineSeconds) }}
-activeDeadlineSeconds: {{ int $trainer.activeDeadlineSeconds }}
-{{- end }}
-{{- if not (kindIs "invalid" $trainer.ttlSecondsAfterFinished) }}
-ttlSecondsAfterFinished: {{ int $trainer.ttlSecondsAfterFinished }}
+{{- with $trainer.successPolicy }}
+successPolicy:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 podFailurePolicy:
   rules:
@@ -125,4 +120,21 @@ template:
       {{- with $trainer.extraVolumes }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+{{- end -}}
+
+{{/* What can be changed while the trainers run: their number among it. */}}
+{{- define "dslide.trainer.changeable" -}}
+{{- $trainer := .Values.trainer -}}
+completions: {{ int $trainer.replicaCount }}
+parallelism: {{ int $trainer.replicaCount }}
+maxFailedIndexes: {{ if kindIs "invalid" $trainer.maxFailedIndexes }}{{ sub (int $trainer.replicaCount) 1 }}{{ else }}{{ int $trainer.maxFailedIndexes }}{{ end }}
+{{- if not (kindIs "invalid" $trainer.activeDeadlineSeconds) }}
+activeDeadlineSeconds: {{ int $trainer.activeDeadlineSeconds }}
+{{- end }}
+{{- if not (kindIs "invalid" $trainer.ttlSecondsAfterFinished) }}
+ttlSecondsAfterFinished: {{ int $trainer.ttlSecondsAfterFinished }}
+{{- end }}
+{{- if not (kindIs "invalid" $trainer.suspend) }}
+suspend: {{ $trainer.suspend }}
+{{- end }}
 {{- end -}}
