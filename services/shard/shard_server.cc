@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<ShardServer>> ShardServer::Start(ShardServerOptio
   std::unique_ptr<ShardServer> server(new ShardServer(std::move(options)));
   server->metrics_ = std::make_unique<Metrics>(server->options_.metric_labels);
   server->shard_metrics_ = std::make_unique<ShardMetrics>(*server->metrics_, *server->stages_);
+  RETURN_IF_ERROR(server->OpenPage());
   RETURN_IF_ERROR(server->MakeShard());
   RETURN_IF_ERROR(server->BeginLog());
   RETURN_IF_ERROR(server->StartServing());
@@ -30,6 +31,14 @@ ShardServer::~ShardServer() {
   if (runtime_ != nullptr) runtime_->Drain().IgnoreError();
 }
 
+absl::Status ShardServer::OpenPage() {
+  // Probes find it alive, and people how far it is.
+  ASSIGN_OR_RETURN(page_,
+                   AdminPage::Open(options_.server.binary, options_.server.admin, *metrics_));
+  page_->SetReason([this] { return loading_.Describe(); });
+  return absl::OkStatus();
+}
+
 absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
   if (options_.data_dir.empty() && options_.rows_from.empty()) return absl::OkStatus();
   StateDirectoryOptions options{.path = options_.data_dir,
@@ -39,7 +48,7 @@ absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
                                 .write_latest = options_.write_latest,
                                 .disk_reserve_bytes = options_.disk_reserve_bytes,
                                 .clock = options_.clock,
-                                .core = [this] { return ResolvedCore(options_, stages_.get()); }};
+                                .core = [this] { return Core(); }};
   ASSIGN_OR_RETURN(directory_, StateDirectory::Open(std::move(options), *metrics_, core));
   if (directory_->images() != nullptr) {
     images_ = std::make_unique<CheckpointImages>(directory_->images(), options_.clock);
@@ -48,12 +57,12 @@ absl::Status ShardServer::OpenDirectory(std::unique_ptr<ShardCore>& core) {
 }
 
 absl::Status ShardServer::MakeShard() {
-  auto core = std::make_unique<ShardCore>(ResolvedCore(options_, stages_.get()));
+  auto core = std::make_unique<ShardCore>(Core());
   RETURN_IF_ERROR(OpenDirectory(core));
   ShardRuntimeOptions options{.queue = options_.queue,
                               .durability = options_.durability.mode,
                               .knows_clients = directory_ != nullptr && directory_->resumed(),
-                              .core = [this] { return ResolvedCore(options_, stages_.get()); },
+                              .core = [this] { return Core(); },
                               .on_broken =
                                   [this](const absl::Status& why) {
                                     readiness_.Fence(why.message());
@@ -90,7 +99,7 @@ absl::Status ShardServer::StartServing() {
       images_.get(), metrics_.get(), options_.clock);
   ASSIGN_OR_RETURN(runtime_,
                    ServerRuntime::Start(options_.server, {{service_.get(), kShardServiceName}},
-                                        *metrics_, MakeServerHooks()));
+                                        *metrics_, MakeServerHooks(), std::move(page_)));
   return absl::OkStatus();
 }
 

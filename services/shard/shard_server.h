@@ -48,6 +48,7 @@ class ShardServer {
  private:
   explicit ShardServer(ShardServerOptions options);
 
+  absl::Status OpenPage();
   absl::Status MakeShard();
   absl::Status OpenDirectory(std::unique_ptr<ShardCore>& core);
   absl::Status BeginLog();
@@ -55,6 +56,7 @@ class ShardServer {
   ServerHooks MakeServerHooks();
   void Join();
   StatusPage Status() const;
+  ShardCoreOptions Core() { return ResolvedCore(options_, stages_.get(), &loading_); }
 
   DurableState* durable() { return directory_ == nullptr ? nullptr : directory_->durable(); }
 
@@ -62,7 +64,9 @@ class ShardServer {
   ShardReadiness readiness_;
   // Later ones use earlier ones.
   const std::unique_ptr<StageTimes> stages_;
+  LoadProgress loading_;
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<AdminPage> page_;  // until runtime_ has it
   std::unique_ptr<ShardMetrics> shard_metrics_;
   std::unique_ptr<ShardRuntime> shard_;
   // Null without a data directory, as images_ is; their threads use shard_.

@@ -80,9 +80,11 @@ void ResolveBudgets(ShardServerOptions& options) {
   if (options.core.memory_bytes <= 0) options.core.memory_bytes = std::max(rows, limit / 4);
 }
 
-ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages) {
+ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages,
+                              LoadProgress* loading) {
   ShardCoreOptions core = options.core;
   core.stages = stages;
+  core.loading = loading;
   if (core.parallelism.threads <= 0) {
     core.parallelism.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }

@@ -73,6 +73,7 @@ absl::Status CheckShardServerOptions(const ShardServerOptions& options);
 void ResolveBudgets(ShardServerOptions& options);
 
 // options.core with what it leaves to the machine filled in.
-ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages);
+ShardCoreOptions ResolvedCore(const ShardServerOptions& options, StageTimes* stages,
+                              LoadProgress* loading);
 
 }  // namespace dslide::shard

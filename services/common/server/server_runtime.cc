@@ -99,9 +99,17 @@ ServerRuntime::ServerRuntime(const ServerOptions& options, ServerHooks hooks)
 
 absl::StatusOr<std::unique_ptr<ServerRuntime>> ServerRuntime::Start(
     const ServerOptions& options, const std::vector<ServedService>& services, Metrics& metrics,
-    ServerHooks hooks) {
+    ServerHooks hooks, std::unique_ptr<AdminPage> admin) {
   std::unique_ptr<ServerRuntime> runtime(new ServerRuntime(options, std::move(hooks)));
-  RETURN_IF_ERROR(runtime->StartAdmin(metrics));
+  metrics.AddGauge("dslide_server_insecure", "1 when the server was started with --insecure.")
+      .Set(options.insecure ? 1 : 0);
+  metrics.AddGauge("dslide_server_tls", "1 when connections are encrypted.")
+      .Set(options.tls.files.empty() ? 0 : 1);
+  if (admin == nullptr) {
+    ASSIGN_OR_RETURN(admin, AdminPage::Open(options.binary, options.admin, metrics));
+  }
+  runtime->admin_ = std::move(admin);
+  runtime->admin_->SetStatus(runtime->hooks_.status);
   RETURN_IF_ERROR(runtime->StartServer(services, metrics));
   runtime->SetReady(false, "starting");
   return runtime;
@@ -109,23 +117,6 @@ absl::StatusOr<std::unique_ptr<ServerRuntime>> ServerRuntime::Start(
 
 ServerRuntime::~ServerRuntime() {
   if (server_ != nullptr) Drain().IgnoreError();
-}
-
-absl::Status ServerRuntime::StartAdmin(Metrics& metrics) {
-  metrics.AddGauge("dslide_server_insecure", "1 when the server was started with --insecure.")
-      .Set(options_.insecure ? 1 : 0);
-  metrics.AddGauge("dslide_server_tls", "1 when connections are encrypted.")
-      .Set(options_.tls.files.empty() ? 0 : 1);
-  ready_gauge_ = metrics.AddGauge("dslide_server_ready",
-                                  "1 when the server takes requests, as /readyz says; else 0.");
-  if (options_.admin.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(admin_,
-                   AdminHttpServer::Start({.address = options_.admin,
-                                           .title = options_.binary,
-                                           .metrics = {&metrics},
-                                           .readiness = [this] { return CurrentReadiness(); },
-                                           .status = hooks_.status}));
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerRuntime::Credentials(
@@ -200,9 +191,7 @@ absl::Status ServerRuntime::Listen(grpc::ServerBuilder& builder, Metrics& metric
   return absl::OkStatus();
 }
 
-std::string ServerRuntime::admin_address() const {
-  return admin_ == nullptr ? std::string() : admin_->address();
-}
+std::string ServerRuntime::admin_address() const { return admin_->address(); }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ServerRuntime::InProcessChannel() {
   const absl::MutexLock lock(&mu_);  // held: gRPC aborts when a stopped server is asked
@@ -212,16 +201,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ServerRuntime::InProcessChannel()
   return server_->InProcessChannel(ServiceChannelArguments());
 }
 
-Readiness ServerRuntime::CurrentReadiness() const {
-  const absl::MutexLock lock(&mu_);
-  return readiness_;
-}
-
 void ServerRuntime::SetReady(bool ready, const std::string& reason) {
   const absl::MutexLock lock(&mu_);
   if (draining_) return;
-  readiness_ = {ready, ready ? std::string() : reason};
-  ready_gauge_.Set(ready ? 1 : 0);
+  admin_->SetReadiness({ready, ready ? std::string() : reason});
   auto* const health = server_->GetHealthCheckService();
   health->SetServingStatus("", ready);
   for (const std::string& name : service_names_) health->SetServingStatus(name, ready);

@@ -19,10 +19,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "core/net/http/admin_http.h"
 #include "core/net/metrics/metrics.h"
 #include "core/net/tls/tls_store.h"
 #include "core/system/listen_address.h"
+#include "services/common/server/admin_page.h"
 #include "services/common/server/limited_listener.h"
 #include "services/common/server/server_security.h"
 #include "services/common/signal_waiter.h"
@@ -84,6 +84,7 @@ class ServerRuntime {
  public:
   // Serves `services`, which must outlive the result, as must `metrics` (shown on the admin page
   // when there is one). The server is live but not ready until SetReady(): health says NOT_SERVING.
+  // admin: one that is open already, of the same `options` and `metrics`; null: it is opened here.
   //
   // Errors: InvalidArgument for a malformed address or unknown host and for certificates that are
   // not fit for use; FailedPrecondition for
@@ -91,7 +92,7 @@ class ServerRuntime {
   // address cannot be listened on for another reason.
   static absl::StatusOr<std::unique_ptr<ServerRuntime>> Start(
       const ServerOptions& options, const std::vector<ServedService>& services, Metrics& metrics,
-      ServerHooks hooks = {});
+      ServerHooks hooks = {}, std::unique_ptr<AdminPage> admin = nullptr);
 
   // Drains first.
   ~ServerRuntime();
@@ -121,12 +122,10 @@ class ServerRuntime {
   absl::Status Listen(grpc::ServerBuilder& builder, Metrics& metrics);
   absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const ListenAddress& listen,
                                                                        Metrics& metrics) const;
-  absl::Status StartAdmin(Metrics& metrics);
   // Refuses calls, and returns when all have ended or drain_timeout is over.
   void ShutDown();
   // Until `ended`: hangs up on the clients as soon as no call has been running for a moment.
   void HangUpWhenQuiet(const absl::Notification& ended);
-  Readiness CurrentReadiness() const;
 
   const ServerOptions options_;             // constant after construction
   const ServerHooks hooks_;                 // constant after construction
@@ -136,10 +135,8 @@ class ServerRuntime {
       acceptor_;                               // constant after Start
   std::unique_ptr<grpc::Server> server_;       // self-synchronised
   std::unique_ptr<LimitedListener> listener_;  // uses acceptor_; null without TCP
-  std::unique_ptr<AdminHttpServer> admin_;     // self-synchronised
-  mutable absl::Mutex mu_;
-  Readiness readiness_ ABSL_GUARDED_BY(mu_) = {false, "starting"};
-  Gauge ready_gauge_;  // constant after Start
+  std::unique_ptr<AdminPage> admin_;           // constant after Start
+  absl::Mutex mu_;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   absl::Mutex drain_mu_;  // held for the whole of Drain(): a second caller waits for the first
   bool drained_ ABSL_GUARDED_BY(drain_mu_) = false;

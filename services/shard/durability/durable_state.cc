@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<ShardLog>> OpenAndReplay(const DurableStateParts&
                                               ", the image ends at ", recovery.image_lsn));
     }
     ++recovery.replayed;
+    if (core.loading() != nullptr) core.loading()->CountRecord();
     recovery.replayed_bytes += static_cast<int64_t>(record.payload.size());
     DSLIDE_FAILPOINT("shard.restore.replaying");
     absl::Status replayed = ReplayRecord(record, core);

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ModelCheckpoints::Load(
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                      core.NewModel(create, RecordMemory(metadata)));
-    RETURN_IF_ERROR(ReadRows({rows}, metadata, *model));
+    RETURN_IF_ERROR(ReadRows({rows}, metadata, *model, nullptr, core.loading()));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
     return model;
   };

@@ -135,7 +135,8 @@ absl::Status LoadModel(const std::string& directory, const ImageHead& head, size
                                   .slot_maps = metadata.slot_maps,
                                   .topology_version = model_head.topology_version},
                                  RecordMemory(metadata)));
-  RETURN_IF_ERROR(ReadRows(paths, metadata, *model, model_head.has_hashes ? &hashes : nullptr));
+  RETURN_IF_ERROR(
+      ReadRows(paths, metadata, *model, model_head.has_hashes ? &hashes : nullptr, core.loading()));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
   return absl::OkStatus();

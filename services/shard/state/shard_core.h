@@ -26,6 +26,7 @@
 #include "core/protocol/commands.h"
 #include "core/system/stage_times.h"
 #include "services/shard/state/client_table.h"
+#include "services/shard/state/load_progress.h"
 #include "services/shard/state/shard_model.h"
 #include "services/shard/state/step_contexts.h"
 
@@ -47,6 +48,8 @@ struct ShardCoreOptions : CoreLimits {
   ModelLimits models = {};
   // Where the time of steps is added up; may be null; outlives the core. Decides nothing.
   StageTimes* stages = nullptr;
+  // Where rows are counted that storage puts in; as `stages`.
+  LoadProgress* loading = nullptr;
 };
 
 // False for commands that leave the state as it is, whatever comes: those need not be logged.
@@ -86,6 +89,7 @@ class ShardCore {
   void ReplaceState(ShardCore other);
 
   const CoreLimits& limits() const { return options_; }
+  LoadProgress* loading() const { return options_.loading; }
   void SetLimits(const CoreLimits& limits);
 
   // Finishes builds of hash tables that are under way: an image has tables, but no half-made ones.

@@ -239,13 +239,18 @@ absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& d
 }
 
 absl::Status ReadRows(const std::vector<std::string>& directories,
-                      const CheckpointMetadata& metadata, ShardModel& model, ModelHashes* hashes) {
+                      const CheckpointMetadata& metadata, ShardModel& model, ModelHashes* hashes,
+                      LoadProgress* progress) {
   RETURN_IF_ERROR(CheckIncrements(metadata, directories.size()));
   RETURN_IF_ERROR(CheckTables(metadata, model));
   ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open(directories));
   const auto bound = static_cast<float>(model.spec().magnitude_bound);
+  if (progress != nullptr) {
+    for (const CheckpointTable& table : metadata.tables) progress->Expect(table.present);
+  }
   RETURN_IF_ERROR(ReadAllRows(
       reader, model, [&](size_t t, LocalRow local, absl::Span<const char> record) -> absl::Status {
+        if (progress != nullptr) progress->CountRow();
         RETURN_IF_ERROR(CheckSize(metadata.tables[t], record));
         const absl::Status set = model.tables()[t].stored().SetRecord(local, record, bound);
         return set.ok() ? absl::OkStatus() : absl::DataLossError(set.message());

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/engine/rows/row_changes.h"
+#include "services/shard/state/load_progress.h"
 #include "services/shard/state/shard_model.h"
 #include "services/shard/storage/hash_image.h"
 #include "services/shard/storage/storage_metadata.h"
@@ -76,12 +77,13 @@ absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& dir
 // of the newest. Changes nothing. Errors: DataLoss naming what differs.
 absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& directories);
 
+// progress: where rows are counted; may be null.
 // Overwrites all rows of `model`, which was made from `metadata` of the newest, and sets its update
 // counts. Its hash tables are those saved, `hashes`, or without them (null) made from the rows.
 // Errors: DataLoss when a row is missing, surplus, of the wrong size or not finite; the model is
 // then good for nothing.
 absl::Status ReadRows(const std::vector<std::string>& directories,
                       const CheckpointMetadata& metadata, ShardModel& model,
-                      ModelHashes* hashes = nullptr);
+                      ModelHashes* hashes = nullptr, LoadProgress* progress = nullptr);
 
 }  // namespace dslide::shard
