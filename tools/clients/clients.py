@@ -183,7 +183,8 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
-    parser.add_argument("--only", choices=("python", "node", "go", "examples"), help="one part alone")
+    parser.add_argument("--only", choices=("python", "node", "go", "examples"),
+                        help="one part alone")
     parser.add_argument("--with-torch", action="store_true",
                         help="install PyTorch, 6 GB, if it is not there; without it, the tests "
                              "that need it are skipped")

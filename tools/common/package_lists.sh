@@ -28,4 +28,7 @@ readonly TEST_PACKAGES=(openssl git "${BENCH_DENSE_PACKAGES[@]}"
 readonly PAGE_PACKAGES=(chromium zsh fish)
 # Of an engine that ./run compose or ./run chart starts.
 readonly ENGINE_PACKAGES=(docker.io debootstrap iptables iproute2 util-linux openssl)
+# Of the cluster that ./run kubernetes starts.
+readonly KUBERNETES_PACKAGES=(runc containernetworking-plugins iptables iproute2 util-linux openssl
+  gcc binutils)
 readonly HOST_PACKAGES=(debootstrap git util-linux)

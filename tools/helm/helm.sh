@@ -7,6 +7,7 @@
 # Needs Go and a proxy of Go modules, from which a newer Go comes where this one is too old.
 
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../common/go_programs.sh"
 
 readonly VERSION=v4.3.1
 readonly MODULE=helm.sh/helm/v4/cmd/helm
@@ -23,31 +24,13 @@ if [[ $# != 1 || "$1" == -* ]]; then
   exit 2
 fi
 
-# Go before 1.21 cannot change to another one by itself: it gets that as a module and names its path.
-newer_go() {
-  local toolchain
-  toolchain="golang.org/toolchain@v0.0.1-go$GO.$(go env GOOS)-$(go env GOARCH)"
-  go mod download "$toolchain" </dev/null >&2 || return 1
-  # A module's files are not executable.
-  chmod -R +x "$GOMODCACHE/$toolchain/bin" "$GOMODCACHE/$toolchain/pkg/tool"
-  printf '%s/bin' "$GOMODCACHE/$toolchain"
-}
-
-# Builds into the folder. A stopped build goes on from its modules and objects: 2 GB, which go away
-# with the last step.
+# Builds into the folder.
 build() {
-  local folder="$1" minor
-  export GOPATH="$folder/go" GOMODCACHE="$folder/go/modules" GOCACHE="$folder/go/objects"
-  export GOBIN="$folder/go/bin" GOTOOLCHAIN=auto CGO_ENABLED=0 GOFLAGS='-modcacherw -trimpath'
-  minor="$(go version | sed -n -E 's/.* go1\.([0-9]+).*/\1/p')"
-  # At the root, where no go.mod or go.work of others is found.
+  use_go "$1" "$GO" || return 1
+  # At the root, where no go.mod of others is found.
   cd /
-  if ((${minor:-99} < 21)); then
-    PATH="$(newer_go):$PATH" || return 1
-    unset GOROOT
-  fi
   go install -ldflags '-s -w' "$MODULE@$VERSION" </dev/null >&2 || return 1
-  mv "$GOBIN/helm" "$folder/helm"
+  mv "$GOBIN/helm" "$1/helm"
   rm -rf "$GOPATH"
 }
 
@@ -58,9 +41,7 @@ if [[ $find == yes ]]; then
 fi
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
-# Of runs at one time, one builds it.
-exec 9>"$folder/lock"
-flock 9
+lock_folder "$folder"
 if [[ ! -x "$folder/helm" ]]; then
   if ! command -v go >/dev/null; then
     echo 'helm.sh: there is no Go here; install golang-go (any version)' >&2

@@ -1,0 +1,67 @@
+"""Where everything of the cluster is: names of network namespaces, addresses, folders.
+
+No namespace has a way out: the control plane's has a bridge, each node's one end of a cable to it.
+The addresses are of the range that is kept for measurements of networks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+CONTROL_NAMESPACE = "dslide-kubernetes"
+CONTROL_ADDRESS = "198.18.255.254"
+API_SERVER = f"https://{CONTROL_ADDRESS}:6443"
+PODS = "198.18.0.0/16"
+SERVICES = "198.19.0.0/24"
+API_SERVICE_ADDRESS = "198.19.0.1"  # the first of SERVICES
+# Sockets, whose paths have to be short.
+RUN = pathlib.Path("/run/dslide-kubernetes")
+MAX_NODES = 9
+
+
+@dataclasses.dataclass(frozen=True)
+class NodePlace:
+    number: int  # from 1
+
+    @property
+    def name(self) -> str:
+        return f"node{self.number}"
+
+    @property
+    def zone(self) -> str:
+        return f"zone-{self.number}"
+
+    @property
+    def namespace(self) -> str:
+        return f"{CONTROL_NAMESPACE}-{self.number}"
+
+    @property
+    def cable(self) -> str:
+        """The control plane's end."""
+        return f"node{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"198.18.255.{self.number}"
+
+    @property
+    def pods(self) -> str:
+        return f"198.18.{self.number}.0/24"
+
+    @property
+    def cgroup(self) -> str:
+        return f"dslide-kubernetes-{self.number}"
+
+    @property
+    def run(self) -> pathlib.Path:
+        return RUN / str(self.number)
+
+    @property
+    def containerd_socket(self) -> pathlib.Path:
+        return self.run / "containerd.sock"
+
+
+def inside(namespace: str, *command: object) -> list[str]:
+    """The command line that runs a command there. (`ip netns exec` hides /sys/fs/cgroup.)"""
+    return ["nsenter", f"--net=/run/netns/{namespace}", *map(str, command)]

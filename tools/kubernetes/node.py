@@ -1,0 +1,133 @@
+"""A node: containerd, kubelet and kube-proxy in a network and a mount namespace of its own."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+
+from addresses import CONTROL_ADDRESS, NodePlace
+from authority import Authority
+from daemons import Daemons
+
+PAUSE_IMAGE = "localhost/pause:1"
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def _containerd_settings(node: NodePlace, folder: pathlib.Path) -> str:
+    return f"""version = 3
+root = "{folder}/containerd"
+state = "{node.run}/containerd"
+[grpc]
+  address = "{node.containerd_socket}"
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "overlayfs"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = "{PAUSE_IMAGE}"
+[plugins.'io.containerd.cri.v1.runtime']
+  # Neither is permitted inside a container, where this may run.
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ["/usr/lib/cni"]
+    conf_dir = "{folder}/cni"
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      BinaryName = "/usr/sbin/runc"
+"""
+
+
+def _pod_network(node: NodePlace, folder: pathlib.Path) -> str:
+    return f"""{{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+  {{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+   "ipam": {{"type": "host-local", "ranges": [[{{"subnet": "{node.pods}"}}]],
+            "routes": [{{"dst": "0.0.0.0/0"}}], "dataDir": "{folder}/ipam"}}}},
+  {{"type": "portmap", "capabilities": {{"portMappings": true}}}}]}}
+"""
+
+
+def _kubelet_settings(node: NodePlace, folder: pathlib.Path, authority: Authority,
+                      resolver: pathlib.Path) -> str:
+    return f"""apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupRoot: /{node.cgroup}
+featureGates: {{KubeletInUserNamespace: true}}
+containerRuntimeEndpoint: unix://{node.containerd_socket}
+authentication:
+  anonymous: {{enabled: false}}
+  webhook: {{enabled: true}}
+  x509: {{clientCAFile: {authority.path("ca.crt")}}}
+authorization: {{mode: Webhook}}
+tlsCertFile: {authority.path(f"{node.name}.crt")}
+tlsPrivateKeyFile: {authority.path(f"{node.name}.key")}
+failSwapOn: false
+clusterDNS: [{CONTROL_ADDRESS}]
+clusterDomain: cluster.local
+resolvConf: {resolver}
+enforceNodeAllocatable: []
+evictionHard: {{memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}}
+imageGCHighThresholdPercent: 100
+address: {node.address}
+podLogsDir: {folder}/podlogs
+"""
+
+
+def _make_cgroups(node: NodePlace) -> None:
+    if (CGROUPS / "cgroup.controllers").exists():
+        (CGROUPS / node.cgroup).mkdir(exist_ok=True)
+        return
+    for controller in CGROUPS.iterdir():
+        if controller.is_dir() and not controller.is_symlink():
+            (controller / node.cgroup).mkdir(exist_ok=True)
+    cpuset = CGROUPS / "cpuset"
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        # Empty in a new group, where nothing could be started then.
+        (cpuset / node.cgroup / file).write_text((cpuset / file).read_text(encoding="ascii"),
+                                                 encoding="ascii")
+
+
+def remove_cgroups(node: NodePlace) -> None:
+    """Those of the node and of its pods, whose processes are gone."""
+    for top in [*CGROUPS.glob(f"*/{node.cgroup}"), *CGROUPS.glob(node.cgroup)]:
+        for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+            folder.rmdir()
+        top.rmdir()
+
+
+def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
+            images: list[pathlib.Path]) -> None:
+    """Writes what start() reads."""
+    folder = daemons.work / node.name
+    for made in (folder / "cni", folder / "kubelet", node.run):
+        made.mkdir(parents=True)
+    _make_cgroups(node)
+    resolver = folder / "resolv.conf"
+    resolver.write_text(f"nameserver {CONTROL_ADDRESS}\n", encoding="ascii")
+    containerd = folder / "containerd.toml"
+    containerd.write_text(_containerd_settings(node, folder), encoding="ascii")
+    (folder / "cni" / "10-pods.conflist").write_text(_pod_network(node, folder), encoding="ascii")
+    kubelet = folder / "kubelet.yaml"
+    kubelet.write_text(_kubelet_settings(node, folder, authority, resolver), encoding="ascii")
+    control = ["ctr", "-a", node.containerd_socket]
+    imports = "\n".join(
+        shlex.join(map(str, [*control, "-n", "k8s.io", "image", "import", image]))
+        for image in images)
+    log = daemons.logs / f"containerd-{node.name}.log"
+    # One mount namespace for both, so that their mounts end with them.
+    (folder / "node.sh").write_text(f"""set -eu
+mount --make-rshared /
+containerd -c {containerd} >{log} 2>&1 &
+until {shlex.join(map(str, [*control, "version"]))} >/dev/null 2>&1; do sleep 0.2; done
+{imports}
+exec kubelet --config {kubelet} --kubeconfig {authority.path(f"{node.name}.kubeconfig")} \\
+  --hostname-override {node.name} --node-ip {node.address} --root-dir {folder}/kubelet \\
+  --node-labels topology.kubernetes.io/zone={node.zone}
+""", encoding="ascii")
+
+
+def start(node: NodePlace, daemons: Daemons, admin: pathlib.Path) -> None:
+    daemons.start(f"kubelet-{node.name}", node.namespace, "unshare", "--mount", "bash",
+                  daemons.work / node.name / "node.sh")
+    daemons.start_proxy(node.name, node.namespace, admin)

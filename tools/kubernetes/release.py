@@ -1,0 +1,84 @@
+"""The chart as a release in the cluster: installed, watched, taken away."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+from cluster import Cluster, ClusterError, wait_until
+from images import ROOT
+
+NAMESPACE = "dslide"
+RELEASE = "dslide"
+VALUES = pathlib.Path(__file__).with_name("values.yaml")
+
+
+class Release:
+    """`dslide`: the program on this machine, which asks the release's coordinator."""
+
+    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+        self._cluster = cluster
+        self._dslide = dslide
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        cluster.kubectl("label", "namespace", NAMESPACE,
+                        "pod-security.kubernetes.io/enforce=restricted")
+
+    def kubectl(self, *arguments: object) -> str:
+        return self._cluster.kubectl("--namespace", NAMESPACE, *arguments)
+
+    def get(self, kind: str, *arguments: object) -> list[Any]:
+        items: list[Any] = json.loads(self.kubectl("get", kind, *arguments, "-o", "json"))["items"]
+        return items
+
+    def _helm(self, command: str, *arguments: object) -> str:
+        return self._cluster.helm(command, RELEASE, "--namespace", NAMESPACE, *arguments)
+
+    def apply(self, command: str, *settings: str) -> None:
+        """command: install or upgrade; returns when every pod of the release runs."""
+        flags = [word for setting in settings for word in ("--set", setting)]
+        self._helm(command, ROOT / "helm" / "dslide", "-f", VALUES, "--wait", "--timeout", "3m",
+                   *flags)
+
+    def test(self) -> None:
+        self._helm("test", "--timeout", "3m")
+
+    def remove(self) -> None:
+        """What stays is what the chart promises to keep: the volumes."""
+        self._helm("uninstall", "--wait", "--timeout", "2m")
+        wait_until(lambda: not self.get("pods"), "no pod is left")
+        kinds = "statefulsets,jobs,services,configmaps,serviceaccounts,poddisruptionbudgets"
+        left = [f"{item['kind']}/{item['metadata']['name']}" for item in self.get(kinds)
+                if item["metadata"].get("labels", {}).get("app.kubernetes.io/instance") == RELEASE]
+        if left:
+            raise ClusterError(f"the uninstalled release left {left}")
+
+    def ask(self, *command: str) -> Any:
+        """What the coordinator answers to a command of dslide, as JSON."""
+        service = json.loads(self.kubectl("get", "service", f"{RELEASE}-coordinator", "-o", "json"))
+        address = f"{service['spec']['clusterIP']}:7000"
+        return json.loads(self._cluster.run(self._dslide, *command, "--cluster", address, "-o",
+                                            "json"))
+
+    def job(self) -> Any:
+        """The only one; None when the coordinator does not answer or has none yet."""
+        try:
+            jobs = self.ask("job", "list")["jobs"]
+        except ClusterError:
+            return None
+        return jobs[0] if jobs else None
+
+    def trainer_pods(self) -> list[Any]:
+        return self.get("pods", "-l", "app.kubernetes.io/component=trainer")
+
+    def wait_for_training(self) -> float:
+        """Until the trainers' Job has ended; seconds. An error when it failed."""
+        def ended() -> bool:
+            conditions = [condition for job in self.get("jobs")
+                          for condition in job["status"].get("conditions", [])
+                          if condition["status"] == "True"]
+            if any(condition["type"] == "Failed" for condition in conditions):
+                raise ClusterError(f"the trainers' Job failed: {conditions}")
+            return any(condition["type"] == "Complete" for condition in conditions)
+
+        return wait_until(ended, "the trainers' Job has completed", 600)

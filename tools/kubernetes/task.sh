@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Starts a real Kubernetes on this machine and lives in it with the chart.
+#
+# usage: ./run kubernetes [upgrades|smoke|up|down] [--nodes N] [--bin-dir DIR] [-o json]
+#
+# Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
+# server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
+# it with helm, from an image of this build, under the restricted Pod Security standard. Whatever
+# happens, nothing of it stays. Needs root; skipped (status 77) where it cannot be had.
+#   upgrades  (default) three nodes: coordinator and shards are replaced and killed while a job
+#             trains, which has its epochs in the end, each once
+#   smoke     one node: install, train, helm test, uninstall
+#   up, down  starts one and leaves it (three nodes), ends it
+#   --nodes N        that many nodes, 1 to 9
+#   --bin-dir DIR    the programs there instead of building; of this machine's Debian release
+#   -o json          the last line of stdout is one JSON object
+#
+# Its programs are built from Go modules: fifteen minutes with helm, once. See
+# docs/contribute/kubernetes.md.
+#
+# examples:
+#   ./run kubernetes smoke
+#   ./run kubernetes up --nodes 1 && KUBECONFIG=... ip netns exec dslide-kubernetes kubectl get nodes
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tools/common/base.sh
+source tools/common/test_python.sh
+source tools/common/packages.sh
+source tools/common/builds.sh
+source tools/chart/rendering.sh
+
+readonly SKIPPED=77
+readonly KUBERNETES_DIR="$DSLIDE_CACHE_DIR/kubernetes"
+
+skip() {
+  note "SKIPPED: kubernetes: $*"
+  exit "$SKIPPED"
+}
+
+take_output "$@"
+set -- "${ARGUMENTS[@]}"
+task=upgrades bin_dir='' arguments=()
+case "${1:-}" in
+  upgrades | smoke | up | down)
+    task="$1"
+    shift
+    ;;
+esac
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --nodes | --bin-dir)
+      [[ $# -ge 2 ]] || usage_error "kubernetes: $1 needs a value"
+      if [[ "$1" == --nodes ]]; then arguments+=("$1" "$2"); else bin_dir="$2"; fi
+      shift
+      ;;
+    *) usage_error "kubernetes: unknown argument '$1'; see ./run kubernetes --help" ;;
+  esac
+  shift
+done
+if [[ $JSON == yes ]]; then arguments+=(-o json); fi
+
+[[ "$(id -u)" == 0 ]] || skip 'namespaces and mounts need root'
+unstarted need "${KUBERNETES_PACKAGES[@]}"
+need "${PYTHON_PACKAGES[@]}"
+need_go
+programs="$(tools/kubernetes/programs.sh "$KUBERNETES_DIR")" || skip 'no programs (messages above)'
+helm="$(tools/helm/helm.sh "$DSLIDE_CACHE_DIR/helm")" || skip 'no helm (messages above)'
+if [[ -z "$bin_dir" && "$task" != down ]]; then
+  build_or_die release dslide dslide-shard dslide-coordinator
+fi
+say "Kubernetes: $task"
+exec "$PYTHON" tools/kubernetes/kubernetes_run.py "$task" --programs "$programs" --helm "$helm" \
+  --bin-dir "${bin_dir:-build/bin}" --work "$KUBERNETES_DIR/cluster" "${arguments[@]}"
