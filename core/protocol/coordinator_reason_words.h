@@ -18,13 +18,15 @@ inline constexpr char kClusterFull[] = "CLUSTER_FULL";      // no ordinal is fre
 inline constexpr char kAddressInUse[] = "ADDRESS_IN_USE";   // by a living shard
 inline constexpr char kWeightChanged[] = "WEIGHT_CHANGED";  // rows would have to move
 inline constexpr char kShardsChanged[] = "SHARDS_CHANGED";  // rows would have to move
+inline constexpr char kAssetsDiffer[] = "ASSETS_DIFFER";    // the model was trained with others
 
 // --- NOT_FOUND.
 inline constexpr char kUnknownShard[] = "UNKNOWN_SHARD";  // register again
 inline constexpr char kJobRuns[] = "JOB_RUNS";            // cancel it first
 inline constexpr char kUnknownJob[] = "UNKNOWN_JOB";      // register it again
 inline constexpr char kUnknownOperation[] =
-    "UNKNOWN_OPERATION";  // of before a restart, or long over
+    "UNKNOWN_OPERATION";                                    // of before a restart, or long over
+inline constexpr char kUnknownAssets[] = "UNKNOWN_ASSETS";  // gone, or not sent yet
 
 // --- UNAVAILABLE.
 inline constexpr char kNotAllShards[] = "NOT_ALL_SHARDS";  // the cluster is still forming

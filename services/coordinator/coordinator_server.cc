@@ -6,6 +6,7 @@
 #include "core/base/status_macros.h"
 #include "services/common/files/data_dir_error.h"
 #include "services/common/files/durable_files.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/jobs/job_store.h"
 #include "services/coordinator/membership/shard_admin_client.h"
@@ -28,6 +29,10 @@ absl::StatusOr<std::unique_ptr<Coordinator>> MakeCoordinator(
     auto jobs = OpenJobStore(options.data_dir);
     if (!jobs.ok()) return DataDirError(options.data_dir, jobs.status());
     stores.jobs = *std::move(jobs);
+    auto assets =
+        AssetStore::Open(AssetFolders::OnDisk(options.data_dir), options.coordinator.assets);
+    if (!assets.ok()) return DataDirError(options.data_dir, assets.status());
+    stores.assets = *std::move(assets);
   }
   auto coordinator = Coordinator::Create(
       options.coordinator, options.clock,

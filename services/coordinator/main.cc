@@ -100,6 +100,8 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                      "A silent trainer's work is given to another after this");
   config.AddDuration("wait-interval", &coordinator.jobs.timing.wait, absl::Milliseconds(1),
                      absl::Minutes(1), "What trainers without work are told to wait");
+  config.AddByteSize("max-model-assets", &coordinator.assets.max_set_bytes, 1, int64_t{1} << 40,
+                     "What names, weights of words, vocabulary and tokenizer of a model may take");
   AddCheckpoints(config, settings);
   config.AddInt("max-jobs", &coordinator.jobs.max_jobs, 1, 1'000'000,
                 "Jobs remembered; old finished ones are forgotten beyond it");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "services/coordinator/assets/asset_inspection.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/jobs/job_store.h"
 #include "services/coordinator/models/catalog_store.h"
@@ -47,6 +48,19 @@ void ExamineJobs(const std::string& path, Findings& findings) {
                    RemedyFor(jobs.status(),
                              "put that file back from a copy, or remove it: the job then begins "
                              "again with its first epoch"));
+  }
+}
+
+void ExamineAssets(const std::string& path, Findings& findings) {
+  const std::string where = absl::StrCat(path, "/assets");
+  const absl::StatusOr<int64_t> sets = coordinator::InspectAssets(path);
+  if (sets.ok() && *sets > 0) {
+    findings.Ok(where, absl::StrCat(*sets, " sets of names and words of models"));
+  } else if (!sets.ok() && !absl::IsNotFound(sets.status())) {
+    findings.Error(where, sets.status(),
+                   RemedyFor(sets.status(),
+                             "train with the data of that model again, which mends them, or put "
+                             "the directory back from a copy"));
   }
 }
 
@@ -121,6 +135,7 @@ Findings ExamineCoordinatorDirectory(const std::string& path) {
     ExamineLeftovers(directory, findings);
   }
   ExamineJobs(path, findings);
+  ExamineAssets(path, findings);
   std::error_code error;
   if (fs::is_directory(directory, error)) {
     const auto store = coordinator::ManifestStore::OpenExisting(path);

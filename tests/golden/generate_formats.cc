@@ -177,6 +177,13 @@ absl::Status WriteManifests(const fs::path& directory) {
   return store->restore_mark().Begin(kManifestCheckpoint);
 }
 
+absl::Status WriteManifestWithAssets(const fs::path& directory) {
+  RETURN_IF_ERROR(MakeDirectory(directory));
+  ASSIGN_OR_RETURN(const std::unique_ptr<coordinator::ManifestStore> store,
+                   coordinator::ManifestStore::Open(directory.string()));
+  return store->Commit(GoldenManifestWithAssets());
+}
+
 // RocksDB's own messages, which nobody reads back.
 void RemoveMessages(const fs::path& directory) {
   std::vector<fs::path> doomed;
@@ -199,6 +206,7 @@ absl::Status WriteAll(const std::string& path) {
   RETURN_IF_ERROR(WriteStopped("./stopped-v1"));
   RETURN_IF_ERROR(WriteCatalog("./catalog-v1"));
   RETURN_IF_ERROR(WriteManifests("./manifest-v1"));
+  RETURN_IF_ERROR(WriteManifestWithAssets("./manifest-v1-assets"));
   RemoveMessages(".");
   return absl::OkStatus();
 }

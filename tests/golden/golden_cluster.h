@@ -97,4 +97,12 @@ inline coordinator::Manifest GoldenManifest(uint64_t checkpoint_id = kManifestCh
   return manifest;
 }
 
+// One that says which assets its models had.
+inline coordinator::Manifest GoldenManifestWithAssets() {
+  coordinator::Manifest manifest = GoldenManifest();
+  manifest.assets = std::vector<coordinator::AssetSet>{
+      {.id = {.model = "golden", .checksum = 0xfedcba98}, .files = 4, .bytes = 123}};
+  return manifest;
+}
+
 }  // namespace dslide::golden

@@ -85,6 +85,17 @@ TEST_F(ManifestFormatTest, TodaysProgramsWriteTheSame) {
   }
 }
 
+// An optional part: what comes from before it says nothing of assets.
+TEST_F(ManifestFormatTest, AssetsComeBackWhereAManifestNamesThem) {
+  EXPECT_EQ(MustOpen(CopyOf(kManifestFormatKept))->Read(kManifestCheckpoint)->assets, std::nullopt);
+  const std::string kept = CopyOf("manifest-v1-assets");
+  EXPECT_EQ(MustOpen(kept)->Read(kManifestCheckpoint)->assets, GoldenManifestWithAssets().assets);
+  const std::string fresh = Path("again");
+  std::filesystem::create_directories(fresh);
+  ASSERT_TRUE(MustOpen(fresh)->Commit(GoldenManifestWithAssets()).ok());
+  EXPECT_EQ(Read(PathOf(fresh, kName)), Read(PathOf(kept, kName)));
+}
+
 TEST_F(ManifestFormatTest, ManifestsOfOtherVersionsAreRefused) {
   for (const int64_t version : {0, 2}) {
     const std::string data_dir = CopyOf(kManifestFormatKept);

@@ -12,6 +12,7 @@
 #include "core/system/failpoint.h"
 #include "core/system/files/system_error.h"
 #include "core/system/log.h"
+#include "services/coordinator/checkpoints/checkpoint_assets.h"
 
 namespace dslide::coordinator {
 namespace {
@@ -41,17 +42,6 @@ absl::Status CheckShards(const ClusterMap& map, const Manifest& manifest) {
                    " shards, the cluster has ", map.shards.size()));
 }
 
-// What each shard may build its part on: nothing where another process serves now.
-std::vector<PartBase> BasesFor(const ClusterMap& map, const std::optional<Manifest>& base) {
-  std::vector<PartBase> bases(map.shards.size());
-  for (size_t i = 0; base.has_value() && i < bases.size(); ++i) {
-    const CheckpointPart& part = base->parts[i];
-    if (part.shard != map.shards[i].shard || part.generation != map.shards[i].generation) continue;
-    bases[i] = {.checkpoint_id = base->checkpoint_id, .files_checksum = part.files_checksum};
-  }
-  return bases;
-}
-
 absl::Status NoneTaken() {
   return StatusWithReason(absl::StatusCode::kNotFound, reason::kUnknownCheckpoint,
                           "no cluster checkpoint was taken yet: dslide checkpoint create");
@@ -72,14 +62,17 @@ absl::Status WhyNotWritten(const std::string& error) {
 }  // namespace
 
 ClusterCheckpoints::ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards,
-                                       const Clock* clock, std::unique_ptr<ManifestStore> store)
+                                       AssetStore* assets, const Clock* clock,
+                                       std::unique_ptr<ManifestStore> store)
     : options_(WithSleep(std::move(options))),
       shards_(shards),
+      assets_(assets),
       clock_(clock),
       store_(std::move(store)) {
   const std::vector<uint64_t> committed = store_->List();
   if (!committed.empty()) last_checkpoint_id_ = committed.front();
   restore_count_ = store_->RestoreCount();
+  RetainAssets(*store_, *assets_);
 }
 
 absl::Status ClusterCheckpoints::OnAll(const ClusterMap& map, const std::string& what,
@@ -402,7 +395,8 @@ absl::Status ClusterCheckpoints::VerifyParts(const ClusterMap& map, const Manife
         return absl::OkStatus();
       });
   RETURN_IF_ERROR(progress.Check());
-  return verified;
+  RETURN_IF_ERROR(verified);
+  return VerifyAssets(manifest, *assets_, progress);
 }
 
 absl::Status ClusterCheckpoints::MarkDamage(uint64_t checkpoint_id, const std::string& damage) {
@@ -439,6 +433,7 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const 
         absl::StrCat("another cluster checkpoint has the number ", manifest.checkpoint_id,
                      " here: remove it (dslide checkpoint prune), or restore another copy"));
   }
+  RETURN_IF_ERROR(TakeInAssets(manifest, *assets_));
   RETURN_IF_ERROR(VerifyParts(map, manifest, progress));
   if (!present.ok()) RETURN_IF_ERROR(store_->Commit(manifest));
   RETURN_IF_ERROR(store_->MarkDamage(manifest.checkpoint_id, ""));
@@ -486,6 +481,7 @@ absl::StatusOr<std::vector<uint64_t>> ClusterCheckpoints::Prune(const ClusterMap
     removed.push_back(stay.back());
     stay.pop_back();
   }
+  RetainAssets(*store_, *assets_);
   RETURN_IF_ERROR(OnAll(map, "removing old cluster checkpoints", [&](size_t i) {
     return shards_->RetainCheckpoints(map.shards[i].address, stay, options_.call_timeout);
   }));

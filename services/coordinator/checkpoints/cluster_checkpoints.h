@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/checkpoints/manifest.h"
 #include "services/coordinator/checkpoints/manifest_store.h"
 #include "services/coordinator/membership/fan_out.h"
@@ -49,16 +50,16 @@ inline constexpr int64_t kMaxFullEvery = 100;
 // Thread safety: one caller at a time. Calls block.
 class ClusterCheckpoints {
  public:
-  // `shards` and `clock` outlive it.
-  ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards, const Clock* clock,
-                     std::unique_ptr<ManifestStore> store);
+  // `shards`, `assets` and `clock` outlive it. Assets that no manifest names are removed.
+  ClusterCheckpoints(ClusterCheckpointOptions options, ShardAdmin* shards, AssetStore* assets,
+                     const Clock* clock, std::unique_ptr<ManifestStore> store);
 
   // Takes one: waits a little for a moment when no shard makes hash tables, freezes steps, has
   // those finished that were begun, cuts, lets steps go on, waits for the shards' writing, and
   // commits. `capture` is called between the last finished step and the cuts, and adds what else
-  // belongs to the cut: models and jobs; `after_cut` when the cuts were made. After an error
-  // nothing is committed, and steps go on. Errors: those of the shards, combined; Unavailable of
-  // the disk; the progress's own, until it is committed.
+  // belongs to the cut: models, jobs and assets; `after_cut` when the cuts were made. After an
+  // error nothing is committed, and steps go on. Errors: those of the shards, combined; Unavailable
+  // of the disk; the progress's own, until it is committed.
   absl::StatusOr<Manifest> Take(const ClusterMap& map,
                                 const std::function<void(Manifest&)>& capture,
                                 const std::function<void()>& after_cut, WorkProgress& progress);
@@ -68,8 +69,8 @@ class ClusterCheckpoints {
   // checkpoint_id: 0 for the newest. Errors: NotFound UNKNOWN_CHECKPOINT; DataLoss.
   absl::StatusOr<Manifest> Read(uint64_t checkpoint_id) const;
 
-  // Every byte of it, on all shards. Errors: those of Read and of the shards; FailedPrecondition
-  // SHARDS_CHANGED when it is of another number of shards; the progress's own.
+  // Every byte of it, on all shards and of the assets. Errors: those of Read and of the shards;
+  // FailedPrecondition SHARDS_CHANGED when it is of another number of shards; the progress's own.
   absl::StatusOr<Manifest> Verify(const ClusterMap& map, uint64_t checkpoint_id,
                                   WorkProgress& progress) const;
 
@@ -92,8 +93,9 @@ class ClusterCheckpoints {
 
   // The manifest as it is in its file. checkpoint_id: 0 for the newest. Errors: those of Read.
   absl::StatusOr<std::string> Text(uint64_t checkpoint_id) const;
-  // Commits a checkpoint that came back from a copy, once its parts are verified. Errors: those of
-  // DecodeManifest and Verify; AlreadyExists when another one has its number.
+  // Commits a checkpoint that came back from a copy, once its parts are verified and its assets are
+  // here. Errors: those of DecodeManifest, AssetStore::TakeIn and Verify; AlreadyExists when
+  // another one has its number.
   absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text,
                                  WorkProgress& progress);
 
@@ -145,6 +147,7 @@ class ClusterCheckpoints {
 
   const ClusterCheckpointOptions options_;
   ShardAdmin* const shards_;
+  AssetStore* const assets_;
   const Clock* const clock_;
   const std::unique_ptr<ManifestStore> store_;
   uint64_t restore_count_ = 0;

@@ -49,6 +49,28 @@ CheckpointPart PartFromJson(const Json& json) {
   return part;
 }
 
+Json AssetsToJson(const std::vector<AssetSet>& sets) {
+  Json json = Json::array();
+  for (const AssetSet& set : sets) {
+    json.push_back({{"model", set.id.model},
+                    {"checksum", set.id.checksum},
+                    {"files", set.files},
+                    {"bytes", set.bytes}});
+  }
+  return json;
+}
+
+std::vector<AssetSet> AssetsFromJson(const Json& json) {
+  std::vector<AssetSet> sets;
+  for (const Json& entry : json) {
+    sets.push_back({.id = {.model = entry.at("model").get<std::string>(),
+                           .checksum = entry.at("checksum").get<uint32_t>()},
+                    .files = entry.at("files").get<int64_t>(),
+                    .bytes = entry.at("bytes").get<int64_t>()});
+  }
+  return sets;
+}
+
 absl::StatusOr<Manifest> FromJson(const Json& json) {
   RETURN_IF_ERROR(CheckFormat("the manifest", json.at("format").get<int64_t>(),
                               {.oldest = kFormat, .newest = kFormat}));
@@ -70,6 +92,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
     if (!record.ok()) return absl::DataLossError(record.status().message());
     manifest.jobs.push_back(*std::move(record));
   }
+  if (json.contains("assets")) manifest.assets = AssetsFromJson(json.at("assets"));
   for (const Json& step : json.at("steps")) {
     manifest.steps.push_back(
         {ClientFromHex(step.at("client").get<std::string>()), step.at("step").get<int64_t>()});
@@ -83,6 +106,20 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 }
 
 }  // namespace
+
+std::vector<AssetSet> AssetsOf(const Manifest& manifest) {
+  return manifest.assets.value_or(std::vector<AssetSet>());
+}
+
+std::vector<PartBase> BasesFor(const ClusterMap& map, const std::optional<Manifest>& base) {
+  std::vector<PartBase> bases(map.shards.size());
+  for (size_t i = 0; base.has_value() && i < bases.size(); ++i) {
+    const CheckpointPart& part = base->parts[i];
+    if (part.shard != map.shards[i].shard || part.generation != map.shards[i].generation) continue;
+    bases[i] = {.checkpoint_id = base->checkpoint_id, .files_checksum = part.files_checksum};
+  }
+  return bases;
+}
 
 ClusterCheckpoint SummaryOf(const Manifest& manifest) {
   ClusterCheckpoint summary{.checkpoint_id = manifest.checkpoint_id,
@@ -119,6 +156,7 @@ std::string EncodeManifest(const Manifest& manifest) {
   }
   json["jobs"] = Json::array();
   for (const JobRecord& job : manifest.jobs) json["jobs"].push_back(JobRecordToJson(job));
+  if (manifest.assets.has_value()) json["assets"] = AssetsToJson(*manifest.assets);
   json["steps"] = Json::array();
   for (const ClientStep& step : manifest.steps) {
     json["steps"].push_back({{"client", ClientIdToHex(step.client)}, {"step", step.step}});

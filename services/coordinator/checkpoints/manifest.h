@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/commands.h"
 #include "core/spec/model_spec.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/jobs/job.h"
 #include "services/coordinator/membership/shard_admin.h"
 
@@ -25,6 +27,8 @@ struct Manifest {
   std::vector<CheckpointPart> parts;  // by shard, all of them
   std::vector<ModelSpec> models;
   std::vector<JobRecord> jobs;
+  // Of the models that had some; nothing where the checkpoint is of a version that kept none.
+  std::optional<std::vector<AssetSet>> assets = {};
   // Of each client that was followed, the last step that is in the cut, on every shard.
   std::vector<ClientStep> steps;
   // Clients that were retired: the cut may hold parts of the last steps that they had in flight.
@@ -35,6 +39,10 @@ struct Manifest {
   int64_t duration_us = 0;  // until all parts were prepared
 };
 
+// None where it says nothing of them.
+std::vector<AssetSet> AssetsOf(const Manifest& manifest);
+// What each shard may build its part of the next one on: nothing where another process serves now.
+std::vector<PartBase> BasesFor(const ClusterMap& map, const std::optional<Manifest>& base);
 // What clients are told of it.
 ClusterCheckpoint SummaryOf(const Manifest& manifest);
 // Whether some part of it was built on an earlier one.

@@ -21,7 +21,7 @@
 #include "core/system/format_version.h"
 #include "core/system/sealed_text.h"
 #include "services/common/files/durable_files.h"
-#include "services/coordinator/checkpoints/sealed_number.h"
+#include "services/common/files/sealed_number.h"
 
 namespace dslide::coordinator {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "services/common/files/durable_files.h"
-#include "services/coordinator/checkpoints/sealed_number.h"
+#include "services/common/files/sealed_number.h"
 
 namespace dslide::coordinator {
 namespace {

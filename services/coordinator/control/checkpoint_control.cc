@@ -64,6 +64,7 @@ absl::StatusOr<Manifest> CheckpointControl::Take(WorkProgress& progress) {
       [this](Manifest& manifest) {
         manifest.models = cluster_.registry->ListModels();
         manifest.jobs = cluster_.jobs->Records();
+        manifest.assets = cluster_.assets->Capture();
       },
       [&models] { models.reset(); }, progress);
   if (absl::IsCancelled(taken.status())) return taken;  // no failure
@@ -85,6 +86,7 @@ absl::StatusOr<Manifest> CheckpointControl::Restore(uint64_t checkpoint_id,
   if (manifest.ok()) {
     absl::Status adopted = cluster_.registry->ReplaceModels(manifest->models);
     if (adopted.ok()) adopted = cluster_.jobs->Replace(manifest->jobs);
+    if (adopted.ok()) adopted = ReplaceAssets(*manifest);
     if (!adopted.ok()) manifest = adopted;
     DSLIDE_FAILPOINT("coordinator.rollback.adopted");
   }
@@ -95,6 +97,19 @@ absl::StatusOr<Manifest> CheckpointControl::Restore(uint64_t checkpoint_id,
   absl::Status ended = cluster_.registry->EndRestore(manifest.ok(), checkpoints->restore_count());
   if (manifest.ok() && !ended.ok()) return ended;
   return manifest;
+}
+
+absl::Status CheckpointControl::ReplaceAssets(const Manifest& manifest) {
+  std::vector<AssetSetId> sets;
+  for (const AssetSet& set : AssetsOf(manifest)) sets.push_back(set.id);
+  if (!manifest.assets.has_value()) {
+    // It says nothing of them: models that stay keep theirs.
+    for (const ModelSpec& spec : manifest.models) {
+      const std::optional<uint32_t> kept = cluster_.assets->Current(spec.name);
+      if (kept.has_value()) sets.push_back({spec.name, *kept});
+    }
+  }
+  return cluster_.assets->Replace(sets);
 }
 
 absl::StatusOr<Manifest> CheckpointControl::Verify(uint64_t checkpoint_id, WorkProgress& progress) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/clock.h"
 #include "core/net/metrics/metrics.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/checkpoints/checkpoint_figures.h"
 #include "services/coordinator/checkpoints/cluster_checkpoints.h"
 #include "services/coordinator/control/cluster_registry.h"
@@ -30,6 +31,7 @@ class CheckpointControl {
   struct Cluster {
     ClusterRegistry* registry = nullptr;
     JobTable* jobs = nullptr;
+    AssetStore* assets = nullptr;
     Exclusive<ModelRollout>* models = nullptr;
   };
   // checkpoints: null where there are none. full_every: of its options. `clock` and `metrics`
@@ -66,6 +68,7 @@ class CheckpointControl {
   // Once it is free.
   absl::StatusOr<Turn> Begin();
   absl::StatusOr<Turn> Begin(const WorkProgress& progress);
+  absl::Status ReplaceAssets(const Manifest& manifest);
   // Marks what a verification has found.
   void Judge(Turn& checkpoints, uint64_t checkpoint_id, const absl::Status& verified);
   void CountDamaged(Turn& checkpoints);

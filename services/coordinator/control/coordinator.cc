@@ -12,10 +12,11 @@ RestoreMark* MarkOf(const std::unique_ptr<ManifestStore>& manifests) {
 }
 
 std::unique_ptr<ClusterCheckpoints> MakeCheckpoints(const ClusterCheckpointOptions& options,
-                                                    ShardAdmin* shards, const Clock* clock,
+                                                    ShardAdmin* shards, AssetStore* assets,
+                                                    const Clock* clock,
                                                     std::unique_ptr<ManifestStore> manifests) {
   if (manifests == nullptr) return nullptr;
-  return std::make_unique<ClusterCheckpoints>(options, shards, clock, std::move(manifests));
+  return std::make_unique<ClusterCheckpoints>(options, shards, assets, clock, std::move(manifests));
 }
 
 }  // namespace
@@ -28,12 +29,18 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
       registry_(options.membership, clock, std::move(stores.catalog), MarkOf(stores.manifests),
                 stores.manifests == nullptr ? 0 : stores.manifests->RestoreCount(), metrics),
       jobs_(options.jobs, std::move(stores.jobs), clock, metrics),
-      models_(std::make_unique<ModelRollout>(ModelRolloutOptions{}, &registry_, &jobs_,
-                                             shards_.get(), metrics)),
+      assets_(std::move(stores.assets)),
+      models_(std::make_unique<ModelRollout>(ModelRolloutOptions{},
+                                             ModelRollout::Cluster{.registry = &registry_,
+                                                                   .jobs = &jobs_,
+                                                                   .assets = assets_.get(),
+                                                                   .shards = shards_.get()},
+                                             metrics)),
       model_checkpoints_(std::make_unique<ModelCheckpoints>(&registry_, shards_.get())),
       checkpoints_(
-          {.registry = &registry_, .jobs = &jobs_, .models = &models_},
-          MakeCheckpoints(options.checkpoints, shards_.get(), clock, std::move(stores.manifests)),
+          {.registry = &registry_, .jobs = &jobs_, .assets = assets_.get(), .models = &models_},
+          MakeCheckpoints(options.checkpoints, shards_.get(), assets_.get(), clock,
+                          std::move(stores.manifests)),
           options.checkpoints.full_every, clock, metrics),
       sync_(&registry_, &models_, &checkpoints_),
       scheduler_(options.schedule, &registry_, &checkpoints_, clock),
@@ -44,6 +51,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(const Coordinat
                                                                  std::unique_ptr<ShardAdmin> shards,
                                                                  CoordinatorStores stores,
                                                                  Metrics* metrics) {
+  if (stores.assets == nullptr) {
+    ASSIGN_OR_RETURN(stores.assets, AssetStore::Open(AssetFolders::InMemory(), options.assets));
+  }
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(options, clock, std::move(shards), std::move(stores), metrics));
   RETURN_IF_ERROR(coordinator->registry_.Load());
@@ -81,6 +91,19 @@ absl::StatusOr<bool> Coordinator::RegisterModel(const ModelSpec& spec, absl::Dur
 
 absl::Status Coordinator::UnregisterModel(const std::string& model, absl::Duration timeout) {
   return models_.Acquire()->Drop(model, timeout);
+}
+
+absl::StatusOr<FileList> Coordinator::ListAssets(const std::string& model) const {
+  RETURN_IF_ERROR(registry_.FindModel(model));
+  return assets_->Find(model);
+}
+
+absl::StatusOr<bool> Coordinator::CommitAssets(const AssetSetId& id,
+                                               std::optional<uint32_t> replaces) {
+  // Meanwhile the model does not go, and no checkpoint is cut.
+  const Exclusive<ModelRollout>::Turn turn = models_.Acquire();
+  RETURN_IF_ERROR(registry_.FindModel(id.model));
+  return assets_->Commit(id, replaces);
 }
 
 absl::Status Coordinator::CheckCheckpoint(const std::string& model,

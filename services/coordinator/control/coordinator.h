@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/net/metrics/metrics.h"
 #include "core/protocol/cluster_status.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/control/checkpoint_control.h"
 #include "services/coordinator/control/checkpoint_scheduler.h"
 #include "services/coordinator/control/checkpoint_scrubber.h"
@@ -27,6 +29,7 @@ namespace dslide::coordinator {
 struct CoordinatorOptions {
   MembershipOptions membership = {};
   JobTableOptions jobs = {};
+  AssetLimits assets = {};
   // When cluster checkpoints are taken without being asked for.
   CheckpointSchedule schedule = {};
   ClusterCheckpointOptions checkpoints = {};
@@ -34,11 +37,13 @@ struct CoordinatorOptions {
   absl::Duration scrub_interval = {};
 };
 
-// What outlives the process; all null for a coordinator without memory.
+// What outlives the process; all null for a coordinator without memory, which keeps assets while it
+// runs.
 struct CoordinatorStores {
   std::unique_ptr<CatalogStore> catalog = nullptr;
   std::unique_ptr<ManifestStore> manifests = nullptr;
   std::unique_ptr<JobStore> jobs = nullptr;
+  std::unique_ptr<AssetStore> assets = nullptr;
 };
 
 // Thread safety: safe from any thread. Calls that ask shards block for `timeout` at most, those
@@ -69,6 +74,12 @@ class Coordinator {
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec, absl::Duration timeout);
   absl::Status UnregisterModel(const std::string& model, absl::Duration timeout);
 
+  // --- Assets of models that are there: those of AssetStore, and NotFound UNKNOWN_MODEL.
+  absl::StatusOr<FileList> ListAssets(const std::string& model) const;
+  absl::StatusOr<bool> CommitAssets(const AssetSetId& id, std::optional<uint32_t> replaces);
+  // Their pieces.
+  AssetStore& assets() { return *assets_; }
+
   // --- Named checkpoints: those of ModelCheckpoints, one after another.
   absl::Status CheckCheckpoint(const std::string& model, const std::string& checkpoint) const;
   absl::StatusOr<CheckpointSize> CreateCheckpoint(const std::string& model,
@@ -91,6 +102,7 @@ class Coordinator {
   // In the order of construction: later ones use earlier ones.
   ClusterRegistry registry_;
   JobTable jobs_;
+  const std::unique_ptr<AssetStore> assets_;
   Exclusive<ModelRollout> models_;
   Exclusive<ModelCheckpoints> model_checkpoints_;
   CheckpointControl checkpoints_;

@@ -30,12 +30,13 @@ absl::StatusOr<CreateModelCommand> CommandFor(const ModelSpec& spec, const Clust
 
 }  // namespace
 
-ModelRollout::ModelRollout(const ModelRolloutOptions& options, ClusterRegistry* registry,
-                           JobTable* jobs, ShardAdmin* shards, Metrics* metrics)
+ModelRollout::ModelRollout(const ModelRolloutOptions& options, const Cluster& cluster,
+                           Metrics* metrics)
     : options_(options),
-      registry_(registry),
-      jobs_(jobs),
-      shards_(shards),
+      registry_(cluster.registry),
+      jobs_(cluster.jobs),
+      assets_(cluster.assets),
+      shards_(cluster.shards),
       recreated_models_(metrics->AddCounter(
           "dslide_coordinator_models_recreated_total",
           "Models made afresh on a shard that came back without them; their rows there were "
@@ -102,6 +103,8 @@ absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout
   // First: a job without its model would be there again after a crash between the two. And once
   // more, since until then somebody may have registered one.
   RETURN_IF_ERROR(jobs_->RemoveOf(model));
+  // Before it, too: the next model of that name has its own.
+  RETURN_IF_ERROR(assets_->Remove(model));
   RETURN_IF_ERROR(registry_->RemoveModel(model));
   RETURN_IF_ERROR(jobs_->RemoveOf(model));
   LogInfo("model unregistered", {{"model", model}});

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/net/metrics/metrics.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/jobs/job_table.h"
 #include "services/coordinator/membership/fan_out.h"
@@ -26,17 +27,23 @@ struct ModelRolloutOptions {
 // goes.
 class ModelRollout {
  public:
-  // What is passed outlives it.
-  ModelRollout(const ModelRolloutOptions& options, ClusterRegistry* registry, JobTable* jobs,
-               ShardAdmin* shards, Metrics* metrics);
+  // What belongs to models. They outlive it.
+  struct Cluster {
+    ClusterRegistry* registry = nullptr;
+    JobTable* jobs = nullptr;
+    AssetStore* assets = nullptr;
+    ShardAdmin* shards = nullptr;
+  };
+  ModelRollout(const ModelRolloutOptions& options, const Cluster& cluster, Metrics* metrics);
 
   // Creates it on every shard and then registers it; true when it is new. When a shard fails, what
   // was created by this call is dropped again as far as possible, and nothing is registered.
   // Errors: Unavailable NOT_ALL_SHARDS; MODEL_DIFFERS; those of the shards, combined.
   absl::StatusOr<bool> Create(const ModelSpec& spec, absl::Duration timeout);
 
-  // Drops it from every shard, with its jobs, and unregisters it. A model that only some shards
-  // have (a creation that failed half-way) is dropped too. Errors: NotFound when nobody had it.
+  // Drops it from every shard, with its jobs and assets, and unregisters it. A model that only some
+  // shards have (a creation that failed half-way) is dropped too. Errors: NotFound when nobody had
+  // it.
   absl::Status Drop(const std::string& model, absl::Duration timeout);
 
   // Creates what a shard lacks of the registered models. OK when it has all of them, or is not the
@@ -47,6 +54,7 @@ class ModelRollout {
   const ModelRolloutOptions options_;
   ClusterRegistry* const registry_;
   JobTable* const jobs_;
+  AssetStore* const assets_;
   ShardAdmin* const shards_;
   Counter recreated_models_;
 };

@@ -43,6 +43,18 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
   grpc::Status UnregisterModel(grpc::ServerContext* context,
                                const v1::UnregisterModelRequest* request,
                                v1::UnregisterModelResponse* response) override;
+  grpc::Status ListModelAssets(grpc::ServerContext* context,
+                               const v1::ListModelAssetsRequest* request,
+                               v1::ListModelAssetsResponse* response) override;
+  grpc::Status ReadModelAsset(grpc::ServerContext* context,
+                              const v1::ReadModelAssetRequest* request,
+                              v1::ReadModelAssetResponse* response) override;
+  grpc::Status WriteModelAsset(grpc::ServerContext* context,
+                               const v1::WriteModelAssetRequest* request,
+                               v1::WriteModelAssetResponse* response) override;
+  grpc::Status CommitModelAssets(grpc::ServerContext* context,
+                                 const v1::CommitModelAssetsRequest* request,
+                                 v1::CommitModelAssetsResponse* response) override;
   grpc::Status GetClusterStatus(grpc::ServerContext* context,
                                 const v1::GetClusterStatusRequest* request,
                                 v1::GetClusterStatusResponse* response) override;

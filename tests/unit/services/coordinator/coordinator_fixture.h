@@ -119,6 +119,9 @@ class CoordinatorFixture : public ::testing::Test {
       auto jobs = OpenJobStore(data_dir_);
       ASSERT_TRUE(jobs.ok()) << jobs.status();
       stores.jobs = *std::move(jobs);
+      auto assets = AssetStore::Open(AssetFolders::OnDisk(data_dir_), {});
+      ASSERT_TRUE(assets.ok()) << assets.status();
+      stores.assets = *std::move(assets);
     }
     auto created = Coordinator::Create(
         {.membership = {.expected_shards = expected}, .scrub_interval = absl::Hours(24)}, &clock_,

@@ -38,16 +38,25 @@ class ClusterCheckpointsTest : public ::testing::Test {
   void Open(int64_t full_every = 8) {
     auto store = ManifestStore::Open(directory_);
     ASSERT_TRUE(store.ok()) << store.status();
+    auto assets = AssetStore::Open(AssetFolders::OnDisk(directory_), {});
+    ASSERT_TRUE(assets.ok()) << assets.status();
+    checkpoints_.reset();
+    assets_ = *std::move(assets);
     checkpoints_ = std::make_unique<ClusterCheckpoints>(
         ClusterCheckpointOptions{.barrier_timeout = absl::Seconds(10),
                                  .keep = 2,
                                  .full_every = full_every,
                                  .sleep = [this](absl::Duration pause) { clock_.Advance(pause); }},
-        &shards_, &clock_, *std::move(store));
+        &shards_, assets_.get(), &clock_, *std::move(store));
   }
   absl::StatusOr<Manifest> Take() {
     return checkpoints_->Take(
-        map_, [this](Manifest&) { ++captured_; }, [this] { ++cut_; }, progress_);
+        map_,
+        [this](Manifest& manifest) {
+          ++captured_;
+          manifest.assets = assets_->Capture();
+        },
+        [this] { ++cut_; }, progress_);
   }
   auto Shard(int i) {
     return [this, i](const auto& use) { return shards_.With(absl::StrCat("s", i), use); };
@@ -69,6 +78,7 @@ class ClusterCheckpointsTest : public ::testing::Test {
   WorkProgress progress_;
   ClusterMap map_;
   std::string directory_;
+  std::unique_ptr<AssetStore> assets_;
   std::unique_ptr<ClusterCheckpoints> checkpoints_;
   int captured_ = 0;
   int cut_ = 0;

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace dslide::coordinator {
+namespace dslide {
 
 // word: "dslide restoring".
 std::string SealNumber(absl::string_view word, uint64_t number);
@@ -20,4 +20,4 @@ std::string SealNumber(absl::string_view word, uint64_t number);
 absl::StatusOr<std::optional<uint64_t>> ReadSealedNumber(const std::string& path,
                                                          absl::string_view word);
 
-}  // namespace dslide::coordinator
+}  // namespace dslide

@@ -1,4 +1,4 @@
-#include "services/coordinator/checkpoints/sealed_number.h"
+#include "services/common/files/sealed_number.h"
 
 #include <vector>
 
@@ -10,7 +10,7 @@
 #include "core/system/sealed_text.h"
 #include "services/common/files/durable_files.h"
 
-namespace dslide::coordinator {
+namespace dslide {
 
 std::string SealNumber(absl::string_view word, uint64_t number) {
   return SealText(absl::StrCat(word, " 1\n", number, "\n"));
@@ -32,4 +32,4 @@ absl::StatusOr<std::optional<uint64_t>> ReadSealedNumber(const std::string& path
   return number;
 }
 
-}  // namespace dslide::coordinator
+}  // namespace dslide
