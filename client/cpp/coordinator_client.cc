@@ -94,6 +94,57 @@ absl::Status CoordinatorClient::UnregisterModel(const std::string& model) {
       .status();
 }
 
+absl::StatusOr<FileList> CoordinatorClient::ListModelAssets(const std::string& model) {
+  v1::ListModelAssetsRequest request;
+  request.set_model(model);
+  ASSIGN_OR_RETURN(const v1::ListModelAssetsResponse response,
+                   impl_->Call("ListModelAssets", &v1::CoordinatorService::Stub::ListModelAssets,
+                               request, impl_->options.timeout, true));
+  FileList list;
+  list.checksum = response.checksum();
+  for (const v1::ModelAsset& asset : response.assets()) {
+    list.files.push_back({.path = asset.name(), .bytes = asset.bytes(), .crc = asset.crc32c()});
+  }
+  return list;
+}
+
+absl::StatusOr<std::string> CoordinatorClient::ReadModelAsset(const ModelAssetPlace& place) {
+  v1::ReadModelAssetRequest request;
+  request.set_model(place.model);
+  request.set_checksum(place.checksum);
+  request.set_name(place.name);
+  request.set_offset(place.offset);
+  ASSIGN_OR_RETURN(v1::ReadModelAssetResponse response,
+                   impl_->Call("ReadModelAsset", &v1::CoordinatorService::Stub::ReadModelAsset,
+                               request, impl_->options.timeout, true));
+  return std::move(*response.mutable_data());
+}
+
+absl::Status CoordinatorClient::WriteModelAsset(const ModelAssetPlace& place, std::string piece) {
+  v1::WriteModelAssetRequest request;
+  request.set_model(place.model);
+  request.set_checksum(place.checksum);
+  request.set_name(place.name);
+  request.set_offset(place.offset);
+  request.set_data(std::move(piece));
+  return impl_
+      ->Call("WriteModelAsset", &v1::CoordinatorService::Stub::WriteModelAsset, request,
+             impl_->options.timeout, true)
+      .status();
+}
+
+absl::StatusOr<bool> CoordinatorClient::CommitModelAssets(const std::string& model,
+                                                          uint32_t checksum) {
+  v1::CommitModelAssetsRequest request;
+  request.set_model(model);
+  request.set_checksum(checksum);
+  ASSIGN_OR_RETURN(
+      const v1::CommitModelAssetsResponse response,
+      impl_->Call("CommitModelAssets", &v1::CoordinatorService::Stub::CommitModelAssets, request,
+                  impl_->options.timeout, true));
+  return response.created();
+}
+
 absl::StatusOr<bool> CoordinatorClient::RegisterJob(const JobSpec& job, const ClientId& client) {
   v1::RegisterJobRequest request;
   wire::EncodeJobSpec(job, request.mutable_spec());

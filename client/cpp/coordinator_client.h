@@ -18,6 +18,7 @@
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 #include "core/spec/model_spec.h"
+#include "core/system/file_list.h"
 
 namespace dslide {
 
@@ -35,6 +36,14 @@ struct OperationWatch {
 struct RestoredCheckpoint {
   uint64_t checkpoint_id = 0;
   std::vector<uint64_t> skipped;  // newer ones that are known to be damaged
+};
+
+// A place in an asset of a set of a model.
+struct ModelAssetPlace {
+  std::string model = {};
+  uint32_t checksum = 0;  // of the set
+  std::string name = {};
+  int64_t offset = 0;
 };
 
 struct CheckpointSize {
@@ -68,6 +77,15 @@ class CoordinatorClient {
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec);
   absl::StatusOr<std::vector<ModelSpec>> ListModels();
   absl::Status UnregisterModel(const std::string& model);
+
+  // --- Assets of a model; one call, one piece (client/cli/cluster/model_assets.h moves whole
+  // sets). Empty when the model has none. The checksum is the set's.
+  absl::StatusOr<FileList> ListModelAssets(const std::string& model);
+  // At most 1 MiB; "" at the end.
+  absl::StatusOr<std::string> ReadModelAsset(const ModelAssetPlace& place);
+  absl::Status WriteModelAsset(const ModelAssetPlace& place, std::string piece);
+  // False when the model had that set.
+  absl::StatusOr<bool> CommitModelAssets(const std::string& model, uint32_t checksum);
 
   // True when the job is new.
   absl::StatusOr<bool> RegisterJob(const JobSpec& job, const ClientId& client);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/cluster/model_assets.h"
 #include "client/cli/console/text_file.h"
 #include "core/base/crc32c.h"
 #include "core/base/status_macros.h"
@@ -68,8 +70,55 @@ absl::StatusOr<CheckpointCopy> DecodeCopy(const std::string& path, std::string m
     }
     copy.files_checksum.push_back(part.value("files_checksum", uint32_t{0}));
   }
+  for (const auto& set : json.value("assets", nlohmann::json::array())) {
+    const CopiedAssets assets = {.model = set.value("model", ""),
+                                 .checksum = set.value("checksum", uint32_t{0})};
+    if (absl::StrContains(assets.model, '/') || !CheckListedPath(assets.model).ok()) {
+      return absl::DataLossError(absl::StrCat(name, " has assets without the name of a model"));
+    }
+    copy.assets.push_back(assets);
+  }
   copy.manifest = std::move(manifest);
   return copy;
+}
+
+std::string AssetsPath(const std::string& copy, const std::string& model) {
+  return absl::StrCat(copy, "/assets/", model);
+}
+
+absl::Status CopyAssets(CoordinatorClient& coordinator, const CopiedAssets& assets,
+                        const std::string& directory, CopySize& size) {
+  ASSIGN_OR_RETURN(const FileList list, ReadAssetList(coordinator, assets.model, assets.checksum));
+  ASSIGN_OR_RETURN(AssetFiles files, ReadAssets(coordinator, assets.model, list));
+  files[kFileListName] = EncodeFileList(list.files);
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  for (const auto& [name, bytes] : files) {
+    ASSIGN_OR_RETURN(FileOutput output, FileOutput::Create(absl::StrCat(directory, "/", name)));
+    RETURN_IF_ERROR(output.Append(bytes));
+    RETURN_IF_ERROR(output.CommitDurably());
+  }
+  size.files += static_cast<int64_t>(list.files.size());
+  size.bytes += list.bytes();
+  return SyncFolder(directory);
+}
+
+// Reads all of a copied set.
+absl::StatusOr<AssetFiles> ReadCopiedAssets(const std::string& copy, const CopiedAssets& assets) {
+  const std::string directory = AssetsPath(copy, assets.model);
+  const std::string list_path = absl::StrCat(directory, "/", kFileListName);
+  const absl::StatusOr<std::string> text = ReadTextFile(list_path);
+  if (!text.ok()) return absl::DataLossError(text.status().message());
+  ASSIGN_OR_RETURN(const FileList list, DecodeFileList(list_path, *text));
+  if (list.checksum != assets.checksum) {
+    return absl::DataLossError(absl::StrCat(list_path, " is of other assets than the manifest's"));
+  }
+  AssetFiles files;
+  for (const ListedFile& file : list.files) {
+    RETURN_IF_ERROR(CheckListedFile(directory, file));
+    std::ifstream input(absl::StrCat(directory, "/", file.path), std::ios::binary);
+    files[file.path].assign(std::istreambuf_iterator<char>(input), {});
+  }
+  return files;
 }
 
 absl::StatusOr<FileList> DecodePartList(const CheckpointCopy& copy, size_t shard,
@@ -143,6 +192,10 @@ absl::StatusOr<CopySize> WriteCopy(const CopyPeers& peers, const CheckpointCopy&
     ASSIGN_OR_RETURN(const auto shard, peers.shard(map.shards[i]));
     const absl::Status copied = CopyPart(*shard, copy, i, PartPath(temporary, i), size);
     if (!copied.ok()) return InPart(i, copied);
+  }
+  for (const CopiedAssets& assets : copy.assets) {
+    RETURN_IF_ERROR(
+        CopyAssets(*peers.coordinator, assets, AssetsPath(temporary, assets.model), size));
   }
   ASSIGN_OR_RETURN(FileOutput output, FileOutput::Create(absl::StrCat(temporary, "/", kManifest)));
   RETURN_IF_ERROR(output.Append(copy.manifest));
@@ -241,6 +294,7 @@ absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t checkpo
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     RETURN_IF_ERROR(SyncFolder(PartPath(temporary, i)));
   }
+  if (!copy.assets.empty()) RETURN_IF_ERROR(SyncFolder(absl::StrCat(temporary, "/assets")));
   RETURN_IF_ERROR(SyncFolder(temporary));
   fs::rename(temporary, copy.path, error);
   if (error) {
@@ -287,6 +341,13 @@ absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy) {
       size.bytes += file.bytes;
     }
   }
+  for (const CopiedAssets& assets : copy.assets) {
+    ASSIGN_OR_RETURN(const AssetFiles files, ReadCopiedAssets(copy.path, assets));
+    for (const auto& [name, bytes] : files) {
+      ++size.files;
+      size.bytes += static_cast<int64_t>(bytes.size());
+    }
+  }
   return size;
 }
 
@@ -297,6 +358,10 @@ absl::StatusOr<CopySize> SendCopy(const CopyPeers& peers, const CheckpointCopy& 
   for (size_t i = 0; i < copy.files_checksum.size(); ++i) {
     ASSIGN_OR_RETURN(const auto shard, peers.shard(map.shards[i]));
     RETURN_IF_ERROR(SendPart(*shard, copy, i, size));
+  }
+  for (const CopiedAssets& assets : copy.assets) {
+    ASSIGN_OR_RETURN(const AssetFiles files, ReadCopiedAssets(copy.path, assets));
+    RETURN_IF_ERROR(SendAssets(*peers.coordinator, assets.model, files));
   }
   RETURN_IF_ERROR(peers.coordinator->AdoptClusterCheckpoint(copy.manifest).status());
   return size;

@@ -2,6 +2,7 @@
 //
 //   <dir>/checkpoint-<20 digits>/MANIFEST      the coordinator's manifest as it is
 //   <dir>/checkpoint-<20 digits>/shard-<n>/    a shard's part as it is: an image, and FILES
+//   <dir>/checkpoint-<20 digits>/assets/<model>/   names and other texts of a model, and FILES
 //   <dir>/.tmp-checkpoint-<20 digits>/         being written; the next copy removes it
 //
 // The rename of the directory, after everything in it is durable, is what makes a copy.
@@ -27,11 +28,18 @@ struct CopyPeers {
   std::function<absl::StatusOr<std::unique_ptr<ShardClient>>(const ShardInfo&)> shard;
 };
 
+// Assets of a model, as the manifest names them.
+struct CopiedAssets {
+  std::string model;
+  uint32_t checksum = 0;
+};
+
 struct CheckpointCopy {
   std::string path;
   uint64_t checkpoint_id = 0;
   std::string manifest = {};                  // the text
   std::vector<uint32_t> files_checksum = {};  // of each shard's list of files, by shard
+  std::vector<CopiedAssets> assets = {};
 };
 
 struct CopySize {

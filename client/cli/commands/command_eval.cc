@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<float>> PropensitiesFor(const EvalOptions& options,
   PrintNote(absl::StrCat(
       "dslide eval: note: PSP@k and PSnDCG@k need to know how often each label occurs ",
       "in training, ",
-      options.model.model_dir.empty() ? "which a cluster does not keep"
+      options.model.model_dir.empty() ? "which the cluster does not say"
                                       : "which the model directory does not say",
       ": name the training file with --training-data FILE"));
   return std::vector<float>();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/cluster/connect.h"
+#include "client/cli/cluster/model_assets.h"
 #include "client/cli/commands/cluster_action.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/commands/command_model_transfer.h"
@@ -25,6 +26,7 @@ struct ClusterModelOptions {
   std::string model;
   bool yes = false;
   bool dry_run = false;
+  bool assets = false;
 };
 
 absl::StatusOr<int> ListModelSpecs(const GlobalOptions& global,
@@ -53,9 +55,37 @@ absl::StatusOr<int> ListModelSpecs(const GlobalOptions& global,
   return kExitOk;
 }
 
+// What is known of it beside its rows.
+absl::StatusOr<int> DescribeAssets(const GlobalOptions& global, CoordinatorClient& client,
+                                   const std::string& model) {
+  ASSIGN_OR_RETURN(const FileList list, client.ListModelAssets(model));
+  if (global.json()) {
+    nlohmann::ordered_json json = {{"model", model},
+                                   {"checksum", AssetChecksum(list.checksum)},
+                                   {"assets", nlohmann::ordered_json::array()}};
+    for (const ListedFile& file : list.files) {
+      json["assets"].push_back(
+          {{"name", file.path}, {"bytes", file.bytes}, {"crc32c", AssetChecksum(file.crc)}});
+    }
+    PrintLine(json.dump());
+    return kExitOk;
+  }
+  if (list.files.empty()) {
+    PrintLine(absl::StrCat("Model ", model, " has no names or weights of words in the cluster."));
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ListedFile& file : list.files) {
+    rows.push_back({file.path, WithThousands(file.bytes), AssetChecksum(file.crc)});
+  }
+  PrintLine(FormatTable({"asset", "bytes", "crc32c"}, rows));
+  return kExitOk;
+}
+
 absl::StatusOr<int> DescribeModelSpec(const GlobalOptions& global,
                                       const ClusterModelOptions& options) {
   ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
+  if (options.assets) return DescribeAssets(global, *client, options.model);
   ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, client->ListModels());
   for (const ModelSpec& model : models) {
     if (model.name != options.model) continue;
@@ -119,10 +149,14 @@ void AddModelCommand(CliCommand app, Context& context) {
   const auto options = std::make_shared<ClusterModelOptions>();  // shared with the callbacks
   AddClusterAction(group, context, options, "list", "List the models and their tables",
                    "  dslide model list --cluster 127.0.0.1:7000 -o json", ListModelSpecs);
-  AddClusterAction(group, context, options, "describe", "Show a model's spec, as --model reads it",
-                   "  dslide model describe default", DescribeModelSpec)
-      .Add("MODEL", options->model, "Its name")
-      .Required();
+  const CliCommand shown = AddClusterAction(
+      group, context, options, "describe", "Show a model's spec, as --model reads it",
+      "  dslide model describe default\n  dslide model describe default --assets",
+      DescribeModelSpec);
+  shown.Add("MODEL", options->model, "Its name").Required();
+  shown.AddSwitch("--assets", options->assets,
+                  "Show what the cluster knows beside the rows: names, weights of words, "
+                  "vocabulary, tokenizer");
   const CliCommand gone = AddClusterAction(
       group, context, options, "delete", "Delete a model from all shards, and its jobs",
       "  dslide model delete default --dry-run\n  dslide model delete default --yes", DeleteModel);

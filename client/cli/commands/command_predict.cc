@@ -90,7 +90,7 @@ absl::Status PredictFile(const GlobalOptions& global, const PredictOptions& opti
     ASSIGN_OR_RETURN(filter,
                      LabelFilter::Create(options.filter, session.model(), data->num_points()));
   }
-  const bool named = !options.model.model_dir.empty();
+  const bool named = !session.model().features.idf.empty();
   const std::vector<int64_t> all = AllPoints(data->num_points());
   for (size_t first = 0; first < all.size();) {
     SparseBatch samples;
@@ -178,6 +178,7 @@ void AddPredictCommand(CliCommand app, Context& context) {
       "Examples:\n"
       "  dslide predict --model-dir my-model --text \"a web server written in C\"\n"
       "  dslide predict --model-dir my-model --data test.txt -k 10 -o json\n"
+      "  dslide predict --cluster 127.0.0.1:7000 --text \"a web server written in C\"\n"
       "  dslide predict --model-dir my-model < lines.txt\n"
       "      Without --text and --data, each line of stdin is a text.");
   auto options = std::make_shared<PredictOptions>();  // shared with the callback

@@ -15,6 +15,7 @@
 #include "client/cli/console/terminal.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
+#include "client/cli/model/text_assets.h"
 #include "client/cli/report/run_record.h"
 #include "client/cli/train/accuracy_report.h"
 #include "client/cli/train/component_session.h"
@@ -190,7 +191,8 @@ absl::Status TrainRun::ResolveModel() {
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
   model_.features = FeatureStats::FromDataset(*data_, std::move(idf));
   model_.labels = LabelNames(*data_);
-  if (!options_.model_dir.empty() || eval_ != nullptr || spec.training.propensity_strength > 0.0) {
+  if (!options_.model_dir.empty() || !options_.cluster.empty() || eval_ != nullptr ||
+      spec.training.propensity_strength > 0.0) {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
   }
   model_.vocabulary = VocabularyOf(*data_);
@@ -263,8 +265,11 @@ absl::Status TrainRun::OpenCluster() {
   }
   if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
   RETURN_IF_ERROR(session_->client().CreateModel(model_.spec).status());
+  if (options_.cluster.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(ShareTexts(session_->client().coordinator(), &model_));
+  if (directory_ == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(SaveModel(directory_->staging(), model_));
   // The rows are the cluster's: whatever comes of this trainer, it takes the names to ask for them.
-  if (directory_ == nullptr || options_.cluster.empty()) return absl::OkStatus();
   return directory_->Commit();
 }
 
@@ -288,9 +293,7 @@ absl::Status TrainRun::OpenTrainer() {
     RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, &InterruptGuard::Interrupted));
   }
   if (network_ != nullptr) {
-    BatchPreparerOptions preparer;
-    preparer.seed = model_.spec.order_seed();
-    preparer.idf = model_.features.idf;
+    BatchPreparerOptions preparer{.seed = model_.spec.order_seed(), .idf = model_.features.idf};
     if (const double strength = model_.spec.training.propensity_strength; strength > 0.0) {
       preparer.label_weights =
           PropensityWeights(model_.label_counts.of_label, model_.label_counts.points,

@@ -8,17 +8,16 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/console/text_file.h"
 #include "client/cli/model/model_dir_writer.h"
 #include "client/cli/model/model_files.h"
+#include "client/cli/model/text_assets.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/file_output.h"
 #include "core/engine/data/name_list.h"
-#include "core/engine/data/parse_error.h"
 #include "core/engine/data/text/tokenizer_json.h"
 #include "core/spec/model_spec_json.h"
 #include "services/embedded/embedded_cluster.h"
@@ -29,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kRunRecord[] = "run.json";
-constexpr char kLabelCounts[] = "label_counts.txt";
 
 std::string In(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
@@ -39,38 +37,6 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
   ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
   RETURN_IF_ERROR(file.Append(content));
   return file.Commit();
-}
-
-absl::Status SaveLabelCounts(const LabelCounts& counts, const std::string& path) {
-  ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(path));
-  RETURN_IF_ERROR(file.Append(absl::StrCat(counts.points, "\n")));
-  for (const int64_t count : counts.of_label) {
-    RETURN_IF_ERROR(file.Append(absl::StrCat(count, "\n")));
-  }
-  return file.Commit();
-}
-
-absl::StatusOr<LabelCounts> LoadLabelCounts(const std::string& path, int64_t labels) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-  LineReader reader(text);
-  LabelCounts counts;
-  absl::string_view line;
-  while (reader.Next(&line)) {
-    const bool first = reader.line_number() == 1;
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(line, &number) || number < (first ? 1 : 0)) {
-      return ParseError(path, reader.line_number(), {1, QuoteFound(line), "a number of points"});
-    }
-    if (first) {
-      counts.points = number;
-    } else {
-      counts.of_label.push_back(number);
-    }
-  }
-  if (static_cast<int64_t>(counts.of_label.size()) == labels) return counts;
-  return absl::InvalidArgumentError(absl::StrCat(path, " counts ", counts.of_label.size(),
-                                                 " labels, the model has ", labels,
-                                                 ": restore it from a copy, or remove it"));
 }
 
 std::string OriginToJson(const ModelOrigin& origin) {
@@ -137,23 +103,8 @@ absl::StatusOr<std::string> ModelDirVersion(const std::string& path) {
 
 absl::Status SaveModel(const std::string& path, const StoredModel& model) {
   RETURN_IF_ERROR(WriteFile(In(path, "model.json"), ModelSpecToJson(model.spec) + "\n"));
-  RETURN_IF_ERROR(model.features.Save(In(path, "features.tsv")));
-  if (!model.labels.empty()) {
-    ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(In(path, "labels.txt")));
-    for (const std::string& label : model.labels) {
-      RETURN_IF_ERROR(file.Append(absl::StrCat(label, "\n")));
-    }
-    RETURN_IF_ERROR(file.Commit());
-  }
-  if (model.label_counts.points > 0) {
-    RETURN_IF_ERROR(SaveLabelCounts(model.label_counts, In(path, kLabelCounts)));
-  }
-  if (model.vocabulary != nullptr) {
-    RETURN_IF_ERROR(model.vocabulary->Save(In(path, "vocabulary.tsv")));
-  }
-  if (model.tokenizer.has_value()) {
-    RETURN_IF_ERROR(WriteFile(In(path, kTokenizerFile), TokenizerToJson(*model.tokenizer)));
-  }
+  ASSIGN_OR_RETURN(const AssetFiles texts, EncodeTexts(model));
+  for (const auto& [name, text] : texts) RETURN_IF_ERROR(WriteFile(In(path, name), text));
   if (!model.run_record.empty()) {
     RETURN_IF_ERROR(WriteFile(In(path, kRunRecord), model.run_record));
   }
@@ -188,7 +139,13 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path) {
     ASSIGN_OR_RETURN(model.labels, FindNames(In(path, "labels.txt"), "", "labels.txt", labels));
   }
   if (fs::exists(In(path, kLabelCounts), error)) {
-    ASSIGN_OR_RETURN(model.label_counts, LoadLabelCounts(In(path, kLabelCounts), labels));
+    ASSIGN_OR_RETURN(const std::string counts, ReadTextFile(In(path, kLabelCounts)));
+    ASSIGN_OR_RETURN(model.label_counts, ParseLabelCounts(counts, In(path, kLabelCounts)));
+    if (static_cast<int64_t>(model.label_counts.of_label.size()) != labels) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          In(path, kLabelCounts), " counts ", model.label_counts.of_label.size(),
+          " labels, the model has ", labels, ": restore it from a copy, or remove it"));
+    }
   }
   if (model.origin.data_kind == "text") {
     ASSIGN_OR_RETURN(model.vocabulary, Vocabulary::Load(In(path, "vocabulary.tsv")));

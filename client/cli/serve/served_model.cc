@@ -34,11 +34,18 @@ bool MayHeal(const absl::Status& status) {
          absl::IsNotFound(status);
 }
 
-// What was read of the model when it was opened: its spec, and its records, by their updates.
+// What was read of the model when it was opened: its spec, its texts, and its records, by their
+// updates.
 absl::StatusOr<std::string> StateOf(const OpenModel& open) {
   ASSIGN_OR_RETURN(const ModelDescription now,
                    open.session->client().DescribeModel(open.model().spec.name, false));
   std::string state;
+  // Absent where the coordinator is of an earlier version.
+  if (const auto assets =
+          open.session->client().coordinator().ListModelAssets(open.model().spec.name);
+      assets.ok()) {
+    absl::StrAppend(&state, "assets ", assets->checksum, "\n");
+  }
   for (size_t t = 0; t < now.spec.tables.size(); ++t) {
     const TableSpec& table = now.spec.tables[t];
     absl::StrAppend(&state, table.name, " ", table.rows, " ", table.dim);

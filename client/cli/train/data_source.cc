@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
   if (model.origin.text_window > 0) options.window = model.origin.text_window;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                    OpenData(path, options, model.vocabulary, parallelism));
-  // A cluster keeps no names and weights of features, but its embedding has a row for each.
+  // A cluster may have no names and weights of features, but its embedding has a row for each.
   const TableSpec* const embedding = model.spec.FindRole(TableRole::kEmbedding);
   const int64_t features = !model.features.idf.empty()
                                ? static_cast<int64_t>(model.features.idf.size())

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "client/cli/model/text_assets.h"
 #include "client/cli/train/data_source.h"
 #include "client/cpp/unary_call.h"
 #include "client/trainer/trainer.h"
@@ -138,7 +139,8 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
     RETURN_IF_ERROR(CheckSameModel(spec, model_.spec, options.model_dir));
   }
   model_.spec = std::move(spec);
-  return absl::OkStatus();
+  if (!options.model_dir.empty()) return absl::OkStatus();
+  return FetchTexts(cluster.coordinator(), &model_).status();
 }
 
 absl::Status ModelSession::OpenChannels(const ModelOptions& options) {
@@ -157,8 +159,10 @@ absl::Status ModelSession::OpenChannels(const ModelOptions& options) {
   absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
       BatchPreparer::Open(cluster, *network_, {.idf = model_.features.idf});
   if (!made.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        made.status().message(), "; they are in the --model-dir of the training: name it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(made.status().message(),
+                     "; the cluster does not know them, and the --model-dir of the "
+                     "training does: name it"));
   }
   preparer_ = *std::move(made);
   reads_ = cluster.OpenReads(model_.spec);

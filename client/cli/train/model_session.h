@@ -48,11 +48,11 @@ void AddModelDataOptions(CliCommand app, ModelOptions& options);
 // Not thread-safe.
 class ModelSession {
  public:
-  // Loads model_dir's files if there is one, starts its embedded cluster or connects to the one
-  // named, and opens channels to the shards. Unless it changes the model, nothing in model_dir
-  // changes, and a training may put another model there meanwhile.
-  // Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no such
-  // model; DataLoss when rows of model_dir are missing; those of ClusterSession.
+  // Loads model_dir's files if there is one, else the texts that the cluster has; starts its
+  // embedded cluster or connects to the one named, and opens channels to the shards. Unless it
+  // changes the model, nothing in model_dir changes, and a training may put another model there
+  // meanwhile. Errors: InvalidArgument without --model-dir and --cluster; NotFound when there is no
+  // such model; DataLoss when rows of model_dir are missing; those of ClusterSession.
   static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const GlobalOptions& global,
                                                             const ModelOptions& options);
   ~ModelSession() = default;

@@ -11,6 +11,7 @@
 #include "client/cli/console/terminal.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
+#include "client/cli/model/text_assets.h"
 #include "client/cli/train/data_source.h"
 #include "client/export/model_export.h"
 #include "client/export/model_import.h"
@@ -126,8 +127,11 @@ absl::Status ImportIntoCluster(const GlobalOptions& global, const ImportCommandO
                      "\" already: import under another --name, or delete it first (dslide model ",
                      "delete ", spec.name, ")"));
   }
-  const absl::Status loaded = import.Load(session->client(), spec.name,
-                                          [&](const std::string& text) { progress.Say(text); });
+  absl::Status loaded = import.Load(session->client(), spec.name,
+                                    [&](const std::string& text) { progress.Say(text); });
+  if (loaded.ok()) {
+    loaded = GiveTexts(session->client().coordinator(), ModelOfImport(import, spec.name, 0));
+  }
   if (loaded.ok()) return session->Close();
   return absl::Status(loaded.code(),
                       absl::StrCat(loaded.message(), "; model \"", spec.name,

@@ -46,7 +46,13 @@ absl::StatusOr<std::string> NextCommands(const TrainedFrom& from, const StoredMo
                     "  dslide predict", flag("--model-dir", from.model_dir),
                     flag("--cluster", from.cluster), flag("--text", example),
                     example.empty() ? flag("--data", from.data) : "");
-  } else if (from.cluster.empty()) {
+  } else if (!from.cluster.empty()) {
+    ASSIGN_OR_RETURN(const std::string example, ExampleText(model, data));
+    absl::StrAppend(&text, "\nThe model is in the cluster, with its names. Predict with it:\n",
+                    "  dslide predict", flag("--cluster", from.cluster),
+                    flag("--name", model.spec.name), flag("--text", example),
+                    example.empty() ? flag("--data", from.data) : "");
+  } else {
     absl::StrAppend(&text, "\nThe model was not kept; add --model-dir DIR to keep it.");
   }
   if (from.cluster.empty()) {

@@ -43,6 +43,10 @@ class Vocabulary {
   absl::Status Save(const std::string& path) const;
   // Errors: NotFound; InvalidArgument naming file, line and column.
   static absl::StatusOr<std::shared_ptr<const Vocabulary>> Load(const std::string& path);
+  // The same for a text in memory; `origin` names it in errors.
+  std::string ToText() const;
+  static absl::StatusOr<std::shared_ptr<const Vocabulary>> FromText(absl::string_view content,
+                                                                    const std::string& origin);
 
  private:
   std::vector<Word> words_;

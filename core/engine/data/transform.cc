@@ -131,36 +131,48 @@ FeatureStats FeatureStats::FromDataset(const Dataset& data, std::vector<float> i
   return stats;
 }
 
-absl::Status FeatureStats::Save(const std::string& path) const {
+absl::StatusOr<std::string> FeatureStats::ToText(const std::string& origin) const {
   if (idf.size() != names.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": ", idf.size(),
+    return absl::InvalidArgumentError(absl::StrCat("cannot write ", origin, ": ", idf.size(),
                                                    " weights but ", names.size(), " names"));
   }
-  ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
+  std::string text;
   for (size_t f = 0; f < idf.size(); ++f) {
     if (names[f].find_first_of("\t\r\n") != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("cannot write ", path, ": the name of feature ", f,
+          absl::StrCat("cannot write ", origin, ": the name of feature ", f,
                        " holds a tab or a line end: ", QuoteFound(names[f])));
     }
     char number[32];
     const auto written = std::to_chars(number, number + sizeof(number), idf[f]);
     const absl::string_view digits(number, static_cast<size_t>(written.ptr - number));
-    RETURN_IF_ERROR(out.Append(absl::StrCat(digits, "\t", names[f], "\n")));
+    absl::StrAppend(&text, digits, "\t", names[f], "\n");
   }
+  return text;
+}
+
+absl::Status FeatureStats::Save(const std::string& path) const {
+  ASSIGN_OR_RETURN(const std::string text, ToText(path));
+  ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
+  RETURN_IF_ERROR(out.Append(text));
   return out.Commit();
 }
 
 absl::StatusOr<FeatureStats> FeatureStats::Load(const std::string& path) {
   ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
-  LineReader reader(file.bytes());
+  return FromText(file.bytes(), path);
+}
+
+absl::StatusOr<FeatureStats> FeatureStats::FromText(absl::string_view text,
+                                                    const std::string& origin) {
+  LineReader reader(text);
   FeatureStats stats;
   absl::string_view line;
   while (reader.Next(&line)) {
     const size_t tab = line.find('\t');
     float value = 0.0f;
     if (tab == absl::string_view::npos || !ParseFloat(line.substr(0, tab), &value)) {
-      return ParseError(path, reader.line_number(),
+      return ParseError(origin, reader.line_number(),
                         {1, QuoteFound(line), "idf<TAB>name with a finite decimal idf"});
     }
     stats.idf.push_back(value);

@@ -54,6 +54,9 @@ struct FeatureStats {
   absl::Status Save(const std::string& path) const;
   // Errors: NotFound; InvalidArgument naming file, line and column.
   static absl::StatusOr<FeatureStats> Load(const std::string& path);
+  // The same for a text in memory; `origin` names it in errors.
+  absl::StatusOr<std::string> ToText(const std::string& origin) const;
+  static absl::StatusOr<FeatureStats> FromText(absl::string_view text, const std::string& origin);
 };
 
 }  // namespace dslide

@@ -23,17 +23,26 @@ int64_t Vocabulary::Find(absl::string_view word) const {
   return found == ids_.end() ? -1 : static_cast<int64_t>(found->second);
 }
 
+std::string Vocabulary::ToText() const {
+  std::string text;
+  for (const Word& word : words_) absl::StrAppend(&text, word.count, "\t", word.text, "\n");
+  return text;
+}
+
 absl::Status Vocabulary::Save(const std::string& path) const {
   ASSIGN_OR_RETURN(FileOutput out, FileOutput::Create(path));
-  for (const Word& word : words_) {
-    RETURN_IF_ERROR(out.Append(absl::StrCat(word.count, "\t", word.text, "\n")));
-  }
+  RETURN_IF_ERROR(out.Append(ToText()));
   return out.Commit();
 }
 
 absl::StatusOr<std::shared_ptr<const Vocabulary>> Vocabulary::Load(const std::string& path) {
   ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
-  LineReader reader(file.bytes());
+  return FromText(file.bytes(), path);
+}
+
+absl::StatusOr<std::shared_ptr<const Vocabulary>> Vocabulary::FromText(absl::string_view content,
+                                                                       const std::string& origin) {
+  LineReader reader(content);
   std::vector<Word> words;
   absl::flat_hash_map<absl::string_view, int64_t> seen;  // word -> its line
   absl::string_view line;
@@ -45,22 +54,22 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> Vocabulary::Load(const std::st
     Word word{std::string(text), 0};
     const auto parsed = std::from_chars(line.data(), line.data() + tab, word.count);
     if (parsed.ec != std::errc() || parsed.ptr != line.data() + tab || word.count < 0) {
-      return ParseError(path, line_number,
+      return ParseError(origin, line_number,
                         {1, QuoteFound(line), "count<TAB>word with a whole number as the count"});
     }
     if (text.empty() || text.find_first_of(" \t\r\v\f") != absl::string_view::npos) {
-      return ParseError(path, line_number,
+      return ParseError(origin, line_number,
                         {text_column, QuoteFound(text), "a word without white space"});
     }
     if (const auto [first, is_new] = seen.emplace(text, line_number); !is_new) {
-      return ParseError(path, line_number,
+      return ParseError(origin, line_number,
                         {text_column, QuoteFound(text),
                          absl::StrCat("a word that is not yet on line ", first->second)});
     }
     words.push_back(std::move(word));
   }
   if (words.empty()) {
-    return ParseError(path, 1, {1, "the end of the file", "at least one line count<TAB>word"});
+    return ParseError(origin, 1, {1, "the end of the file", "at least one line count<TAB>word"});
   }
   return std::make_shared<const Vocabulary>(std::move(words));
 }
