@@ -85,6 +85,20 @@ absl::StatusOr<std::vector<ModelSpec>> CoordinatorClient::ListModels() {
   return models;
 }
 
+absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
+                                                       const std::string& table, int64_t rows,
+                                                       bool dry_run) {
+  v1::GrowModelRequest request;
+  request.set_model(model);
+  request.set_table(table);
+  request.set_rows(rows);
+  request.set_dry_run(dry_run);
+  ASSIGN_OR_RETURN(const v1::GrowModelResponse response,
+                   impl_->Call("GrowModel", &v1::CoordinatorService::Stub::GrowModel, request,
+                               impl_->options.timeout, true));
+  return wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true);
+}
+
 absl::Status CoordinatorClient::UnregisterModel(const std::string& model) {
   v1::UnregisterModelRequest request;
   request.set_model(model);

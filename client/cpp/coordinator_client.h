@@ -76,6 +76,10 @@ class CoordinatorClient {
   // True when it was created, false when an equal model was there.
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec);
   absl::StatusOr<std::vector<ModelSpec>> ListModels();
+  // Gives a table more rows, on every shard, and returns the model as it is then; dry_run: as it
+  // would be, if the shards have the memory.
+  absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
+                                      int64_t rows, bool dry_run = false);
   absl::Status UnregisterModel(const std::string& model);
 
   // --- Assets of a model; one call, one piece (client/cli/cluster/model_assets.h moves whole

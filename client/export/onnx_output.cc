@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/data/file_output.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide {
 namespace {
@@ -202,12 +203,21 @@ class OnnxOutput final : public TensorOutput {
     const std::string weight = table.name + ".weight";
     const std::string values = TransformedValues(graph, constants);
     constants.push_back(Constant("middle", kInt64, {1}, std::vector<int64_t>{1}));
-    const std::string rows = graph.Node("Gather", {weight, "feature_ids"});
+    if (table.bias_row) {
+      constants.push_back(Constant("bias_row", kInt64, {1}, std::vector<int64_t>{BiasRow(table)}));
+    }
+    std::string ids = "feature_ids";
+    if (table.bias_row && table.base_rows > 0) {
+      // Features that the table was given later have their rows behind the bias row.
+      const std::string before = graph.Node("Less", {ids, "bias_row"});
+      ids = graph.Node("Add",
+                       {ids, graph.Node("Cast", {graph.Node("Not", {before})}, {{"to", kInt64}})});
+    }
+    const std::string rows = graph.Node("Gather", {weight, ids});
     std::string hidden = graph.Node(
         "Squeeze",
         {graph.Node("MatMul", {graph.Node("Unsqueeze", {values, "middle"}), rows}), "middle"});
     if (table.bias_row) {
-      constants.push_back(Constant("bias_row", kInt64, {1}, std::vector<int64_t>{table.rows - 1}));
       hidden = graph.Node("Add", {hidden, graph.Node("Gather", {weight, "bias_row"})});
     }
     return graph.Node("Relu", {hidden});

@@ -1,10 +1,12 @@
 #include "client/trainer/batch_preparer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide {
 namespace {
@@ -29,8 +31,9 @@ absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Netwo
                                                                      SlotMap embedding_slots,
                                                                      SlotMap head_slots,
                                                                      BatchPreparerOptions options) {
-  if (network.spec().training.transform == InputTransform::kTfIdf &&
-      static_cast<int64_t>(options.idf.size()) != network.num_features()) {
+  const auto weighed = static_cast<int64_t>(options.idf.size());
+  const bool tf_idf = network.spec().training.transform == InputTransform::kTfIdf;
+  if (tf_idf && (weighed > network.num_features() || weighed < BaseFeatures(network.embedding()))) {
     return absl::InvalidArgumentError(
         absl::StrCat("model \"", network.spec().name, "\" weighs its ", network.num_features(),
                      " features by tf-idf, but ", options.idf.size(), " weights are known"));
@@ -40,6 +43,11 @@ absl::StatusOr<std::unique_ptr<BatchPreparer>> BatchPreparer::Create(const Netwo
     return absl::InvalidArgumentError(absl::StrCat(
         "model \"", network.spec().name, "\" has ", network.num_labels(), " labels, but ",
         options.label_weights.size(), " weights of labels are known"));
+  }
+  // A feature that nobody has counted is at least as rare as the rarest that was.
+  if (tf_idf && weighed > 0) {
+    options.idf.resize(static_cast<size_t>(network.num_features()),
+                       *std::max_element(options.idf.begin(), options.idf.end()));
   }
   return std::unique_ptr<BatchPreparer>(new BatchPreparer(
       network, std::move(embedding_slots), std::move(head_slots), std::move(options)));
@@ -91,6 +99,7 @@ absl::Status BatchPreparer::CheckIds(const SparseBatch& samples,
 void BatchPreparer::AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use,
                                  int64_t epoch, int64_t point, std::vector<RowId>& rows,
                                  std::vector<float>& values) const {
+  const size_t first = rows.size();
   const absl::Span<const RowId> features = samples.FeaturesOf(static_cast<int64_t>(sample));
   const absl::Span<const float> weights = samples.ValuesOf(static_cast<int64_t>(sample));
   const auto p = static_cast<float>(network_.spec().training.input_dropout);
@@ -108,10 +117,17 @@ void BatchPreparer::AppendInputs(const SparseBatch& samples, size_t sample, Batc
     rows.insert(rows.end(), features.begin(), features.end());
     values.insert(values.end(), weights.begin(), weights.end());
   }
-  if (network_.embedding().bias_row) {
-    rows.emplace_back(static_cast<uint32_t>(network_.num_features()));
-    values.push_back(1.0f);
-  }
+  AddBias(first, rows, values);
+}
+
+void BatchPreparer::AddBias(size_t first, std::vector<RowId>& rows,
+                            std::vector<float>& values) const {
+  if (!network_.embedding().bias_row) return;
+  const RowId bias(static_cast<uint32_t>(BiasRow(network_.embedding())));
+  const auto place = std::lower_bound(rows.begin() + static_cast<int64_t>(first), rows.end(), bias);
+  for (auto behind = place; behind != rows.end(); ++behind) *behind = RowId(behind->value() + 1);
+  values.insert(values.begin() + (place - rows.begin()), 1.0f);
+  rows.insert(place, bias);
 }
 
 absl::StatusOr<PreparedBatch> BatchPreparer::PrepareSamples(
@@ -209,16 +225,14 @@ PreparedBatch BatchPreparer::PrepareInputs(const SparseInputs& samples) const {
   std::vector<RowId> rows;
   std::vector<float> values;
   for (int64_t s = 0; s < samples.batch(); ++s) {
+    const size_t first = rows.size();
     const absl::Span<const RowId> features = samples.FeaturesOf(s);
     for (size_t i = 0; i < features.size(); ++i) {
       if (int64_t{features[i].value()} >= network_.num_features()) break;
       rows.push_back(features[i]);
       values.push_back(samples.ValuesOf(s)[i]);
     }
-    if (network_.embedding().bias_row) {
-      rows.emplace_back(static_cast<uint32_t>(network_.num_features()));
-      values.push_back(1.0f);
-    }
+    AddBias(first, rows, values);
     offsets.push_back(static_cast<int64_t>(rows.size()));
     batch.points.push_back(s);
   }

@@ -46,7 +46,8 @@ enum class BatchUse {
 
 struct BatchPreparerOptions {
   uint64_t seed = 1;  // of the dropout
-  // [num_features], for tf-idf only.
+  // [num_features], for tf-idf only; those that the embedding has been given later may be missing,
+  // and weigh as much as the heaviest.
   std::vector<float> idf;
   // [num_labels], by which the targets of labels are multiplied in training, where the model's
   // propensity_strength is above 0 (PropensityWeights()). Empty: training is refused then.
@@ -97,6 +98,8 @@ class BatchPreparer {
                                           const std::vector<float>& values, BatchUse use) const;
   void AppendInputs(const SparseBatch& samples, size_t sample, BatchUse use, int64_t epoch,
                     int64_t point, std::vector<RowId>& rows, std::vector<float>& values) const;
+  // Makes rows of a sample's features, rows[first..], and adds the bias row in its place.
+  void AddBias(size_t first, std::vector<RowId>& rows, std::vector<float>& values) const;
 
   bool weighs_labels() const { return network_.spec().training.propensity_strength > 0.0; }
 

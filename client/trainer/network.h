@@ -16,6 +16,7 @@
 #include "core/engine/lsh/hash_family.h"
 #include "core/protocol/commands.h"
 #include "core/spec/model_spec.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide {
 
@@ -32,7 +33,7 @@ class Network {
     return absl::MakeConstSpan(spec_.tables).subspan(1, num_tables_ - 2);
   }
   const TableSpec& head() const { return spec_.tables[num_tables_ - 1]; }
-  int64_t num_features() const { return embedding().rows - (embedding().bias_row ? 1 : 0); }
+  int64_t num_features() const { return NumFeatures(embedding()); }
   int64_t num_labels() const { return head().rows; }
 
   // Weights and biases of all its tables.

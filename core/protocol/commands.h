@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,8 +60,7 @@ struct HeadForwardOp {
   std::vector<float> label_targets;       // [batch]
   std::vector<float> label_weights = {};  // [labels.size()], or empty: all 1
   std::vector<uint32_t> recall_samples;
-  ExplicitRows<RowId> explicit_rows =
-      {};  // beside those that fingerprints find, or instead of them
+  ExplicitRows<RowId> explicit_rows = {};  // beside those that fingerprints find, or alone
 };
 
 struct HeadBackwardOp {
@@ -158,6 +156,8 @@ struct CreateModelCommand {
   ShardId shard = ShardId(0);
   std::vector<SlotMap> slot_maps;  // one per distinct num_slots
   uint64_t topology_version = 0;
+  bool grow = false;     // also where the model has fewer rows: it gets them
+  bool dry_run = false;  // only says whether there is the memory
 };
 
 struct DropModelCommand {

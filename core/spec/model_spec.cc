@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/spec/table_rows.h"
 #include "core/spec/tree_shape.h"
 
 namespace dslide {
@@ -107,6 +108,9 @@ absl::Status CheckForeignSettings(const TableSpec& table) {
 }
 
 absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
+  if (table.role == TableRole::kDense && table.base_rows != 0) {
+    return absl::InvalidArgumentError("base_rows is set, but a dense table has the rows it has");
+  }
   if (table.role == TableRole::kDense) return CheckInteger("rows", table.rows, 1, kMaxRowDim);
   if (table.role == TableRole::kFusion && !sizes_known) {
     return CheckInteger("rows", table.rows, 0, 1);
@@ -116,7 +120,15 @@ absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
     return absl::InvalidArgumentError(
         "rows is 0 (\"from the data\"), but a model is created with its number of rows");
   }
-  return CheckInteger("rows", table.rows, 0, kMaxTableRows);
+  RETURN_IF_ERROR(CheckInteger("rows", table.rows, 0, kMaxTableRows));
+  if (table.base_rows == 0) return absl::OkStatus();
+  if (IsRecordRole(table.role)) {
+    return absl::InvalidArgumentError("base_rows is set, but rows of records follow from the data");
+  }
+  if (table.base_rows > 0 && table.base_rows < table.rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("base_rows is %d, must be above 0 and below rows, %d; 0: all of them",
+                      table.base_rows, table.rows));
 }
 
 // What tables of floats have and tables of records have not.
@@ -359,10 +371,11 @@ int64_t ModelSpec::num_labels() const {
 HeadSpec ResolvedHead(const TableSpec& head) {
   // A scan of so many rows takes about a tenth of a step, so that recall costs half a percent.
   constexpr int64_t kRowsPerTwentySteps = 100'000;
+  const int64_t rows = BaseRows(head);
   HeadSpec resolved = head.head;
-  resolved.hash = ResolveHashSpec(head.head.hash, head.rows);
+  resolved.hash = ResolveHashSpec(head.head.hash, rows);
   if (resolved.recall_every_steps == 0) {
-    resolved.recall_every_steps = 20 * (1 + head.rows / kRowsPerTwentySteps);
+    resolved.recall_every_steps = 20 * (1 + rows / kRowsPerTwentySteps);
   }
   return resolved;
 }

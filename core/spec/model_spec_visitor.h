@@ -113,6 +113,7 @@ void VisitFields(Archive& archive, TableSpec& table) {
                                     {"fusion", TableRole::kFusion}});
   const bool has_floats = !IsRecordRole(table.role);
   archive.Field("rows", table.rows);
+  archive.LaterField("base_rows", table.base_rows);
   if (has_floats) archive.Field("dim", table.dim);
   if (table.role == TableRole::kEmbedding) {
     archive.Field("bias_row", table.bias_row);

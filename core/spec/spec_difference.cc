@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/spec/json_archive.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/model_spec_visitor.h"
 
 namespace dslide {
@@ -58,7 +59,7 @@ TrainingSpec WithoutPipeline(TrainingSpec training) {
 
 std::optional<SpecDifference> FirstDifference(const ModelSpec& known, const ModelSpec& other) {
   const Json a = FieldsToJson(WithoutJob(known));
-  const Json b = FieldsToJson(WithoutJob(other));
+  const Json b = FieldsToJson(WithoutJob(AsGrown(known, other)));
   return Compare("", &a, &b);
 }
 

@@ -92,6 +92,8 @@ absl::StatusOr<CreateModelCommand> DecodeCreateModel(const v1::CreateModelReques
   ASSIGN_OR_RETURN(command.spec, DecodeModelSpec(request.spec(), /*sizes_known=*/true));
   command.shard = ShardId(request.shard_id());
   command.topology_version = request.topology_version();
+  command.grow = request.grow();
+  command.dry_run = request.dry_run();
   if (request.slots_size() > kMaxModelTables) {
     return Refusal(
         reason::kOverLimit, "slots",
@@ -111,6 +113,8 @@ void EncodeCreateModel(const CreateModelCommand& command, v1::CreateModelRequest
   out->clear_slots();
   for (const SlotMap& map : command.slot_maps) EncodeSlotMap(map, out->add_slots());
   out->set_topology_version(command.topology_version);
+  out->set_grow(command.grow);
+  out->set_dry_run(command.dry_run);
 }
 
 absl::StatusOr<DropModelCommand> DecodeDropModel(const v1::DropModelRequest& request) {

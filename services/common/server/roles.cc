@@ -28,6 +28,8 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/DeregisterShard", kShards},
     {"/dslide.v1.CoordinatorService/GetClusterMap", kReading},
     {"/dslide.v1.CoordinatorService/RegisterModel", kTrainingOrOperators},
+    // Of a stream of data with labels that the model does not have.
+    {"/dslide.v1.CoordinatorService/GrowModel", kTrainingOrOperators},
     {"/dslide.v1.CoordinatorService/ListModels", kReading},
     {"/dslide.v1.CoordinatorService/UnregisterModel", kOperators},
     {"/dslide.v1.CoordinatorService/ListModelAssets", kReading},

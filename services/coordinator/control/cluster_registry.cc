@@ -123,7 +123,7 @@ absl::StatusOr<Ownership> ClusterRegistry::Register(const ShardRegistration& req
   const absl::MutexLock lock(&mu_);
   std::vector<const ModelSpec*> unknown;
   for (const ModelSpec& spec : models) {
-    const absl::StatusOr<bool> is_new = catalog_.Check(spec);
+    const absl::StatusOr<bool> is_new = catalog_.LacksOf(spec);
     if (!is_new.ok()) {
       return StatusWithReason(
           is_new.status().code(), ReasonOf(is_new.status()),
@@ -141,7 +141,12 @@ absl::StatusOr<Ownership> ClusterRegistry::Register(const ShardRegistration& req
   }
   if (store_ != nullptr) RETURN_IF_ERROR(store_->PutMembership(membership_.Record()));
   for (const ModelSpec* spec : unknown) {
-    RETURN_IF_ERROR(AddModelLocked(*spec));
+    const ModelSpec* const known = catalog_.Find(spec->name);
+    // Its growth was recorded by a coordinator that has kept nothing: the others are to grow, too.
+    for (const ShardInfo& shard : membership_.Shards()) {
+      if (known != nullptr) returned_.try_emplace(shard.shard, shard.generation);
+    }
+    RETURN_IF_ERROR(PutModelLocked(catalog_.WithHeld(*spec)));
     LogInfo("model adopted from a shard", {{"model", spec->name}, {"shard", owner.shard.value()}});
   }
   if (owner.is_new) {
@@ -245,12 +250,28 @@ std::vector<ModelSpec> ClusterRegistry::ListModels() const {
 
 absl::Status ClusterRegistry::AddModel(const ModelSpec& spec) {
   const absl::MutexLock lock(&mu_);
-  return AddModelLocked(spec);
+  ASSIGN_OR_RETURN(const bool is_new, catalog_.Check(spec));
+  return is_new ? PutModelLocked(spec) : absl::OkStatus();
 }
 
-absl::Status ClusterRegistry::AddModelLocked(const ModelSpec& spec) {
+absl::StatusOr<ModelSpec> ClusterRegistry::GrownModel(const std::string& name,
+                                                      const std::string& table,
+                                                      int64_t rows) const {
+  const absl::MutexLock lock(&mu_);
+  return catalog_.Grown(name, table, rows);
+}
+
+absl::Status ClusterRegistry::PutGrownModel(const ModelSpec& spec, const ClusterMap& map) {
+  const absl::MutexLock lock(&mu_);
+  RETURN_IF_ERROR(PutModelLocked(spec));
+  for (const ShardInfo& shard : map.shards) returned_[shard.shard] = shard.generation;
+  return absl::OkStatus();
+}
+
+absl::Status ClusterRegistry::PutModelLocked(const ModelSpec& spec) {
   if (store_ != nullptr) RETURN_IF_ERROR(store_->PutModel(spec));
-  return catalog_.Add(spec).status();
+  catalog_.Put(spec);
+  return absl::OkStatus();
 }
 
 absl::Status ClusterRegistry::RemoveModel(const std::string& name) {
@@ -271,7 +292,8 @@ absl::Status ClusterRegistry::ReplaceModels(const std::vector<ModelSpec>& models
     if (!stays) RETURN_IF_ERROR(RemoveModelLocked(known.name));
   }
   for (const ModelSpec& spec : models) {
-    if (catalog_.Find(spec.name) == nullptr) RETURN_IF_ERROR(AddModelLocked(spec));
+    const ModelSpec* const known = catalog_.Find(spec.name);
+    if (known == nullptr || *known != spec) RETURN_IF_ERROR(PutModelLocked(spec));
   }
   return absl::OkStatus();
 }

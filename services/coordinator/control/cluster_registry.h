@@ -40,9 +40,9 @@ class ClusterRegistry {
   absl::Status Load();
 
   // --- Shards (membership.h says what and which errors).
-  // `models` are those the shard has already. Unknown ones are adopted; a different one of a known
-  // name is FailedPrecondition MODEL_DIFFERS. Whoever is new waits to be given the models that it
-  // lacks.
+  // `models` are those the shard has already. Unknown ones are adopted, and rows by which one has
+  // grown; a different one of a known name is FailedPrecondition MODEL_DIFFERS. Whoever is new
+  // waits to be given the models that it lacks.
   absl::StatusOr<Ownership> Register(const ShardRegistration& request,
                                      const std::vector<ModelSpec>& models);
   absl::StatusOr<HeartbeatAnswer> Heartbeat(ShardId shard, uint64_t generation,
@@ -63,8 +63,13 @@ class ClusterRegistry {
   // NotFound UNKNOWN_MODEL.
   absl::Status FindModel(const std::string& name) const;
   std::vector<ModelSpec> ListModels() const;
+  // A model as it would be with so many rows in a table. Errors: those of Catalog::Grown.
+  absl::StatusOr<ModelSpec> GrownModel(const std::string& name, const std::string& table,
+                                       int64_t rows) const;
   // Durable when they return. Errors: those of Catalog and CatalogStore.
   absl::Status AddModel(const ModelSpec& spec);
+  // In the place of the one of its name; every shard of the map is to get its rows.
+  absl::Status PutGrownModel(const ModelSpec& spec, const ClusterMap& map);
   absl::Status RemoveModel(const std::string& name);
   // Makes the models those of a checkpoint. Errors: those of CatalogStore; repeat it.
   absl::Status ReplaceModels(const std::vector<ModelSpec>& models);
@@ -108,7 +113,7 @@ class ClusterRegistry {
   bool SyncedOrStopped() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool RollbackPending() const;
   absl::StatusOr<ClusterMap> MapLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  absl::Status AddModelLocked(const ModelSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status PutModelLocked(const ModelSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RemoveModelLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int64_t expected_shards_;  // constant after construction

@@ -89,6 +89,11 @@ absl::StatusOr<bool> Coordinator::RegisterModel(const ModelSpec& spec, absl::Dur
   return models_.Acquire()->Create(spec, timeout);
 }
 
+absl::StatusOr<ModelGrowth> Coordinator::GrowModel(const GrowthRequest& request,
+                                                   absl::Duration timeout) {
+  return models_.Acquire()->Grow(request, timeout);
+}
+
 absl::Status Coordinator::UnregisterModel(const std::string& model, absl::Duration timeout) {
   return models_.Acquire()->Drop(model, timeout);
 }

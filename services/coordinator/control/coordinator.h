@@ -72,6 +72,7 @@ class Coordinator {
 
   // --- Models: those of ModelRollout, one after another.
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec, absl::Duration timeout);
+  absl::StatusOr<ModelGrowth> GrowModel(const GrowthRequest& request, absl::Duration timeout);
   absl::Status UnregisterModel(const std::string& model, absl::Duration timeout);
 
   // --- Assets of models that are there: those of AssetStore, and NotFound UNKNOWN_MODEL.

@@ -82,6 +82,49 @@ absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration 
   return true;
 }
 
+absl::Status ModelRollout::GrowOn(const ClusterMap& map, const CreateModelCommand& command,
+                                  absl::Duration timeout) {
+  std::vector<absl::Status> results(map.shards.size());
+  FanOut(
+      results.size(),
+      [&](size_t i) {
+        CreateModelCommand own = command;
+        own.shard = map.shards[i].shard;
+        results[i] = shards_->CreateModel(map.shards[i].address, own, timeout).status();
+        if (results[i].ok() && !command.dry_run) {
+          registry_->SetSynced(map.shards[i].shard, map.shards[i].generation);
+        }
+      },
+      options_.calls_at_once);
+  return CombineFailures(absl::StrCat("growing model \"", command.spec.name, "\""), map.shards,
+                         results);
+}
+
+absl::StatusOr<ModelGrowth> ModelRollout::Grow(const GrowthRequest& request,
+                                               absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckName("model", request.model));
+  ModelGrowth growth;
+  ASSIGN_OR_RETURN(growth.spec, registry_->GrownModel(request.model, request.table, request.rows));
+  for (const ModelSpec& known : registry_->ListModels()) {
+    if (known.name == request.model) growth.rows_before = known.FindTable(request.table)->rows;
+  }
+  ASSIGN_OR_RETURN(const ClusterMap map, registry_->Map());
+  ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(growth.spec, map, ShardId(0)));
+  command.grow = true;
+  command.dry_run = true;
+  RETURN_IF_ERROR(GrowOn(map, command, timeout));
+  if (request.dry_run) return growth;
+  // First: from here on a shard that was away grows when it comes back.
+  RETURN_IF_ERROR(registry_->PutGrownModel(growth.spec, map));
+  command.dry_run = false;
+  RETURN_IF_ERROR(GrowOn(map, command, timeout));
+  LogInfo("model grown", {{"model", request.model},
+                          {"table", request.table},
+                          {"rows", request.rows},
+                          {"rows_before", growth.rows_before}});
+  return growth;
+}
+
 absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout) {
   RETURN_IF_ERROR(CheckName("model", model));
   ASSIGN_OR_RETURN(const ClusterMap map, registry_->FullMap());
@@ -116,7 +159,8 @@ absl::Status ModelRollout::Sync(ShardId shard, uint64_t generation) {
   const ShardInfo& view = map.shards[static_cast<size_t>(shard.value())];
   if (view.generation != generation) return absl::OkStatus();
   for (const ModelSpec& spec : registry_->ListModels()) {
-    ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, shard));
+    ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(spec, map, shard));
+    command.grow = true;
     ASSIGN_OR_RETURN(const bool created,
                      shards_->CreateModel(view.address, command, options_.sync_timeout));
     if (!created) continue;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +16,18 @@
 #include "services/coordinator/membership/shard_admin.h"
 
 namespace dslide::coordinator {
+
+struct GrowthRequest {
+  std::string model;
+  std::string table;
+  int64_t rows = 0;
+  bool dry_run = false;
+};
+
+struct ModelGrowth {
+  int64_t rows_before = 0;
+  ModelSpec spec = {};  // afterwards
+};
 
 struct ModelRolloutOptions {
   // Shards that are asked at once, >= 1.
@@ -41,16 +54,26 @@ class ModelRollout {
   // Errors: Unavailable NOT_ALL_SHARDS; MODEL_DIFFERS; those of the shards, combined.
   absl::StatusOr<bool> Create(const ModelSpec& spec, absl::Duration timeout);
 
+  // Gives a table of a registered model `rows` rows: looks whether every shard has the memory,
+  // records it and then grows the model on every shard. What fails after it was recorded is tried
+  // again by Sync(), also by a later process. dry_run: looks only. Returns the model before and
+  // after. Errors: those of ClusterRegistry::GrownModel and of the shards, combined.
+  absl::StatusOr<ModelGrowth> Grow(const GrowthRequest& request, absl::Duration timeout);
+
   // Drops it from every shard, with its jobs and assets, and unregisters it. A model that only some
   // shards have (a creation that failed half-way) is dropped too. Errors: NotFound when nobody had
   // it.
   absl::Status Drop(const std::string& model, absl::Duration timeout);
 
-  // Creates what a shard lacks of the registered models. OK when it has all of them, or is not the
-  // one that registered any more.
+  // Creates what a shard lacks of the registered models, and grows what has fewer rows there. OK
+  // when it has all of them, or is not the one that registered any more.
   absl::Status Sync(ShardId shard, uint64_t generation);
 
  private:
+  // Also only looks, as the command says.
+  absl::Status GrowOn(const ClusterMap& map, const CreateModelCommand& command,
+                      absl::Duration timeout);
+
   const ModelRolloutOptions options_;
   ClusterRegistry* const registry_;
   JobTable* const jobs_;

@@ -6,6 +6,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 #include "core/system/log.h"
 
@@ -23,6 +24,15 @@ absl::StatusOr<bool> Catalog::Check(const ModelSpec& spec) const {
   if (known == nullptr) return true;
   const std::optional<SpecDifference> difference = FirstDifference(*known, spec);
   if (!difference.has_value()) return false;
+  for (size_t i = 0; IsGrownFrom(*known, spec) && i < spec.tables.size(); ++i) {
+    const TableSpec& table = spec.tables[i];
+    if (table.rows <= known->tables[i].rows) continue;
+    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+                            absl::StrCat("table \"", table.name, "\" of model \"", spec.name,
+                                         "\" has ", known->tables[i].rows, " rows, ", table.rows,
+                                         " are wanted: dslide model grow ", spec.name, " --table ",
+                                         table.name, " --rows ", table.rows));
+  }
   return StatusWithReason(
       absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
       absl::StrCat("a different model is registered as \"", spec.name, "\": its ",
@@ -37,6 +47,26 @@ absl::StatusOr<bool> Catalog::Add(const ModelSpec& spec) {
   if (is_new) models_.emplace(spec.name, spec);
   return is_new;
 }
+
+absl::StatusOr<bool> Catalog::LacksOf(const ModelSpec& held) const {
+  const ModelSpec* const known = Find(held.name);
+  if (known != nullptr && IsGrownFrom(*known, held)) return true;
+  return Check(held);
+}
+
+ModelSpec Catalog::WithHeld(const ModelSpec& held) const {
+  const ModelSpec* const known = Find(held.name);
+  return known == nullptr ? held : AsGrown(held, *known);
+}
+
+absl::StatusOr<ModelSpec> Catalog::Grown(const std::string& name, const std::string& table,
+                                         int64_t rows) const {
+  const ModelSpec* const known = Find(name);
+  if (known == nullptr) return UnknownModel(name);
+  return GrowTable(*known, table, rows);
+}
+
+void Catalog::Put(const ModelSpec& spec) { models_.insert_or_assign(spec.name, spec); }
 
 absl::Status Catalog::Remove(const std::string& name) {
   return models_.erase(name) > 0 ? absl::OkStatus() : UnknownModel(name);

@@ -23,6 +23,18 @@ class Catalog {
   // Adds a checked model; an equal one is left as it is. Errors: those of Check.
   absl::StatusOr<bool> Add(const ModelSpec& spec);
 
+  // Whether the catalog lacks something of a model that a shard holds: all of it, or rows by which
+  // it has grown. Errors: those of Check.
+  absl::StatusOr<bool> LacksOf(const ModelSpec& held) const;
+  // A model as it would be with what a shard holds of it. Requires LacksOf().
+  ModelSpec WithHeld(const ModelSpec& held) const;
+  // A model as it would be with so many rows in a table.
+  // Errors: NotFound UNKNOWN_MODEL; those of GrowTable().
+  absl::StatusOr<ModelSpec> Grown(const std::string& name, const std::string& table,
+                                  int64_t rows) const;
+  // Adds it, or puts it in the place of the one of its name.
+  void Put(const ModelSpec& spec);
+
   // Errors: NotFound UNKNOWN_MODEL.
   absl::Status Remove(const std::string& name);
 

@@ -188,6 +188,23 @@ grpc::Status CoordinatorServiceImpl::ListModels(grpc::ServerContext* context,
                   [&] { return DoListModels(*request, response); });
 }
 
+grpc::Status CoordinatorServiceImpl::GrowModel(grpc::ServerContext* context,
+                                               const v1::GrowModelRequest* request,
+                                               v1::GrowModelResponse* response) {
+  return RunUnary(
+      metrics_.method("GrowModel"), *context, *request, response, [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const ModelGrowth growth,
+                         coordinator_->GrowModel({.model = request->model(),
+                                                  .table = request->table(),
+                                                  .rows = request->rows(),
+                                                  .dry_run = request->dry_run()},
+                                                 RemainingTime(*context, kModelTimeout)));
+        wire::EncodeModelSpec(growth.spec, response->mutable_spec());
+        response->set_rows_before(growth.rows_before);
+        return absl::OkStatus();
+      });
+}
+
 grpc::Status CoordinatorServiceImpl::UnregisterModel(grpc::ServerContext* context,
                                                      const v1::UnregisterModelRequest* request,
                                                      v1::UnregisterModelResponse* response) {

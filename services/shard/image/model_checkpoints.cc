@@ -8,6 +8,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 #include "core/system/failpoint.h"
 #include "services/shard/image/image_label.h"
@@ -35,14 +36,24 @@ absl::Status CheckFit(const ShardCore& core, const CheckpointMetadata& metadata,
         absl::StrCat("the checkpoint's slots were dealt to ", there, " shards, the model's to ",
                      here, ", with other owners: rows would have to move between shards"));
   }
-  if (const auto difference = FirstDifference(metadata.spec, present->spec());
-      difference.has_value()) {
-    return StatusWithReason(
-        absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
-        absl::StrCat("the checkpoint is of another model than the \"", present->spec().name,
-                     "\" that is here: its ", Describe(*difference)));
-  }
-  return absl::OkStatus();
+  // It may be of before the model grew.
+  auto difference = FirstDifference(present->spec(), metadata.spec);
+  if (!difference.has_value()) return absl::OkStatus();
+  std::swap(difference->known, difference->other);
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+      absl::StrCat("the checkpoint is of another model than the \"", present->spec().name,
+                   "\" that is here: its ", Describe(*difference),
+                   IsGrownFrom(present->spec(), metadata.spec) ? "; dslide model grow first" : ""));
+}
+
+// The rows of the checkpoint; those that came later begin anew.
+absl::StatusOr<std::unique_ptr<ShardModel>> WithPresentRows(ShardCore& core,
+                                                            const ShardModel* present,
+                                                            std::unique_ptr<ShardModel> model) {
+  if (present == nullptr || !IsGrownFrom(model->spec(), present->spec())) return model;
+  return model->Grown(present->spec(),
+                      core.limits().memory_bytes - core.memory_bytes() - model->memory_bytes());
 }
 
 absl::Status InCheckpoint(const std::string& path, const absl::Status& status) {
@@ -100,14 +111,15 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ModelCheckpoints::Load(
                               .slot_maps = metadata.slot_maps,
                               .topology_version = 0};
     if (present != nullptr) {
-      create.spec = present->spec();
+      // The settings of jobs are those of here.
+      if (!IsGrownFrom(metadata.spec, present->spec())) create.spec = present->spec();
       create.topology_version = present->topology_version();
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                      core.NewModel(create, RecordMemory(metadata)));
     RETURN_IF_ERROR(ReadRows({rows}, metadata, *model, nullptr, core.loading()));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
-    return model;
+    return WithPresentRows(core, present, std::move(model));
   };
   absl::StatusOr<std::unique_ptr<ShardModel>> model = load();
   if (!model.ok()) return InCheckpoint(store_->PathOf(label), model.status());

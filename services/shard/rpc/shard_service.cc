@@ -167,7 +167,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::CreateModel(grpc::CallbackServerCont
         response->set_created(std::get<CreateModelReply>(answer.reply->body).created);
         return response->ByteSizeLong();
       },
-      LogOf(wire::LoggedKind::kCreateModel, *request));
+      request->dry_run() ? wire::LoggedCommand() : LogOf(wire::LoggedKind::kCreateModel, *request));
   return call;
 }
 

@@ -9,7 +9,6 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
-#include "core/spec/spec_difference.h"
 #include "services/shard/state/refusal.h"
 
 namespace dslide::shard {
@@ -42,6 +41,7 @@ absl::Status NoContext(const StepCommand& command, absl::string_view forward,
 }  // namespace
 
 bool MayChangeState(const Command& command) {
+  if (const auto* create = std::get_if<CreateModelCommand>(&command)) return !create->dry_run;
   return !std::holds_alternative<GatherCommand>(command) &&
          !std::holds_alternative<TopKCommand>(command) &&
          !std::holds_alternative<ReadCommand>(command) &&
@@ -329,21 +329,6 @@ Answer ShardCore::Run(TopKCommand& command) {
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 
-absl::StatusOr<std::unique_ptr<ShardModel>> ShardCore::NewModel(const CreateModelCommand& command,
-                                                                int64_t record_bytes) {
-  const int64_t left = options_.memory_bytes - memory_bytes();
-  if (record_bytes > left) {
-    return OverloadStatus(
-        reason::kOutOfMemory,
-        absl::StrCat("the records of model \"", command.spec.name, "\" need ", record_bytes,
-                     " bytes on this shard, ", std::max<int64_t>(0, left),
-                     " are left of --memory-budget: add shards or memory"),
-        absl::Seconds(1));
-  }
-  return ShardModel::Create(command, options_.models, left - record_bytes, options_.parallelism,
-                            options_.stages);
-}
-
 void ShardCore::InstallModel(std::unique_ptr<ShardModel> model) {
   const std::string name = model->spec().name;
   contexts_.DropModel(name);
@@ -378,56 +363,6 @@ void ShardCore::ReplaceState(ShardCore other) {
     clients_.Close(id);
     contexts_.DropClient(id);
   }
-}
-
-absl::StatusOr<bool> ShardCore::CreateModel(CreateModelCommand& command) {
-  if (shard_.value() >= 0 && command.shard != shard_) {
-    return Refuse(reason::kWrongShard,
-                  absl::StrCat("the model part is for shard ", command.shard.value(),
-                               ", this is shard ", shard_.value()));
-  }
-  const std::string& name = command.spec.name;
-  if (ShardModel* const present = FindModel(name); present != nullptr) {
-    if (const auto difference = FirstDifference(present->spec(), command.spec);
-        difference.has_value()) {
-      return Precondition(reason::kModelDiffers,
-                          absl::StrCat("a different model \"", name, "\" is here already: its ",
-                                       Describe(*difference), "; drop it or use another name"));
-    }
-    if (command.slot_maps != present->slot_maps() || command.shard != present->shard()) {
-      return Precondition(
-          reason::kModelDiffers,
-          absl::StrCat("model \"", name, "\" is here with another slot map or shard number (",
-                       present->shard().value(), "): its rows would have to move between shards"));
-    }
-    present->set_topology_version(command.topology_version);
-    topology_version_ = std::max(topology_version_, command.topology_version);
-    return false;
-  }
-  if (static_cast<int64_t>(models_.size()) >= options_.max_models) {
-    return OverloadStatus(
-        reason::kOutOfMemory,
-        absl::StrCat("this shard has ", models_.size(), " models already: drop one"),
-        absl::Seconds(1));
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model, NewModel(command));
-  InstallModel(std::move(model));
-  return true;
-}
-
-Answer ShardCore::Run(CreateModelCommand& command) {
-  const absl::StatusOr<bool> created = CreateModel(command);
-  if (!created.ok()) return Error(created.status());
-  return Ok(CreateModelReply{.created = *created});
-}
-
-Answer ShardCore::Run(DropModelCommand& command) {
-  const absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
-  if (!model.ok()) return Error(model.status());
-  contexts_.DropModel(command.model);
-  dropped_ += (*model)->counters();
-  models_.erase(command.model);
-  return Ok(DropModelReply{});
 }
 
 Answer ShardCore::Run(DescribeModelCommand& command) {

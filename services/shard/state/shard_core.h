@@ -154,6 +154,7 @@ class ShardCore {
 
   absl::StatusOr<ShardModel*> LookUp(const std::string& name, uint64_t topology_version);
   absl::StatusOr<bool> CreateModel(CreateModelCommand& command);
+  absl::Status GrowModel(ShardModel& present, const CreateModelCommand& command);
   // CheckRoom, after giving up silent clients if that makes room.
   // Whether so many bytes of records would fit into the memory budget.
   absl::Status CheckMemory(int64_t more) const;

@@ -112,14 +112,19 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ShardModel::Create(const CreateModel
   return model;
 }
 
-absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
+absl::StatusOr<const SlotMap*> ShardModel::SlotsOf(const TableSpec& spec) const {
   const auto map = std::find_if(slot_maps_.begin(), slot_maps_.end(),
                                 [&](const SlotMap& m) { return m.num_slots() == spec.num_slots; });
-  if (map == slot_maps_.end() || shard_.value() < 0 || shard_.value() >= map->num_shards()) {
-    return Refuse(reason::kBadModel,
-                  absl::StrCat("table \"", spec.name, "\" has no slot map of ", spec.num_slots,
-                               " slots for shard ", shard_.value()));
+  if (map != slot_maps_.end() && shard_.value() >= 0 && shard_.value() < map->num_shards()) {
+    return &*map;
   }
+  return Refuse(reason::kBadModel,
+                absl::StrCat("table \"", spec.name, "\" has no slot map of ", spec.num_slots,
+                             " slots for shard ", shard_.value()));
+}
+
+absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
+  ASSIGN_OR_RETURN(const SlotMap* const map, SlotsOf(spec));
   ShardRows rows = RecordStore::RowsOf(spec, *map, shard_);
   const int64_t bytes = TableBytesFor(spec, rows.num_rows()).total();
   if (bytes > memory_bytes) {
@@ -274,12 +279,15 @@ absl::StatusOr<std::vector<LocalRow>> ShardModel::ToLocal(const ShardTable& tabl
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!held.Holds(rows[i])) {
       const bool outside = rows[i].value() >= held.table_rows();
-      return Refuse(reason::kForeignRow,
-                    absl::StrCat("row ", rows[i].value(), " of table \"", table.spec.name, "\" ",
-                                 outside ? "is beyond its "
-                                         : "is held by another shard than this one, number ",
-                                 outside ? held.table_rows() : shard_.value(),
-                                 outside ? " rows" : ": slice the request by the slot map"));
+      return Refuse(
+          reason::kForeignRow,
+          absl::StrCat(
+              "row ", rows[i].value(), " of table \"", table.spec.name, "\" ",
+              outside ? "is beyond its " : "is held by another shard than this one, number ",
+              outside ? held.table_rows() : shard_.value(),
+              outside ? absl::StrCat(" rows: dslide model grow ", spec_.name, " --table ",
+                                     table.spec.name, " --rows ", int64_t{rows[i].value()} + 1)
+                      : ": slice the request by the slot map"));
     }
     locals[i] = held.ToLocal(rows[i]);
   }

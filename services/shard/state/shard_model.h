@@ -32,13 +32,14 @@
 
 namespace dslide::shard {
 
-// One table; which pointer is set follows its role.
+// One table; which pointer is set follows its role. The rows are shared by a model and by what it
+// was before other tables of it grew, which a snapshot may still be writing down.
 struct ShardTable {
   TableSpec spec;
-  std::unique_ptr<EmbeddingTable> embedding;
-  std::unique_ptr<HeadTable> head;
-  std::unique_ptr<RowStore> dense;
-  std::unique_ptr<RecordStore> records;
+  std::shared_ptr<EmbeddingTable> embedding;
+  std::shared_ptr<HeadTable> head;
+  std::shared_ptr<RowStore> dense;
+  std::shared_ptr<RecordStore> records;
   Step own_applied = Step(0);  // of dense rows and records, which do not count themselves
 
   // The rows of any table.
@@ -86,6 +87,16 @@ class ShardModel {
                                                             Parallelism parallelism,
                                                             StageTimes* stages = nullptr);
 
+  // This model with the tables of `spec`, of which some have more rows: those are made anew, with
+  // the rows that there were and first values for the others; their hash tables are built from
+  // scratch. Tables that stay as they are belong to both. This one must not be changed afterwards.
+  // Errors: those of Create(), which has `memory_bytes` for the new tables beside the old;
+  // InvalidArgument BAD_MODEL with tables of records.
+  absl::StatusOr<std::unique_ptr<ShardModel>> Grown(const ModelSpec& spec,
+                                                    int64_t memory_bytes) const;
+  // What the new tables need. Errors: those of Grown().
+  absl::StatusOr<int64_t> CheckGrowth(const ModelSpec& spec, int64_t memory_bytes) const;
+
   const ModelSpec& spec() const { return spec_; }
   ShardId shard() const { return shard_; }
   const std::vector<SlotMap>& slot_maps() const { return slot_maps_; }
@@ -130,6 +141,7 @@ class ShardModel {
              StageTimes* stages);
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
+  absl::StatusOr<const SlotMap*> SlotsOf(const TableSpec& spec) const;
   void MakeComponents();  // after all tables were added
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
   // Whose rows are floats.

@@ -133,6 +133,27 @@ void StepContexts::DropModel(const std::string& model) {
   }
 }
 
+void StepContexts::MoveRows(const std::string& model, const std::string& table,
+                            const ShardRows& from, const ShardRows& to) {
+  if (from.table_rows() == to.table_rows()) return;
+  // Both number them by slot, so that their order stays.
+  const auto move = [&](std::vector<LocalRow>& rows) {
+    for (LocalRow& row : rows) row = to.ToLocal(from.ToGlobal(row));
+  };
+  for (auto& [client, state] : clients_) {
+    for (auto& [step, entries] : state.steps) {
+      for (Entry& entry : entries) {
+        if (entry.model != model || entry.table != table) continue;
+        if (auto* const features = std::get_if<FeatureBatch>(&entry.data)) move(features->rows);
+        if (auto* const head = std::get_if<HeadContext>(&entry.data)) {
+          move(head->batch.labels);
+          move(head->rows);
+        }
+      }
+    }
+  }
+}
+
 HeadContext StepContexts::TakeSpare() {
   if (spares_.empty()) return {};
   HeadContext spare = std::move(spares_.back());

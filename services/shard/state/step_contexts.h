@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "core/engine/model/embedding_table.h"
 #include "core/engine/model/head_table.h"
+#include "core/partition/slot_map.h"
 #include "core/protocol/commands.h"
 
 namespace dslide::shard {
@@ -56,6 +57,9 @@ class StepContexts {
 
   void DropClient(const ClientId& client);
   void DropModel(const std::string& model);
+  // A table has its rows in other places: `from` were its rows, all of which are in `to`.
+  void MoveRows(const std::string& model, const std::string& table, const ShardRows& from,
+                const ShardRows& to);
 
   // An empty context, with the memory of a used one where there is one.
   HeadContext TakeSpare();

@@ -78,5 +78,5 @@ class BatchPreparer:
 
     def _cut(self, features: Ragged) -> list[Ragged]:
         if self._network.embedding.bias_row:
-            features = _network.with_bias_row(features, self._network.num_features)
+            features = _network.with_bias_row(features, self._network.bias_row)
         return slice_ragged(self._embedding_owners, self._shards, features)

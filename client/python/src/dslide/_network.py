@@ -41,6 +41,7 @@ class Network:
         self.head = spec.tables[-1]
         self.num_features = self.embedding.rows - int(self.embedding.bias_row)
         self.num_labels = self.head.rows
+        self.bias_row = base_rows(self.embedding) - 1
         self.family = (
             hashing.hash_family(resolved_head(self.head).hash, self.head.dim)
             if self.head.head.max_active > 0
@@ -77,14 +78,21 @@ def input_dropout(
     return Ragged(offsets, features.ids[kept], features.values[kept] * scale)
 
 
+def base_rows(table: model_pb2.TableSpec) -> int:
+    """The rows for which the table was made: it may have been given more since."""
+    return table.base_rows or table.rows
+
+
 def with_bias_row(features: Ragged, row: int) -> Ragged:
-    """Every sample with one more feature of value 1, behind its others."""
+    """Every sample with one more feature of value 1; those from its number on move up by one."""
     assert features.values is not None
-    ends = features.offsets[1:]
+    behind = features.ids >= row
+    before = np.concatenate([[0], np.cumsum(~behind)])
+    places = features.offsets[:-1] + before[features.offsets[1:]] - before[features.offsets[:-1]]
     return Ragged(
         features.offsets + np.arange(len(features.offsets)),
-        np.insert(features.ids, ends, np.uint32(row)),
-        np.insert(features.values, ends, np.float32(1)),
+        np.insert(features.ids + behind.astype(np.uint32), places, np.uint32(row)),
+        np.insert(features.values, places, np.float32(1)),
     )
 
 

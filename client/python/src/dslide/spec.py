@@ -90,7 +90,7 @@ def fit_spec(spec: ModelSpec, num_features: int, num_labels: int) -> ModelSpec:
 
 def resolved_head(table: model_pb2.TableSpec) -> model_pb2.HeadSpec:
     """The settings of a head that shards use: with those chosen that the number of rows decides."""
-    head, rows = model_pb2.HeadSpec(), table.rows
+    head, rows = model_pb2.HeadSpec(), table.base_rows or table.rows
     head.CopyFrom(table.head)
     hashing = head.hash
     if hashing.codes_per_table == 0:

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/engine/data/sparse_dataset.h"
@@ -188,6 +189,48 @@ TEST_F(BatchPreparerTest, TfIdfNeedsAWeightForEachFeature) {
           .status()
           .code(),
       absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BatchPreparerTest, FeaturesOfAGrownTableHaveTheirRowsAroundTheBiasRow) {
+  ModelSpec spec = Spec();
+  spec.tables[0].base_rows = 4;  // made for three features
+  for (const int64_t shards : {1, 3}) {
+    const auto preparer = Make(spec, shards);
+    const auto batch = preparer->Prepare(data_, BatchUse::kEvaluation, 0, AllFour());
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    const std::vector<std::map<uint32_t, float>> inputs = Inputs(*batch);
+    const auto rows_of = [&](size_t sample) {
+      std::vector<uint32_t> rows;
+      for (const auto& [row, value] : inputs[sample]) rows.push_back(row);
+      return rows;
+    };
+    EXPECT_THAT(rows_of(0), ElementsAre(0, 2, 3));
+    EXPECT_THAT(rows_of(1), ElementsAre(1, 3));
+    EXPECT_THAT(rows_of(2), ElementsAre(3, 6));
+    EXPECT_THAT(rows_of(3), ElementsAre(3, 4, 5));
+    EXPECT_EQ(inputs[2].at(3), 1.0f);
+    for (const EmbedForwardOp& op : batch->inputs) {
+      for (size_t s = 0; s + 1 < op.offsets.size(); ++s) {
+        EXPECT_TRUE(
+            std::is_sorted(op.rows.begin() + op.offsets[s], op.rows.begin() + op.offsets[s + 1]));
+      }
+    }
+  }
+}
+
+TEST_F(BatchPreparerTest, FeaturesThatCameLaterWeighAsTheRarest) {
+  ModelSpec spec = Spec();
+  spec.training.transform = InputTransform::kTfIdf;
+  spec.tables[0].base_rows = 6;
+  const auto some = Make(spec, 1, {1, 2, 3, 4, 5});
+  const auto all = Make(spec, 1, {1, 2, 3, 4, 5, 5});
+  EXPECT_EQ(Inputs(*some->Prepare(data_, BatchUse::kEvaluation, 0, AllFour())),
+            Inputs(*all->Prepare(data_, BatchUse::kEvaluation, 0, AllFour())));
+  // Not those that it was made for.
+  Network network = *Network::Create(spec);
+  EXPECT_FALSE(BatchPreparer::Create(network, *SlotMap::Deal(7, {1.0}), *SlotMap::Deal(5, {1.0}),
+                                     {.idf = {1, 2, 3, 4}})
+                   .ok());
 }
 
 }  // namespace

@@ -35,7 +35,10 @@ class FakeShards final : public ShardAdmin {
     }
     if (!shard.failure.ok()) return shard.failure;
     if (!shard.create_failure.ok()) return shard.create_failure;
-    return shard.models.try_emplace(command.spec.name, command).second;
+    if (command.dry_run) return false;
+    const bool is_new = !shard.models.contains(command.spec.name);
+    if (is_new || command.grow) shard.models.insert_or_assign(command.spec.name, command);
+    return is_new;
   }
   absl::Status DropModel(const std::string& address, const std::string& model,
                          absl::Duration) override {
