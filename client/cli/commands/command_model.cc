@@ -27,6 +27,8 @@ struct ClusterModelOptions {
   bool yes = false;
   bool dry_run = false;
   bool assets = false;
+  std::string table;
+  int64_t rows = 0;
 };
 
 absl::StatusOr<int> ListModelSpecs(const GlobalOptions& global,
@@ -133,18 +135,50 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
   return kExitOk;
 }
 
+absl::StatusOr<int> GrowModel(const GlobalOptions& global, const ClusterModelOptions& options) {
+  ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, client->ListModels());
+  int64_t before = 0;
+  for (const ModelSpec& model : models) {
+    const TableSpec* const table =
+        model.name == options.model ? model.FindTable(options.table) : nullptr;
+    if (table != nullptr) before = table->rows;
+  }
+  ASSIGN_OR_RETURN(const ModelSpec grown,
+                   client->GrowModel(options.model, options.table, options.rows, options.dry_run));
+  if (global.json()) {
+    PrintLine(nlohmann::ordered_json{{"model", options.model},
+                                     {"table", options.table},
+                                     {"rows_before", before},
+                                     {"rows", grown.FindTable(options.table)->rows},
+                                     {"grown", !options.dry_run && options.rows > before}}
+                  .dump());
+    return kExitOk;
+  }
+  PrintLine(absl::StrCat("Table ", options.table, " of model ", options.model,
+                         options.rows == before ? " has "
+                         : options.dry_run      ? " would grow from "
+                                                : " has grown from ",
+                         options.rows == before ? "" : WithThousands(before) + " to ",
+                         WithThousands(options.rows), " rows."));
+  return kExitOk;
+}
+
 }  // namespace
 
 void AddModelCommand(CliCommand app, Context& context) {
-  const CliCommand group = app.AddSubcommand("model", "Show, delete, export and import models",
-                                             "Examples:\n"
-                                             "  dslide model list\n"
-                                             "  dslide model describe default\n"
-                                             "  dslide model delete default --yes\n"
-                                             "  dslide model export --model-dir my-model "
-                                             "--output exported\n"
-                                             "  dslide model import exported --cluster "
-                                             "127.0.0.1:7000");
+  const CliCommand group =
+      app.AddSubcommand("model", "Show, grow, delete, export and import models",
+                        "Examples:\n"
+                        "  dslide model list\n"
+                        "  dslide model describe default\n"
+                        "  dslide model grow default --table labels "
+                        "--rows 20000\n"
+                        "  dslide model delete default --yes\n"
+                        "  dslide model export --model-dir my-model "
+                        "--output exported\n"
+                        "  dslide model import exported --cluster "
+                        "127.0.0.1:7000");
   group.RequireSubcommand();
   const auto options = std::make_shared<ClusterModelOptions>();  // shared with the callbacks
   AddClusterAction(group, context, options, "list", "List the models and their tables",
@@ -163,6 +197,15 @@ void AddModelCommand(CliCommand app, Context& context) {
   gone.Add("MODEL", options->model, "Its name").Required();
   gone.AddSwitch("--yes", options->yes, "Do it: the rows are gone");
   gone.AddSwitch("--dry-run", options->dry_run, "Only say what would go");
+  const CliCommand grow = AddClusterAction(
+      group, context, options, "grow", "Give a table more rows, while the model is trained",
+      "  dslide model grow default --table labels --rows 20000 --dry-run\n"
+      "  dslide model grow default --table labels --rows 20000",
+      GrowModel);
+  grow.Add("MODEL", options->model, "Its name").Required();
+  AddOption(grow, "--table", options->table, "A table of the role embedding or head").Required();
+  AddOption(grow, "--rows", options->rows, "Rows that it has afterwards").Required();
+  grow.AddSwitch("--dry-run", options->dry_run, "Only ask the shards whether they have the memory");
   AddModelTransferCommands(group, context);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/cluster/cluster_session.h"
+#include "client/cli/cluster/table_growth.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
@@ -41,7 +42,6 @@ namespace dslide::cli {
 namespace {
 
 constexpr int64_t kRecallPoints = 2000;
-constexpr int64_t kExamples = 5;
 constexpr char kExamplesText[] = R"(Examples:
   dslide train --data train.txt --eval test.txt --model-dir my-model
       In this process, with two embedded shards; the model is kept in my-model.
@@ -162,9 +162,11 @@ absl::Status TrainRun::OpenInput() {
 absl::Status TrainRun::ResolveModel() {
   SpecOptions options = options_.spec;
   options.network = options_.source.text || options_.steps > 0;
+  ASSIGN_OR_RETURN(options.known, KnownModels(global_, options_.cluster));
   if (options_.resume && !options_.model_dir.empty()) {
     ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
     options.base = stored.spec;
+    options.known = {stored.spec};
   }
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
@@ -190,10 +192,11 @@ absl::Status TrainRun::ResolveModel() {
   // Also without tf-idf: it orders the words by which people are shown a point.
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
   model_.features = FeatureStats::FromDataset(*data_, std::move(idf));
-  model_.labels = LabelNames(*data_);
+  model_.labels = LabelNames(*data_, spec.num_labels());
   if (!options_.model_dir.empty() || !options_.cluster.empty() || eval_ != nullptr ||
       spec.training.propensity_strength > 0.0) {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
+    model_.label_counts.of_label.resize(static_cast<size_t>(spec.num_labels()));
   }
   model_.vocabulary = VocabularyOf(*data_);
   model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
@@ -239,9 +242,10 @@ absl::Status TrainRun::PrepareDirectory() {
     ASSIGN_OR_RETURN(const StoredModel stored,
                      LoadForResume(options_.model_dir, model_.spec, model_.origin.shards));
     continues_job_ = stored.spec == model_.spec;
-    model_.features = stored.features;
+    model_.features = Continued(stored.features, model_.features);
     model_.tokenizer = stored.tokenizer;
-    if (stored.label_counts.points > 0) model_.label_counts = stored.label_counts;
+    const bool same_labels = stored.spec.num_labels() == model_.spec.num_labels();
+    if (stored.label_counts.points > 0 && same_labels) model_.label_counts = stored.label_counts;
   }
   return SaveModel(directory_->staging(), model_);
 }
@@ -264,7 +268,7 @@ absl::Status TrainRun::OpenCluster() {
     RETURN_IF_ERROR(FitBatch(session_->client().num_shards(), model_.spec));
   }
   if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
-  RETURN_IF_ERROR(session_->client().CreateModel(model_.spec).status());
+  RETURN_IF_ERROR(MakeModel(session_->client(), model_.spec, options_.spec.grow, *progress_));
   if (options_.cluster.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(ShareTexts(session_->client().coordinator(), &model_));
   if (directory_ == nullptr) return absl::OkStatus();
@@ -404,12 +408,8 @@ absl::Status TrainRun::MakeExamples() {
   if (interrupted_ || eval_ == nullptr || model_.labels.empty() || global_.json()) {
     return absl::OkStatus();
   }
-  std::vector<int64_t> points;
+  const std::vector<int64_t> points = ExamplePoints(eval_->num_points(), model_.spec.seed);
   SparseBatch samples;
-  const EpochOrder order(eval_->num_points(), model_.spec.seed, 0);
-  for (int64_t i = 0; i < std::min(kExamples, eval_->num_points()); ++i) {
-    points.push_back(order.PointAt(i));
-  }
   RETURN_IF_ERROR(eval_->ReadSamples(points, &samples));
   ASSIGN_OR_RETURN(const std::vector<Prediction> predictions, Rank(samples, points, 3));
   examples_ = ExamplesToText(model_, samples, predictions);
@@ -455,6 +455,7 @@ absl::Status CheckOptions(const TrainOptions& options) {
   if (options.overwrite && options.resume) {
     return absl::InvalidArgumentError("--overwrite and --resume exclude each other");
   }
+  RETURN_IF_ERROR(CheckGrowthOptions(options.spec, !options.cluster.empty() || options.resume));
   if (options.resume && (options.model_dir.empty() || !options.cluster.empty())) {
     return absl::InvalidArgumentError(
         "--resume needs the --model-dir of an embedded run; a cluster keeps its models by itself");
@@ -492,6 +493,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   AddDataOptions(command, options->source);
   AddImportedDataOptions(command, options->source);
   AddSpecOptions(command, options->spec);
+  AddGrowthOptions(command, options->spec);
   command.OnChosen([&context, options] {
     context.run = [&context, options]() -> absl::StatusOr<int> {
       RETURN_IF_ERROR(CheckOptions(*options));

@@ -181,7 +181,7 @@ absl::Status CheckRowsKept(const std::string& path, const StoredModel& model) {
       ".latest; restore that from a copy, or ", again));
 }
 
-std::vector<std::string> LabelNames(const Dataset& data) {
+std::vector<std::string> LabelNames(const Dataset& data, int64_t num_labels) {
   const int64_t labels = data.num_labels();
   int64_t first = 0;  // with a name: some may have none
   while (first < labels && data.LabelName(first).empty()) ++first;
@@ -189,6 +189,7 @@ std::vector<std::string> LabelNames(const Dataset& data) {
   std::vector<std::string> names;
   names.reserve(static_cast<size_t>(labels));
   for (int64_t label = 0; label < labels; ++label) names.emplace_back(data.LabelName(label));
+  names.resize(static_cast<size_t>(std::max(labels, num_labels)));
   return names;
 }
 

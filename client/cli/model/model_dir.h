@@ -83,6 +83,6 @@ absl::StatusOr<StoredModel> LoadModel(const std::string& path);
 absl::Status CheckRowsKept(const std::string& path, const StoredModel& model);
 
 // Names of the dataset's labels; empty when it has none.
-std::vector<std::string> LabelNames(const Dataset& data);
+std::vector<std::string> LabelNames(const Dataset& data, int64_t num_labels);
 
 }  // namespace dslide::cli

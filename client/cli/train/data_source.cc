@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/text/tokenizer_json.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide::cli {
 
@@ -100,10 +101,19 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
   const TableSpec* const embedding = model.spec.FindRole(TableRole::kEmbedding);
   const int64_t features = !model.features.idf.empty()
                                ? static_cast<int64_t>(model.features.idf.size())
-                           : embedding != nullptr ? embedding->rows - (embedding->bias_row ? 1 : 0)
+                           : embedding != nullptr ? NumFeatures(*embedding)
                                                   : data->num_features();  // nothing says
   const int64_t labels = model.spec.num_labels();
-  if (data->num_features() != features || data->num_labels() != labels) {
+  // A table with room, or that has grown, takes all data that it has taken before.
+  const TableSpec* const head = model.spec.FindRole(TableRole::kHead);
+  const bool other_features = embedding == nullptr
+                                  ? data->num_features() != features
+                                  : data->num_features() > NumFeatures(*embedding) ||
+                                        data->num_features() < BaseFeatures(*embedding);
+  const bool other_labels =
+      head == nullptr ? data->num_labels() != labels
+                      : data->num_labels() > labels || data->num_labels() < BaseRows(*head);
+  if (other_features || other_labels) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", data->num_features(), " features and ", data->num_labels(),
                      " labels, the model has ", features, " and ", labels, ": it is other data"));

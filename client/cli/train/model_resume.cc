@@ -4,6 +4,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 
 namespace dslide::cli {
@@ -11,7 +12,8 @@ namespace dslide::cli {
 absl::StatusOr<StoredModel> LoadForResume(const std::string& path, const ModelSpec& wanted,
                                           int64_t shards) {
   ASSIGN_OR_RETURN(StoredModel stored, LoadModel(path));
-  if (const auto difference = FirstDifference(stored.spec, wanted); difference.has_value()) {
+  if (const auto difference = FirstDifference(stored.spec, wanted);
+      difference.has_value() && !IsGrownFrom(stored.spec, wanted)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--resume: the model in ", path, " was made with other settings: its ",
                      Describe(*difference),
@@ -29,6 +31,14 @@ absl::StatusOr<StoredModel> LoadForResume(const std::string& path, const ModelSp
   }
   RETURN_IF_ERROR(CheckRowsKept(path, stored));
   return stored;
+}
+
+FeatureStats Continued(FeatureStats kept, const FeatureStats& data) {
+  for (size_t i = kept.idf.size(); i < data.idf.size(); ++i) kept.idf.push_back(data.idf[i]);
+  for (size_t i = kept.names.size(); i < data.names.size(); ++i) {
+    kept.names.push_back(data.names[i]);
+  }
+  return kept;
 }
 
 absl::Status PrepareJob(ClusterClient& cluster, bool continues) {

@@ -19,6 +19,10 @@ namespace dslide::cli {
 absl::StatusOr<StoredModel> LoadForResume(const std::string& path, const ModelSpec& wanted,
                                           int64_t shards);
 
+// What is known of the features of a model whose training goes on with new data: as it was, and
+// what the data says of those that it did not have.
+FeatureStats Continued(FeatureStats kept, const FeatureStats& data);
+
 // Makes the job of a client ready to go on: one that was interrupted `continues`; one that has
 // ended would have no work left, and one of other settings would refuse these: they begin again.
 // Errors: those of CoordinatorClient::DeleteJob().

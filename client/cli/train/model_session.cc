@@ -13,6 +13,7 @@
 #include "client/trainer/trainer.h"
 #include "core/base/status_macros.h"
 #include "core/spec/spec_difference.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide::cli {
 namespace {
@@ -34,6 +35,25 @@ absl::Status CheckSameModel(const ModelSpec& cluster, ModelSpec kept,
       "model \"", cluster.name, "\" of the cluster is not the one of ", directory, ": its ",
       Describe(*difference), "; leave out --cluster or --model-dir, or name the directory of that ",
       "training"));
+}
+
+// What the directory of a training says of labels and features, for all that the model has by now:
+// later ones have no names, no points that had them, and weigh as the rarest.
+void CoverAllRows(StoredModel& model) {
+  const TableSpec* const embedding = model.spec.FindRole(TableRole::kEmbedding);
+  const TableSpec* const head = model.spec.FindRole(TableRole::kHead);
+  if (embedding == nullptr || head == nullptr) return;
+  const auto cover = [](auto& all, int64_t count, const auto& value) {
+    if (!all.empty() && count > static_cast<int64_t>(all.size())) {
+      all.resize(static_cast<size_t>(count), value);
+    }
+  };
+  cover(model.labels, head->rows, std::string());
+  cover(model.label_counts.of_label, head->rows, int64_t{0});
+  cover(model.features.names, NumFeatures(*embedding), std::string());
+  if (model.features.idf.empty()) return;
+  cover(model.features.idf, NumFeatures(*embedding),
+        *std::max_element(model.features.idf.begin(), model.features.idf.end()));
 }
 
 }  // namespace
@@ -96,6 +116,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::OpenOnce(const Globa
                                                                 std::move(client)));
   }
   RETURN_IF_ERROR(session->FindModel(options));
+  CoverAllRows(session->model_);
   if (!options.rows_only) RETURN_IF_ERROR(session->OpenChannels(options));
   return session;
 }

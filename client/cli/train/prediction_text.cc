@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/engine/data/epoch_order.h"
 
 namespace dslide::cli {
 
@@ -78,6 +79,14 @@ std::string ExamplesToText(const StoredModel& model, const SparseBatch& samples,
                     "    -> ", predicted);
   }
   return text;
+}
+
+std::vector<int64_t> ExamplePoints(int64_t num_points, uint64_t seed) {
+  constexpr int64_t kExamples = 5;
+  std::vector<int64_t> points;
+  const EpochOrder order(num_points, seed, 0);
+  for (int64_t i = 0; i < std::min(kExamples, num_points); ++i) points.push_back(order.PointAt(i));
+  return points;
 }
 
 }  // namespace dslide::cli

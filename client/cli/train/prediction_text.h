@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -35,5 +36,8 @@ std::string DescribeInput(const StoredModel& model, absl::Span<const RowId> feat
 // Two lines for each sample: its words, and its predictions with "(right)" behind its own labels.
 std::string ExamplesToText(const StoredModel& model, const SparseBatch& samples,
                            absl::Span<const Prediction> predictions);
+
+// A few points of a data set, which people are shown.
+std::vector<int64_t> ExamplePoints(int64_t num_points, uint64_t seed);
 
 }  // namespace dslide::cli

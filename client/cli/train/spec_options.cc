@@ -13,6 +13,7 @@
 #include "core/engine/data/dataset_info.h"
 #include "core/protocol/reason_words.h"
 #include "core/spec/model_spec_json.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide::cli {
 namespace {
@@ -83,13 +84,75 @@ void ApplyFlags(const SpecOptions& options, ModelSpec& spec) {
   }
 }
 
-absl::Status FillSize(const char* what, int64_t from_data, const std::string& path,
+// What a table has to be large enough for.
+struct DataRows {
+  int64_t rows = 0;
+  int64_t headroom = 0;
+  std::string what;  // "4,000 labels"
+  const std::string& path;
+};
+
+// The table of a model that is there already; null for a new one, or for smaller data than it was
+// made for, which is other data.
+const TableSpec* FindKnown(const SpecOptions& options, const ModelSpec& spec,
+                           const TableSpec& table, const DataRows& data) {
+  for (const ModelSpec& model : options.known) {
+    if (model.name != spec.name || model.FindRole(TableRole::kMemory) != nullptr) continue;
+    const TableSpec* const known = model.FindTable(table.name);
+    if (known == nullptr || known->role != table.role) continue;
+    if (data.rows >= BaseRows(*known)) return known;
+  }
+  return nullptr;
+}
+
+absl::Status FillSize(const SpecOptions& options, const ModelSpec& spec, const DataRows& data,
                       TableSpec& table) {
-  if (table.rows == 0) table.rows = from_data;
-  if (table.rows == from_data) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "table \"", table.name, "\" of the model has ", table.rows, " rows, but ", path, " has ",
-      what, ", which makes ", from_data, "; set \"rows\" to 0 to take it from the data"));
+  const TableSpec* const known = FindKnown(options, spec, table, data);
+  if (known != nullptr && (table.rows == 0 || table.rows == known->rows ||
+                           table.rows == BaseRows(*known) || table.rows == data.rows)) {
+    if (data.rows > known->rows && !options.grow) {
+      return StatusWithReason(
+          absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+          absl::StrCat("table \"", table.name, "\" of model \"", spec.name, "\" has ", known->rows,
+                       " rows, but ", data.path, " has ", data.what, ", which makes ", data.rows,
+                       ": --grow gives it the rows, and so does dslide model grow ", spec.name,
+                       " --table ", table.name, " --rows ", data.rows));
+    }
+    table.rows = data.rows > known->rows ? data.rows + data.headroom : known->rows;
+    table.base_rows = table.rows > BaseRows(*known) ? BaseRows(*known) : 0;
+    return absl::OkStatus();
+  }
+  if (table.rows == 0) {
+    table.rows = data.rows + data.headroom;
+    table.base_rows = data.headroom > 0 ? data.rows : 0;
+  }
+  if (BaseRows(table) == data.rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("table \"", table.name, "\" of the model has ",
+                                                 BaseRows(table), " rows, but ", data.path, " has ",
+                                                 data.what, ", which makes ", data.rows,
+                                                 "; set \"rows\" to 0 to take it from the data"));
+}
+
+absl::Status FillSizes(const SpecOptions& options, const Dataset& data, ModelSpec& spec) {
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kEmbedding) {
+      RETURN_IF_ERROR(FillSize(options, spec,
+                               {.rows = data.num_features() + (table.bias_row ? 1 : 0),
+                                .headroom = options.feature_headroom,
+                                .what = absl::StrCat(data.num_features(), " features",
+                                                     table.bias_row ? " and a bias row" : ""),
+                                .path = data.path()},
+                               table));
+    } else if (table.role == TableRole::kHead) {
+      RETURN_IF_ERROR(FillSize(options, spec,
+                               {.rows = data.num_labels(),
+                                .headroom = options.label_headroom,
+                                .what = absl::StrCat(data.num_labels(), " labels"),
+                                .path = data.path()},
+                               table));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Shards leave out an update that takes a weight beyond the bound. At such a rate that is every
@@ -152,10 +215,34 @@ void AddSpecOptions(CliCommand app, SpecOptions& options) {
       .OneOf({"f32", "bf16"});
 }
 
+void AddGrowthOptions(CliCommand app, SpecOptions& options) {
+  app.AddSwitch("--grow", options.grow,
+                "Give the model, which is there already, the rows that the data needs");
+  AddOption(app, "--label-headroom", options.label_headroom,
+            "Rows of the head beyond the labels of the data: room for later ones");
+  AddOption(app, "--feature-headroom", options.feature_headroom,
+            "Rows of the embedding beyond the features of the data");
+}
+
+absl::Status CheckGrowthOptions(const SpecOptions& options, bool may_continue) {
+  if (options.grow && !may_continue) {
+    return absl::InvalidArgumentError(
+        "--grow is for a model that is there: give --cluster, or --resume and --model-dir; a new "
+        "one has rows for its data, and more with --label-headroom");
+  }
+  for (const int64_t rows : {options.label_headroom, options.feature_headroom}) {
+    if (rows >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("headroom of ", rows, " rows: must be at least 0"));
+  }
+  return absl::OkStatus();
+}
+
 bool SpecOptions::wants_network() const {
   return network || epochs || batch_size || in_flight || dim || learning_rate || weight_decay ||
-         max_active || tail_rows || tables || codes || rebuild_every || patience || input_dropout ||
-         hidden_dropout || activations || optimizer || precision;
+         max_active || tail_rows || label_headroom > 0 || feature_headroom > 0 || tables || codes ||
+         rebuild_every || patience || input_dropout || hidden_dropout || activations || optimizer ||
+         precision;
 }
 
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
@@ -180,16 +267,12 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
     if (explanation != nullptr) *explanation = ExplainComponents(shape, spec);
   }
   ApplyFlags(options, spec);
-  for (TableSpec& table : spec.tables) {
-    if (table.role == TableRole::kEmbedding) {
-      const std::string what =
-          absl::StrCat(data.num_features(), " features", table.bias_row ? " and a bias row" : "");
-      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_features() + (table.bias_row ? 1 : 0),
-                               data.path(), table));
-    } else if (table.role == TableRole::kHead) {
-      const std::string what = absl::StrCat(data.num_labels(), " labels");
-      RETURN_IF_ERROR(FillSize(what.c_str(), data.num_labels(), data.path(), table));
-    }
+  RETURN_IF_ERROR(FillSizes(options, data, spec));
+  if (HasComponents(spec) && (options.label_headroom > 0 || options.feature_headroom > 0)) {
+    return absl::InvalidArgumentError(
+        "--label-headroom and --feature-headroom give a network room; this model has tables of "
+        "records, which are made for the labels of its data: leave them out, or choose a network "
+        "with --model or --dim");
   }
   if (HasComponents(spec)) {
     RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/engine/data/dataset.h"
@@ -40,6 +41,14 @@ struct SpecOptions {
   std::optional<std::string> precision;    // of all tables: f32, bf16_weights, bf16
   // What flags overrule where no spec file is named, instead of a spec from the data.
   std::optional<ModelSpec> base;
+  // Models that are there already: one of the spec's name says how many rows its tables have, where
+  // that is enough for the data.
+  std::vector<ModelSpec> known = {};
+  // Where it is not, the tables get the rows that the data needs; without it that is an error.
+  bool grow = false;
+  // Rows beyond those of the data, of a new table or one that grows.
+  int64_t label_headroom = 0;
+  int64_t feature_headroom = 0;
   // A network is wanted where the spec is derived, as flags that only a network listens to say,
   // too.
   bool network = false;
@@ -47,6 +56,9 @@ struct SpecOptions {
 };
 
 void AddSpecOptions(CliCommand app, SpecOptions& options);
+// --grow and room to spare, of a training. Errors: InvalidArgument naming the flag.
+void AddGrowthOptions(CliCommand app, SpecOptions& options);
+absl::Status CheckGrowthOptions(const SpecOptions& options, bool may_continue);
 
 // Reads the file or derives the spec, applies the flags, and fills in what the data says.
 // Errors: NotFound for the file; InvalidArgument naming field or flag, value and range, or both

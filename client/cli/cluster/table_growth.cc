@@ -1,0 +1,45 @@
+#include "client/cli/cluster/table_growth.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/cluster/connect.h"
+#include "client/cli/console/terminal.h"
+#include "core/base/status_macros.h"
+#include "core/spec/model_growth.h"
+
+namespace dslide::cli {
+namespace {
+
+absl::Status GrowTables(CoordinatorClient& coordinator, const ModelSpec& spec,
+                        ProgressSink& progress) {
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, coordinator.ListModels());
+  for (const ModelSpec& model : models) {
+    // Whatever else differs is refused when it is registered, and nothing has grown then.
+    if (model.name != spec.name || !IsGrownFrom(model, spec)) continue;
+    for (const TableSpec& known : model.tables) {
+      const TableSpec* const wanted = spec.FindTable(known.name);
+      if (wanted == nullptr || wanted->rows <= known.rows) continue;
+      RETURN_IF_ERROR(coordinator.GrowModel(spec.name, known.name, wanted->rows).status());
+      progress.Say(absl::StrCat("Table \"", known.name, "\" of model \"", spec.name,
+                                "\" has grown from ", WithThousands(known.rows), " to ",
+                                WithThousands(wanted->rows), " rows"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelSpec>> KnownModels(const GlobalOptions& global,
+                                                   const std::string& cluster) {
+  if (cluster.empty()) return std::vector<ModelSpec>();
+  ASSIGN_OR_RETURN(const auto coordinator, ConnectToCoordinator(global, cluster));
+  return coordinator->ListModels();
+}
+
+absl::Status MakeModel(ClusterClient& cluster, const ModelSpec& spec, bool grow,
+                       ProgressSink& progress) {
+  if (grow) RETURN_IF_ERROR(GrowTables(cluster.coordinator(), spec, progress));
+  return cluster.CreateModel(spec).status();
+}
+
+}  // namespace dslide::cli

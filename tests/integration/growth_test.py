@@ -1,0 +1,135 @@
+"""Models grow while they are trained: nobody starts again, and no kill or checkpoint is in the way."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import failures_test
+import shard_crash_test
+from processes import Finished, assert_ended
+
+OK, FAILURE = failures_test.OK, failures_test.FAILURE
+LABELS, MORE_LABELS = 300, 500
+FEATURES, MORE_FEATURES = 200, 260
+
+
+class GrowthTest(shard_crash_test.ShardTrainingTest):
+    STEPS = 300
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.data = self.generate("first.txt", LABELS, FEATURES)
+        self.more = self.generate("more.txt", MORE_LABELS, MORE_FEATURES)
+
+    def generate(self, name: str, labels: int, features: int) -> pathlib.Path:
+        path = self.directory / name
+        made = self.run_dslide("data", "gen", "--output", path, "--points", 600, "--labels", labels,
+                               "--features", features, "--seed", 3)
+        assert_ended(made, OK)
+        return path
+
+    def start_all(self, *coordinator_arguments: object) -> None:
+        self.coordinator = self.start_coordinator(*coordinator_arguments, shards=self.SHARDS)
+        self.shards = [
+            shard_crash_test.LoggingShard(self, self.coordinator, number, "--durability", "log")
+            for number in range(self.SHARDS)]
+
+    def command(self, *arguments: object) -> Finished:
+        return self.run_dslide(*arguments, "-q", "-o", "json", "--cluster",
+                               self.coordinator.address)
+
+    def train_on(self, data: pathlib.Path, job: str, *arguments: object) -> Finished:
+        return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job,
+                            *arguments)
+
+    def grow(self, rows: int, *arguments: object) -> Any:
+        grown = self.command("model", "grow", self.model()["name"], "--table", "labels", "--rows",
+                             rows, *arguments)
+        assert_ended(grown, OK)
+        return grown.json()
+
+    def model(self) -> Any:
+        models = self.command("model", "list").json()["models"]
+        assert len(models) == 1
+        return models[0]
+
+    def rows(self) -> list[tuple[int, int]]:
+        """Of input and labels: all, and those that they were made for."""
+        return [(table["rows"], table.get("base_rows", table["rows"]))
+                for table in self.model()["tables"]]
+
+    def test_a_running_training_goes_on_through_growth_and_kills(self) -> None:
+        self.start_all()
+        trainer = self.train()
+        self.wait_for_steps(trainer, 20)
+        assert self.grow(400, "--dry-run")["grown"] is False
+        assert self.grow(400) == {"model": self.model()["name"], "table": "labels",
+                                  "rows_before": LABELS, "rows": 400, "grown": True}
+        self.shards[0].kill()
+        self.shards[0].start()
+        self.wait_for_steps(trainer, 100)
+        # One is away while another growth is asked for.
+        self.shards[1].kill()
+        growth = self.start("dslide", "model", "grow", self.model()["name"], "--table", "labels",
+                            "--rows", MORE_LABELS, "--cluster", self.coordinator.address)
+        self.shards[1].start()
+        assert_ended(growth.finish(), OK)
+        self.finish(trainer)
+        digests = self.restarted_digests()
+        assert self.restarted_digests() == digests
+        assert self.rows()[1] == (MORE_LABELS, LABELS)
+        for shard in self.shards:
+            shard.note_loss()
+            assert shard.acked_loss == 0
+
+    def test_a_stream_with_labels_that_nobody_has_seen_trains_on(self) -> None:
+        self.start_all()
+        assert_ended(self.train_on(self.data, "first"), OK)
+        refused = self.train_on(self.more, "more")
+        assert_ended(refused, FAILURE, "has 260 features", "--grow", "dslide model grow")
+        assert_ended(self.train_on(self.more, "more", "--grow"), OK)
+        assert self.rows() == [(MORE_FEATURES + 1, FEATURES + 1), (MORE_LABELS, LABELS)]
+        # Data of before is still its data, and so are points of both for who asks.
+        assert_ended(self.train_on(self.data, "again"), OK)
+        for data in (self.data, self.more):
+            assert_ended(self.command("eval", "--data", data), OK)
+        shrunk = self.command("model", "grow", self.model()["name"], "--table", "labels", "--rows",
+                              LABELS)
+        assert_ended(shrunk, FAILURE, "never shrink")
+
+    def test_a_directory_grows_when_it_is_trained_further(self) -> None:
+        model = ("--model-dir", self.directory / "model")
+        settings = ("--dim", 16, "--epochs", 1, "-q")
+        assert_ended(self.run_dslide("train", "--data", self.data, *model, *settings), OK)
+        refused = self.run_dslide("train", "--data", self.more, *model, *settings, "--resume")
+        assert_ended(refused, FAILURE, "--grow")
+        for _ in range(2):
+            assert_ended(self.run_dslide("train", "--data", self.more, "--eval", self.more, *model,
+                                         *settings, "--resume", "--grow"), OK)
+            assert_ended(self.run_dslide("eval", "--data", self.more, *model), OK)
+        assert_ended(self.run_dslide("eval", "--data", self.data, *model), OK)
+
+    def test_room_to_spare_takes_later_data_as_it_is(self) -> None:
+        self.start_all()
+        room = ("--label-headroom", 250, "--feature-headroom", 100)
+        assert_ended(self.train_on(self.data, "first", *room), OK)
+        expected = [(FEATURES + 101, FEATURES + 1), (LABELS + 250, LABELS)]
+        assert self.rows() == expected
+        assert_ended(self.train_on(self.more, "more"), OK)
+        assert self.rows() == expected
+
+    def test_a_checkpoint_has_the_rows_of_its_time(self) -> None:
+        self.start_all("--data-dir", self.directory / "coordinator", "--checkpoint-interval",
+                       "off")
+        assert_ended(self.train_on(self.data, "first"), OK)
+        assert_ended(self.command("checkpoint", "create"), OK)
+        self.grow(MORE_LABELS)
+        assert_ended(self.command("checkpoint", "create"), OK)
+        assert_ended(self.command("checkpoint", "restore", "1", "--yes"), OK)
+        assert self.rows()[1] == (LABELS, LABELS)
+        # Of then, on the shards too: they have one size, and can grow again.
+        assert self.grow(400)["rows_before"] == LABELS
+        assert_ended(self.command("checkpoint", "restore", "2", "--yes"), OK)
+        assert self.rows()[1] == (MORE_LABELS, LABELS)
+        assert_ended(self.train_on(self.more, "more", "--grow"), OK)
