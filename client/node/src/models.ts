@@ -1,6 +1,7 @@
 // The models of a cluster.
 
 import { fromJson, type JsonValue, type MessageInitShape } from "@bufbuild/protobuf";
+import { askedFor } from "./asked.js";
 import { type Connection } from "./connection.js";
 import { InvalidArgumentError, NotFoundError } from "./errors.js";
 import { CoordinatorService } from "./gen/dslide/v1/coordinator_pb.js";
@@ -21,7 +22,10 @@ function parsed(spec: SpecLike): ModelSpec {
   }
 }
 
-/** Creates a model on all shards, unless an equal one is there. Its spec with every field. */
+/**
+ * Creates a model on all shards, unless an equal one is there. Its spec with every field; where it
+ * was registered with another training, with that which is asked for.
+ */
 export async function createModel(
   connection: Connection,
   spec: SpecLike,
@@ -32,8 +36,11 @@ export async function createModel(
     spec: wanted,
   };
   await connection.coordinator.call(CoordinatorService.method.registerModel, request, options);
-  forget(connection, wanted.name ?? "");
-  return model(connection, wanted.name ?? "", options);
+  const name = wanted.name ?? "";
+  forget(connection, name);
+  const opened = askedFor(await model(connection, name, options), wanted);
+  connection.specs.set(name, opened);
+  return opened;
 }
 
 function forget(connection: Connection, name: string): void {

@@ -13,6 +13,7 @@ import { type CallOptions } from "./transport.js";
 import { type MessageInitShape } from "@bufbuild/protobuf";
 
 const NO_ROW = 0xffffffff;
+const MAX_BUDGET = 2 ** 31;
 
 /** A row of a head and its score. */
 export interface Scored {
@@ -25,6 +26,11 @@ export interface TopKOptions extends CallOptions {
   k?: number;
   /** Among the candidates that hashing finds, instead of all rows. */
   hashed?: boolean;
+  /**
+   * Beside `hashed`, rows to score for each query, over all shards, at most 2^31: the more, the more
+   * of the exact answer is found. 0: as many as in training.
+   */
+  budget?: number;
 }
 
 /** The best rows of a head for hidden vectors f32 [batch, dim], over all shards, best first. */
@@ -43,6 +49,13 @@ export async function topK(
   if (!Number.isInteger(k) || k < 1 || k > 1024) {
     throw new InvalidArgumentError(`k is ${k}, must be an integer in [1, 1024]`);
   }
+  const budget = options.budget ?? 0;
+  const fits = Number.isInteger(budget) && budget >= 0 && budget <= MAX_BUDGET;
+  if (!fits || (budget > 0 && !options.hashed)) {
+    throw new InvalidArgumentError(
+      `budget is ${budget}, must be an integer in [0, ${MAX_BUDGET}], and 0 unless hashed is true`,
+    );
+  }
   if (batch === 0) return [];
   const family = options.hashed ? familyOf(connection, name, table) : undefined;
   const request = {
@@ -51,6 +64,7 @@ export async function topK(
     hidden: matrix(batch, dim, queries),
     k,
     mode: family ? TopKMode.HASHED : TopKMode.EXACT,
+    budget: family ? budget : 0,
     fingerprints: family ? bytesOf(family.hash(queries)) : new Uint8Array(),
   };
   const answers = await Promise.all(

@@ -145,6 +145,22 @@ test("models are listed, described, created once and dropped", async () => {
   assert.equal((await cluster.clusterMap()).shards.length, cluster.numShards);
 });
 
+test("what jobs may differ in is as asked for, and the rest as registered", async () => {
+  const spec = { name: "asked", tables: [{ name: "a", rows: 5, dim: 2 }] };
+  const first = await cluster.createModel(spec);
+  const registered = (await cluster.listModels()).find(({ name }) => name === "asked");
+  assert.deepEqual(first.spec, registered); // the defaults are the server's
+  const rate = { learning_rate: 0.25, schedule: { kind: "linear", decay_steps: 9 } };
+  const second = await cluster.createModel({
+    ...spec, training: { max_epochs: 7 }, tables: [{ ...spec.tables[0], optimizer: rate }],
+  });
+  assert.deepEqual([second.spec.training?.maxEpochs, second.spec.training?.batchSize], [7n, 256n]);
+  const { optimizer } = second.spec.tables[0]!;
+  assert.deepEqual([optimizer?.learningRate, optimizer?.schedule?.decaySteps], [0.25, 9n]);
+  assert.deepEqual((await cluster.createModel(spec)).spec, registered);
+  await cluster.dropModel("asked");
+});
+
 test("checkpoints bring rows back", async () => {
   const before = await model.gather("labels", [3]);
   assert.ok((await model.saveCheckpoint("kept")).rows > LABELS);
@@ -165,6 +181,7 @@ test("wrong arguments are told before anything is sent", async () => {
     [() => model.scatter("labels", [1, 1], new Float32Array(2 * DIM), { mode: "assign" }),
       /row 1 is assigned twice/],
     [() => model.topK("labels", [1, 2]), /has 2 numbers, must have 24 for each sample/],
+    [() => model.topK("labels", ones.fill(0), { budget: 5 }), /budget is 5, .*unless hashed/],
     [() => model.predict([{ ids: [5, 5] }]), /has id 5 twice/],
     [() => cluster.createModel({ name: "x", tabels: [] }), /no model spec: .*tabels/],
     [() => connect("10.0.0.1:7000"), /another machine .*pass tls: .* or insecure: true/],
