@@ -58,6 +58,7 @@ func randomFloats(rng *rand.Rand, n int) []float32 {
 
 // Over 1 shard (rows side by side) and 3 (rows in between), and over TLS.
 func TestRows(t *testing.T) {
+	t.Parallel()
 	for _, options := range []testcluster.Options{{Shards: 1}, {Shards: 3, TLS: true}} {
 		servers := testcluster.Start(t, options)
 		cluster := servers.Dial("trainer")
@@ -265,6 +266,7 @@ func TestDialRefuses(t *testing.T) {
 
 // What a program can do with an error.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Start(t, testcluster.Options{Shards: 1}).Dial("trainer")
 	_, err := cluster.Model(t.Context(), "unheard-of")
 	if !errors.Is(err, dslide.ErrNotFound) || !errors.Is(err, dslide.Reason("UNKNOWN_MODEL")) ||
@@ -295,6 +297,7 @@ func TestErrors(t *testing.T) {
 // Every update adds 1 to a cell of its own, so the rows say of each how often it was applied, while
 // shards are killed and started again.
 func TestEveryUpdateIsAppliedOnce(t *testing.T) {
+	t.Parallel()
 	const updates, dim = 200, 8
 	servers := testcluster.Start(t, testcluster.Options{Shards: 2})
 	cluster := servers.Dial("trainer")
@@ -356,6 +359,7 @@ func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 // A change whose caller gives up is applied once or not at all, also after later ones; one that is
 // said not to be applied is not.
 func TestCallsThatAreCutShort(t *testing.T) {
+	t.Parallel()
 	const updates, dim = 60, 512
 	cluster := testcluster.Start(t, testcluster.Options{Shards: 2, Volatile: true}).Dial("trainer")
 	kind, name, rows, width := "zero", "cells", int64(2000), int64(dim)
@@ -402,6 +406,7 @@ func TestCallsThatAreCutShort(t *testing.T) {
 
 // Steps go on after one whose caller has given up.
 func TestStepsThatAreCutShort(t *testing.T) {
+	t.Parallel()
 	model := modelOf(t, testcluster.Start(t, testcluster.Options{Shards: 2, Volatile: true}).Dial("trainer"), "steps")
 	steps, err := model.OpenSteps(t.Context(), "short")
 	if err != nil {

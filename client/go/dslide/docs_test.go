@@ -26,6 +26,7 @@ var (
 
 // The commands and the program of docs/start/client-go.md, as a user has them in a project of his own.
 func TestThePage(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ type scored struct {
 // Labels and logits of a model that `dslide train` has trained are those of `dslide predict`, and of
 // `dslide serve`. All rows are active and one thread trains, so every run trains the same model.
 func TestPredictionsAreThoseOfTheProgram(t *testing.T) {
+	t.Parallel()
 	servers := testcluster.Start(t, testcluster.Options{Shards: 3})
 	train, test := filepath.Join(t.TempDir(), "train.txt"), filepath.Join(t.TempDir(), "test.txt")
 	for path, first := range map[string]string{train: "0", test: "600"} {

@@ -29,6 +29,7 @@ func runTrain(t *testing.T, arguments ...string) report {
 
 // The program as its users start it, over TLS.
 func TestItLearns(t *testing.T) {
+	t.Parallel()
 	servers := testcluster.Start(t, testcluster.Options{Shards: 2, TLS: true})
 	done := runTrain(t, append(servers.TLSFlags("trainer", "--"), "--cluster", servers.Address)...)
 	// 5 epochs of 5,400 points in leases of 2,048, each of 16 batches but the last one of an epoch.
@@ -43,6 +44,7 @@ func TestItLearns(t *testing.T) {
 // It and `dslide train` share the chunks of one job while a shard is killed and started again; every
 // step is one update of each table on each shard, none is lost and none doubled.
 func TestItSharesAJob(t *testing.T) {
+	t.Parallel()
 	servers := testcluster.Start(t, testcluster.Options{Shards: 2, TLS: true})
 	folder := t.TempDir()
 	points, model := filepath.Join(folder, "train.txt"), filepath.Join(folder, "model.json")
