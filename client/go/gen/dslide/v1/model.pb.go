@@ -502,8 +502,10 @@ type HeadSpec struct {
 	RecallSamples *int64 `protobuf:"varint,6,opt,name=recall_samples,json=recallSamples,proto3,oneof" json:"recall_samples,omitempty"`
 	// Steps between such comparisons. 0: from the rows of the table.
 	RecallEverySteps *int64 `protobuf:"varint,7,opt,name=recall_every_steps,json=recallEverySteps,proto3,oneof" json:"recall_every_steps,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Steps do not change the biases: they stay 0, or what a scatter or a load has made them.
+	FixedBias     *bool `protobuf:"varint,8,opt,name=fixed_bias,json=fixedBias,proto3,oneof" json:"fixed_bias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HeadSpec) Reset() {
@@ -583,6 +585,13 @@ func (x *HeadSpec) GetRecallEverySteps() int64 {
 		return *x.RecallEverySteps
 	}
 	return 0
+}
+
+func (x *HeadSpec) GetFixedBias() bool {
+	if x != nil && x.FixedBias != nil {
+		return *x.FixedBias
+	}
+	return false
 }
 
 // Prediction from training points that are like the sample.
@@ -1424,7 +1433,7 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\a_centerB\x12\n" +
 	"\x10_norm_coordinateB\x10\n" +
 	"\x0e_norm_quantileB\a\n" +
-	"\x05_seed\"\x8c\x03\n" +
+	"\x05_seed\"\xbf\x03\n" +
 	"\bHeadSpec\x12\x17\n" +
 	"\x04loss\x18\x01 \x01(\tH\x00R\x04loss\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -1433,14 +1442,17 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\x12sampled_candidates\x18\x04 \x01(\x03H\x03R\x11sampledCandidates\x88\x01\x01\x12'\n" +
 	"\x04hash\x18\x05 \x01(\v2\x13.dslide.v1.HashSpecR\x04hash\x12*\n" +
 	"\x0erecall_samples\x18\x06 \x01(\x03H\x04R\rrecallSamples\x88\x01\x01\x121\n" +
-	"\x12recall_every_steps\x18\a \x01(\x03H\x05R\x10recallEverySteps\x88\x01\x01B\a\n" +
+	"\x12recall_every_steps\x18\a \x01(\x03H\x05R\x10recallEverySteps\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"fixed_bias\x18\b \x01(\bH\x06R\tfixedBias\x88\x01\x01B\a\n" +
 	"\x05_lossB\r\n" +
 	"\v_max_activeB\f\n" +
 	"\n" +
 	"_tail_rowsB\x15\n" +
 	"\x13_sampled_candidatesB\x11\n" +
 	"\x0f_recall_samplesB\x15\n" +
-	"\x13_recall_every_steps\"\x89\x02\n" +
+	"\x13_recall_every_stepsB\r\n" +
+	"\v_fixed_bias\"\x89\x02\n" +
 	"\n" +
 	"MemorySpec\x12#\n" +
 	"\n" +

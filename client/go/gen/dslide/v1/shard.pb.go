@@ -3372,7 +3372,10 @@ type TopKRequest struct {
 	// shard. There are n in all.
 	PackedRowIds []byte `protobuf:"bytes,7,opt,name=packed_row_ids,json=packedRowIds,proto3" json:"packed_row_ids,omitempty"`
 	// f32[n] or bf16[n], finite: added to the rows' logits. Empty: all 0.
-	LogitOffsets  []byte `protobuf:"bytes,8,opt,name=logit_offsets,json=logitOffsets,proto3" json:"logit_offsets,omitempty"`
+	LogitOffsets []byte `protobuf:"bytes,8,opt,name=logit_offsets,json=logitOffsets,proto3" json:"logit_offsets,omitempty"`
+	// For TOP_K_MODE_HASHED, at most 2^31: rows to score for each query, over all shards, most of them
+	// the nearest of the longest rows. 0: what training selects, from the query's buckets alone.
+	Budget        uint32 `protobuf:"varint,9,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3461,6 +3464,13 @@ func (x *TopKRequest) GetLogitOffsets() []byte {
 		return x.LogitOffsets
 	}
 	return nil
+}
+
+func (x *TopKRequest) GetBudget() uint32 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
 }
 
 type TopKResponse struct {
@@ -5951,7 +5961,7 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12#\n" +
-	"\rapplied_steps\x18\x02 \x01(\x03R\fappliedSteps\"\x8a\x02\n" +
+	"\rapplied_steps\x18\x02 \x01(\x03R\fappliedSteps\"\xa2\x02\n" +
 	"\vTopKRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12)\n" +
@@ -5960,7 +5970,8 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x04mode\x18\x05 \x01(\x0e2\x13.dslide.v1.TopKModeR\x04mode\x12\"\n" +
 	"\ffingerprints\x18\x06 \x01(\fR\ffingerprints\x12$\n" +
 	"\x0epacked_row_ids\x18\a \x01(\fR\fpackedRowIds\x12#\n" +
-	"\rlogit_offsets\x18\b \x01(\fR\flogitOffsets\"\xba\x01\n" +
+	"\rlogit_offsets\x18\b \x01(\fR\flogitOffsets\x12\x16\n" +
+	"\x06budget\x18\t \x01(\rR\x06budget\"\xba\x01\n" +
 	"\fTopKResponse\x12\x17\n" +
 	"\arow_ids\x18\x01 \x01(\fR\x06rowIds\x12\x16\n" +
 	"\x06logits\x18\x02 \x01(\fR\x06logits\x12'\n" +
