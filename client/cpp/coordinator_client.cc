@@ -148,10 +148,12 @@ absl::Status CoordinatorClient::WriteModelAsset(const ModelAssetPlace& place, st
 }
 
 absl::StatusOr<bool> CoordinatorClient::CommitModelAssets(const std::string& model,
-                                                          uint32_t checksum) {
+                                                          uint32_t checksum,
+                                                          std::optional<uint32_t> replaces) {
   v1::CommitModelAssetsRequest request;
   request.set_model(model);
   request.set_checksum(checksum);
+  if (replaces.has_value()) request.set_replaces(*replaces);
   ASSIGN_OR_RETURN(
       const v1::CommitModelAssetsResponse response,
       impl_->Call("CommitModelAssets", &v1::CoordinatorService::Stub::CommitModelAssets, request,

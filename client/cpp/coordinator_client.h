@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,8 +89,9 @@ class CoordinatorClient {
   // At most 1 MiB; "" at the end.
   absl::StatusOr<std::string> ReadModelAsset(const ModelAssetPlace& place);
   absl::Status WriteModelAsset(const ModelAssetPlace& place, std::string piece);
-  // False when the model had that set.
-  absl::StatusOr<bool> CommitModelAssets(const std::string& model, uint32_t checksum);
+  // False when the model had that set. replaces: the checksum of a set that may be in its place.
+  absl::StatusOr<bool> CommitModelAssets(const std::string& model, uint32_t checksum,
+                                         std::optional<uint32_t> replaces = std::nullopt);
 
   // True when the job is new.
   absl::StatusOr<bool> RegisterJob(const JobSpec& job, const ClientId& client);

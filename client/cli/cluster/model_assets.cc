@@ -83,11 +83,11 @@ absl::Status SendAssets(CoordinatorClient& coordinator, const std::string& model
 }
 
 absl::Status PutAssets(CoordinatorClient& coordinator, const std::string& model,
-                       const AssetFiles& files) {
+                       const AssetFiles& files, std::optional<uint32_t> replaces) {
   const uint32_t checksum = ListOfAssets(files).checksum;
   for (int attempt = 1;; ++attempt) {
     absl::Status put = SendAssets(coordinator, model, files);
-    if (put.ok()) put = coordinator.CommitModelAssets(model, checksum).status();
+    if (put.ok()) put = coordinator.CommitModelAssets(model, checksum, replaces).status();
     if (ReasonOf(put) != reason::kUnknownAssets || attempt == kMaxAttempts) return put;
   }
 }

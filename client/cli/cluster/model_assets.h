@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -31,9 +32,9 @@ absl::Status SendAssets(CoordinatorClient& coordinator, const std::string& model
                         const AssetFiles& files);
 
 // Sends a set and makes it the model's. Errors: those of the calls; FailedPrecondition
-// ASSETS_DIFFER when the model has another one.
+// ASSETS_DIFFER when the model has another one than that of the checksum `replaces`.
 absl::Status PutAssets(CoordinatorClient& coordinator, const std::string& model,
-                       const AssetFiles& files);
+                       const AssetFiles& files, std::optional<uint32_t> replaces = std::nullopt);
 
 // The list of a set that the coordinator has, of the model or of a checkpoint. Errors: those of the
 // calls; DataLoss.

@@ -24,6 +24,7 @@ constexpr char kVocabulary[] = "vocabulary.tsv";
 constexpr char kData[] = "data.json";
 constexpr char kTextKind[] = "text";
 constexpr int kDataFormat = 1;
+constexpr int kMaxAttempts = 5;  // to be the next who gives texts
 
 std::string DataToJson(const ModelOrigin& origin) {
   nlohmann::ordered_json json = {{"format", kDataFormat}, {"data", origin.data_kind}};
@@ -57,6 +58,17 @@ int64_t FeaturesOf(const ModelSpec& spec) {
   return embedding == nullptr ? -1 : embedding->rows - (embedding->bias_row ? 1 : 0);
 }
 
+// Texts of as many features and labels as the model has rows for.
+void FillRows(StoredModel* model) {
+  if (const int64_t rows = FeaturesOf(model->spec); rows >= 0 && !model->features.idf.empty()) {
+    model->features.idf.resize(static_cast<size_t>(rows), 0.0f);
+    model->features.names.resize(static_cast<size_t>(rows));
+  }
+  const auto labels = static_cast<size_t>(model->spec.num_labels());
+  if (!model->labels.empty()) model->labels.resize(labels);
+  if (model->label_counts.points > 0) model->label_counts.of_label.resize(labels);
+}
+
 absl::Status TooMany(const std::string& path, size_t have, int64_t most) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, " has ", have, " lines, the model has ", most, " rows for them"));
@@ -87,11 +99,8 @@ absl::Status AssetDecoder::DecodeNames(StoredModel* model) const {
     ASSIGN_OR_RETURN(model->features, FeatureStats::FromText(*text, Path(kFeatures)));
     const int64_t rows = FeaturesOf(model->spec);
     const size_t named = model->features.idf.size();
-    if (rows >= 0 && static_cast<int64_t>(named) > rows)
+    if (rows >= 0 && static_cast<int64_t>(named) > rows) {
       return TooMany(Path(kFeatures), named, rows);
-    if (rows >= 0) {
-      model->features.idf.resize(static_cast<size_t>(rows), 0.0f);
-      model->features.names.resize(static_cast<size_t>(rows));
     }
   }
   const std::string* const text = Find(kLabels);
@@ -103,7 +112,6 @@ absl::Status AssetDecoder::DecodeNames(StoredModel* model) const {
   if (static_cast<int64_t>(model->labels.size()) > rows) {
     return TooMany(Path(kLabels), model->labels.size(), rows);
   }
-  model->labels.resize(static_cast<size_t>(rows));
   return absl::OkStatus();
 }
 
@@ -115,11 +123,8 @@ absl::Status AssetDecoder::Decode(StoredModel* model) const {
   if (const std::string* const text = Find(kLabelCounts); text != nullptr) {
     ASSIGN_OR_RETURN(model->label_counts, ParseLabelCounts(*text, Path(kLabelCounts)));
     const int64_t rows = model->spec.num_labels();
-    std::vector<int64_t>& counts = model->label_counts.of_label;
-    if (static_cast<int64_t>(counts.size()) > rows) {
-      return TooMany(Path(kLabelCounts), counts.size(), rows);
-    }
-    counts.resize(static_cast<size_t>(rows));
+    const size_t counted = model->label_counts.of_label.size();
+    if (static_cast<int64_t>(counted) > rows) return TooMany(Path(kLabelCounts), counted, rows);
   }
   if (const std::string* const text = Find(kVocabulary); text != nullptr) {
     ASSIGN_OR_RETURN(model->vocabulary, Vocabulary::FromText(*text, Path(kVocabulary)));
@@ -127,6 +132,7 @@ absl::Status AssetDecoder::Decode(StoredModel* model) const {
   if (const std::string* const text = Find(kTokenizerFile); text != nullptr) {
     ASSIGN_OR_RETURN(model->tokenizer, TokenizerFromJson(*text, Path(kTokenizerFile)));
   }
+  FillRows(model);
   return absl::OkStatus();
 }
 
@@ -188,6 +194,26 @@ std::string TextsDiffer(const StoredModel& there, const StoredModel& here) {
   return names;
 }
 
+// Gives rows that have no text there those of here, as a model that has grown has them. False when
+// there are none.
+bool NameNewRows(const StoredModel& here, StoredModel* there) {
+  bool found = false;
+  const auto take = [&found](const auto& from, auto& to) {
+    for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      if (to[i] != std::decay_t<decltype(to[i])>() || from[i] == to[i]) continue;
+      to[i] = from[i];
+      found = true;
+    }
+  };
+  if (AnyNamed(there->labels)) take(here.labels, there->labels);
+  if (AnyNamed(there->features.names)) take(here.features.names, there->features.names);
+  take(here.features.idf, there->features.idf);
+  if (there->label_counts.points > 0) {
+    take(here.label_counts.of_label, there->label_counts.of_label);
+  }
+  return found;
+}
+
 // What is known there stands.
 void Adopt(StoredModel there, StoredModel* here) {
   if (!AnyNamed(there.features.names)) there.features.names = std::move(here->features.names);
@@ -197,7 +223,12 @@ void Adopt(StoredModel there, StoredModel* here) {
   if (there.tokenizer.has_value()) here->tokenizer = there.tokenizer;
 }
 
-absl::StatusOr<std::optional<StoredModel>> Fetch(CoordinatorClient& coordinator,
+struct SharedTexts {
+  StoredModel model;
+  uint32_t checksum = 0;  // of the set
+};
+
+absl::StatusOr<std::optional<SharedTexts>> Fetch(CoordinatorClient& coordinator,
                                                  const ModelSpec& spec) {
   const absl::StatusOr<FileList> list = coordinator.ListModelAssets(spec.name);
   // A coordinator of an earlier version has none.
@@ -205,11 +236,11 @@ absl::StatusOr<std::optional<StoredModel>> Fetch(CoordinatorClient& coordinator,
   RETURN_IF_ERROR(list.status());
   if (list->files.empty()) return std::nullopt;
   ASSIGN_OR_RETURN(const AssetFiles files, ReadAssets(coordinator, spec.name, *list));
-  StoredModel model;
-  model.spec = spec;
+  SharedTexts texts{.checksum = list->checksum};
+  texts.model.spec = spec;
   RETURN_IF_ERROR(AssetDecoder(files, absl::StrCat("model \"", spec.name, "\" of the cluster: "))
-                      .Decode(&model));
-  return model;
+                      .Decode(&texts.model));
+  return texts;
 }
 
 absl::Status Refuse(CoordinatorClient& coordinator, const StoredModel& here,
@@ -225,6 +256,37 @@ absl::Status Refuse(CoordinatorClient& coordinator, const StoredModel& here,
           " here): train with the data that it was made of, give another --name, or delete "
           "it first (dslide model delete ",
           here.spec.name, ")"));
+}
+
+absl::Status Give(CoordinatorClient& coordinator, const StoredModel& model,
+                  std::optional<uint32_t> replaces) {
+  ASSIGN_OR_RETURN(const AssetFiles files, AssetsOf(model));
+  const absl::Status given = PutAssets(coordinator, model.spec.name, files, replaces);
+  return absl::IsUnimplemented(given) ? absl::OkStatus() : given;
+}
+
+// False when another trainer gave texts meanwhile.
+absl::StatusOr<bool> TryToShare(CoordinatorClient& coordinator, StoredModel* model) {
+  absl::StatusOr<std::optional<SharedTexts>> there = Fetch(coordinator, model->spec);
+  std::optional<uint32_t> replaces;
+  if (absl::IsDataLoss(there.status())) {  // what is equal is put in its place
+    RETURN_IF_ERROR(Give(coordinator, *model, replaces));
+    return true;
+  }
+  RETURN_IF_ERROR(there.status());
+  if (there->has_value()) {
+    SharedTexts& texts = **there;
+    const std::string difference = TextsDiffer(texts.model, *model);
+    if (!difference.empty()) return Refuse(coordinator, *model, difference);
+    replaces = texts.checksum;
+    const bool grown = NameNewRows(*model, &texts.model);
+    Adopt(std::move(texts.model), model);
+    if (!grown) return true;
+  }
+  const absl::Status given = Give(coordinator, *model, replaces);
+  if (ReasonOf(given) == reason::kAssetsDiffer) return false;
+  RETURN_IF_ERROR(given);
+  return true;
 }
 
 }  // namespace
@@ -266,33 +328,34 @@ absl::StatusOr<AssetFiles> EncodeTexts(const StoredModel& model) {
 }
 
 absl::StatusOr<bool> FetchTexts(CoordinatorClient& coordinator, StoredModel* model) {
-  ASSIGN_OR_RETURN(std::optional<StoredModel> there, Fetch(coordinator, model->spec));
+  ASSIGN_OR_RETURN(std::optional<SharedTexts> there, Fetch(coordinator, model->spec));
   if (!there.has_value()) return false;
-  *model = *std::move(there);
+  *model = std::move(there->model);
   return true;
 }
 
 absl::Status GiveTexts(CoordinatorClient& coordinator, const StoredModel& model) {
-  ASSIGN_OR_RETURN(const AssetFiles files, AssetsOf(model));
-  const absl::Status given = PutAssets(coordinator, model.spec.name, files);
-  return absl::IsUnimplemented(given) ? absl::OkStatus() : given;
+  return Give(coordinator, model, std::nullopt);
 }
 
 absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model) {
-  absl::StatusOr<std::optional<StoredModel>> there = Fetch(coordinator, model->spec);
-  const bool mends = absl::IsDataLoss(there.status());  // what is equal is put in its place
-  if (!mends) RETURN_IF_ERROR(there.status());
-  if (mends || !there->has_value()) {
-    const absl::Status given = GiveTexts(coordinator, *model);
-    // Another trainer may have been first.
-    if (mends || ReasonOf(given) != reason::kAssetsDiffer) return given;
-    there = Fetch(coordinator, model->spec);
-    RETURN_IF_ERROR(there.status());
-    if (!there->has_value()) return given;
+  // What is shared is of all rows that the model has there, which may be more than are known here.
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, coordinator.ListModels());
+  const ModelSpec own = model->spec;
+  for (const ModelSpec& known : models) {
+    if (known.name == own.name) model->spec = known;
   }
-  const std::string difference = TextsDiffer(**there, *model);
-  if (!difference.empty()) return Refuse(coordinator, *model, difference);
-  Adopt(**std::move(there), model);
+  FillRows(model);
+  bool shared = false;
+  for (int attempt = 0; attempt < kMaxAttempts && !shared; ++attempt) {
+    ASSIGN_OR_RETURN(shared, TryToShare(coordinator, model));
+  }
+  if (!shared) {
+    return absl::UnavailableError(
+        absl::StrCat("the assets of model \"", own.name, "\" are changed by others all the time"));
+  }
+  model->spec = own;
+  FillRows(model);
   return absl::OkStatus();
 }
 

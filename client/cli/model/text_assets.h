@@ -33,8 +33,8 @@ absl::StatusOr<bool> FetchTexts(CoordinatorClient& coordinator, StoredModel* mod
 
 // Makes the texts those of the model of the cluster, which all trainers of it share: the first
 // gives them; whoever comes later takes weights and counts as they are there, since rows were
-// learnt with them. Errors: those of the calls; FailedPrecondition naming what is called otherwise
-// there.
+// learnt with them. Rows that the model has grown by get the texts of whoever knows them first.
+// Errors: those of the calls; FailedPrecondition naming what is called otherwise there.
 absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model);
 
 // For a new model of a cluster. Errors: those of the calls.

@@ -811,6 +811,130 @@ func (x *RegisterModelResponse) GetCreated() bool {
 	return false
 }
 
+type GrowModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Of the role "embedding" or "head".
+	Table string `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
+	// What it has afterwards. Those it has are left as they are; fewer are FAILED_PRECONDITION.
+	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Only asks the shards whether they have the memory.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowModelRequest) Reset() {
+	*x = GrowModelRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowModelRequest) ProtoMessage() {}
+
+func (x *GrowModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowModelRequest.ProtoReflect.Descriptor instead.
+func (*GrowModelRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GrowModelRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *GrowModelRequest) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *GrowModelRequest) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *GrowModelRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type GrowModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is, or with dry_run would be, afterwards.
+	Spec          *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	RowsBefore    int64      `protobuf:"varint,2,opt,name=rows_before,json=rowsBefore,proto3" json:"rows_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowModelResponse) Reset() {
+	*x = GrowModelResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowModelResponse) ProtoMessage() {}
+
+func (x *GrowModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowModelResponse.ProtoReflect.Descriptor instead.
+func (*GrowModelResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GrowModelResponse) GetSpec() *ModelSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *GrowModelResponse) GetRowsBefore() int64 {
+	if x != nil {
+		return x.RowsBefore
+	}
+	return 0
+}
+
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most so many, [0, 1000]; 0: 100. A page may have fewer although more follow.
@@ -823,7 +947,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[11]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +959,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[11]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +972,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{11}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -876,7 +1000,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[12]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1012,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[12]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1025,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListModelsResponse) GetModels() []*ModelSpec {
@@ -927,7 +1051,7 @@ type UnregisterModelRequest struct {
 
 func (x *UnregisterModelRequest) Reset() {
 	*x = UnregisterModelRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1063,7 @@ func (x *UnregisterModelRequest) String() string {
 func (*UnregisterModelRequest) ProtoMessage() {}
 
 func (x *UnregisterModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1076,7 @@ func (x *UnregisterModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterModelRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterModelRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnregisterModelRequest) GetModel() string {
@@ -970,7 +1094,7 @@ type UnregisterModelResponse struct {
 
 func (x *UnregisterModelResponse) Reset() {
 	*x = UnregisterModelResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1106,7 @@ func (x *UnregisterModelResponse) String() string {
 func (*UnregisterModelResponse) ProtoMessage() {}
 
 func (x *UnregisterModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1119,498 @@ func (x *UnregisterModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterModelResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterModelResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{16}
+}
+
+type ModelAsset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 64 letters, digits, '.', '_' and '-'.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Bytes         int64  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Crc32C        uint32 `protobuf:"fixed32,3,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelAsset) Reset() {
+	*x = ModelAsset{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelAsset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelAsset) ProtoMessage() {}
+
+func (x *ModelAsset) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelAsset.ProtoReflect.Descriptor instead.
+func (*ModelAsset) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ModelAsset) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelAsset) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ModelAsset) GetCrc32C() uint32 {
+	if x != nil {
+		return x.Crc32C
+	}
+	return 0
+}
+
+type ListModelAssetsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelAssetsRequest) Reset() {
+	*x = ListModelAssetsRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelAssetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelAssetsRequest) ProtoMessage() {}
+
+func (x *ListModelAssetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelAssetsRequest.ProtoReflect.Descriptor instead.
+func (*ListModelAssetsRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListModelAssetsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type ListModelAssetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the set; 0 and no assets: the model has none.
+	Checksum      uint32        `protobuf:"fixed32,1,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Assets        []*ModelAsset `protobuf:"bytes,2,rep,name=assets,proto3" json:"assets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelAssetsResponse) Reset() {
+	*x = ListModelAssetsResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelAssetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelAssetsResponse) ProtoMessage() {}
+
+func (x *ListModelAssetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelAssetsResponse.ProtoReflect.Descriptor instead.
+func (*ListModelAssetsResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListModelAssetsResponse) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+func (x *ListModelAssetsResponse) GetAssets() []*ModelAsset {
+	if x != nil {
+		return x.Assets
+	}
+	return nil
+}
+
+type ReadModelAssetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Checksum      uint32                 `protobuf:"fixed32,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Offset        int64                  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadModelAssetRequest) Reset() {
+	*x = ReadModelAssetRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadModelAssetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadModelAssetRequest) ProtoMessage() {}
+
+func (x *ReadModelAssetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadModelAssetRequest.ProtoReflect.Descriptor instead.
+func (*ReadModelAssetRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ReadModelAssetRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ReadModelAssetRequest) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+func (x *ReadModelAssetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReadModelAssetRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type ReadModelAssetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1 MiB; empty at the end.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadModelAssetResponse) Reset() {
+	*x = ReadModelAssetResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadModelAssetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadModelAssetResponse) ProtoMessage() {}
+
+func (x *ReadModelAssetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadModelAssetResponse.ProtoReflect.Descriptor instead.
+func (*ReadModelAssetResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReadModelAssetResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type WriteModelAssetRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Model    string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Checksum uint32                 `protobuf:"fixed32,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Name     string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Bytes of the asset that were sent before, or less.
+	Offset int64 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most 1 MiB.
+	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteModelAssetRequest) Reset() {
+	*x = WriteModelAssetRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteModelAssetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteModelAssetRequest) ProtoMessage() {}
+
+func (x *WriteModelAssetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteModelAssetRequest.ProtoReflect.Descriptor instead.
+func (*WriteModelAssetRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *WriteModelAssetRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *WriteModelAssetRequest) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+func (x *WriteModelAssetRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WriteModelAssetRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *WriteModelAssetRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type WriteModelAssetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteModelAssetResponse) Reset() {
+	*x = WriteModelAssetResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteModelAssetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteModelAssetResponse) ProtoMessage() {}
+
+func (x *WriteModelAssetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteModelAssetResponse.ProtoReflect.Descriptor instead.
+func (*WriteModelAssetResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{23}
+}
+
+type CommitModelAssetsRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Model    string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Checksum uint32                 `protobuf:"fixed32,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// Also when the model has the set of this checksum, as for a model that has grown.
+	Replaces      *uint32 `protobuf:"fixed32,3,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitModelAssetsRequest) Reset() {
+	*x = CommitModelAssetsRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitModelAssetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitModelAssetsRequest) ProtoMessage() {}
+
+func (x *CommitModelAssetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitModelAssetsRequest.ProtoReflect.Descriptor instead.
+func (*CommitModelAssetsRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CommitModelAssetsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *CommitModelAssetsRequest) GetChecksum() uint32 {
+	if x != nil {
+		return x.Checksum
+	}
+	return 0
+}
+
+func (x *CommitModelAssetsRequest) GetReplaces() uint32 {
+	if x != nil && x.Replaces != nil {
+		return *x.Replaces
+	}
+	return 0
+}
+
+type CommitModelAssetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: the model had it.
+	Created       bool `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitModelAssetsResponse) Reset() {
+	*x = CommitModelAssetsResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitModelAssetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitModelAssetsResponse) ProtoMessage() {}
+
+func (x *CommitModelAssetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitModelAssetsResponse.ProtoReflect.Descriptor instead.
+func (*CommitModelAssetsResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CommitModelAssetsResponse) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
 }
 
 type GetClusterStatusRequest struct {
@@ -1006,7 +1621,7 @@ type GetClusterStatusRequest struct {
 
 func (x *GetClusterStatusRequest) Reset() {
 	*x = GetClusterStatusRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1633,7 @@ func (x *GetClusterStatusRequest) String() string {
 func (*GetClusterStatusRequest) ProtoMessage() {}
 
 func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1646,7 @@ func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 type GetClusterStatusResponse struct {
@@ -1055,7 +1670,7 @@ type GetClusterStatusResponse struct {
 
 func (x *GetClusterStatusResponse) Reset() {
 	*x = GetClusterStatusResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1682,7 @@ func (x *GetClusterStatusResponse) String() string {
 func (*GetClusterStatusResponse) ProtoMessage() {}
 
 func (x *GetClusterStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1695,7 @@ func (x *GetClusterStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetClusterStatusResponse) GetVersion() string {
@@ -1175,7 +1790,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1802,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1815,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CheckpointStatus) GetLastCheckpointId() uint64 {
@@ -1260,7 +1875,7 @@ type EpochResult struct {
 
 func (x *EpochResult) Reset() {
 	*x = EpochResult{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1887,7 @@ func (x *EpochResult) String() string {
 func (*EpochResult) ProtoMessage() {}
 
 func (x *EpochResult) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1900,7 @@ func (x *EpochResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochResult.ProtoReflect.Descriptor instead.
 func (*EpochResult) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EpochResult) GetEpoch() int64 {
@@ -1338,7 +1953,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1965,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1978,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -1496,7 +2111,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +2123,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +2136,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *JobSpec) GetJob() string {
@@ -1618,7 +2233,7 @@ type RegisterJobRequest struct {
 
 func (x *RegisterJobRequest) Reset() {
 	*x = RegisterJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +2245,7 @@ func (x *RegisterJobRequest) String() string {
 func (*RegisterJobRequest) ProtoMessage() {}
 
 func (x *RegisterJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +2258,7 @@ func (x *RegisterJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterJobRequest.ProtoReflect.Descriptor instead.
 func (*RegisterJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RegisterJobRequest) GetSpec() *JobSpec {
@@ -1670,7 +2285,7 @@ type RegisterJobResponse struct {
 
 func (x *RegisterJobResponse) Reset() {
 	*x = RegisterJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +2297,7 @@ func (x *RegisterJobResponse) String() string {
 func (*RegisterJobResponse) ProtoMessage() {}
 
 func (x *RegisterJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +2310,7 @@ func (x *RegisterJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterJobResponse.ProtoReflect.Descriptor instead.
 func (*RegisterJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RegisterJobResponse) GetCreated() bool {
@@ -1721,7 +2336,7 @@ type WorkReport struct {
 
 func (x *WorkReport) Reset() {
 	*x = WorkReport{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +2348,7 @@ func (x *WorkReport) String() string {
 func (*WorkReport) ProtoMessage() {}
 
 func (x *WorkReport) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +2361,7 @@ func (x *WorkReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReport.ProtoReflect.Descriptor instead.
 func (*WorkReport) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WorkReport) GetLeaseId() uint64 {
@@ -1800,7 +2415,7 @@ type AcquireWorkRequest struct {
 
 func (x *AcquireWorkRequest) Reset() {
 	*x = AcquireWorkRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +2427,7 @@ func (x *AcquireWorkRequest) String() string {
 func (*AcquireWorkRequest) ProtoMessage() {}
 
 func (x *AcquireWorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +2440,7 @@ func (x *AcquireWorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWorkRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWorkRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AcquireWorkRequest) GetJob() string {
@@ -1879,7 +2494,7 @@ type AcquireWorkResponse struct {
 
 func (x *AcquireWorkResponse) Reset() {
 	*x = AcquireWorkResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2506,7 @@ func (x *AcquireWorkResponse) String() string {
 func (*AcquireWorkResponse) ProtoMessage() {}
 
 func (x *AcquireWorkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2519,7 @@ func (x *AcquireWorkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWorkResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWorkResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AcquireWorkResponse) GetWork() isAcquireWorkResponse_Work {
@@ -2006,7 +2621,7 @@ type ChunkLease struct {
 
 func (x *ChunkLease) Reset() {
 	*x = ChunkLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2633,7 @@ func (x *ChunkLease) String() string {
 func (*ChunkLease) ProtoMessage() {}
 
 func (x *ChunkLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2646,7 @@ func (x *ChunkLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkLease.ProtoReflect.Descriptor instead.
 func (*ChunkLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ChunkLease) GetLeaseId() uint64 {
@@ -2075,7 +2690,7 @@ type EvaluationLease struct {
 
 func (x *EvaluationLease) Reset() {
 	*x = EvaluationLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2702,7 @@ func (x *EvaluationLease) String() string {
 func (*EvaluationLease) ProtoMessage() {}
 
 func (x *EvaluationLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2715,7 @@ func (x *EvaluationLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationLease.ProtoReflect.Descriptor instead.
 func (*EvaluationLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{27}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EvaluationLease) GetLeaseId() uint64 {
@@ -2139,7 +2754,7 @@ type StageLease struct {
 
 func (x *StageLease) Reset() {
 	*x = StageLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2766,7 @@ func (x *StageLease) String() string {
 func (*StageLease) ProtoMessage() {}
 
 func (x *StageLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2779,7 @@ func (x *StageLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageLease.ProtoReflect.Descriptor instead.
 func (*StageLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{28}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StageLease) GetLeaseId() uint64 {
@@ -2204,7 +2819,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2831,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2844,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{29}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Wait) GetRetryAfter() *durationpb.Duration {
@@ -2254,7 +2869,7 @@ type JobFinished struct {
 
 func (x *JobFinished) Reset() {
 	*x = JobFinished{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2881,7 @@ func (x *JobFinished) String() string {
 func (*JobFinished) ProtoMessage() {}
 
 func (x *JobFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2894,7 @@ func (x *JobFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFinished.ProtoReflect.Descriptor instead.
 func (*JobFinished) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{30}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *JobFinished) GetBestEpoch() int64 {
@@ -2320,7 +2935,7 @@ type LeaveJobRequest struct {
 
 func (x *LeaveJobRequest) Reset() {
 	*x = LeaveJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2947,7 @@ func (x *LeaveJobRequest) String() string {
 func (*LeaveJobRequest) ProtoMessage() {}
 
 func (x *LeaveJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2960,7 @@ func (x *LeaveJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveJobRequest.ProtoReflect.Descriptor instead.
 func (*LeaveJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{31}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LeaveJobRequest) GetJob() string {
@@ -2370,7 +2985,7 @@ type LeaveJobResponse struct {
 
 func (x *LeaveJobResponse) Reset() {
 	*x = LeaveJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2997,7 @@ func (x *LeaveJobResponse) String() string {
 func (*LeaveJobResponse) ProtoMessage() {}
 
 func (x *LeaveJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +3010,7 @@ func (x *LeaveJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveJobResponse.ProtoReflect.Descriptor instead.
 func (*LeaveJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{32}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{43}
 }
 
 type CancelJobRequest struct {
@@ -2407,7 +3022,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +3034,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +3047,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{33}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CancelJobRequest) GetJob() string {
@@ -2451,7 +3066,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +3078,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +3091,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{34}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CancelJobResponse) GetJob() *JobStatus {
@@ -2495,7 +3110,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +3122,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +3135,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{35}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -2538,7 +3153,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +3165,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +3178,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{36}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{47}
 }
 
 type CreateCheckpointRequest struct {
@@ -2577,7 +3192,7 @@ type CreateCheckpointRequest struct {
 
 func (x *CreateCheckpointRequest) Reset() {
 	*x = CreateCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +3204,7 @@ func (x *CreateCheckpointRequest) String() string {
 func (*CreateCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +3217,7 @@ func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{37}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CreateCheckpointRequest) GetModel() string {
@@ -2628,7 +3243,7 @@ type CreateCheckpointResponse struct {
 
 func (x *CreateCheckpointResponse) Reset() {
 	*x = CreateCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +3255,7 @@ func (x *CreateCheckpointResponse) String() string {
 func (*CreateCheckpointResponse) ProtoMessage() {}
 
 func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +3268,7 @@ func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{38}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CreateCheckpointResponse) GetOperation() *Operation {
@@ -2673,7 +3288,7 @@ type RestoreCheckpointRequest struct {
 
 func (x *RestoreCheckpointRequest) Reset() {
 	*x = RestoreCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +3300,7 @@ func (x *RestoreCheckpointRequest) String() string {
 func (*RestoreCheckpointRequest) ProtoMessage() {}
 
 func (x *RestoreCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +3313,7 @@ func (x *RestoreCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RestoreCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{39}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RestoreCheckpointRequest) GetModel() string {
@@ -2724,7 +3339,7 @@ type RestoreCheckpointResponse struct {
 
 func (x *RestoreCheckpointResponse) Reset() {
 	*x = RestoreCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +3351,7 @@ func (x *RestoreCheckpointResponse) String() string {
 func (*RestoreCheckpointResponse) ProtoMessage() {}
 
 func (x *RestoreCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +3364,7 @@ func (x *RestoreCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RestoreCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{40}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RestoreCheckpointResponse) GetOperation() *Operation {
@@ -2795,7 +3410,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3422,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3435,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{41}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Operation) GetOperationId() string {
@@ -2993,7 +3608,7 @@ type OperationProgress struct {
 
 func (x *OperationProgress) Reset() {
 	*x = OperationProgress{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3620,7 @@ func (x *OperationProgress) String() string {
 func (*OperationProgress) ProtoMessage() {}
 
 func (x *OperationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3633,7 @@ func (x *OperationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationProgress.ProtoReflect.Descriptor instead.
 func (*OperationProgress) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{42}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OperationProgress) GetStage() string {
@@ -3052,7 +3667,7 @@ type CheckpointWritten struct {
 
 func (x *CheckpointWritten) Reset() {
 	*x = CheckpointWritten{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3679,7 @@ func (x *CheckpointWritten) String() string {
 func (*CheckpointWritten) ProtoMessage() {}
 
 func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3692,7 @@ func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWritten.ProtoReflect.Descriptor instead.
 func (*CheckpointWritten) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{43}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CheckpointWritten) GetRows() int64 {
@@ -3103,7 +3718,7 @@ type CheckpointRestored struct {
 
 func (x *CheckpointRestored) Reset() {
 	*x = CheckpointRestored{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3730,7 @@ func (x *CheckpointRestored) String() string {
 func (*CheckpointRestored) ProtoMessage() {}
 
 func (x *CheckpointRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3743,7 @@ func (x *CheckpointRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRestored.ProtoReflect.Descriptor instead.
 func (*CheckpointRestored) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{44}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CheckpointRestored) GetRows() int64 {
@@ -3149,7 +3764,7 @@ type ClusterCheckpointVerified struct {
 
 func (x *ClusterCheckpointVerified) Reset() {
 	*x = ClusterCheckpointVerified{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3161,7 +3776,7 @@ func (x *ClusterCheckpointVerified) String() string {
 func (*ClusterCheckpointVerified) ProtoMessage() {}
 
 func (x *ClusterCheckpointVerified) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3174,7 +3789,7 @@ func (x *ClusterCheckpointVerified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointVerified.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointVerified) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{45}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClusterCheckpointVerified) GetCheckpointId() uint64 {
@@ -3210,7 +3825,7 @@ type ClusterCheckpointRestored struct {
 
 func (x *ClusterCheckpointRestored) Reset() {
 	*x = ClusterCheckpointRestored{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3837,7 @@ func (x *ClusterCheckpointRestored) String() string {
 func (*ClusterCheckpointRestored) ProtoMessage() {}
 
 func (x *ClusterCheckpointRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3850,7 @@ func (x *ClusterCheckpointRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointRestored.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointRestored) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{46}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ClusterCheckpointRestored) GetCheckpointId() uint64 {
@@ -3268,7 +3883,7 @@ type ClusterCheckpointAdopted struct {
 
 func (x *ClusterCheckpointAdopted) Reset() {
 	*x = ClusterCheckpointAdopted{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3895,7 @@ func (x *ClusterCheckpointAdopted) String() string {
 func (*ClusterCheckpointAdopted) ProtoMessage() {}
 
 func (x *ClusterCheckpointAdopted) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3908,7 @@ func (x *ClusterCheckpointAdopted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointAdopted.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointAdopted) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{47}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ClusterCheckpointAdopted) GetCheckpointId() uint64 {
@@ -3314,7 +3929,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3941,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3954,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{48}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetOperationRequest) GetOperationId() string {
@@ -3365,7 +3980,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3992,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +4005,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{49}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -3411,7 +4026,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +4038,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +4051,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{50}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListOperationsRequest) GetPageSize() int32 {
@@ -3463,7 +4078,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3475,7 +4090,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3488,7 +4103,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{51}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3514,7 +4129,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3526,7 +4141,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3539,7 +4154,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{52}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CancelOperationRequest) GetOperationId() string {
@@ -3558,7 +4173,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +4185,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +4198,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{53}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -3617,7 +4232,7 @@ type ClusterCheckpoint struct {
 
 func (x *ClusterCheckpoint) Reset() {
 	*x = ClusterCheckpoint{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +4244,7 @@ func (x *ClusterCheckpoint) String() string {
 func (*ClusterCheckpoint) ProtoMessage() {}
 
 func (x *ClusterCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +4257,7 @@ func (x *ClusterCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpoint.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpoint) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{54}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ClusterCheckpoint) GetCheckpointId() uint64 {
@@ -3741,7 +4356,7 @@ type ClusterCheckpointPart struct {
 
 func (x *ClusterCheckpointPart) Reset() {
 	*x = ClusterCheckpointPart{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +4368,7 @@ func (x *ClusterCheckpointPart) String() string {
 func (*ClusterCheckpointPart) ProtoMessage() {}
 
 func (x *ClusterCheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +4381,7 @@ func (x *ClusterCheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointPart.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointPart) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{55}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ClusterCheckpointPart) GetShardId() int32 {
@@ -3833,7 +4448,7 @@ type CreateClusterCheckpointRequest struct {
 
 func (x *CreateClusterCheckpointRequest) Reset() {
 	*x = CreateClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +4460,7 @@ func (x *CreateClusterCheckpointRequest) String() string {
 func (*CreateClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +4473,7 @@ func (x *CreateClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{56}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{67}
 }
 
 type CreateClusterCheckpointResponse struct {
@@ -3870,7 +4485,7 @@ type CreateClusterCheckpointResponse struct {
 
 func (x *CreateClusterCheckpointResponse) Reset() {
 	*x = CreateClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4497,7 @@ func (x *CreateClusterCheckpointResponse) String() string {
 func (*CreateClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *CreateClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4510,7 @@ func (x *CreateClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CreateClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{57}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateClusterCheckpointResponse) GetOperation() *Operation {
@@ -3916,7 +4531,7 @@ type ListClusterCheckpointsRequest struct {
 
 func (x *ListClusterCheckpointsRequest) Reset() {
 	*x = ListClusterCheckpointsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4543,7 @@ func (x *ListClusterCheckpointsRequest) String() string {
 func (*ListClusterCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4556,7 @@ func (x *ListClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClusterCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListClusterCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{58}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListClusterCheckpointsRequest) GetPageSize() int32 {
@@ -3969,7 +4584,7 @@ type ListClusterCheckpointsResponse struct {
 
 func (x *ListClusterCheckpointsResponse) Reset() {
 	*x = ListClusterCheckpointsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4596,7 @@ func (x *ListClusterCheckpointsResponse) String() string {
 func (*ListClusterCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4609,7 @@ func (x *ListClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClusterCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListClusterCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{59}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListClusterCheckpointsResponse) GetCheckpoints() []*ClusterCheckpoint {
@@ -4021,7 +4636,7 @@ type VerifyClusterCheckpointRequest struct {
 
 func (x *VerifyClusterCheckpointRequest) Reset() {
 	*x = VerifyClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4648,7 @@ func (x *VerifyClusterCheckpointRequest) String() string {
 func (*VerifyClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *VerifyClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4661,7 @@ func (x *VerifyClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*VerifyClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{60}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *VerifyClusterCheckpointRequest) GetCheckpointId() uint64 {
@@ -4065,7 +4680,7 @@ type VerifyClusterCheckpointResponse struct {
 
 func (x *VerifyClusterCheckpointResponse) Reset() {
 	*x = VerifyClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4692,7 @@ func (x *VerifyClusterCheckpointResponse) String() string {
 func (*VerifyClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *VerifyClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4705,7 @@ func (x *VerifyClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*VerifyClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{61}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *VerifyClusterCheckpointResponse) GetOperation() *Operation {
@@ -4110,7 +4725,7 @@ type RestoreClusterCheckpointRequest struct {
 
 func (x *RestoreClusterCheckpointRequest) Reset() {
 	*x = RestoreClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4122,7 +4737,7 @@ func (x *RestoreClusterCheckpointRequest) String() string {
 func (*RestoreClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *RestoreClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4135,7 +4750,7 @@ func (x *RestoreClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RestoreClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{62}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RestoreClusterCheckpointRequest) GetCheckpointId() uint64 {
@@ -4154,7 +4769,7 @@ type RestoreClusterCheckpointResponse struct {
 
 func (x *RestoreClusterCheckpointResponse) Reset() {
 	*x = RestoreClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4166,7 +4781,7 @@ func (x *RestoreClusterCheckpointResponse) String() string {
 func (*RestoreClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *RestoreClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4179,7 +4794,7 @@ func (x *RestoreClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RestoreClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{63}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RestoreClusterCheckpointResponse) GetOperation() *Operation {
@@ -4199,7 +4814,7 @@ type PruneClusterCheckpointsRequest struct {
 
 func (x *PruneClusterCheckpointsRequest) Reset() {
 	*x = PruneClusterCheckpointsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4211,7 +4826,7 @@ func (x *PruneClusterCheckpointsRequest) String() string {
 func (*PruneClusterCheckpointsRequest) ProtoMessage() {}
 
 func (x *PruneClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4224,7 +4839,7 @@ func (x *PruneClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneClusterCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*PruneClusterCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{64}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PruneClusterCheckpointsRequest) GetKeep() uint32 {
@@ -4243,7 +4858,7 @@ type PruneClusterCheckpointsResponse struct {
 
 func (x *PruneClusterCheckpointsResponse) Reset() {
 	*x = PruneClusterCheckpointsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +4870,7 @@ func (x *PruneClusterCheckpointsResponse) String() string {
 func (*PruneClusterCheckpointsResponse) ProtoMessage() {}
 
 func (x *PruneClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +4883,7 @@ func (x *PruneClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneClusterCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*PruneClusterCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{65}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PruneClusterCheckpointsResponse) GetRemoved() []uint64 {
@@ -4288,7 +4903,7 @@ type GetClusterCheckpointManifestRequest struct {
 
 func (x *GetClusterCheckpointManifestRequest) Reset() {
 	*x = GetClusterCheckpointManifestRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4300,7 +4915,7 @@ func (x *GetClusterCheckpointManifestRequest) String() string {
 func (*GetClusterCheckpointManifestRequest) ProtoMessage() {}
 
 func (x *GetClusterCheckpointManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4313,7 +4928,7 @@ func (x *GetClusterCheckpointManifestRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use GetClusterCheckpointManifestRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterCheckpointManifestRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{66}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetClusterCheckpointManifestRequest) GetCheckpointId() uint64 {
@@ -4334,7 +4949,7 @@ type GetClusterCheckpointManifestResponse struct {
 
 func (x *GetClusterCheckpointManifestResponse) Reset() {
 	*x = GetClusterCheckpointManifestResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +4961,7 @@ func (x *GetClusterCheckpointManifestResponse) String() string {
 func (*GetClusterCheckpointManifestResponse) ProtoMessage() {}
 
 func (x *GetClusterCheckpointManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +4974,7 @@ func (x *GetClusterCheckpointManifestResponse) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use GetClusterCheckpointManifestResponse.ProtoReflect.Descriptor instead.
 func (*GetClusterCheckpointManifestResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{67}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetClusterCheckpointManifestResponse) GetCheckpointId() uint64 {
@@ -4385,7 +5000,7 @@ type AdoptClusterCheckpointRequest struct {
 
 func (x *AdoptClusterCheckpointRequest) Reset() {
 	*x = AdoptClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4397,7 +5012,7 @@ func (x *AdoptClusterCheckpointRequest) String() string {
 func (*AdoptClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *AdoptClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4410,7 +5025,7 @@ func (x *AdoptClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*AdoptClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{68}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AdoptClusterCheckpointRequest) GetManifest() []byte {
@@ -4429,7 +5044,7 @@ type AdoptClusterCheckpointResponse struct {
 
 func (x *AdoptClusterCheckpointResponse) Reset() {
 	*x = AdoptClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +5056,7 @@ func (x *AdoptClusterCheckpointResponse) String() string {
 func (*AdoptClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *AdoptClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +5069,7 @@ func (x *AdoptClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*AdoptClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{69}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AdoptClusterCheckpointResponse) GetOperation() *Operation {
@@ -4521,7 +5136,16 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x14RegisterModelRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\"1\n" +
 	"\x15RegisterModelResponse\x12\x18\n" +
-	"\acreated\x18\x01 \x01(\bR\acreated\"O\n" +
+	"\acreated\x18\x01 \x01(\bR\acreated\"k\n" +
+	"\x10GrowModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05table\x18\x02 \x01(\tR\x05table\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"^\n" +
+	"\x11GrowModelResponse\x12(\n" +
+	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\x12\x1f\n" +
+	"\vrows_before\x18\x02 \x01(\x03R\n" +
+	"rowsBefore\"O\n" +
 	"\x11ListModelsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -4531,7 +5155,38 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\".\n" +
 	"\x16UnregisterModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"\x19\n" +
-	"\x17UnregisterModelResponse\"\x19\n" +
+	"\x17UnregisterModelResponse\"N\n" +
+	"\n" +
+	"ModelAsset\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06crc32c\x18\x03 \x01(\aR\x06crc32c\".\n" +
+	"\x16ListModelAssetsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"d\n" +
+	"\x17ListModelAssetsResponse\x12\x1a\n" +
+	"\bchecksum\x18\x01 \x01(\aR\bchecksum\x12-\n" +
+	"\x06assets\x18\x02 \x03(\v2\x15.dslide.v1.ModelAssetR\x06assets\"u\n" +
+	"\x15ReadModelAssetRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\aR\bchecksum\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x03R\x06offset\",\n" +
+	"\x16ReadModelAssetResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x8a\x01\n" +
+	"\x16WriteModelAssetRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\aR\bchecksum\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"\x19\n" +
+	"\x17WriteModelAssetResponse\"z\n" +
+	"\x18CommitModelAssetsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\aR\bchecksum\x12\x1f\n" +
+	"\breplaces\x18\x03 \x01(\aH\x00R\breplaces\x88\x01\x01B\v\n" +
+	"\t_replaces\"5\n" +
+	"\x19CommitModelAssetsResponse\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\bR\acreated\"\x19\n" +
 	"\x17GetClusterStatusRequest\"\xae\x03\n" +
 	"\x18GetClusterStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -4793,7 +5448,7 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\bJobStage\x12\x19\n" +
 	"\x15JOB_STAGE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15JOB_STAGE_PREPARATION\x10\x01\x12\x18\n" +
-	"\x14JOB_STAGE_COMPLETION\x10\x022\x8e\x12\n" +
+	"\x14JOB_STAGE_COMPLETION\x10\x022\xc1\x15\n" +
 	"\x12CoordinatorService\x12R\n" +
 	"\rRegisterShard\x12\x1f.dslide.v1.RegisterShardRequest\x1a .dslide.v1.RegisterShardResponse\x12F\n" +
 	"\tHeartbeat\x12\x1b.dslide.v1.HeartbeatRequest\x1a\x1c.dslide.v1.HeartbeatResponse\x12X\n" +
@@ -4801,8 +5456,13 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\rGetClusterMap\x12\x1f.dslide.v1.GetClusterMapRequest\x1a .dslide.v1.GetClusterMapResponse\x12R\n" +
 	"\rRegisterModel\x12\x1f.dslide.v1.RegisterModelRequest\x1a .dslide.v1.RegisterModelResponse\x12I\n" +
 	"\n" +
-	"ListModels\x12\x1c.dslide.v1.ListModelsRequest\x1a\x1d.dslide.v1.ListModelsResponse\x12X\n" +
-	"\x0fUnregisterModel\x12!.dslide.v1.UnregisterModelRequest\x1a\".dslide.v1.UnregisterModelResponse\x12[\n" +
+	"ListModels\x12\x1c.dslide.v1.ListModelsRequest\x1a\x1d.dslide.v1.ListModelsResponse\x12F\n" +
+	"\tGrowModel\x12\x1b.dslide.v1.GrowModelRequest\x1a\x1c.dslide.v1.GrowModelResponse\x12X\n" +
+	"\x0fUnregisterModel\x12!.dslide.v1.UnregisterModelRequest\x1a\".dslide.v1.UnregisterModelResponse\x12X\n" +
+	"\x0fListModelAssets\x12!.dslide.v1.ListModelAssetsRequest\x1a\".dslide.v1.ListModelAssetsResponse\x12U\n" +
+	"\x0eReadModelAsset\x12 .dslide.v1.ReadModelAssetRequest\x1a!.dslide.v1.ReadModelAssetResponse\x12X\n" +
+	"\x0fWriteModelAsset\x12!.dslide.v1.WriteModelAssetRequest\x1a\".dslide.v1.WriteModelAssetResponse\x12^\n" +
+	"\x11CommitModelAssets\x12#.dslide.v1.CommitModelAssetsRequest\x1a$.dslide.v1.CommitModelAssetsResponse\x12[\n" +
 	"\x10GetClusterStatus\x12\".dslide.v1.GetClusterStatusRequest\x1a#.dslide.v1.GetClusterStatusResponse\x12L\n" +
 	"\vRegisterJob\x12\x1d.dslide.v1.RegisterJobRequest\x1a\x1e.dslide.v1.RegisterJobResponse\x12L\n" +
 	"\vAcquireWork\x12\x1d.dslide.v1.AcquireWorkRequest\x1a\x1e.dslide.v1.AcquireWorkResponse\x12C\n" +
@@ -4836,7 +5496,7 @@ func file_dslide_v1_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_dslide_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_dslide_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_dslide_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_dslide_v1_coordinator_proto_goTypes = []any{
 	(ShardHealth)(0),                             // 0: dslide.v1.ShardHealth
 	(JobStage)(0),                                // 1: dslide.v1.JobStage
@@ -4851,181 +5511,204 @@ var file_dslide_v1_coordinator_proto_goTypes = []any{
 	(*GetClusterMapResponse)(nil),                // 10: dslide.v1.GetClusterMapResponse
 	(*RegisterModelRequest)(nil),                 // 11: dslide.v1.RegisterModelRequest
 	(*RegisterModelResponse)(nil),                // 12: dslide.v1.RegisterModelResponse
-	(*ListModelsRequest)(nil),                    // 13: dslide.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),                   // 14: dslide.v1.ListModelsResponse
-	(*UnregisterModelRequest)(nil),               // 15: dslide.v1.UnregisterModelRequest
-	(*UnregisterModelResponse)(nil),              // 16: dslide.v1.UnregisterModelResponse
-	(*GetClusterStatusRequest)(nil),              // 17: dslide.v1.GetClusterStatusRequest
-	(*GetClusterStatusResponse)(nil),             // 18: dslide.v1.GetClusterStatusResponse
-	(*CheckpointStatus)(nil),                     // 19: dslide.v1.CheckpointStatus
-	(*EpochResult)(nil),                          // 20: dslide.v1.EpochResult
-	(*JobStatus)(nil),                            // 21: dslide.v1.JobStatus
-	(*JobSpec)(nil),                              // 22: dslide.v1.JobSpec
-	(*RegisterJobRequest)(nil),                   // 23: dslide.v1.RegisterJobRequest
-	(*RegisterJobResponse)(nil),                  // 24: dslide.v1.RegisterJobResponse
-	(*WorkReport)(nil),                           // 25: dslide.v1.WorkReport
-	(*AcquireWorkRequest)(nil),                   // 26: dslide.v1.AcquireWorkRequest
-	(*AcquireWorkResponse)(nil),                  // 27: dslide.v1.AcquireWorkResponse
-	(*ChunkLease)(nil),                           // 28: dslide.v1.ChunkLease
-	(*EvaluationLease)(nil),                      // 29: dslide.v1.EvaluationLease
-	(*StageLease)(nil),                           // 30: dslide.v1.StageLease
-	(*Wait)(nil),                                 // 31: dslide.v1.Wait
-	(*JobFinished)(nil),                          // 32: dslide.v1.JobFinished
-	(*LeaveJobRequest)(nil),                      // 33: dslide.v1.LeaveJobRequest
-	(*LeaveJobResponse)(nil),                     // 34: dslide.v1.LeaveJobResponse
-	(*CancelJobRequest)(nil),                     // 35: dslide.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),                    // 36: dslide.v1.CancelJobResponse
-	(*DeleteJobRequest)(nil),                     // 37: dslide.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),                    // 38: dslide.v1.DeleteJobResponse
-	(*CreateCheckpointRequest)(nil),              // 39: dslide.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),             // 40: dslide.v1.CreateCheckpointResponse
-	(*RestoreCheckpointRequest)(nil),             // 41: dslide.v1.RestoreCheckpointRequest
-	(*RestoreCheckpointResponse)(nil),            // 42: dslide.v1.RestoreCheckpointResponse
-	(*Operation)(nil),                            // 43: dslide.v1.Operation
-	(*OperationProgress)(nil),                    // 44: dslide.v1.OperationProgress
-	(*CheckpointWritten)(nil),                    // 45: dslide.v1.CheckpointWritten
-	(*CheckpointRestored)(nil),                   // 46: dslide.v1.CheckpointRestored
-	(*ClusterCheckpointVerified)(nil),            // 47: dslide.v1.ClusterCheckpointVerified
-	(*ClusterCheckpointRestored)(nil),            // 48: dslide.v1.ClusterCheckpointRestored
-	(*ClusterCheckpointAdopted)(nil),             // 49: dslide.v1.ClusterCheckpointAdopted
-	(*GetOperationRequest)(nil),                  // 50: dslide.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),                 // 51: dslide.v1.GetOperationResponse
-	(*ListOperationsRequest)(nil),                // 52: dslide.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),               // 53: dslide.v1.ListOperationsResponse
-	(*CancelOperationRequest)(nil),               // 54: dslide.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),              // 55: dslide.v1.CancelOperationResponse
-	(*ClusterCheckpoint)(nil),                    // 56: dslide.v1.ClusterCheckpoint
-	(*ClusterCheckpointPart)(nil),                // 57: dslide.v1.ClusterCheckpointPart
-	(*CreateClusterCheckpointRequest)(nil),       // 58: dslide.v1.CreateClusterCheckpointRequest
-	(*CreateClusterCheckpointResponse)(nil),      // 59: dslide.v1.CreateClusterCheckpointResponse
-	(*ListClusterCheckpointsRequest)(nil),        // 60: dslide.v1.ListClusterCheckpointsRequest
-	(*ListClusterCheckpointsResponse)(nil),       // 61: dslide.v1.ListClusterCheckpointsResponse
-	(*VerifyClusterCheckpointRequest)(nil),       // 62: dslide.v1.VerifyClusterCheckpointRequest
-	(*VerifyClusterCheckpointResponse)(nil),      // 63: dslide.v1.VerifyClusterCheckpointResponse
-	(*RestoreClusterCheckpointRequest)(nil),      // 64: dslide.v1.RestoreClusterCheckpointRequest
-	(*RestoreClusterCheckpointResponse)(nil),     // 65: dslide.v1.RestoreClusterCheckpointResponse
-	(*PruneClusterCheckpointsRequest)(nil),       // 66: dslide.v1.PruneClusterCheckpointsRequest
-	(*PruneClusterCheckpointsResponse)(nil),      // 67: dslide.v1.PruneClusterCheckpointsResponse
-	(*GetClusterCheckpointManifestRequest)(nil),  // 68: dslide.v1.GetClusterCheckpointManifestRequest
-	(*GetClusterCheckpointManifestResponse)(nil), // 69: dslide.v1.GetClusterCheckpointManifestResponse
-	(*AdoptClusterCheckpointRequest)(nil),        // 70: dslide.v1.AdoptClusterCheckpointRequest
-	(*AdoptClusterCheckpointResponse)(nil),       // 71: dslide.v1.AdoptClusterCheckpointResponse
-	(*ModelSpec)(nil),                            // 72: dslide.v1.ModelSpec
-	(*durationpb.Duration)(nil),                  // 73: google.protobuf.Duration
-	(*SlotAssignment)(nil),                       // 74: dslide.v1.SlotAssignment
-	(*TrainingSpec)(nil),                         // 75: dslide.v1.TrainingSpec
-	(*TableRate)(nil),                            // 76: dslide.v1.TableRate
-	(*StepError)(nil),                            // 77: dslide.v1.StepError
-	(*timestamppb.Timestamp)(nil),                // 78: google.protobuf.Timestamp
+	(*GrowModelRequest)(nil),                     // 13: dslide.v1.GrowModelRequest
+	(*GrowModelResponse)(nil),                    // 14: dslide.v1.GrowModelResponse
+	(*ListModelsRequest)(nil),                    // 15: dslide.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),                   // 16: dslide.v1.ListModelsResponse
+	(*UnregisterModelRequest)(nil),               // 17: dslide.v1.UnregisterModelRequest
+	(*UnregisterModelResponse)(nil),              // 18: dslide.v1.UnregisterModelResponse
+	(*ModelAsset)(nil),                           // 19: dslide.v1.ModelAsset
+	(*ListModelAssetsRequest)(nil),               // 20: dslide.v1.ListModelAssetsRequest
+	(*ListModelAssetsResponse)(nil),              // 21: dslide.v1.ListModelAssetsResponse
+	(*ReadModelAssetRequest)(nil),                // 22: dslide.v1.ReadModelAssetRequest
+	(*ReadModelAssetResponse)(nil),               // 23: dslide.v1.ReadModelAssetResponse
+	(*WriteModelAssetRequest)(nil),               // 24: dslide.v1.WriteModelAssetRequest
+	(*WriteModelAssetResponse)(nil),              // 25: dslide.v1.WriteModelAssetResponse
+	(*CommitModelAssetsRequest)(nil),             // 26: dslide.v1.CommitModelAssetsRequest
+	(*CommitModelAssetsResponse)(nil),            // 27: dslide.v1.CommitModelAssetsResponse
+	(*GetClusterStatusRequest)(nil),              // 28: dslide.v1.GetClusterStatusRequest
+	(*GetClusterStatusResponse)(nil),             // 29: dslide.v1.GetClusterStatusResponse
+	(*CheckpointStatus)(nil),                     // 30: dslide.v1.CheckpointStatus
+	(*EpochResult)(nil),                          // 31: dslide.v1.EpochResult
+	(*JobStatus)(nil),                            // 32: dslide.v1.JobStatus
+	(*JobSpec)(nil),                              // 33: dslide.v1.JobSpec
+	(*RegisterJobRequest)(nil),                   // 34: dslide.v1.RegisterJobRequest
+	(*RegisterJobResponse)(nil),                  // 35: dslide.v1.RegisterJobResponse
+	(*WorkReport)(nil),                           // 36: dslide.v1.WorkReport
+	(*AcquireWorkRequest)(nil),                   // 37: dslide.v1.AcquireWorkRequest
+	(*AcquireWorkResponse)(nil),                  // 38: dslide.v1.AcquireWorkResponse
+	(*ChunkLease)(nil),                           // 39: dslide.v1.ChunkLease
+	(*EvaluationLease)(nil),                      // 40: dslide.v1.EvaluationLease
+	(*StageLease)(nil),                           // 41: dslide.v1.StageLease
+	(*Wait)(nil),                                 // 42: dslide.v1.Wait
+	(*JobFinished)(nil),                          // 43: dslide.v1.JobFinished
+	(*LeaveJobRequest)(nil),                      // 44: dslide.v1.LeaveJobRequest
+	(*LeaveJobResponse)(nil),                     // 45: dslide.v1.LeaveJobResponse
+	(*CancelJobRequest)(nil),                     // 46: dslide.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),                    // 47: dslide.v1.CancelJobResponse
+	(*DeleteJobRequest)(nil),                     // 48: dslide.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),                    // 49: dslide.v1.DeleteJobResponse
+	(*CreateCheckpointRequest)(nil),              // 50: dslide.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),             // 51: dslide.v1.CreateCheckpointResponse
+	(*RestoreCheckpointRequest)(nil),             // 52: dslide.v1.RestoreCheckpointRequest
+	(*RestoreCheckpointResponse)(nil),            // 53: dslide.v1.RestoreCheckpointResponse
+	(*Operation)(nil),                            // 54: dslide.v1.Operation
+	(*OperationProgress)(nil),                    // 55: dslide.v1.OperationProgress
+	(*CheckpointWritten)(nil),                    // 56: dslide.v1.CheckpointWritten
+	(*CheckpointRestored)(nil),                   // 57: dslide.v1.CheckpointRestored
+	(*ClusterCheckpointVerified)(nil),            // 58: dslide.v1.ClusterCheckpointVerified
+	(*ClusterCheckpointRestored)(nil),            // 59: dslide.v1.ClusterCheckpointRestored
+	(*ClusterCheckpointAdopted)(nil),             // 60: dslide.v1.ClusterCheckpointAdopted
+	(*GetOperationRequest)(nil),                  // 61: dslide.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),                 // 62: dslide.v1.GetOperationResponse
+	(*ListOperationsRequest)(nil),                // 63: dslide.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),               // 64: dslide.v1.ListOperationsResponse
+	(*CancelOperationRequest)(nil),               // 65: dslide.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),              // 66: dslide.v1.CancelOperationResponse
+	(*ClusterCheckpoint)(nil),                    // 67: dslide.v1.ClusterCheckpoint
+	(*ClusterCheckpointPart)(nil),                // 68: dslide.v1.ClusterCheckpointPart
+	(*CreateClusterCheckpointRequest)(nil),       // 69: dslide.v1.CreateClusterCheckpointRequest
+	(*CreateClusterCheckpointResponse)(nil),      // 70: dslide.v1.CreateClusterCheckpointResponse
+	(*ListClusterCheckpointsRequest)(nil),        // 71: dslide.v1.ListClusterCheckpointsRequest
+	(*ListClusterCheckpointsResponse)(nil),       // 72: dslide.v1.ListClusterCheckpointsResponse
+	(*VerifyClusterCheckpointRequest)(nil),       // 73: dslide.v1.VerifyClusterCheckpointRequest
+	(*VerifyClusterCheckpointResponse)(nil),      // 74: dslide.v1.VerifyClusterCheckpointResponse
+	(*RestoreClusterCheckpointRequest)(nil),      // 75: dslide.v1.RestoreClusterCheckpointRequest
+	(*RestoreClusterCheckpointResponse)(nil),     // 76: dslide.v1.RestoreClusterCheckpointResponse
+	(*PruneClusterCheckpointsRequest)(nil),       // 77: dslide.v1.PruneClusterCheckpointsRequest
+	(*PruneClusterCheckpointsResponse)(nil),      // 78: dslide.v1.PruneClusterCheckpointsResponse
+	(*GetClusterCheckpointManifestRequest)(nil),  // 79: dslide.v1.GetClusterCheckpointManifestRequest
+	(*GetClusterCheckpointManifestResponse)(nil), // 80: dslide.v1.GetClusterCheckpointManifestResponse
+	(*AdoptClusterCheckpointRequest)(nil),        // 81: dslide.v1.AdoptClusterCheckpointRequest
+	(*AdoptClusterCheckpointResponse)(nil),       // 82: dslide.v1.AdoptClusterCheckpointResponse
+	(*ModelSpec)(nil),                            // 83: dslide.v1.ModelSpec
+	(*durationpb.Duration)(nil),                  // 84: google.protobuf.Duration
+	(*SlotAssignment)(nil),                       // 85: dslide.v1.SlotAssignment
+	(*TrainingSpec)(nil),                         // 86: dslide.v1.TrainingSpec
+	(*TableRate)(nil),                            // 87: dslide.v1.TableRate
+	(*StepError)(nil),                            // 88: dslide.v1.StepError
+	(*timestamppb.Timestamp)(nil),                // 89: google.protobuf.Timestamp
 }
 var file_dslide_v1_coordinator_proto_depIdxs = []int32{
-	72, // 0: dslide.v1.RegisterShardRequest.models:type_name -> dslide.v1.ModelSpec
-	73, // 1: dslide.v1.RegisterShardResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	83, // 0: dslide.v1.RegisterShardRequest.models:type_name -> dslide.v1.ModelSpec
+	84, // 1: dslide.v1.RegisterShardResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	0,  // 2: dslide.v1.ShardInfo.health:type_name -> dslide.v1.ShardHealth
 	8,  // 3: dslide.v1.GetClusterMapResponse.shards:type_name -> dslide.v1.ShardInfo
-	74, // 4: dslide.v1.GetClusterMapResponse.slots:type_name -> dslide.v1.SlotAssignment
-	72, // 5: dslide.v1.RegisterModelRequest.spec:type_name -> dslide.v1.ModelSpec
-	72, // 6: dslide.v1.ListModelsResponse.models:type_name -> dslide.v1.ModelSpec
-	8,  // 7: dslide.v1.GetClusterStatusResponse.shards:type_name -> dslide.v1.ShardInfo
-	21, // 8: dslide.v1.GetClusterStatusResponse.jobs:type_name -> dslide.v1.JobStatus
-	19, // 9: dslide.v1.GetClusterStatusResponse.checkpoints:type_name -> dslide.v1.CheckpointStatus
-	43, // 10: dslide.v1.GetClusterStatusResponse.operations:type_name -> dslide.v1.Operation
-	73, // 11: dslide.v1.CheckpointStatus.age:type_name -> google.protobuf.Duration
-	73, // 12: dslide.v1.CheckpointStatus.interval:type_name -> google.protobuf.Duration
-	73, // 13: dslide.v1.CheckpointStatus.scrub_age:type_name -> google.protobuf.Duration
-	73, // 14: dslide.v1.CheckpointStatus.scrub_interval:type_name -> google.protobuf.Duration
-	20, // 15: dslide.v1.JobStatus.epochs:type_name -> dslide.v1.EpochResult
-	75, // 16: dslide.v1.JobSpec.training:type_name -> dslide.v1.TrainingSpec
-	76, // 17: dslide.v1.JobSpec.rates:type_name -> dslide.v1.TableRate
-	22, // 18: dslide.v1.RegisterJobRequest.spec:type_name -> dslide.v1.JobSpec
-	25, // 19: dslide.v1.AcquireWorkRequest.finished:type_name -> dslide.v1.WorkReport
-	28, // 20: dslide.v1.AcquireWorkResponse.chunk:type_name -> dslide.v1.ChunkLease
-	29, // 21: dslide.v1.AcquireWorkResponse.evaluation:type_name -> dslide.v1.EvaluationLease
-	31, // 22: dslide.v1.AcquireWorkResponse.wait:type_name -> dslide.v1.Wait
-	32, // 23: dslide.v1.AcquireWorkResponse.finished:type_name -> dslide.v1.JobFinished
-	30, // 24: dslide.v1.AcquireWorkResponse.stage:type_name -> dslide.v1.StageLease
-	1,  // 25: dslide.v1.StageLease.stage:type_name -> dslide.v1.JobStage
-	73, // 26: dslide.v1.Wait.retry_after:type_name -> google.protobuf.Duration
-	21, // 27: dslide.v1.CancelJobResponse.job:type_name -> dslide.v1.JobStatus
-	43, // 28: dslide.v1.CreateCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	43, // 29: dslide.v1.RestoreCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	77, // 30: dslide.v1.Operation.error:type_name -> dslide.v1.StepError
-	73, // 31: dslide.v1.Operation.elapsed:type_name -> google.protobuf.Duration
-	44, // 32: dslide.v1.Operation.progress:type_name -> dslide.v1.OperationProgress
-	45, // 33: dslide.v1.Operation.create_checkpoint:type_name -> dslide.v1.CheckpointWritten
-	46, // 34: dslide.v1.Operation.restore_checkpoint:type_name -> dslide.v1.CheckpointRestored
-	56, // 35: dslide.v1.Operation.create_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpoint
-	47, // 36: dslide.v1.Operation.verify_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointVerified
-	48, // 37: dslide.v1.Operation.restore_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointRestored
-	49, // 38: dslide.v1.Operation.adopt_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointAdopted
-	73, // 39: dslide.v1.GetOperationRequest.wait:type_name -> google.protobuf.Duration
-	43, // 40: dslide.v1.GetOperationResponse.operation:type_name -> dslide.v1.Operation
-	43, // 41: dslide.v1.ListOperationsResponse.operations:type_name -> dslide.v1.Operation
-	43, // 42: dslide.v1.CancelOperationResponse.operation:type_name -> dslide.v1.Operation
-	78, // 43: dslide.v1.ClusterCheckpoint.created:type_name -> google.protobuf.Timestamp
-	57, // 44: dslide.v1.ClusterCheckpoint.parts:type_name -> dslide.v1.ClusterCheckpointPart
-	73, // 45: dslide.v1.ClusterCheckpoint.stall:type_name -> google.protobuf.Duration
-	73, // 46: dslide.v1.ClusterCheckpoint.duration:type_name -> google.protobuf.Duration
-	43, // 47: dslide.v1.CreateClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	56, // 48: dslide.v1.ListClusterCheckpointsResponse.checkpoints:type_name -> dslide.v1.ClusterCheckpoint
-	43, // 49: dslide.v1.VerifyClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	43, // 50: dslide.v1.RestoreClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	43, // 51: dslide.v1.AdoptClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	2,  // 52: dslide.v1.CoordinatorService.RegisterShard:input_type -> dslide.v1.RegisterShardRequest
-	4,  // 53: dslide.v1.CoordinatorService.Heartbeat:input_type -> dslide.v1.HeartbeatRequest
-	6,  // 54: dslide.v1.CoordinatorService.DeregisterShard:input_type -> dslide.v1.DeregisterShardRequest
-	9,  // 55: dslide.v1.CoordinatorService.GetClusterMap:input_type -> dslide.v1.GetClusterMapRequest
-	11, // 56: dslide.v1.CoordinatorService.RegisterModel:input_type -> dslide.v1.RegisterModelRequest
-	13, // 57: dslide.v1.CoordinatorService.ListModels:input_type -> dslide.v1.ListModelsRequest
-	15, // 58: dslide.v1.CoordinatorService.UnregisterModel:input_type -> dslide.v1.UnregisterModelRequest
-	17, // 59: dslide.v1.CoordinatorService.GetClusterStatus:input_type -> dslide.v1.GetClusterStatusRequest
-	23, // 60: dslide.v1.CoordinatorService.RegisterJob:input_type -> dslide.v1.RegisterJobRequest
-	26, // 61: dslide.v1.CoordinatorService.AcquireWork:input_type -> dslide.v1.AcquireWorkRequest
-	33, // 62: dslide.v1.CoordinatorService.LeaveJob:input_type -> dslide.v1.LeaveJobRequest
-	35, // 63: dslide.v1.CoordinatorService.CancelJob:input_type -> dslide.v1.CancelJobRequest
-	37, // 64: dslide.v1.CoordinatorService.DeleteJob:input_type -> dslide.v1.DeleteJobRequest
-	39, // 65: dslide.v1.CoordinatorService.CreateCheckpoint:input_type -> dslide.v1.CreateCheckpointRequest
-	41, // 66: dslide.v1.CoordinatorService.RestoreCheckpoint:input_type -> dslide.v1.RestoreCheckpointRequest
-	50, // 67: dslide.v1.CoordinatorService.GetOperation:input_type -> dslide.v1.GetOperationRequest
-	52, // 68: dslide.v1.CoordinatorService.ListOperations:input_type -> dslide.v1.ListOperationsRequest
-	54, // 69: dslide.v1.CoordinatorService.CancelOperation:input_type -> dslide.v1.CancelOperationRequest
-	58, // 70: dslide.v1.CoordinatorService.CreateClusterCheckpoint:input_type -> dslide.v1.CreateClusterCheckpointRequest
-	60, // 71: dslide.v1.CoordinatorService.ListClusterCheckpoints:input_type -> dslide.v1.ListClusterCheckpointsRequest
-	62, // 72: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:input_type -> dslide.v1.VerifyClusterCheckpointRequest
-	64, // 73: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:input_type -> dslide.v1.RestoreClusterCheckpointRequest
-	66, // 74: dslide.v1.CoordinatorService.PruneClusterCheckpoints:input_type -> dslide.v1.PruneClusterCheckpointsRequest
-	68, // 75: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:input_type -> dslide.v1.GetClusterCheckpointManifestRequest
-	70, // 76: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:input_type -> dslide.v1.AdoptClusterCheckpointRequest
-	3,  // 77: dslide.v1.CoordinatorService.RegisterShard:output_type -> dslide.v1.RegisterShardResponse
-	5,  // 78: dslide.v1.CoordinatorService.Heartbeat:output_type -> dslide.v1.HeartbeatResponse
-	7,  // 79: dslide.v1.CoordinatorService.DeregisterShard:output_type -> dslide.v1.DeregisterShardResponse
-	10, // 80: dslide.v1.CoordinatorService.GetClusterMap:output_type -> dslide.v1.GetClusterMapResponse
-	12, // 81: dslide.v1.CoordinatorService.RegisterModel:output_type -> dslide.v1.RegisterModelResponse
-	14, // 82: dslide.v1.CoordinatorService.ListModels:output_type -> dslide.v1.ListModelsResponse
-	16, // 83: dslide.v1.CoordinatorService.UnregisterModel:output_type -> dslide.v1.UnregisterModelResponse
-	18, // 84: dslide.v1.CoordinatorService.GetClusterStatus:output_type -> dslide.v1.GetClusterStatusResponse
-	24, // 85: dslide.v1.CoordinatorService.RegisterJob:output_type -> dslide.v1.RegisterJobResponse
-	27, // 86: dslide.v1.CoordinatorService.AcquireWork:output_type -> dslide.v1.AcquireWorkResponse
-	34, // 87: dslide.v1.CoordinatorService.LeaveJob:output_type -> dslide.v1.LeaveJobResponse
-	36, // 88: dslide.v1.CoordinatorService.CancelJob:output_type -> dslide.v1.CancelJobResponse
-	38, // 89: dslide.v1.CoordinatorService.DeleteJob:output_type -> dslide.v1.DeleteJobResponse
-	40, // 90: dslide.v1.CoordinatorService.CreateCheckpoint:output_type -> dslide.v1.CreateCheckpointResponse
-	42, // 91: dslide.v1.CoordinatorService.RestoreCheckpoint:output_type -> dslide.v1.RestoreCheckpointResponse
-	51, // 92: dslide.v1.CoordinatorService.GetOperation:output_type -> dslide.v1.GetOperationResponse
-	53, // 93: dslide.v1.CoordinatorService.ListOperations:output_type -> dslide.v1.ListOperationsResponse
-	55, // 94: dslide.v1.CoordinatorService.CancelOperation:output_type -> dslide.v1.CancelOperationResponse
-	59, // 95: dslide.v1.CoordinatorService.CreateClusterCheckpoint:output_type -> dslide.v1.CreateClusterCheckpointResponse
-	61, // 96: dslide.v1.CoordinatorService.ListClusterCheckpoints:output_type -> dslide.v1.ListClusterCheckpointsResponse
-	63, // 97: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:output_type -> dslide.v1.VerifyClusterCheckpointResponse
-	65, // 98: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:output_type -> dslide.v1.RestoreClusterCheckpointResponse
-	67, // 99: dslide.v1.CoordinatorService.PruneClusterCheckpoints:output_type -> dslide.v1.PruneClusterCheckpointsResponse
-	69, // 100: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:output_type -> dslide.v1.GetClusterCheckpointManifestResponse
-	71, // 101: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:output_type -> dslide.v1.AdoptClusterCheckpointResponse
-	77, // [77:102] is the sub-list for method output_type
-	52, // [52:77] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	85, // 4: dslide.v1.GetClusterMapResponse.slots:type_name -> dslide.v1.SlotAssignment
+	83, // 5: dslide.v1.RegisterModelRequest.spec:type_name -> dslide.v1.ModelSpec
+	83, // 6: dslide.v1.GrowModelResponse.spec:type_name -> dslide.v1.ModelSpec
+	83, // 7: dslide.v1.ListModelsResponse.models:type_name -> dslide.v1.ModelSpec
+	19, // 8: dslide.v1.ListModelAssetsResponse.assets:type_name -> dslide.v1.ModelAsset
+	8,  // 9: dslide.v1.GetClusterStatusResponse.shards:type_name -> dslide.v1.ShardInfo
+	32, // 10: dslide.v1.GetClusterStatusResponse.jobs:type_name -> dslide.v1.JobStatus
+	30, // 11: dslide.v1.GetClusterStatusResponse.checkpoints:type_name -> dslide.v1.CheckpointStatus
+	54, // 12: dslide.v1.GetClusterStatusResponse.operations:type_name -> dslide.v1.Operation
+	84, // 13: dslide.v1.CheckpointStatus.age:type_name -> google.protobuf.Duration
+	84, // 14: dslide.v1.CheckpointStatus.interval:type_name -> google.protobuf.Duration
+	84, // 15: dslide.v1.CheckpointStatus.scrub_age:type_name -> google.protobuf.Duration
+	84, // 16: dslide.v1.CheckpointStatus.scrub_interval:type_name -> google.protobuf.Duration
+	31, // 17: dslide.v1.JobStatus.epochs:type_name -> dslide.v1.EpochResult
+	86, // 18: dslide.v1.JobSpec.training:type_name -> dslide.v1.TrainingSpec
+	87, // 19: dslide.v1.JobSpec.rates:type_name -> dslide.v1.TableRate
+	33, // 20: dslide.v1.RegisterJobRequest.spec:type_name -> dslide.v1.JobSpec
+	36, // 21: dslide.v1.AcquireWorkRequest.finished:type_name -> dslide.v1.WorkReport
+	39, // 22: dslide.v1.AcquireWorkResponse.chunk:type_name -> dslide.v1.ChunkLease
+	40, // 23: dslide.v1.AcquireWorkResponse.evaluation:type_name -> dslide.v1.EvaluationLease
+	42, // 24: dslide.v1.AcquireWorkResponse.wait:type_name -> dslide.v1.Wait
+	43, // 25: dslide.v1.AcquireWorkResponse.finished:type_name -> dslide.v1.JobFinished
+	41, // 26: dslide.v1.AcquireWorkResponse.stage:type_name -> dslide.v1.StageLease
+	1,  // 27: dslide.v1.StageLease.stage:type_name -> dslide.v1.JobStage
+	84, // 28: dslide.v1.Wait.retry_after:type_name -> google.protobuf.Duration
+	32, // 29: dslide.v1.CancelJobResponse.job:type_name -> dslide.v1.JobStatus
+	54, // 30: dslide.v1.CreateCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	54, // 31: dslide.v1.RestoreCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	88, // 32: dslide.v1.Operation.error:type_name -> dslide.v1.StepError
+	84, // 33: dslide.v1.Operation.elapsed:type_name -> google.protobuf.Duration
+	55, // 34: dslide.v1.Operation.progress:type_name -> dslide.v1.OperationProgress
+	56, // 35: dslide.v1.Operation.create_checkpoint:type_name -> dslide.v1.CheckpointWritten
+	57, // 36: dslide.v1.Operation.restore_checkpoint:type_name -> dslide.v1.CheckpointRestored
+	67, // 37: dslide.v1.Operation.create_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpoint
+	58, // 38: dslide.v1.Operation.verify_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointVerified
+	59, // 39: dslide.v1.Operation.restore_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointRestored
+	60, // 40: dslide.v1.Operation.adopt_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointAdopted
+	84, // 41: dslide.v1.GetOperationRequest.wait:type_name -> google.protobuf.Duration
+	54, // 42: dslide.v1.GetOperationResponse.operation:type_name -> dslide.v1.Operation
+	54, // 43: dslide.v1.ListOperationsResponse.operations:type_name -> dslide.v1.Operation
+	54, // 44: dslide.v1.CancelOperationResponse.operation:type_name -> dslide.v1.Operation
+	89, // 45: dslide.v1.ClusterCheckpoint.created:type_name -> google.protobuf.Timestamp
+	68, // 46: dslide.v1.ClusterCheckpoint.parts:type_name -> dslide.v1.ClusterCheckpointPart
+	84, // 47: dslide.v1.ClusterCheckpoint.stall:type_name -> google.protobuf.Duration
+	84, // 48: dslide.v1.ClusterCheckpoint.duration:type_name -> google.protobuf.Duration
+	54, // 49: dslide.v1.CreateClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	67, // 50: dslide.v1.ListClusterCheckpointsResponse.checkpoints:type_name -> dslide.v1.ClusterCheckpoint
+	54, // 51: dslide.v1.VerifyClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	54, // 52: dslide.v1.RestoreClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	54, // 53: dslide.v1.AdoptClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	2,  // 54: dslide.v1.CoordinatorService.RegisterShard:input_type -> dslide.v1.RegisterShardRequest
+	4,  // 55: dslide.v1.CoordinatorService.Heartbeat:input_type -> dslide.v1.HeartbeatRequest
+	6,  // 56: dslide.v1.CoordinatorService.DeregisterShard:input_type -> dslide.v1.DeregisterShardRequest
+	9,  // 57: dslide.v1.CoordinatorService.GetClusterMap:input_type -> dslide.v1.GetClusterMapRequest
+	11, // 58: dslide.v1.CoordinatorService.RegisterModel:input_type -> dslide.v1.RegisterModelRequest
+	15, // 59: dslide.v1.CoordinatorService.ListModels:input_type -> dslide.v1.ListModelsRequest
+	13, // 60: dslide.v1.CoordinatorService.GrowModel:input_type -> dslide.v1.GrowModelRequest
+	17, // 61: dslide.v1.CoordinatorService.UnregisterModel:input_type -> dslide.v1.UnregisterModelRequest
+	20, // 62: dslide.v1.CoordinatorService.ListModelAssets:input_type -> dslide.v1.ListModelAssetsRequest
+	22, // 63: dslide.v1.CoordinatorService.ReadModelAsset:input_type -> dslide.v1.ReadModelAssetRequest
+	24, // 64: dslide.v1.CoordinatorService.WriteModelAsset:input_type -> dslide.v1.WriteModelAssetRequest
+	26, // 65: dslide.v1.CoordinatorService.CommitModelAssets:input_type -> dslide.v1.CommitModelAssetsRequest
+	28, // 66: dslide.v1.CoordinatorService.GetClusterStatus:input_type -> dslide.v1.GetClusterStatusRequest
+	34, // 67: dslide.v1.CoordinatorService.RegisterJob:input_type -> dslide.v1.RegisterJobRequest
+	37, // 68: dslide.v1.CoordinatorService.AcquireWork:input_type -> dslide.v1.AcquireWorkRequest
+	44, // 69: dslide.v1.CoordinatorService.LeaveJob:input_type -> dslide.v1.LeaveJobRequest
+	46, // 70: dslide.v1.CoordinatorService.CancelJob:input_type -> dslide.v1.CancelJobRequest
+	48, // 71: dslide.v1.CoordinatorService.DeleteJob:input_type -> dslide.v1.DeleteJobRequest
+	50, // 72: dslide.v1.CoordinatorService.CreateCheckpoint:input_type -> dslide.v1.CreateCheckpointRequest
+	52, // 73: dslide.v1.CoordinatorService.RestoreCheckpoint:input_type -> dslide.v1.RestoreCheckpointRequest
+	61, // 74: dslide.v1.CoordinatorService.GetOperation:input_type -> dslide.v1.GetOperationRequest
+	63, // 75: dslide.v1.CoordinatorService.ListOperations:input_type -> dslide.v1.ListOperationsRequest
+	65, // 76: dslide.v1.CoordinatorService.CancelOperation:input_type -> dslide.v1.CancelOperationRequest
+	69, // 77: dslide.v1.CoordinatorService.CreateClusterCheckpoint:input_type -> dslide.v1.CreateClusterCheckpointRequest
+	71, // 78: dslide.v1.CoordinatorService.ListClusterCheckpoints:input_type -> dslide.v1.ListClusterCheckpointsRequest
+	73, // 79: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:input_type -> dslide.v1.VerifyClusterCheckpointRequest
+	75, // 80: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:input_type -> dslide.v1.RestoreClusterCheckpointRequest
+	77, // 81: dslide.v1.CoordinatorService.PruneClusterCheckpoints:input_type -> dslide.v1.PruneClusterCheckpointsRequest
+	79, // 82: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:input_type -> dslide.v1.GetClusterCheckpointManifestRequest
+	81, // 83: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:input_type -> dslide.v1.AdoptClusterCheckpointRequest
+	3,  // 84: dslide.v1.CoordinatorService.RegisterShard:output_type -> dslide.v1.RegisterShardResponse
+	5,  // 85: dslide.v1.CoordinatorService.Heartbeat:output_type -> dslide.v1.HeartbeatResponse
+	7,  // 86: dslide.v1.CoordinatorService.DeregisterShard:output_type -> dslide.v1.DeregisterShardResponse
+	10, // 87: dslide.v1.CoordinatorService.GetClusterMap:output_type -> dslide.v1.GetClusterMapResponse
+	12, // 88: dslide.v1.CoordinatorService.RegisterModel:output_type -> dslide.v1.RegisterModelResponse
+	16, // 89: dslide.v1.CoordinatorService.ListModels:output_type -> dslide.v1.ListModelsResponse
+	14, // 90: dslide.v1.CoordinatorService.GrowModel:output_type -> dslide.v1.GrowModelResponse
+	18, // 91: dslide.v1.CoordinatorService.UnregisterModel:output_type -> dslide.v1.UnregisterModelResponse
+	21, // 92: dslide.v1.CoordinatorService.ListModelAssets:output_type -> dslide.v1.ListModelAssetsResponse
+	23, // 93: dslide.v1.CoordinatorService.ReadModelAsset:output_type -> dslide.v1.ReadModelAssetResponse
+	25, // 94: dslide.v1.CoordinatorService.WriteModelAsset:output_type -> dslide.v1.WriteModelAssetResponse
+	27, // 95: dslide.v1.CoordinatorService.CommitModelAssets:output_type -> dslide.v1.CommitModelAssetsResponse
+	29, // 96: dslide.v1.CoordinatorService.GetClusterStatus:output_type -> dslide.v1.GetClusterStatusResponse
+	35, // 97: dslide.v1.CoordinatorService.RegisterJob:output_type -> dslide.v1.RegisterJobResponse
+	38, // 98: dslide.v1.CoordinatorService.AcquireWork:output_type -> dslide.v1.AcquireWorkResponse
+	45, // 99: dslide.v1.CoordinatorService.LeaveJob:output_type -> dslide.v1.LeaveJobResponse
+	47, // 100: dslide.v1.CoordinatorService.CancelJob:output_type -> dslide.v1.CancelJobResponse
+	49, // 101: dslide.v1.CoordinatorService.DeleteJob:output_type -> dslide.v1.DeleteJobResponse
+	51, // 102: dslide.v1.CoordinatorService.CreateCheckpoint:output_type -> dslide.v1.CreateCheckpointResponse
+	53, // 103: dslide.v1.CoordinatorService.RestoreCheckpoint:output_type -> dslide.v1.RestoreCheckpointResponse
+	62, // 104: dslide.v1.CoordinatorService.GetOperation:output_type -> dslide.v1.GetOperationResponse
+	64, // 105: dslide.v1.CoordinatorService.ListOperations:output_type -> dslide.v1.ListOperationsResponse
+	66, // 106: dslide.v1.CoordinatorService.CancelOperation:output_type -> dslide.v1.CancelOperationResponse
+	70, // 107: dslide.v1.CoordinatorService.CreateClusterCheckpoint:output_type -> dslide.v1.CreateClusterCheckpointResponse
+	72, // 108: dslide.v1.CoordinatorService.ListClusterCheckpoints:output_type -> dslide.v1.ListClusterCheckpointsResponse
+	74, // 109: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:output_type -> dslide.v1.VerifyClusterCheckpointResponse
+	76, // 110: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:output_type -> dslide.v1.RestoreClusterCheckpointResponse
+	78, // 111: dslide.v1.CoordinatorService.PruneClusterCheckpoints:output_type -> dslide.v1.PruneClusterCheckpointsResponse
+	80, // 112: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:output_type -> dslide.v1.GetClusterCheckpointManifestResponse
+	82, // 113: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:output_type -> dslide.v1.AdoptClusterCheckpointResponse
+	84, // [84:114] is the sub-list for method output_type
+	54, // [54:84] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_dslide_v1_coordinator_proto_init() }
@@ -5035,16 +5718,17 @@ func file_dslide_v1_coordinator_proto_init() {
 	}
 	file_dslide_v1_common_proto_init()
 	file_dslide_v1_model_proto_init()
-	file_dslide_v1_coordinator_proto_msgTypes[18].OneofWrappers = []any{}
-	file_dslide_v1_coordinator_proto_msgTypes[19].OneofWrappers = []any{}
-	file_dslide_v1_coordinator_proto_msgTypes[25].OneofWrappers = []any{
+	file_dslide_v1_coordinator_proto_msgTypes[24].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[29].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[30].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[36].OneofWrappers = []any{
 		(*AcquireWorkResponse_Chunk)(nil),
 		(*AcquireWorkResponse_Evaluation)(nil),
 		(*AcquireWorkResponse_Wait)(nil),
 		(*AcquireWorkResponse_Finished)(nil),
 		(*AcquireWorkResponse_Stage)(nil),
 	}
-	file_dslide_v1_coordinator_proto_msgTypes[41].OneofWrappers = []any{
+	file_dslide_v1_coordinator_proto_msgTypes[52].OneofWrappers = []any{
 		(*Operation_CreateCheckpoint)(nil),
 		(*Operation_RestoreCheckpoint)(nil),
 		(*Operation_CreateClusterCheckpoint)(nil),
@@ -5058,7 +5742,7 @@ func file_dslide_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dslide_v1_coordinator_proto_rawDesc), len(file_dslide_v1_coordinator_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   70,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,12 @@ const (
 	CoordinatorService_GetClusterMap_FullMethodName                = "/dslide.v1.CoordinatorService/GetClusterMap"
 	CoordinatorService_RegisterModel_FullMethodName                = "/dslide.v1.CoordinatorService/RegisterModel"
 	CoordinatorService_ListModels_FullMethodName                   = "/dslide.v1.CoordinatorService/ListModels"
+	CoordinatorService_GrowModel_FullMethodName                    = "/dslide.v1.CoordinatorService/GrowModel"
 	CoordinatorService_UnregisterModel_FullMethodName              = "/dslide.v1.CoordinatorService/UnregisterModel"
+	CoordinatorService_ListModelAssets_FullMethodName              = "/dslide.v1.CoordinatorService/ListModelAssets"
+	CoordinatorService_ReadModelAsset_FullMethodName               = "/dslide.v1.CoordinatorService/ReadModelAsset"
+	CoordinatorService_WriteModelAsset_FullMethodName              = "/dslide.v1.CoordinatorService/WriteModelAsset"
+	CoordinatorService_CommitModelAssets_FullMethodName            = "/dslide.v1.CoordinatorService/CommitModelAssets"
 	CoordinatorService_GetClusterStatus_FullMethodName             = "/dslide.v1.CoordinatorService/GetClusterStatus"
 	CoordinatorService_RegisterJob_FullMethodName                  = "/dslide.v1.CoordinatorService/RegisterJob"
 	CoordinatorService_AcquireWork_FullMethodName                  = "/dslide.v1.CoordinatorService/AcquireWork"
@@ -69,8 +74,25 @@ type CoordinatorServiceClient interface {
 	RegisterModel(ctx context.Context, in *RegisterModelRequest, opts ...grpc.CallOption) (*RegisterModelResponse, error)
 	// By name, a page at a time. Retry: safe.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
+	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
+	// are there stay as they are. Retry: safe.
+	GrowModel(ctx context.Context, in *GrowModelRequest, opts ...grpc.CallOption) (*GrowModelResponse, error)
 	// Drops it from every shard. Retry: safe.
 	UnregisterModel(ctx context.Context, in *UnregisterModelRequest, opts ...grpc.CallOption) (*UnregisterModelResponse, error)
+	// What the model has. NOT_FOUND UNKNOWN_MODEL; DATA_LOSS. Retry: safe.
+	ListModelAssets(ctx context.Context, in *ListModelAssetsRequest, opts ...grpc.CallOption) (*ListModelAssetsResponse, error)
+	// A piece of an asset of a model, or of a cluster checkpoint that is here. NOT_FOUND
+	// UNKNOWN_ASSETS. Retry: safe.
+	ReadModelAsset(ctx context.Context, in *ReadModelAssetRequest, opts ...grpc.CallOption) (*ReadModelAssetResponse, error)
+	// Sends a piece of a set that CommitModelAssets() or AdoptClusterCheckpoint() takes in later. A few
+	// sets may be on their way at once: of more, the one that is longest silent is dropped. NOT_FOUND
+	// UNKNOWN_ASSETS when what comes before the piece is not here: send the set again;
+	// RESOURCE_EXHAUSTED OVER_LIMIT. Retry: safe.
+	WriteModelAsset(ctx context.Context, in *WriteModelAssetRequest, opts ...grpc.CallOption) (*WriteModelAssetResponse, error)
+	// Makes a set the model's, at once and whole. The set that the model has stays as it is; another
+	// one is FAILED_PRECONDITION ASSETS_DIFFER. NOT_FOUND UNKNOWN_ASSETS when it was not sent;
+	// DATA_LOSS when it is not what its list says. Retry: safe.
+	CommitModelAssets(ctx context.Context, in *CommitModelAssetsRequest, opts ...grpc.CallOption) (*CommitModelAssetsResponse, error)
 	// What an operator wants to know, in one answer. Retry: safe.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*GetClusterStatusResponse, error)
 	// Opens a training job, or joins the one of that name. INVALID_ARGUMENT when its settings differ.
@@ -193,10 +215,60 @@ func (c *coordinatorServiceClient) ListModels(ctx context.Context, in *ListModel
 	return out, nil
 }
 
+func (c *coordinatorServiceClient) GrowModel(ctx context.Context, in *GrowModelRequest, opts ...grpc.CallOption) (*GrowModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GrowModelResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_GrowModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *coordinatorServiceClient) UnregisterModel(ctx context.Context, in *UnregisterModelRequest, opts ...grpc.CallOption) (*UnregisterModelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UnregisterModelResponse)
 	err := c.cc.Invoke(ctx, CoordinatorService_UnregisterModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) ListModelAssets(ctx context.Context, in *ListModelAssetsRequest, opts ...grpc.CallOption) (*ListModelAssetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelAssetsResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_ListModelAssets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) ReadModelAsset(ctx context.Context, in *ReadModelAssetRequest, opts ...grpc.CallOption) (*ReadModelAssetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadModelAssetResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_ReadModelAsset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) WriteModelAsset(ctx context.Context, in *WriteModelAssetRequest, opts ...grpc.CallOption) (*WriteModelAssetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WriteModelAssetResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_WriteModelAsset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) CommitModelAssets(ctx context.Context, in *CommitModelAssetsRequest, opts ...grpc.CallOption) (*CommitModelAssetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CommitModelAssetsResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_CommitModelAssets_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -403,8 +475,25 @@ type CoordinatorServiceServer interface {
 	RegisterModel(context.Context, *RegisterModelRequest) (*RegisterModelResponse, error)
 	// By name, a page at a time. Retry: safe.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
+	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
+	// are there stay as they are. Retry: safe.
+	GrowModel(context.Context, *GrowModelRequest) (*GrowModelResponse, error)
 	// Drops it from every shard. Retry: safe.
 	UnregisterModel(context.Context, *UnregisterModelRequest) (*UnregisterModelResponse, error)
+	// What the model has. NOT_FOUND UNKNOWN_MODEL; DATA_LOSS. Retry: safe.
+	ListModelAssets(context.Context, *ListModelAssetsRequest) (*ListModelAssetsResponse, error)
+	// A piece of an asset of a model, or of a cluster checkpoint that is here. NOT_FOUND
+	// UNKNOWN_ASSETS. Retry: safe.
+	ReadModelAsset(context.Context, *ReadModelAssetRequest) (*ReadModelAssetResponse, error)
+	// Sends a piece of a set that CommitModelAssets() or AdoptClusterCheckpoint() takes in later. A few
+	// sets may be on their way at once: of more, the one that is longest silent is dropped. NOT_FOUND
+	// UNKNOWN_ASSETS when what comes before the piece is not here: send the set again;
+	// RESOURCE_EXHAUSTED OVER_LIMIT. Retry: safe.
+	WriteModelAsset(context.Context, *WriteModelAssetRequest) (*WriteModelAssetResponse, error)
+	// Makes a set the model's, at once and whole. The set that the model has stays as it is; another
+	// one is FAILED_PRECONDITION ASSETS_DIFFER. NOT_FOUND UNKNOWN_ASSETS when it was not sent;
+	// DATA_LOSS when it is not what its list says. Retry: safe.
+	CommitModelAssets(context.Context, *CommitModelAssetsRequest) (*CommitModelAssetsResponse, error)
 	// What an operator wants to know, in one answer. Retry: safe.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error)
 	// Opens a training job, or joins the one of that name. INVALID_ARGUMENT when its settings differ.
@@ -485,8 +574,23 @@ func (UnimplementedCoordinatorServiceServer) RegisterModel(context.Context, *Reg
 func (UnimplementedCoordinatorServiceServer) ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModels not implemented")
 }
+func (UnimplementedCoordinatorServiceServer) GrowModel(context.Context, *GrowModelRequest) (*GrowModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GrowModel not implemented")
+}
 func (UnimplementedCoordinatorServiceServer) UnregisterModel(context.Context, *UnregisterModelRequest) (*UnregisterModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterModel not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ListModelAssets(context.Context, *ListModelAssetsRequest) (*ListModelAssetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelAssets not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ReadModelAsset(context.Context, *ReadModelAssetRequest) (*ReadModelAssetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadModelAsset not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) WriteModelAsset(context.Context, *WriteModelAssetRequest) (*WriteModelAssetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WriteModelAsset not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) CommitModelAssets(context.Context, *CommitModelAssetsRequest) (*CommitModelAssetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CommitModelAssets not implemented")
 }
 func (UnimplementedCoordinatorServiceServer) GetClusterStatus(context.Context, *GetClusterStatusRequest) (*GetClusterStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetClusterStatus not implemented")
@@ -671,6 +775,24 @@ func _CoordinatorService_ListModels_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CoordinatorService_GrowModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GrowModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).GrowModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_GrowModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).GrowModel(ctx, req.(*GrowModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CoordinatorService_UnregisterModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UnregisterModelRequest)
 	if err := dec(in); err != nil {
@@ -685,6 +807,78 @@ func _CoordinatorService_UnregisterModel_Handler(srv interface{}, ctx context.Co
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CoordinatorServiceServer).UnregisterModel(ctx, req.(*UnregisterModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_ListModelAssets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelAssetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ListModelAssets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ListModelAssets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ListModelAssets(ctx, req.(*ListModelAssetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_ReadModelAsset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadModelAssetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ReadModelAsset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ReadModelAsset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ReadModelAsset(ctx, req.(*ReadModelAssetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_WriteModelAsset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WriteModelAssetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).WriteModelAsset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_WriteModelAsset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).WriteModelAsset(ctx, req.(*WriteModelAssetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_CommitModelAssets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CommitModelAssetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).CommitModelAssets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_CommitModelAssets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).CommitModelAssets(ctx, req.(*CommitModelAssetsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1045,8 +1239,28 @@ var CoordinatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _CoordinatorService_ListModels_Handler,
 		},
 		{
+			MethodName: "GrowModel",
+			Handler:    _CoordinatorService_GrowModel_Handler,
+		},
+		{
 			MethodName: "UnregisterModel",
 			Handler:    _CoordinatorService_UnregisterModel_Handler,
+		},
+		{
+			MethodName: "ListModelAssets",
+			Handler:    _CoordinatorService_ListModelAssets_Handler,
+		},
+		{
+			MethodName: "ReadModelAsset",
+			Handler:    _CoordinatorService_ReadModelAsset_Handler,
+		},
+		{
+			MethodName: "WriteModelAsset",
+			Handler:    _CoordinatorService_WriteModelAsset_Handler,
+		},
+		{
+			MethodName: "CommitModelAssets",
+			Handler:    _CoordinatorService_CommitModelAssets_Handler,
 		},
 		{
 			MethodName: "GetClusterStatus",

@@ -837,7 +837,8 @@ type TableSpec struct {
 	Rows *int64 `protobuf:"varint,3,opt,name=rows,proto3,oneof" json:"rows,omitempty"`
 	// Floats of a row, [1, 65536]. Not of records.
 	Dim *int64 `protobuf:"varint,4,opt,name=dim,proto3,oneof" json:"dim,omitempty"`
-	// Embedding: the last row is a feature of value 1 in every sample. Clients send it.
+	// Embedding: the last of the base rows is a feature of value 1 in every sample. Clients send it;
+	// features from its number on have the row after their own number.
 	BiasRow *bool `protobuf:"varint,5,opt,name=bias_row,json=biasRow,proto3,oneof" json:"bias_row,omitempty"`
 	// slot = row % num_slots. Default 1024.
 	NumSlots *int64 `protobuf:"varint,6,opt,name=num_slots,json=numSlots,proto3,oneof" json:"num_slots,omitempty"`
@@ -856,7 +857,11 @@ type TableSpec struct {
 	// Of the role "label_trees" alone.
 	Trees *LabelTreesSpec `protobuf:"bytes,12,opt,name=trees,proto3" json:"trees,omitempty"`
 	// Of the role "linear" alone.
-	Linear        *LinearSpec `protobuf:"bytes,13,opt,name=linear,proto3" json:"linear,omitempty"`
+	Linear *LinearSpec `protobuf:"bytes,13,opt,name=linear,proto3" json:"linear,omitempty"`
+	// Embedding and head: the rows for which the table was made, where it has more: with room to
+	// spare, or grown (CoordinatorService.GrowModel). What is chosen by the number of rows is chosen
+	// by this one. 0: `rows`; else below it.
+	BaseRows      *int64 `protobuf:"varint,14,opt,name=base_rows,json=baseRows,proto3,oneof" json:"base_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -980,6 +985,13 @@ func (x *TableSpec) GetLinear() *LinearSpec {
 		return x.Linear
 	}
 	return nil
+}
+
+func (x *TableSpec) GetBaseRows() int64 {
+	if x != nil && x.BaseRows != nil {
+		return *x.BaseRows
+	}
+	return 0
 }
 
 // How a job trains the model. Shards ignore it. But for the transform, which predictions need, jobs
@@ -1488,7 +1500,7 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"drop_below\x18\x03 \x01(\x01H\x02R\tdropBelow\x88\x01\x01B\a\n" +
 	"\x05_costB\t\n" +
 	"\a_passesB\r\n" +
-	"\v_drop_below\"\xb7\x04\n" +
+	"\v_drop_below\"\xe7\x04\n" +
 	"\tTableSpec\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x17\n" +
 	"\x04role\x18\x02 \x01(\tH\x01R\x04role\x88\x01\x01\x12\x17\n" +
@@ -1503,7 +1515,8 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	" \x01(\v2\x13.dslide.v1.HeadSpecR\x04head\x12-\n" +
 	"\x06memory\x18\v \x01(\v2\x15.dslide.v1.MemorySpecR\x06memory\x12/\n" +
 	"\x05trees\x18\f \x01(\v2\x19.dslide.v1.LabelTreesSpecR\x05trees\x12-\n" +
-	"\x06linear\x18\r \x01(\v2\x15.dslide.v1.LinearSpecR\x06linearB\a\n" +
+	"\x06linear\x18\r \x01(\v2\x15.dslide.v1.LinearSpecR\x06linear\x12 \n" +
+	"\tbase_rows\x18\x0e \x01(\x03H\aR\bbaseRows\x88\x01\x01B\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_roleB\a\n" +
 	"\x05_rowsB\x06\n" +
@@ -1512,7 +1525,9 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"_num_slotsB\f\n" +
 	"\n" +
-	"_precision\"\x84\x06\n" +
+	"_precisionB\f\n" +
+	"\n" +
+	"_base_rows\"\x84\x06\n" +
 	"\fTrainingSpec\x12!\n" +
 	"\ttransform\x18\x01 \x01(\tH\x00R\ttransform\x88\x01\x01\x12(\n" +
 	"\rinput_dropout\x18\x02 \x01(\x01H\x01R\finputDropout\x88\x01\x01\x12*\n" +

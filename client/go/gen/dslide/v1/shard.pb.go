@@ -3562,8 +3562,13 @@ type CreateModelRequest struct {
 	// u16[num_slots] for each distinct num_slots of the tables.
 	Slots           []*SlotAssignment `protobuf:"bytes,3,rep,name=slots,proto3" json:"slots,omitempty"`
 	TopologyVersion uint64            `protobuf:"varint,4,opt,name=topology_version,json=topologyVersion,proto3" json:"topology_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Also when the model is here with fewer rows: then its tables grow. New rows have the first
+	// values that they would have had from the start; nothing else changes.
+	Grow bool `protobuf:"varint,5,opt,name=grow,proto3" json:"grow,omitempty"`
+	// Only says whether it could: RESOURCE_EXHAUSTED without memory for it.
+	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateModelRequest) Reset() {
@@ -3624,9 +3629,23 @@ func (x *CreateModelRequest) GetTopologyVersion() uint64 {
 	return 0
 }
 
+func (x *CreateModelRequest) GetGrow() bool {
+	if x != nil {
+		return x.Grow
+	}
+	return false
+}
+
+func (x *CreateModelRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 type CreateModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False when an equal model was there already.
+	// False when the model was there already.
 	Created       bool `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5978,12 +5997,14 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x04mode\x18\x03 \x01(\x0e2\x13.dslide.v1.TopKModeR\x04mode\x12\x1f\n" +
 	"\vscored_rows\x18\x04 \x01(\x03R\n" +
 	"scoredRows\x12/\n" +
-	"\x14scored_rows_by_query\x18\x05 \x01(\fR\x11scoredRowsByQuery\"\xb5\x01\n" +
+	"\x14scored_rows_by_query\x18\x05 \x01(\fR\x11scoredRowsByQuery\"\xe2\x01\n" +
 	"\x12CreateModelRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\x12\x19\n" +
 	"\bshard_id\x18\x02 \x01(\x05R\ashardId\x12/\n" +
 	"\x05slots\x18\x03 \x03(\v2\x19.dslide.v1.SlotAssignmentR\x05slots\x12)\n" +
-	"\x10topology_version\x18\x04 \x01(\x04R\x0ftopologyVersion\"/\n" +
+	"\x10topology_version\x18\x04 \x01(\x04R\x0ftopologyVersion\x12\x12\n" +
+	"\x04grow\x18\x05 \x01(\bR\x04grow\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\"/\n" +
 	"\x13CreateModelResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\bR\acreated\"O\n" +
 	"\x14DescribeModelRequest\x12\x14\n" +
