@@ -65,8 +65,8 @@ class PagesTest(ProcessCase):
             parts = urllib.parse.urlsplit(url)
             assert parts.scheme in ("about", "data") or parts.netloc == host, url
 
-    def shoot(self, page: Page, name: str, height: int, phone: bool = False) -> None:
-        page.size(*(PHONE if phone else DESK))
+    def shoot(self, page: Page, name: str, height: int) -> None:
+        page.size(*DESK)
         path = (IMAGES if self.update else self.directory) / f"{name}.webp"
         page.shoot(path, height)
         assert 1000 < path.stat().st_size < MOST_BYTES
@@ -130,4 +130,3 @@ class PagesTest(ProcessCase):
         assert self.page.value("document.querySelectorAll('script, link, img').length") == 0
         self.page.value("document.querySelector('details').open = false")
         self.shoot(self.page, "report-page", 1300)
-        self.shoot(self.page, "report-phone", 844, phone=True)
